@@ -1,0 +1,53 @@
+# `make train` and `make test` set everything up on a machine that has only Python (>= 3.11), pip and make.
+PYTHON ?= python3
+JOBS ?= 2
+ARGS ?=
+BIN := .venv/bin
+READY := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install train test test-slow test-gpu lint format bench build clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 22
+
+install: $(READY)  ## .venv with everything at the pinned versions
+
+# The stamp makes a second call skip the install until a requirement changes.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e ".[train,dev]"
+	@touch $@
+
+train: $(READY)  ## train Tag, then print the cross-play table; ARGS="--seed 1" adds options
+	$(BIN)/gpu-envs train TagContinuous-v0 $(ARGS)
+
+test: $(READY)  ## the quick tests; ARGS="-k tag" selects
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --benchmark-disable $(ARGS)
+
+# Learning runs use every core themselves: no xdist. Exit 5 (no test selected) is no failure here.
+test-slow: $(READY)  ## the tests that take longer, learning included
+	$(BIN)/python -m pytest -m "(slow or learning) and not gpu" $(ARGS) || [ $$? -eq 5 ]
+
+test-gpu: $(READY)  ## the tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+lint: $(READY)  ## ruff (check and format), import-linter, pyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+format: $(READY)  ## put every file into ruff's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## throughput on this machine
+	$(BIN)/python -m pytest benchmarks --benchmark-only $(ARGS)
+
+build: $(READY)  ## sdist and wheel under dist/
+	$(BIN)/python -m build
+
+clean:  ## remove .venv, caches and build results; out/ stays
+	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,113 @@
+"""What is timed, as data: an environment, a batch, and the door through which it is stepped."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+import gpu_envs
+from benchmarks.bounds.simple_tag import SimpleTagBound
+from benchmarks.bounds.tag_continuous import CONFIG as NO_EXITS
+from benchmarks.bounds.tag_continuous import TagContinuousBound
+from gpu_envs.registry import make_core
+
+ACTION_BATCHES = 8
+"""Random actions are drawn beforehand and used in turn."""
+
+BOUNDS = {"SimpleTag-v0": SimpleTagBound, "TagContinuous-v0": TagContinuousBound}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to time."""
+
+    env_id: str
+    num_envs: int
+    entrance: str = "core"
+    """"core" (stacked tensors), "dict" (the dict-of-agents environment) or "bound" (the C step)."""
+    reuse_buffers: bool = True
+    """Off, every result is a clone: the default of ``make``."""
+    threads: int = 2
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Short and unique."""
+        results = "" if self.reuse_buffers else "-clones"
+        return f"{self.env_id.removesuffix('-v0')}-{self.entrance}{results}-{self.num_envs}"
+
+
+def _sizes(env_id: str, sizes: tuple[int, ...], **config: Any) -> tuple[Case, ...]:
+    doors = ("core", "bound") if env_id in BOUNDS else ("core",)
+    return tuple(Case(env_id, size, door, threads=min(2, size), config=config) for size in sizes for door in doors)
+
+
+SIMPLE_TAG = _sizes("SimpleTag-v0", (1, 64, 1024, 4096, 16384))
+TAG_CONTINUOUS = _sizes("TagContinuous-v0", (1, 64, 1024), **NO_EXITS)
+TAG_GRIDWORLD = _sizes("TagGridworld-v0", (1, 64, 1024, 4096))
+
+
+def _doors(env_id: str, num_envs: int, **config: Any) -> tuple[Case, ...]:
+    return tuple(
+        Case(env_id, num_envs, door, reuse, config=config)
+        for door, reuse in (("core", True), ("core", False), ("dict", True), ("dict", False))
+    )
+
+
+DOORS = {
+    "SimpleTag-v0": _doors("SimpleTag-v0", 4096),
+    "TagContinuous-v0": _doors("TagContinuous-v0", 1024, **NO_EXITS),
+}
+"""The four ways to step a batch: stacked and reused, stacked and cloned, dicts and reused, dicts and cloned."""
+
+_ALL = (*SIMPLE_TAG, *TAG_CONTINUOUS, *TAG_GRIDWORLD, *(case for doors in DOORS.values() for case in doors))
+CASES = tuple({case.name: case for case in _ALL}.values())
+"""Every row, once."""
+
+
+def available(case: Case) -> bool:
+    """Whether the environment is there."""
+    return case.env_id in gpu_envs.list_envs()
+
+
+def build(case: Case) -> Callable[[], Any]:
+    """Make the worlds of a case and give the function that plays one step with the next batch of random actions.
+
+    The bound takes the actions' shape from the environment, and reads the same ones.
+    """
+    seeded = torch.Generator().manual_seed(0)
+    settings = {"device": "cpu", "seed": 1, "threads": case.threads, "reuse_buffers": case.reuse_buffers, **case.config}
+    core = make_core(case.env_id, case.num_envs, **settings)
+    actions = [_random_actions(core, seeded) for _ in range(ACTION_BATCHES)]
+    step: Callable[[Any], Any]
+    given: list[Any] = actions
+    given: list[Any] = actions
+    if case.entrance == "bound":
+        step = BOUNDS[case.env_id](case.num_envs, case.threads).step
+    elif case.entrance == "dict":
+        env = gpu_envs.make(case.env_id, case.num_envs, **settings)
+        env.reset()
+        step = env.step
+        given = [
+            dict(zip(env.possible_agents, (column.clone() for column in batch.unbind(1)), strict=True))
+            for batch in actions
+        ]
+    else:
+        core.reset()
+        step = core.step
+    count = 0
+
+    def play() -> Any:
+        nonlocal count
+        count += 1
+        return step(given[count % ACTION_BATCHES])
+
+    return play
+
+
+def _random_actions(core: Any, generator: torch.Generator) -> torch.Tensor:
+    """Uniform discrete actions for every agent; the environments timed here have the same choices for all."""
+    counts = core.num_choices[0]
+    columns = [torch.randint(0, int(n), (core.num_envs, core.num_agents), generator=generator) for n in counts]
+    return columns[0] if core.action_kind == "discrete" else torch.stack(columns, -1)

@@ -1,0 +1,106 @@
+"""Measurements that need a process of their own: memory, compile times, import. Each prints one line of JSON."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+
+def run(*arguments: object, cache: str | None = None) -> dict[str, Any]:
+    """Run a measurement of this file in a fresh process, with its own kernel cache if one is named."""
+    environment = os.environ | ({"WARP_CACHE_PATH": cache} if cache else {})
+    command = [sys.executable, "-m", "benchmarks.isolated", *map(str, arguments)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{result.stderr}")
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def compile_times(env_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Start-up of an environment with an empty kernel cache, then from what that left there."""
+    with tempfile.TemporaryDirectory() as cache:
+        return run("start", env_id, cache=cache), run("start", env_id, cache=cache)
+
+
+def import_times() -> dict[str, Any]:
+    """``import gpu_envs`` with an empty kernel cache, and how many files it compiled there."""
+    with tempfile.TemporaryDirectory() as cache:
+        result = run("import", cache=cache)
+        result["files"] = sum(path.is_file() for path in Path(cache).rglob("*"))
+    return result
+
+
+def _start(env_id: str) -> dict[str, Any]:
+    import gpu_envs
+    import warp_kernels
+
+    began = time.perf_counter()
+    warp_kernels.start()
+    started, cpu = time.perf_counter(), time.process_time()
+    env = gpu_envs.make(env_id, num_envs=1, device="cpu", seed=0)
+    env.reset()
+    env.step(env.sample_actions())
+    return {
+        "seconds": time.perf_counter() - started,
+        "cpu_seconds": time.process_time() - cpu,
+        "warp_start_seconds": started - began,
+    }
+
+
+def _import() -> dict[str, Any]:
+    began = time.perf_counter()
+    import torch  # noqa: F401
+
+    middle = time.perf_counter()
+    import gpu_envs  # noqa: F401
+
+    return {"torch_seconds": middle - began, "rest_seconds": time.perf_counter() - middle}
+
+
+def _memory(env_id: str, num_envs: int, steps: int, entrance: str, reuse: bool) -> dict[str, Any]:
+    """Resident memory after the first tenth of the steps and after all of them."""
+    from benchmarks.cases import Case, build
+
+    step = build(Case(env_id, num_envs, entrance, reuse, threads=min(2, num_envs)))
+    for _ in range(steps // 10):
+        step()
+    before = _resident()
+    for _ in range(steps - steps // 10):
+        step()
+    return {"before_mib": before, "after_mib": _resident()}
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def main(argv: list[str]) -> None:
+    """Measure what the arguments name."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.isolated", description=__doc__)
+    what = parser.add_subparsers(dest="what", required=True)
+    what.add_parser("start").add_argument("env_id")
+    what.add_parser("import")
+    memory = what.add_parser("memory")
+    memory.add_argument("env_id")
+    memory.add_argument("num_envs", type=int)
+    memory.add_argument("steps", type=int)
+    memory.add_argument("entrance", choices=("core", "dict"))
+    memory.add_argument("results", choices=("reused", "cloned"))
+    given = parser.parse_args(argv)
+    if given.what == "start":
+        result = _start(given.env_id)
+    elif given.what == "import":
+        result = _import()
+    else:
+        result = _memory(given.env_id, given.num_envs, given.steps, given.entrance, given.results == "reused")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

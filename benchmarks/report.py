@@ -1,0 +1,197 @@
+"""Measure the targets and write docs/performance.md: ``python -m benchmarks.report``.
+
+python -m benchmarks.report                                       measure all, write result file and page
+python -m benchmarks.report --only simple-tag                     renew these groups in the result file of this machine
+python -m benchmarks.report --from benchmarks/results/NAME.json   write the page again, measuring nothing
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bounds.build import FLAGS, compiler_version
+from benchmarks.cases import Case, available
+from benchmarks.targets import QUICK, TARGETS, Effort, Figure
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "performance.md"
+
+
+HEAD = """\
+# Performance
+
+Generated from `{source}` by `python -m benchmarks.report --from {source}`; do not edit.
+
+Random actions are made beforehand; observation, reward, flags and autoreset are included. Subjects alternate within
+one run. Figures are medians of the turns, with their quartiles (start-up times: with their range); a ratio is the
+median of the ratios of neighbouring turns. A round counts if other processes used at most 5 % of the machine meanwhile;
+where there were too few such rounds the least disturbed are kept, and the tables say how much the others used: figures
+with two threads mean nothing on a busy machine. The C step is the same work in scalar C with OpenMP
+(`benchmarks/bounds/`), tested to give the same results.
+"""
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    packages = ("torch", "warp-lang", "numpy", "gymnasium", "pettingzoo")
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in packages},
+        "gcc": f"{compiler_version()} {' '.join(FLAGS)}",
+    }
+
+
+def _cpu_model() -> str:
+    seen: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        seen.setdefault(name.strip(), value.strip())
+    features = [name for name in ("avx2", "avx512f") if name in seen.get("flags", "").split()]
+    family = f"family {seen.get('cpu family', '?')} model {seen.get('model', '?')}"
+    return f"{seen.get('model name', platform.processor())} ({family}, {', '.join(features)})"
+
+
+def _commit() -> str:
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", "warp_kernels", "gpu_envs", "benchmarks/*.py", "benchmarks/bounds")
+    return git("rev-parse", "--short=12", "HEAD") + (" and uncommitted changes" if changed else "")
+
+
+def measure(only: list[str], effort: Effort) -> dict[str, Any]:
+    """Measure the groups named, or all; gives them by id."""
+    groups = {}
+    for target in TARGETS:
+        if (only and target.id not in only) or not available(Case(target.needs, 1)):
+            continue
+        print(f"{target.id}: {target.title}", flush=True)
+        load = os.getloadavg()[0]
+        figures = []
+        for figure in target.measure(effort):
+            figures.append(asdict(figure))
+            print(f"    {figure.what}: {_number(figure.value)} {figure.unit} {_verdict(figure)}", flush=True)
+        today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+        groups[target.id] = {
+            "title": target.title,
+            "date": today,
+            "commit": _commit(),
+            "command": f"python -m benchmarks.report --only {target.id}",
+            "effort": asdict(effort),
+            "load_before": round(load, 2),
+            "figures": figures,
+        }
+    return groups
+
+
+def page(result: dict[str, Any], source: str) -> str:
+    """The report as Markdown, out of nothing but a result file."""
+    lines = [*HEAD.format(source=source).splitlines(), "", "| machine | |", "|---|---|"]
+    lines += [f"| {name} | {value} |" for name, value in result["machine"].items()]
+    lines += ["", "## Targets", "", "| | figure | unit | target | |", "|---|---|---|---|---|"]
+    groups = _in_order(result["groups"])
+    for group in groups:
+        for figure in (Figure(**one) for one in group["figures"] if one["target"]):
+            what = figure.what if group["title"] in figure.what else f"{group['title']}: {figure.what}"
+            lines.append(
+                f"| {what} | {_number(figure.value)} | {figure.unit} | {_sign(figure.target)} | {_verdict(figure)} |"
+            )
+    lines.append("")
+    for group in groups:
+        lines += [f"## {group['title']}", ""]
+        lines += ["| | figure | quartiles | unit | target | |", "|---|---|---|---|---|---|"]
+        for figure in (Figure(**one) for one in group["figures"]):
+            spread = "" if figure.low is None else f"{_number(figure.low)} – {_number(figure.high)}"
+            verdict = " · ".join(part for part in (_verdict(figure), figure.note) if part)
+            target = figure.target.replace(">=", "≥").replace("<=", "≤")
+            lines.append(
+                f"| {figure.what} | {_number(figure.value)} | {spread} | {figure.unit} | {target} | {verdict} |"
+            )
+        lines += [
+            "",
+            f"`{group['command']}`, {group['date']}, commit {group['commit']}, load before: {group['load_before']}.",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _in_order(groups: dict[str, Any]) -> list[dict[str, Any]]:
+    """Groups as TARGETS lists them."""
+    order = [target.id for target in TARGETS]
+    return [groups[id] for id in sorted(groups, key=lambda id: order.index(id) if id in order else len(order))]
+
+
+def _sign(target: str) -> str:
+    return target.replace(">=", "≥").replace("<=", "≤")
+
+
+def _verdict(figure: Figure) -> str:
+    return {None: "", True: "met", False: "**not met**"}[figure.met]
+
+
+def _number(value: float | None) -> str:
+    """Three significant digits, thousands separated."""
+    if value is None:
+        return ""
+    if value == 0 or abs(value) >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def main(argv: list[str]) -> None:
+    """Measure, or read a result file; then write the page."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--from", dest="source", type=Path, help="result file to write the page from; nothing is measured"
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="ID",
+        choices=[target.id for target in TARGETS],
+        help="measure these groups only",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="short turns: to try the suite, not for figures; writes under out/"
+    )
+    given = parser.parse_args(argv)
+    target = given.source
+    if target is None:
+        here = machine()
+        name = re.sub(r"[^a-z0-9]+", "-", f"{here['cpu'].split(',')[0]} {here['cores']} cores".lower()).strip("-")
+        folder = ROOT / "out" / "bench" if given.quick else RESULTS
+        target = folder / f"{name}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        old = json.loads(target.read_text())["groups"] if given.only and target.exists() else {}
+        groups = old | measure(given.only, QUICK if given.quick else Effort())
+        target.write_text(json.dumps({"machine": here, "groups": groups}, indent=1, ensure_ascii=False) + "\n")
+    written = target.with_suffix(".md") if given.quick else PAGE
+    written.parent.mkdir(parents=True, exist_ok=True)
+    source = target.resolve()
+    written.write_text(
+        page(
+            json.loads(target.read_text()),
+            str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name),
+        )
+    )
+    print(f"wrote {written}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

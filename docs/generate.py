@@ -1,0 +1,173 @@
+"""Write the generated parts of the pages: tables between markers, and pictures.
+
+    python docs/generate.py            write what has changed
+    python docs/generate.py --check    write nothing; name what is stale and exit with 1
+
+A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; the functions of ``PARTS`` make them.
+Tables come from the code itself: settings and their docstrings, spaces, constants of the rules, errors, options.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from docs import claims, tables
+from docs.tables import ROOT, configured, field_words, names, plain, table, words
+from gpu_envs import core, registry
+
+PAGES = ROOT / "docs" / "envs"
+STRIP = ROOT / "docs" / "tags.png"
+MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def environments() -> str:
+    """All environments in a table, for the README."""
+    rows = []
+    for name, id in sorted(names().items(), key=lambda item: item[1]):
+        d = configured(name, {})[1]
+        who = ", ".join(f"{len(members)} {group}" for group, members in d.groups.items())
+        first = (PAGES / f"{name}.md").read_text().split("\n\n")[1].replace("\n", " ")
+        rows.append((f"[{id}](docs/envs/{name}.md)", who, tables.kinds_of(d.action_spaces), first))
+    return table(("id", "agents by default", "action", "what it is"), rows)
+
+
+def runner() -> str:
+    """The settings that every environment has, from the signature of make and the docstring of Core."""
+    text = inspect.getdoc(core.Core).split("Args:\n")[1]  # type: ignore[union-attr]
+    doc = {
+        key: " ".join(value.split()) for key, value in re.findall(r"^    (\w+): (.+(?:\n {5,}.+)*)", text, re.MULTILINE)
+    }
+    rows = []
+    for key, parameter in inspect.signature(registry.make_core).parameters.items():
+        if parameter.default is not inspect.Parameter.empty and key in doc:
+            rows.append((f"`{key}`", f"`{parameter.default!r}`", doc[key]))
+    return table(("name", "default", "meaning"), rows)
+
+
+def errors() -> str:
+    """Every deliberate error."""
+    module = importlib.import_module("gpu_envs.errors")
+    rows = []
+    for key, kind in vars(module).items():
+        if isinstance(kind, type):
+            bases = ", ".join(f"`{base.__name__}`" for base in kind.__bases__)
+            rows.append((f"`{key}`", bases, plain(inspect.getdoc(kind).split("\n")[0])))  # type: ignore[union-attr]
+    return table(("error", "is a", "when"), rows)
+
+
+def options(which: str) -> str:
+    """Options of training: "train", "eval" or "ppo"."""
+    from trainers.commands import EvalArgs, TrainArgs
+    from trainers.ppo import PPOConfig
+
+    kind = {"train": TrainArgs, "eval": EvalArgs, "ppo": PPOConfig}[which]
+    prefix = "--ppo." if which == "ppo" else "--"
+    text = field_words(inspect.getsource(kind), kind.__name__)
+    rows = []
+    for field in dataclasses.fields(kind):
+        annotation, doc = text[field.name]
+        if not annotation.startswith("Positional") and field.name != "ppo":
+            default = "" if field.default in (None, ()) else f"`{_option(field.default)}`"
+            rows.append((f"`{prefix}{field.name.replace('_', '-')}`", default, doc))
+    return table(("option", "default", "meaning"), rows)
+
+
+def _option(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def presets() -> str:
+    """What a preset changes, by environment and device."""
+    from trainers.ppo import PPOConfig
+    from trainers.presets import PRESETS
+
+    usual, rows = PPOConfig(), []
+    for (id, device), given in PRESETS.items():
+        parts = [f"{key}={value}" for key, value in given.get("env", {}).items()]
+        parts += [f"--{key.replace('_', '-')} {value}" for key, value in given.items() if key not in ("env", "ppo")]
+        ppo = dataclasses.asdict(given.get("ppo", usual))
+        parts += [f"--ppo.{k.replace('_', '-')} {_option(v)}" for k, v in ppo.items() if v != getattr(usual, k)]
+        rows.append((id, device, ", ".join(f"`{part}`" for part in parts)))
+    return table(("environment", "device", "what differs from the defaults"), rows)
+
+
+OF_PAGE = (tables.summary, tables.actions, tables.observations, tables.rewards, tables.settings, tables.constants)
+"""Parts of an environment's page; they get its name."""
+OF_OTHERS = (environments, runner, errors, presets, options)
+"""Parts of other pages; `options` gets the word behind it in the marker."""
+PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_OTHERS)}
+
+
+def filled(path: Path) -> str:
+    """A page with its generated parts made anew.
+
+    Raises:
+        KeyError: A marker names a part that does not exist.
+    """
+
+    def one(match: re.Match) -> str:
+        part, *arguments = match[2].split()
+        arguments = [path.stem] if PARTS[part] in OF_PAGE else arguments
+        return f"{match[1]}{PARTS[part](*arguments)}\n{match[3]}"
+
+    return MARKED.sub(one, path.read_text(encoding="utf-8"))
+
+
+# ---------------------------------------------------------------- files
+
+
+def pages() -> list[Path]:
+    """Every page that may hold generated parts."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def pictures() -> dict[Path, np.ndarray]:
+    """A picture of every environment, and all of them side by side for the README."""
+    frames = {name: claims.frame(id, words(name).PICTURE) for name, id in sorted(names().items())}
+    gap = np.full((next(iter(frames.values())).shape[0], 12, 3), 255, np.uint8)
+    strip = np.concatenate([part for frame in frames.values() for part in (gap, frame)][1:], axis=1)
+    return {PAGES / f"{name}.png": frame for name, frame in frames.items()} | {STRIP: strip}
+
+
+def same_picture(path: Path, frame: np.ndarray) -> bool:
+    """Whether a file shows the frame, but for what rounding on another machine may move."""
+    import imageio.v3 as iio
+
+    if not path.exists():
+        return False
+    there = iio.imread(path)[..., :3].astype(int)
+    return there.shape == frame.shape and float(np.abs(there - frame).mean()) < 2.0
+
+
+def main(argv: list[str]) -> int:
+    """Write, or check; see the top of this file."""
+    import imageio.v3 as iio
+
+    check, stale = "--check" in argv, []
+    for path in pages():
+        text = filled(path)
+        if text != path.read_text(encoding="utf-8"):
+            stale.append(path)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    for path, frame in pictures().items():
+        if not same_picture(path, frame):
+            stale.append(path)
+            if not check:
+                iio.imwrite(path, frame, optimize=True)
+    for path in stale:
+        print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
+    if check and stale:
+        print("run: python docs/generate.py")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,199 @@
+"""Tables for the pages: Markdown, what is read out of source files, and the parts of an environment's page."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gymnasium import spaces
+
+from docs import claims
+from gpu_envs import registry
+from gpu_envs.config import build_config
+from gpu_envs.definition import Definition
+
+ROOT = Path(__file__).parents[1]
+
+
+def names() -> dict[str, str]:
+    """Id by name of the files of an environment: {"simple_tag": "SimpleTag-v0", ...}."""
+    modules = {entry.module: id for id, entry in registry._entries.items() if entry.module}
+    return {module.rpartition(".")[2]: id for module, id in modules.items() if module.startswith("gpu_envs.")}
+
+
+def words(name: str) -> Any:
+    """The page's own words: the module docs/envs/NAME.py."""
+    return importlib.import_module(f"docs.envs.{name}")
+
+
+def configured(name: str, settings: dict[str, Any]) -> tuple[Any, Definition]:
+    """Config and definition of an environment."""
+    kind, build = registry.find(names()[name]).load()
+    config = build_config(kind, settings, names()[name])
+    return config, build(config)
+
+
+# ---------------------------------------------------------------- Markdown
+
+
+def table(head: Iterable[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A Markdown table; bars inside cells are escaped."""
+    lines = [list(head), *rows]
+    cells = [[str(cell).replace("|", "\\|") for cell in line] for line in lines]
+    cells.insert(1, ["---"] * len(cells[0]))
+    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
+
+
+def plain(doc: str) -> str:
+    """A docstring in one line of Markdown."""
+    return " ".join(doc.split()).replace("``", "`")
+
+
+def number(value: float) -> str:
+    """A number as a reader writes it; no bound is "any"."""
+    if abs(value) == claims.ANY:
+        return "any"
+    for power, word in ((0.5**0.5, "1/√2"), (-(0.5**0.5), "-1/√2")):
+        if abs(value - power) < 1e-9:
+            return word
+    return f"{value:g}"
+
+
+def field_words(source: str, class_name: str) -> dict[str, tuple[str, str]]:
+    """Annotation and docstring (the string literal below) of every field of a class."""
+    tree = ast.parse(source)
+    body = next(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == class_name).body
+    found = {}
+    for node, after in zip(body, [*body[1:], ast.Pass()], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+            found[node.target.id] = (ast.unparse(node.annotation), " ".join(str(text).split()))
+    return found
+
+
+def field_comments(source: str, class_name: str) -> dict[str, str]:
+    """The comment behind every field of a class."""
+    body = source[source.index(f"class {class_name}:") :].split("\n\n\n", maxsplit=1)[0]
+    lines = (re.fullmatch(r"    (\w+): [^#]+?(?:  # (.*))?", line) for line in body.splitlines())
+    return {match[1]: match[2] or "" for match in lines if match}
+
+
+def settings_table(kind: type) -> str:
+    """Name, type, default, allowed values and docstring of a settings dataclass."""
+    text, rows = field_words(inspect.getsource(kind), kind.__name__), []
+    for field in dataclasses.fields(kind):
+        annotation, doc = text[field.name]
+        rows.append((f"`{field.name}`", f"`{annotation}`", f"`{field.default!r}`", allowed(field), doc))
+    return table(("name", "type", "default", "allowed", "meaning"), rows)
+
+
+def allowed(field: dataclasses.Field) -> str:
+    """The values a setting takes."""
+    low, high, choices = (field.metadata.get(key) for key in ("low", "high", "choices"))
+    if choices:
+        return ", ".join(f"`{choice!r}`" for choice in choices)
+    if low is not None and high is not None:
+        return f"{low:g} to {high:g}"
+    return f">= {low:g}" if low is not None else f"<= {high:g}" if high is not None else ""
+
+
+# ---------------------------------------------------------------- parts of an environment's page
+
+
+def summary(name: str) -> str:
+    """The environment at a glance, with default settings."""
+    _, d = configured(name, {})
+    groups = [f"{len(rows)} {group} ({_span([d.agents[row] for row in rows])})" for group, rows in d.groups.items()]
+    kinds = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi-discrete", spaces.Box: "continuous"}
+    widths = {space.shape[0] for space in d.observation_spaces.values()}
+    limit = "terminates" if d.limit_terminates else "truncates"
+    own = d.global_state_size
+    joined = "own" if own else "the agents' observations, joined"
+    rows = [
+        ("id", f"`{names()[name]}`"),
+        ("make", f'`gpu_envs.make("{names()[name]}", num_envs=1024)`'),
+        ("agents by group", "; ".join(groups)),
+        ("actions", f"{kinds[type(d.action_spaces[d.agents[0]])]}, {kinds_of(d.action_spaces)}"),
+        ("observation", f"float32, {' or '.join(str(width) for width in sorted(widths))} numbers an agent"),
+        ("global state", f"{own or sum(s.shape[0] for s in d.observation_spaces.values())} numbers a world, {joined}"),
+        ("time limit", f"{d.max_steps} steps, {limit}"),
+        ("rules", _link(f"warp_kernels/{name}.py")),
+        ("settings, spaces, drawing", _link(f"gpu_envs/{name}.py")),
+        ("oracle test", _link(f"tests/oracles/test_{name}.py") + f", errors up to {' or '.join(tolerances(name))}"),
+    ]
+    return table(("", "with default settings"), rows)
+
+
+def _span(agents: list[str]) -> str:
+    return f"`{agents[0]}`" if len(agents) == 1 else f"`{agents[0]}` to `{agents[-1]}`"
+
+
+def kinds_of(table_: dict[str, spaces.Space]) -> str:
+    return " or ".join(dict.fromkeys(f"`{space}`" for space in table_.values()))
+
+
+def _link(path: str) -> str:
+    return f"[{path}](../../{path})"
+
+
+def tolerances(name: str) -> list[str]:
+    """The largest errors that the oracle test lets pass, as written there."""
+    found = set()
+    for node in ast.walk(ast.parse((ROOT / "tests" / "oracles" / f"test_{name}.py").read_text())):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TOLERANCE":
+            found.add(ast.literal_eval(node.value))
+        if isinstance(node, ast.keyword) and node.arg == "atol" and isinstance(node.value, ast.Constant):
+            found.add(node.value.value)
+    return [f"{value:.0e}".replace("e-0", "e-") for value in sorted(found)]
+
+
+def actions(name: str) -> str:
+    """Action tables by index."""
+    return "\n\n".join(f"{t.title}:\n\n{table(t.head, t.rows)}" for t in words(name).actions())
+
+
+def observations(name: str) -> str:
+    """Observation tables by index, one per kind of observer."""
+    parts = []
+    for title, (agent, settings) in words(name).OBSERVATIONS.items():
+        config, d = configured(name, settings)
+        column, rows = 0, []
+        for block in words(name).blocks(config, d.agents.index(agent)):
+            last = column + block.width - 1
+            span = f"{column}" if last == column else f"{column} to {last}"
+            low, high = number(block.low), number(block.high)
+            rows.append((span, block.meaning, block.unit, low if low == high == "any" else f"{low} to {high}"))
+            column = last + 1
+        parts.append(f"{title} ({column} numbers):\n\n{table(('index', 'meaning', 'unit', 'range'), rows)}")
+    return "\n\n".join(parts)
+
+
+def rewards(name: str) -> str:
+    """Causes of reward, with the default amount where a setting or a constant gives it."""
+    config, d = configured(name, {})
+    rows = []
+    for reward in words(name).REWARDS:
+        sign, key = ("-", reward.amount[1:]) if reward.amount.startswith("-") else ("", reward.amount)
+        value = getattr(config, key, d.params.get(key))
+        if value is None:
+            rows.append((reward.who, reward.when, reward.amount, ""))
+        else:
+            rows.append((reward.who, reward.when, f"{sign}`{key}`", number(-value if sign else value)))
+    return table(("who", "when", "adds", "default"), rows)
+
+
+def settings(name: str) -> str:
+    """The Config."""
+    return settings_table(registry.find(names()[name]).load()[0])
+
+
+def constants(name: str) -> str:
+    """The rules' Params, which `core.set_params` changes."""
+    source = inspect.getsource(importlib.import_module(f"warp_kernels.{name}"))
+    comments, params = field_comments(source, "Params"), configured(name, {})[1].params
+    rows = [(f"`{key}`", number(params[key]), comment) for key, comment in comments.items()]
+    return table(("constant", "default", "meaning, unit"), rows)

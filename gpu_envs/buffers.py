@@ -1,0 +1,102 @@
+"""Torch tensors and Warp structs over the same memory."""
+
+from typing import Any
+
+import torch
+import warp as wp
+
+# Warp scalar type -> torch dtype of the same bytes; unsigned ones as signed, for which torch has arithmetic.
+_TORCH = {
+    wp.float32: torch.float32,
+    wp.int32: torch.int32,
+    wp.int64: torch.int64,
+    wp.uint64: torch.int64,
+    wp.uint32: torch.int32,
+    wp.bool: torch.bool,
+    wp.int8: torch.int8,
+    wp.uint8: torch.uint8,
+}
+_PYTHON = {float: wp.float32, int: wp.int32, bool: wp.bool}
+
+
+def allocate(
+    struct: Any, shapes: dict[str, tuple[int, ...]], device: torch.device, env_minor: bool = False
+) -> dict[str, torch.Tensor]:
+    """Allocate one zeroed tensor for every array of a Warp struct.
+
+    Args:
+        struct: A Warp struct; fields that are no arrays are passed over.
+        shapes: Full shape by field; a vector dtype adds its own last axis.
+        device: Where.
+        env_minor: Lay the worlds out fastest (neighbouring threads touch neighbouring words); indices stay logical.
+
+    Raises:
+        ValueError: Where the struct and the shapes name different fields.
+    """
+    arrays = {name: var.type for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
+    if set(arrays) != set(shapes):
+        raise ValueError(f"{struct.key}: State has fields {sorted(arrays)}, shapes were given for {sorted(shapes)}")
+    tensors = {}
+    for name, kind in arrays.items():
+        scalar, inner = _element(kind.dtype)
+        shape = (*shapes[name], *inner)
+        if len(shapes[name]) != kind.ndim:
+            raise ValueError(f"{struct.key}.{name} has {kind.ndim} axes, the shape given is {shapes[name]}")
+        if env_minor and len(shapes[name]) > 1:
+            order = (*shapes[name][1:], shapes[name][0], *inner)
+            tensors[name] = torch.zeros(order, dtype=scalar, device=device).movedim(kind.ndim - 1, 0)
+        else:
+            tensors[name] = torch.zeros(shape, dtype=scalar, device=device)
+    return tensors
+
+
+def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
+    """Torch dtype and inner shape of a Warp array's element."""
+    inner: tuple[int, ...] = ()
+    if hasattr(dtype, "_wp_scalar_type_"):
+        inner, dtype = tuple(dtype._shape_), dtype._wp_scalar_type_
+    return _TORCH[_PYTHON.get(dtype, dtype)], inner
+
+
+def view(tensor: torch.Tensor, dtype: Any, ndim: int) -> wp.array:
+    """A Warp array over a tensor's memory, without a copy."""
+    shape, strides = tensor.shape[:ndim], tuple(s * tensor.element_size() for s in tensor.stride()[:ndim])
+    device = wp.device_from_torch(tensor.device)
+    array = wp.array(ptr=tensor.data_ptr(), dtype=dtype, shape=tuple(shape), strides=strides, device=device, copy=False)
+    array._tensor = tensor  # type: ignore[attr-defined]  # keeps the memory alive
+    return array
+
+
+def fill(struct: Any, tensors: dict[str, torch.Tensor], scalars: dict[str, int] | None = None) -> Any:
+    """An instance of a Warp struct whose arrays are views of the tensors."""
+    instance = struct()
+    for name, var in struct.vars.items():
+        if name in tensors:
+            setattr(instance, name, view(tensors[name], var.type.dtype, var.type.ndim))
+        else:
+            setattr(instance, name, (scalars or {})[name])
+    return instance
+
+
+def params_tensor(struct: Any, values: dict[str, Any], rows: int, device: torch.device) -> torch.Tensor:
+    """Constants as one float32 row per world (or one row for all): (rows, fields); int fields share the bits.
+
+    Raises:
+        ValueError: Where the values do not name exactly the struct's fields.
+    """
+    fields = param_fields(struct)
+    if set(fields) != set(values):
+        raise ValueError(f"{struct.key}: Params has fields {sorted(fields)}, values were given for {sorted(values)}")
+    table = torch.zeros((rows, len(fields)), dtype=torch.float32, device=device)
+    for column, (name, dtype) in enumerate(fields.items()):
+        table[:, column] = torch.as_tensor(values[name], dtype=dtype, device=device).expand(rows).view(torch.float32)
+    return table
+
+
+def param_fields(struct: Any) -> dict[str, torch.dtype]:
+    """Name and torch dtype of every field of a Params struct: float32 and int32 scalars only."""
+    kinds = {name: _PYTHON.get(var.type, var.type) for name, var in struct.vars.items()}
+    for name, kind in kinds.items():
+        if kind not in (wp.float32, wp.int32):
+            raise ValueError(f"{struct.key}.{name}: a field of Params is a float or an int, got {kind}")
+    return {name: _TORCH[kind] for name, kind in kinds.items()}

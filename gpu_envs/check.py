@@ -1,0 +1,203 @@
+"""Does an environment keep the tensor contract? A check for authors, which stops at the first broken promise."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gpu_envs import conformance
+from gpu_envs.config import build_config
+from gpu_envs.conformance import LIMIT, STEPS, Subject
+from gpu_envs.core import Core
+from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.registry import find
+
+
+def check_env(id_or_env: Any, **config: Any) -> None:
+    """Check that an environment keeps the contract that every view and trainer relies on.
+
+    It looks at names, groups and spaces; shapes, dtypes and bounds of what a step returns; ends as events, and silence
+    after them; masks and refused actions; equal seeds, worlds alone and among many, schedules, and siblings in another
+    order, all bit for bit; the autoreset modes; results that survive later steps; state read and written back. All of
+    it on the CPU and with time limits shortened; it compiles the rules three times.
+
+    Args:
+        id_or_env: An id, or an environment of this library (anything with ``.core``), checked as it is configured.
+        **config: With an id, its settings.
+
+    Raises:
+        ConformanceError: One line: what was promised, and where it was broken. An ``AssertionError``.
+    """
+    if isinstance(id_or_env, str):
+        entry = find(id_or_env)
+        kind, build = entry.load()
+        settings = build_config(kind, config, entry.id)
+        subject = Subject(entry.id, settings, build(settings))
+    else:
+        core = id_or_env if isinstance(id_or_env, Core) else getattr(id_or_env, "core", None)
+        if not isinstance(core, Core):
+            got = type(id_or_env).__name__
+            raise ConfigError(f"check_env takes an id or an environment of this library, got {got}")
+        if config:
+            raise ConfigError(f"check_env: settings go with an id; this {core.id} is configured already")
+        subject = Subject(core.id, core.config, core.definition)
+    check_definition(subject)
+    limit = subject.definition.max_steps
+    if limit == 0 or limit > LIMIT:
+        subject = replace(subject, definition=replace(subject.definition, max_steps=LIMIT))
+    for law in LAWS:
+        law(subject)
+
+
+def check_definition(subject: Subject) -> None:
+    """Names, groups and spaces fit each other and the rules."""
+    d, demand = subject.definition, subject.demand
+    count, rules = len(d.agents), d.rules
+    demand(len(set(d.agents)) == count, "every agent has a name of its own")
+    demand(
+        count == rules.num_agents, "as many names as agents", f"{count} names, and the rules play {rules.num_agents}"
+    )
+    rows = sorted(row for members in d.groups.values() for row in members)
+    demand(rows == list(range(count)), "every agent belongs to one group", f"the groups hold the rows {rows}")
+    named = set(d.observation_spaces) == set(d.action_spaces) == set(d.agents)
+    demand(named, "every agent has an observation and an action space")
+    kinds = {type(space) for space in d.action_spaces.values()}
+    names = ", ".join(sorted(kind.__name__ for kind in kinds))
+    allowed = len(kinds) == 1 and kinds <= {spaces.Discrete, spaces.MultiDiscrete, spaces.Box}
+    demand(allowed, "actions are all Discrete, all MultiDiscrete or all Box", f"there are {names}")
+    demand((names == "Box") == rules.continuous, "action spaces and rules.continuous agree", f"the spaces are {names}")
+    for agent in d.agents:
+        seen, done = d.observation_spaces[agent], d.action_spaces[agent]
+        flat = isinstance(seen, spaces.Box) and seen.dtype == np.float32 and len(seen.shape) == 1
+        demand(flat, "observation spaces are flat float32 Boxes", f"{agent} has {seen}")
+        fits = len(done.shape or ()) <= 1 and sum(done.shape or ()) <= rules.action_size
+        demand(fits, "an action fits rules.action_size", f"{agent} has {done}")
+        zero = not isinstance(done, spaces.Discrete) or done.start == 0
+        demand(zero, "Discrete actions start at 0", f"{agent} has {done}")
+    for group, members in d.groups.items():
+        for table in (d.observation_spaces, d.action_spaces):
+            same = all(table[d.agents[row]] == table[d.agents[members[0]]] for row in members)
+            demand(same, "the agents of a group have equal spaces", f"those of {group} differ")
+
+
+def check_tensors(subject: Subject) -> None:
+    """Shapes and dtypes of everything a step returns, observations in their spaces, masks that leave a choice."""
+    core, masked = subject.core(), subject.definition.rules.masked
+    e, a, d = core.num_envs, core.num_agents, core.obs_width
+    wanted: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
+    wanted |= dict.fromkeys(("obs", "final_obs"), (torch.float32, (e, a, d)))
+    wanted |= dict.fromkeys(("reward", "episode_return"), (torch.float32, (e, a)))
+    wanted |= dict.fromkeys(("terminated", "truncated", "alive", "valid"), (torch.bool, (e, a)))
+    wanted["episode_length"] = (torch.int32, (e, a))
+    if masked:
+        wanted["action_mask"] = (torch.bool, (e, a, int(core.num_choices.max())))
+    obs, info = core.reset()
+    _check_observations(subject, core, 0, "obs", obs, info["alive"])
+    for t in range(1, STEPS + 1):
+        action = core.sample_actions()
+        if masked:
+            mask = _within(core, info["action_mask"])
+            stuck = info["alive"] & ~mask.any(2)
+            subject.nowhere(stuck, "a living agent has a legal action", t - 1, "action_mask")
+            chosen = mask.gather(2, action.reshape(e, a, -1)).all(2)
+            subject.nowhere(info["alive"] & ~chosen, "sample_actions respects the mask", t, "action")
+        *results, info = core.step(action)
+        got = dict(zip(conformance.RESULTS, results, strict=True)) | info
+        for name, (dtype, shape) in wanted.items():
+            fits = got[name].dtype == dtype and tuple(got[name].shape) == shape
+            subject.demand(fits, f"{name} is {dtype} {shape}", f"got {got[name].dtype} {tuple(got[name].shape)}")
+        done = got["terminated"] | got["truncated"]
+        _check_observations(subject, core, t, "obs", got["obs"], got["alive"] | done)
+        _check_observations(subject, core, t, "final_obs", got["final_obs"], done)
+        subject.nowhere(~got["reward"].isfinite(), "rewards are finite", t, "reward")
+    state = core.state()
+    fits = state.ndim == 2 and len(state) == e and bool(state.isfinite().all())
+    subject.demand(fits, "state() is (E, S) and finite", f"got {tuple(state.shape)}")
+
+
+def _check_observations(
+    subject: Subject, core: Core, t: int, name: str, obs: torch.Tensor, there: torch.Tensor
+) -> None:
+    """Agents that are there see finite numbers inside their Box, and zeros beyond their width."""
+    low, high = torch.zeros(2, *obs.shape[1:])
+    for row, agent in enumerate(core.possible_agents):
+        box = core.definition.observation_spaces[agent]
+        low[row, : box.shape[0]], high[row, : box.shape[0]] = torch.from_numpy(box.low), torch.from_numpy(box.high)
+    subject.nowhere(there & ~obs.isfinite().all(2), "observations are finite", t, name)
+    outside = ((obs < low) | (obs > high)).any(2)
+    subject.nowhere(there & outside, "observations lie in the observation space, padded by zeros", t, name)
+
+
+def _within(core: Core, mask: torch.Tensor) -> torch.Tensor:
+    """A mask (..., A, n) without the columns that pad agents of fewer choices."""
+    return mask & (torch.arange(mask.shape[-1]) < core.num_choices.amax(1, keepdim=True))
+
+
+def check_ends(subject: Subject) -> None:
+    """An agent terminates or is truncated once an episode; then it sees zeros, and actions are ignored."""
+    core = subject.core(autoreset="disabled")
+    core.reset()
+    gone = torch.zeros_like(core.alive)
+    for t in range(1, subject.definition.max_steps + 3):
+        action = core.sample_actions()
+        action[gone] = float("nan") if subject.definition.rules.continuous else -1  # would raise if it were read
+        obs, reward, terminated, truncated, info = core.step(action)
+        done = terminated | truncated
+        subject.nowhere(terminated & truncated, "an agent terminates or is truncated, not both", t, "the end")
+        subject.nowhere(done & gone, "an agent leaves once an episode", t, "a second end")
+        subject.nowhere(info["valid"] == gone, "valid says who was alive before the step", t, "valid")
+        subject.nowhere(obs.ne(0).any(2) & gone, "an agent that has left sees zeros", t, "obs")
+        subject.nowhere(reward.ne(0) & gone, "an agent that has left earns nothing", t, "reward")
+        subject.nowhere((info["final_obs"] != obs).any(2) & done, "final_obs is the last observation", t, "final_obs")
+        gone |= done
+        subject.nowhere(info["alive"] == gone, "alive says who acts on the next step", t, "alive")
+    subject.nowhere(~gone, "an episode ends for everyone", subject.definition.max_steps + 2, "no end")
+
+
+def check_refusals(subject: Subject) -> None:
+    """Actions out of range, not finite or illegal are refused by name."""
+    core, d = subject.core(2), subject.definition
+
+    def refused(action: torch.Tensor, agent: str, what: str) -> None:
+        try:
+            core.step(action)
+        except ActionError as error:
+            named = agent in str(error) and "world 1" in str(error)
+            subject.demand(named, "a refusal names agent and world", f"it said: {error}")
+            return
+        subject.demand(False, f"an action that is {what} is refused", f"that of {agent} was not")
+
+    core.reset()
+    for bad in (float("nan"), float("inf")) if d.rules.continuous else (-1, int(core.num_choices.max())):
+        action = core.sample_actions()
+        action[1, 0] = bad
+        refused(action, d.agents[0], "out of range or not finite")
+        core.reset()
+    if d.rules.masked:
+        for _ in range(STEPS):
+            action = core.sample_actions()
+            assert core.action_mask is not None
+            illegal = _within(core, ~core.action_mask[1]) & core.alive[1, :, None]
+            if illegal.any():
+                row, choice = illegal.nonzero()[0].tolist()
+                action[1, row] = choice
+                return refused(action, d.agents[row], "illegal")
+            core.step(action)
+    return None
+
+
+LAWS: tuple[Callable[[Subject], None], ...] = (
+    check_tensors,
+    check_ends,
+    check_refusals,
+    conformance.check_seeds,
+    conformance.check_worlds,
+    conformance.check_schedules,
+    conformance.check_autoreset,
+    conformance.check_copies,
+    conformance.check_state,
+)
+"""In the order of the check; each raises ConformanceError."""

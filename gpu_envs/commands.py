@@ -1,0 +1,172 @@
+"""Subcommands of this room: list, check, render, bench. Standard library arguments, so that they need no extra."""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.registry import find, list_envs, make, make_core
+
+
+def _parser(name: str, what: str, example: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"gpu-envs {name}",
+        description=what,
+        epilog=f"example: {example}",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+
+
+def _add_env(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", help="environment, such as SimpleTag-v0")
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the environment; repeat it for more",
+    )
+
+
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default=None, help="cpu, cuda or cuda:N; cuda if there is one")
+
+
+def settings(pairs: Sequence[str], option: str = "--env") -> dict[str, Any]:
+    """Turn NAME=VALUE strings into settings; values are JSON, else plain strings.
+
+    Raises:
+        ConfigError: A string without "=".
+    """
+    values = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{option} {pair}: expected NAME=VALUE, such as num_runners=12")
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            value = {"True": True, "False": False, "None": None}.get(text, text)
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return values
+
+
+def list_command(argv: list[str]) -> int:
+    """Print the ids of all environments."""
+    _parser("list", "Print the ids of all environments.", "gpu-envs list").parse_args(argv)
+    print("\n".join(list_envs()))
+    return 0
+
+
+def check_command(argv: list[str]) -> int:
+    """Check that an environment keeps the tensor contract."""
+    parser = _parser("check", "Check that an environment keeps the tensor contract.", "gpu-envs check SimpleTag-v0")
+    _add_env(parser)
+    args = parser.parse_args(argv)
+    from gpu_envs.check import check_env
+
+    entry = find(args.id)
+    check_env(entry.id, **settings(args.env))
+    print(f"{entry.id} keeps the contract")
+    return 0
+
+
+def render_command(argv: list[str]) -> int:
+    """Write a picture or a video of random play."""
+    parser = _parser(
+        "render",
+        "Write a picture or a video of random play.",
+        "gpu-envs render TagContinuous-v0 --worlds 4 --out out/tag.mp4",
+    )
+    _add_env(parser)
+    _add_device(parser)
+    parser.add_argument("--out", type=Path, default=Path("out/render.mp4"), help="file; .mp4, .gif or .png")
+    parser.add_argument("--worlds", type=int, default=4, help="worlds, tiled")
+    parser.add_argument("--steps", type=int, default=200, help="steps; a .png shows the last")
+    parser.add_argument("--size", type=int, default=320, help="pixels of a world's side")
+    parser.add_argument("--seed", type=int, default=0, help="of the worlds and the random actions")
+    args = parser.parse_args(argv)
+    from gpu_envs.video import tile, write_video
+
+    if args.steps < 1:
+        raise ConfigError(f"--steps must be >= 1, got {args.steps}")
+    core = make_core(args.id, args.worlds, args.device, seed=args.seed, **settings(args.env))
+    core.reset()
+
+    def frames() -> Any:
+        for step in range(args.steps):
+            if args.out.suffix != ".png" or step == args.steps - 1:
+                yield tile(core.frame(tuple(range(args.worlds)), args.size))
+            core.step(core.sample_actions())
+
+    print(write_video(args.out, frames(), core.render_fps))
+    return 0
+
+
+def bench_command(argv: list[str]) -> int:
+    """Time one environment through its doors."""
+    parser = _parser(
+        "bench",
+        "Time one environment: random actions made beforehand, autoreset included.",
+        "gpu-envs bench SimpleTag-v0",
+    )
+    _add_env(parser)
+    _add_device(parser)
+    parser.add_argument("--num-envs", type=int, default=4096, help="worlds")
+    parser.add_argument("--threads", type=int, default=None, help="CPU threads; chosen by the batch if not given")
+    parser.add_argument(
+        "--schedule", choices=("fused", "phased"), default=None, help="chosen by agents and device if not given"
+    )
+    parser.add_argument("--seconds", type=float, default=1.0, help="time per row and round")
+    args = parser.parse_args(argv)
+    common: dict[str, Any] = dict(seed=0, threads=args.threads, schedule=args.schedule, **settings(args.env))
+    fast = make_core(args.id, args.num_envs, args.device, reuse_buffers=True, **common)
+    safe = make_core(args.id, args.num_envs, args.device, **common)
+    batched = make(args.id, args.num_envs, args.device, reuse_buffers=True, **common)
+    for env in (fast, safe, batched):
+        env.reset()
+    actions = []
+    for _ in range(8):
+        actions.append(fast.sample_actions().clone())
+        fast.step(actions[-1])
+    dicts = [dict(zip(fast.possible_agents, action.unbind(1), strict=True)) for action in actions]
+    doors: dict[str, Callable[[int], Any]] = {
+        "core.step, reused buffers": lambda i: fast.step(actions[i & 7]),
+        "core.step, clones (default)": lambda i: safe.step(actions[i & 7]),
+        "dict of agents, reused buffers": lambda i: batched.step(dicts[i & 7]),
+    }
+    rates: dict[str, list[float]] = {door: [] for door in doors}
+    for _ in range(3):  # the doors alternate, so that a busy machine slows all alike
+        for door, step in doors.items():
+            rates[door].append(_rate(step, args.seconds / 3, fast.device))
+    where = f"{fast.device}, {fast.schedule}" + (f", {fast.threads} threads" if fast.device.type == "cpu" else "")
+    print(f"{fast.id}: {args.num_envs} worlds x {fast.num_agents} agents on {where}")
+    for door, measured in rates.items():
+        steps = statistics.median(measured)
+        worlds, agents = steps * args.num_envs, steps * args.num_envs * fast.num_agents
+        print(f"  {door:32s} {worlds:14,.0f} env-steps/s {agents:14,.0f} agent-steps/s {1e6 / steps:10.1f} us/step")
+    return 0
+
+
+def _rate(step: Callable[[int], Any], seconds: float, device: torch.device) -> float:
+    """Steps per second of a callable, the device's queue drained at both ends."""
+    sync = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    for i in range(3):
+        step(i)
+    sync()
+    count, batch, started = 0, 1, time.perf_counter()
+    while True:
+        for i in range(batch):
+            step(i)
+        sync()
+        count += batch
+        passed = time.perf_counter() - started
+        if passed >= seconds:
+            return count / passed
+        batch = max(1, int(count / passed * seconds / 10))  # look at the clock about ten times

@@ -1,0 +1,393 @@
+"""The stacked-tensor environment every view stands on: E worlds, A agents, one device, one call a step."""
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+
+from gpu_envs import buffers
+from gpu_envs.definition import Definition
+from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError
+from gpu_envs.layout import AUTORESET, Layout
+from gpu_envs.runner import Runner, choose_schedule, choose_threads
+from warp_kernels import episode, philox
+
+_WRONG = {
+    episode.OUT_OF_RANGE: "is out of range",
+    episode.NOT_FINITE: "is not finite",
+    episode.ILLEGAL: "is illegal here (see info['action_mask'])",
+}
+
+
+class Core:
+    """A batch of worlds of one environment. Build it with :func:`gpu_envs.make` and take ``env.core``.
+
+    Shapes: observations (E, A, D) float32, zero-padded to the widest agent; reward (E, A) float32; flags (E, A) bool;
+    actions (E, A) int64 (discrete), (E, A, K) int64 (multi-discrete) or (E, A, K) float32 (continuous).
+
+    ``terminated`` and ``truncated`` are events, True once per agent and episode, on the step it leaves. ``alive``
+    says who acts on the next step, ``valid`` who was alive before this one. A world's episode ends when all its
+    agents have left.
+
+    Args:
+        definition: The configured environment.
+        env_id: Its id, for messages.
+        config: Its settings.
+        num_envs: Number of worlds E.
+        device: Where everything lives.
+        autoreset: "same_step", "next_step" or "disabled", as Gymnasium's ``AutoresetMode``.
+        reuse_buffers: Return the runner's own buffers, valid until the next step, instead of clones.
+        seed: Key of all random streams until ``reset(seed=)``; None draws one from the operating system.
+        env_offset: Global index of world 0, where a batch is one shard of a larger one.
+        schedule: "fused", "phased" or None to choose by agents and device.
+        threads: CPU threads; None to choose by the size of the batch.
+        fuse_fp: Contract multiply-adds; None: on a GPU only, so that CPU schedules agree bit for bit.
+        env_minor: Lay State out with the worlds fastest.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        *,
+        env_id: str,
+        config: Any,
+        num_envs: int,
+        device: torch.device,
+        autoreset: str = "same_step",
+        reuse_buffers: bool = False,
+        seed: int | None = None,
+        env_offset: int = 0,
+        schedule: str | None = None,
+        threads: int | None = None,
+        fuse_fp: bool | None = None,
+        env_minor: bool = False,
+    ) -> None:
+        rules = definition.rules
+        self._check_settings(env_id, num_envs, autoreset, schedule, threads, rules.num_agents)
+        self.id = env_id
+        self.config = config
+        self.definition = definition
+        self.num_envs = num_envs
+        self.num_agents = rules.num_agents
+        self.device = device
+        self.autoreset = autoreset
+        self.reuse_buffers = reuse_buffers
+        self.env_offset = env_offset
+        self.possible_agents = definition.agents
+        self.groups = definition.groups
+        self.observation_spaces = definition.observation_spaces
+        self.action_spaces = definition.action_spaces
+        self.render_fps = definition.render_fps
+        self.schedule = schedule or choose_schedule(self.num_agents, device)
+        self.threads = (threads or choose_threads(num_envs, self.num_agents, device)) if device.type == "cpu" else 1
+        self.threads = min(self.threads, num_envs)
+        fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
+        self._runner = Runner(rules, self.schedule, fuse, num_envs, self.threads, device)
+        layout = self._layout = Layout(definition, num_envs, len(self._runner.shards), device, env_minor)
+        io = self._io = layout.io
+        self.obs_width = layout.width
+        self.action_kind = layout.action_kind
+        self.num_choices = layout.num_choices
+        self.obs, self.reward, self.terminated, self.truncated = layout.results[:4]
+        self.alive, self.valid, self.final_obs = io["alive"], io["valid"], io["final_obs"]
+        self.action_mask = layout.info.get("action_mask")
+        # On a GPU the error flag is read from a pinned copy, so that looking at it never waits.
+        self._on_gpu = device.type == "cuda"
+        self._error_seen = io["error"].cpu().pin_memory() if self._on_gpu else io["error"]
+        self._error_slots = memoryview(self._error_seen.numpy())  # type: ignore[arg-type]  # quicker to read than an array
+        self._action_shape, self._action_dtype = layout.action.shape, layout.action.dtype
+        self._runner.bind(layout.action, layout.results)
+        self._record()
+        self._started = False
+        self._closed = False
+        self._seed_all(int.from_bytes(os.urandom(8), "little") if seed is None else seed, None)
+
+    @staticmethod
+    def _check_settings(
+        env_id: str, num_envs: Any, autoreset: Any, schedule: Any, threads: Any, num_agents: int
+    ) -> None:
+        """Refuse what the runner cannot do, before anything is allocated."""
+
+        def refuse(name: str, wanted: str, value: Any) -> ConfigError:
+            return ConfigError(f"{env_id}: {name} must be {wanted}, got {value!r}")
+
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+            raise refuse("num_envs", "an int >= 1", num_envs)
+        if autoreset not in AUTORESET:
+            raise refuse("autoreset", "one of " + ", ".join(map(repr, AUTORESET)), autoreset)
+        if schedule not in (None, "fused", "phased"):
+            raise refuse("schedule", "'fused', 'phased' or None", schedule)
+        if threads is not None and (not isinstance(threads, int) or threads < 1):
+            raise refuse("threads", "an int >= 1 or None", threads)
+        if num_agents > philox.MAX_AGENTS:
+            raise refuse("the number of agents", f"<= {philox.MAX_AGENTS}", num_agents)
+
+    def _record(self) -> None:
+        """Record the launches; again only when the memory behind an argument moves."""
+        self._runner.record(*self._layout.structs(self.env_offset, self.autoreset))
+
+    # ---------------------------------------------------------------- episodes
+
+    def reset(
+        self, seed: int | torch.Tensor | None = None, mask: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Start new episodes in all worlds, or in those of a mask.
+
+        Args:
+            seed: Key of the random streams from now on: an int for all, or (E,) int64, one per world. The worlds'
+                episode counters start again at 0. None goes on with the next episode of the present streams.
+            mask: (E,) bool, which worlds to reset; None resets all.
+
+        Returns:
+            Observations (E, A, D) and info ("alive", "valid", ... see :meth:`step`).
+        """
+        self._check_open()
+        if mask is not None:  # part of a rollout where autoreset is disabled: no waiting
+            self._look_for_errors()
+            self._check_tensor("mask", mask, (self.num_envs,), torch.bool)
+            if not self._started:
+                raise ResetNeededError(f"{self.id}: reset(mask=...) before the first full reset; call reset() once")
+            self._io["restart"].copy_(mask)
+        else:
+            self.check()
+            self._io["restart"].fill_(True)
+        if seed is not None:
+            self._seed_all(seed, mask)
+        self._runner.run(self._runner.reset_launches)
+        self._started = True
+        return self._out(self.obs), self._infos()
+
+    def step(
+        self, action: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        """Play one step in every world.
+
+        Args:
+            action: (E, A) int64, (E, A, K) int64 or (E, A, K) float32 on the core's device, see ``action_kind``.
+                Rows of agents that are not alive are ignored.
+
+        Returns:
+            ``obs, reward, terminated, truncated, info``. ``info`` holds "valid", "alive", "final_obs" (E, A, D) (the
+            true last observation, where done), "episode_return" and "episode_length" (E, A) (of the episode an agent
+            just finished, where done) and, where some actions are illegal, "action_mask" (E, A, n) for the next step.
+
+        Raises:
+            ActionError: Wrong shape, dtype or device before anything runs; a value out of range or not finite: on a CPU
+                from this call, on a GPU from a later one. A refused action counts as the no-op.
+        """
+        if not self._started or self._closed:
+            self._check_open()
+            raise ResetNeededError(f"{self.id}: step before the first reset; call reset() first")
+        if (
+            not isinstance(action, torch.Tensor)
+            or action.shape != self._action_shape
+            or action.dtype != self._action_dtype
+            or action.device != self.device
+        ):
+            self._check_tensor("action", action, tuple(self._action_shape), self._action_dtype)
+        if self._on_gpu:
+            self._look_for_errors()
+        results = self._runner.step(action, self.reuse_buffers)
+        if self._on_gpu:
+            self._error_seen.copy_(self._io["error"], non_blocking=True)
+        elif min(self._error_slots) != episode.NO_ERROR:
+            self._raise_action_error(action)
+        info = dict(zip(self._layout.info, results[4:], strict=True))
+        return results[0], results[1], results[2], results[3], info
+
+    def sample_actions(self) -> torch.Tensor:
+        """Draw a uniformly random legal action for every agent, on the device, from the worlds' own streams.
+
+        The draw belongs to the present step: calling twice without a step between gives the same actions.
+        """
+        self._check_open()
+        self._runner.run(self._runner.sample_launches)
+        return self._out(self._layout.action)
+
+    def state(self) -> torch.Tensor:
+        """Global state (E, S) for centralised critics: the environment's own, or all agents' observations joined."""
+        self._check_open()
+        if self._runner.global_state_launches[0]:
+            self._runner.run(self._runner.global_state_launches)
+            return self._out(self._io["global_state"])
+        flat = self.obs.reshape(self.num_envs, -1)
+        columns = self._layout.obs_columns
+        return flat.clone() if columns is None else flat[:, columns]
+
+    # ---------------------------------------------------------------- whole state and constants
+
+    def get_state(self) -> dict[str, torch.Tensor]:
+        """Copy everything a continuation depends on: worlds, clocks, seeds, flags, running returns, constants."""
+        state = {name: tensor.clone() for name, tensor in self._layout.everything().items()}
+        return state | {"params": self._layout.params.clone()}
+
+    def set_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Put back what :meth:`get_state` gave, from this or an equally configured core.
+
+        Raises:
+            CheckpointError: Naming the entry whose presence, shape or dtype does not fit.
+        """
+        mine = self._layout.everything()
+        if set(state) != {*mine, "params"}:
+            odd = sorted(set(state) ^ {*mine, "params"})
+            raise CheckpointError(
+                f"{self.id}: this state is of another environment or version; entries that differ: {', '.join(odd[:5])}"
+            )
+        for name, tensor in mine.items():
+            if state[name].shape != tensor.shape or state[name].dtype != tensor.dtype:
+                wanted, got = (f"{tuple(t.shape)} {t.dtype}" for t in (tensor, state[name]))
+                raise CheckpointError(
+                    f"{self.id}: {name} must be {wanted}, got {got}; use the same config and num_envs"
+                )
+        for name, tensor in mine.items():
+            tensor.copy_(state[name])
+        self._set_params(state["params"].to(self.device))
+        self._started = True
+
+    def set_params(self, **values: float | torch.Tensor) -> None:
+        """Change constants of the rules, for the whole batch (a number) or world by world (a tensor (E,)).
+
+        The first per-world value moves the constants to new memory: captured CUDA graphs must be captured again.
+
+        Raises:
+            ConfigError: An unknown name, or a tensor of another shape.
+        """
+        fields = buffers.param_fields(self.definition.rules.params)
+        table = self._layout.params.clone()
+        for name, value in values.items():
+            if name not in fields:
+                raise ConfigError(f"{self.id}: no constant named {name}; it has {', '.join(fields)}")
+            column = torch.as_tensor(value, dtype=fields[name], device=self.device)
+            if column.shape not in ((), (self.num_envs,)):
+                raise ConfigError(
+                    f"{self.id}: {name} must be a number or a tensor ({self.num_envs},), got {tuple(column.shape)}"
+                )
+            if column.ndim and len(table) != self.num_envs:
+                table = table.expand(self.num_envs, -1).clone()
+            table[:, list(fields).index(name)] = column.view(torch.float32)
+        self._set_params(table)
+
+    def get_params(self) -> dict[str, torch.Tensor]:
+        """Present constants of the rules by name, each (1,) or (E,)."""
+        fields = buffers.param_fields(self.definition.rules.params)
+        return {
+            name: self._layout.params[:, column].clone().view(dtype)
+            for column, (name, dtype) in enumerate(fields.items())
+        }
+
+    def _set_params(self, table: torch.Tensor) -> None:
+        if table.shape == self._layout.params.shape:
+            self._layout.params.copy_(table)
+        else:
+            self._layout.params = table.contiguous()
+            self._record()
+
+    def _seed_all(self, seed: int | torch.Tensor, mask: torch.Tensor | None) -> None:
+        """Lay new keys and start the episode counters again, where the mask says so."""
+        if isinstance(seed, torch.Tensor):
+            self._check_tensor("seed", seed, (self.num_envs,), torch.int64)
+            keys = seed
+        elif isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise ConfigError(
+                f"{self.id}: seed must be an int, an int64 tensor ({self.num_envs},) or None, got {seed!r}"
+            )
+        else:
+            low = int(seed) & (2**64 - 1)
+            keys = torch.full_like(self._io["seed"], low - 2**64 if low >= 2**63 else low)
+        fresh = torch.full_like(self._io["episode"], -1)  # the reset that follows makes it episode 0
+        if mask is None:
+            self._io["seed"].copy_(keys)
+            self._io["episode"].copy_(fresh)
+        else:
+            self._io["seed"].copy_(torch.where(mask, keys, self._io["seed"]))
+            self._io["episode"].copy_(torch.where(mask, fresh, self._io["episode"]))
+
+    # ---------------------------------------------------------------- pictures and the end
+
+    def frame(self, envs: tuple[int, ...] = (0,), size: int = 256) -> np.ndarray:
+        """Draw some worlds: uint8 (len(envs), size, size, 3)."""
+        from gpu_envs.rendering import rasterise
+
+        self._check_open()
+        if not self._started:
+            raise ResetNeededError(f"{self.id}: nothing to draw before the first reset; call reset() first")
+        rows = torch.as_tensor(envs, device=self.device)
+        return rasterise(self.definition.draw(self, rows), size).cpu().numpy()
+
+    @property
+    def world_state(self) -> dict[str, torch.Tensor]:
+        """The rules' State by field, live: (E, ...). For drawing, scripted agents and tests."""
+        return self._layout.state
+
+    @property
+    def action_buffer(self) -> torch.Tensor:
+        """Where the kernels read actions. A policy may write here and pass it to :meth:`step`, which saves a copy."""
+        return self._layout.action
+
+    @property
+    def steps(self) -> torch.Tensor:
+        """Steps taken in the present episodes, live: (E,) int32."""
+        return self._io["step"]
+
+    def check(self) -> None:
+        """Raise the error of an earlier action that a GPU found meanwhile (waits for the device)."""
+        if self._on_gpu:
+            self._error_seen.copy_(self._io["error"])
+        if min(self._error_slots) != episode.NO_ERROR:
+            self._raise_action_error(None)
+
+    def close(self) -> None:
+        """Report what is still to report, and refuse further use."""
+        if not self._closed:
+            self._closed = True
+            self.check()
+
+    # ---------------------------------------------------------------- inside
+
+    def _out(self, buffer: torch.Tensor) -> torch.Tensor:
+        return buffer if self.reuse_buffers else buffer.clone()
+
+    def _infos(self) -> dict[str, torch.Tensor]:
+        return {name: self._out(tensor) for name, tensor in self._layout.info.items()}
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ResetNeededError(f"{self.id}: this environment is closed; make a new one")
+
+    def _check_tensor(self, name: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        """Refuse a tensor that does not fit, in one line."""
+        wanted = f"a {dtype} tensor {shape} on {self.device}"
+        if not isinstance(value, torch.Tensor):
+            raise ActionError(f"{self.id}: {name} must be {wanted}, got {type(value).__name__}")
+        if tuple(value.shape) != shape or value.dtype != dtype or value.device != self.device:
+            raise ActionError(
+                f"{self.id}: {name} must be {wanted}, got {value.dtype} {tuple(value.shape)} on {value.device}"
+            )
+
+    def _look_for_errors(self) -> None:
+        """Raise what an earlier step has reported so far, without waiting for the device."""
+        if self._on_gpu and torch.cuda.is_current_stream_capturing():
+            if not self.reuse_buffers:
+                raise CaptureError(
+                    f"{self.id}: step allocates its results; make(..., reuse_buffers=True) to put it into a CUDA graph"
+                )
+        elif min(self._error_slots) != episode.NO_ERROR:
+            self._raise_action_error(None)
+
+    def _raise_action_error(self, action: torch.Tensor | None) -> None:
+        """Turn the flag into words, and clear it."""
+        if self._on_gpu:
+            torch.cuda.current_stream(self.device).synchronize()  # a copy under way must not bring the old flag back
+        key = min(self._error_slots)
+        self._io["error"].fill_(episode.NO_ERROR)
+        self._error_seen.fill_(episode.NO_ERROR)
+        env, row, what = key >> 32, (key >> 8) & 0xFFFFFF, key & 0xFF
+        agent = self.possible_agents[row]
+        shown = ""  # the kernel has put the no-op into its own buffer
+        if action is not None and action.data_ptr() != self._layout.action.data_ptr():
+            shown = f" {action[env, row].tolist()}"
+        raise ActionError(
+            f"{self.id}: action{shown} of {agent} in world {env + self.env_offset} {_WRONG[what]}; "
+            f"expected {self.action_spaces[agent]}"
+        )

@@ -1,0 +1,47 @@
+"""What a host file tells the runner about one configured environment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from warp_kernels.schedules import Rules
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One environment with its sizes and constants fixed. E worlds are the runner's business."""
+
+    rules: Rules
+    """Its rules, specialised to its sizes."""
+    params: dict[str, float | int]
+    """Value of every field of the rules' Params."""
+    state: dict[str, tuple[int, ...]]
+    """Shape of every field of the rules' State behind the leading E (a vector dtype's own axis left out)."""
+    agents: tuple[str, ...]
+    """Names, in row order."""
+    groups: dict[str, tuple[int, ...]]
+    """Rows of the agents that share spaces and, by default, a policy."""
+    observation_spaces: dict[str, spaces.Box]
+    """True (unpadded) observation space by agent."""
+    action_spaces: dict[str, spaces.Space]
+    """Discrete, MultiDiscrete or Box by agent; one kind per environment."""
+    max_steps: int
+    """Time limit [steps]; 0 for none."""
+    limit_terminates: bool
+    """True where the limit is part of the rules; False where it is a cut of convenience, and truncates."""
+    draw: Callable[[Any, Any], Any]
+    """draw(core, envs) gives the Scene of some worlds."""
+    render_fps: int = 10
+    """Frames per second that show it at a natural pace."""
+    initial: dict[str, np.ndarray] = field(default_factory=dict)
+    """Fields of State that are laid once for all worlds, such as given starts; shapes as in ``state``."""
+    global_state_size: int = 0
+    """S where the rules write their own global state; 0: the agents' observations, joined."""
+
+
+def box(width: int, low: float = -np.inf, high: float = np.inf) -> spaces.Box:
+    """A flat float32 observation space."""
+    return spaces.Box(np.float32(low), np.float32(high), (width,), np.float32)

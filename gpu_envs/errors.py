@@ -1,0 +1,41 @@
+"""Every error this library raises on purpose. Each message names what was wrong, what was expected and what to do."""
+
+
+class GpuEnvsError(Exception):
+    """Base of all deliberate errors; the command line prints them as one line."""
+
+
+class UnknownEnvironmentError(GpuEnvsError, ValueError):
+    """No environment has this id."""
+
+
+class ConfigError(GpuEnvsError, ValueError):
+    """A setting of an environment or a trainer has a value that is not allowed."""
+
+
+class ActionError(GpuEnvsError, ValueError):
+    """An action has a wrong shape, dtype, device, agent or value."""
+
+
+class ResetNeededError(GpuEnvsError, RuntimeError):
+    """The environment was stepped before its first reset, or after it was closed."""
+
+
+class DeviceError(GpuEnvsError, RuntimeError):
+    """The device asked for is not there."""
+
+
+class CaptureError(GpuEnvsError, RuntimeError):
+    """A step that allocates was put into a CUDA graph."""
+
+
+class CheckpointError(GpuEnvsError, ValueError):
+    """A checkpoint is corrupt, or does not fit what it is loaded into."""
+
+
+class MissingExtraError(GpuEnvsError, ImportError):
+    """An optional library is needed and not installed."""
+
+
+class ConformanceError(GpuEnvsError, AssertionError):
+    """An environment breaks a promise of the tensor contract; raised by ``gpu_envs.check_env``."""

@@ -1,0 +1,132 @@
+"""Every buffer of a batch of worlds, sized by a Definition: what kernels write and tensors show."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+from gymnasium import spaces
+
+from gpu_envs import buffers
+from gpu_envs.definition import Definition
+from warp_kernels import episode
+
+AUTORESET = {"same_step": episode.SAME_STEP, "next_step": episode.NEXT_STEP, "disabled": episode.DISABLED}
+_KINDS = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi_discrete", spaces.Box: "continuous"}
+_PER_AGENT = (
+    "reward",
+    "terminated",
+    "truncated",
+    "alive",
+    "valid",
+    "running_return",
+    "episode_return",
+    "episode_length",
+)
+_PER_WORLD = ("seed", "episode", "step", "active", "over", "restart")
+
+
+class Layout:
+    """Tensors of one batch, and the Warp structs over them.
+
+    Attributes:
+        io: Tensor of every array of :class:`warp_kernels.episode.IO`.
+        state: Tensor of every array of the rules' State.
+        params: (1, F) or (E, F) float32, the constants.
+        action: (E, A) or (E, A, K) view of the buffer that the kernels read.
+        action_kind: "discrete", "multi_discrete" or "continuous".
+        num_choices: (A, K) int32 on the CPU, sizes of the discrete components.
+        info: What a step tells beside its four results, by name.
+        results: Observation, reward, terminated, truncated and the values of ``info``.
+        obs_columns: Where the agents' true observations lie in a flat row (A * D), or None where nothing is padding.
+
+    Args:
+        definition: The environment.
+        num_envs: E.
+        slots: Error slots, one per CPU thread.
+        device: Where.
+        env_minor: Lay State out with the worlds fastest.
+    """
+
+    def __init__(
+        self, definition: Definition, num_envs: int, slots: int, device: torch.device, env_minor: bool
+    ) -> None:
+        d, rules = definition, definition.rules
+        e, a, k = num_envs, rules.num_agents, rules.action_size
+        self.definition = d
+        self.width = max(space.shape[0] for space in d.observation_spaces.values())
+        self.action_kind = _KINDS[type(next(iter(d.action_spaces.values())))]
+        counts, low, high = _bounds(d, a, k)
+        self.num_choices = torch.from_numpy(counts)
+        discrete, continuous = (0, 1) if rules.continuous else (1, 0)
+        shapes = {
+            "choice": (e * discrete, a, k),
+            "control": (e * continuous, a, k),
+            "num_choices": (a * discrete, k),
+            "low": (a * continuous, k),
+            "high": (a * continuous, k),
+            "action_mask": (e, a, int(counts.max())) if rules.masked else (0, 0, 0),
+            "obs": (e, a, self.width),
+            "final_obs": (e, a, self.width),
+            "global_state": (e, d.global_state_size),
+            "error": (slots,),
+            **dict.fromkeys(_PER_AGENT, (e, a)),
+            **dict.fromkeys(_PER_WORLD, (e,)),
+        }
+        self.io = buffers.allocate(episode.IO, shapes, device)
+        self.state = buffers.allocate(rules.state, {n: (e, *tail) for n, tail in d.state.items()}, device, env_minor)
+        self.params = buffers.params_tensor(rules.params, d.params, 1, device)
+        for name, values in d.initial.items():
+            self.state[name].copy_(torch.from_numpy(values))
+        for name, values in (("low", low), ("high", high)) if rules.continuous else (("num_choices", counts),):
+            self.io[name].copy_(torch.from_numpy(values))
+        self.io["error"].fill_(episode.NO_ERROR)
+
+        io = self.io
+        stacked = io["control"] if rules.continuous else io["choice"]
+        self.action = stacked[:, :, 0] if self.action_kind == "discrete" else stacked
+        self.info = {n: io[n] for n in ("valid", "alive", "final_obs", "episode_return", "episode_length")}
+        if rules.masked:
+            self.info["action_mask"] = io["action_mask"]
+        self.results = [io["obs"], io["reward"], io["terminated"], io["truncated"], *self.info.values()]
+        widths = [d.observation_spaces[agent].shape[0] for agent in d.agents]
+        columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]
+        self.obs_columns = torch.tensor(columns, device=device) if len(columns) < a * self.width else None
+
+    def structs(self, env_offset: int, autoreset: str) -> tuple[wp.array, Any, list[Any]]:
+        """Params, State and one IO per error slot, over these tensors.
+
+        Recorded launches keep them: they must not be changed afterwards.
+        """
+        d = self.definition
+        settings = {
+            "env_offset": env_offset,
+            "max_steps": d.max_steps,
+            "limit_terminates": int(d.limit_terminates),
+            "autoreset": int(AUTORESET[autoreset]),
+        }
+        ios = [
+            buffers.fill(episode.IO, self.io | {"error": self.io["error"][slot : slot + 1]}, settings)
+            for slot in range(len(self.io["error"]))
+        ]
+        return buffers.view(self.params, d.rules.params, 1), buffers.fill(d.rules.state, self.state), ios
+
+    def everything(self) -> dict[str, torch.Tensor]:
+        """All tensors that a continuation depends on, live, by name; but for the constants, whose shape may change."""
+        kept = {f"state.{name}": tensor for name, tensor in self.state.items()}
+        return kept | {f"io.{name}": tensor for name, tensor in self.io.items() if name != "error"}
+
+
+def _bounds(d: Definition, agents: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sizes of discrete components (A, K), lower and upper bounds of continuous ones; agents with fewer are padded."""
+    counts = np.ones((agents, components), np.int32)
+    low, high = np.zeros((agents, components), np.float32), np.zeros((agents, components), np.float32)
+    for row, agent in enumerate(d.agents):
+        space = d.action_spaces[agent]
+        if isinstance(space, spaces.Box):
+            low[row, : space.shape[0]], high[row, : space.shape[0]] = space.low, space.high
+        elif isinstance(space, spaces.MultiDiscrete):
+            counts[row, : len(space.nvec)] = space.nvec
+        elif isinstance(space, spaces.Discrete):
+            counts[row, 0] = space.n
+    return counts, low, high

@@ -1,0 +1,224 @@
+"""Environments by id: make, register, list_envs."""
+
+import difflib
+import importlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import gymnasium
+import pettingzoo
+import torch
+
+from gpu_envs.config import build_config
+from gpu_envs.core import Core
+from gpu_envs.definition import Definition
+from gpu_envs.errors import ConfigError, DeviceError, UnknownEnvironmentError
+from gpu_envs.shards import ShardedCore
+from gpu_envs.views.batched import BatchedEnv
+
+NAMESPACE = "gpu_envs/"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where an environment's host file lives; it gives ``Config`` and ``build(config) -> Definition``."""
+
+    id: str
+    module: str | None = None
+    config: type | None = None
+    build: Callable[[Any], Definition] | None = None
+
+    def load(self) -> tuple[type, Callable[[Any], Definition]]:
+        """Config class and build function; imports the host file at first need."""
+        if self.module is None:
+            assert self.config is not None
+            assert self.build is not None
+            return self.config, self.build
+        module = importlib.import_module(self.module)
+        return module.Config, module.build
+
+
+_entries: dict[str, Entry] = {}
+
+
+def register(
+    id: str, module: str | None = None, *, config: type | None = None, build: Callable[[Any], Definition] | None = None
+) -> None:
+    """Make an environment known.
+
+    Args:
+        id: "Name-v0".
+        module: Import path of a host file with ``Config`` and ``build``, or instead of it:
+        config: Frozen dataclass of settings (see :func:`gpu_envs.config.setting`).
+        build: ``build(config) -> Definition``.
+
+    Raises:
+        ConfigError: A malformed or taken id, or neither a module nor config and build.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_\-]+-v\d+", id):
+        raise ConfigError(f"register: id must look like 'Name-v0', got {id!r}")
+    if id in _entries:
+        raise ConfigError(f"register: {id} is registered already; choose another name or version")
+    if (module is None) == (config is None or build is None):
+        raise ConfigError(f"register: {id} needs either module= or both config= and build=")
+    _entries[id] = Entry(id, module, config, build)
+    _announce(id)
+
+
+def _announce(id: str) -> None:
+    """Tell Gymnasium and PettingZoo; the views behind the names are imported when one is made."""
+    gymnasium.register(
+        NAMESPACE + id,
+        entry_point="gpu_envs.views.gymnasium:LearnerEnv",
+        vector_entry_point="gpu_envs.views.rows:RowsEnv",
+        kwargs={"env_id": id},
+    )
+    pettingzoo.register(
+        "parallel", NAMESPACE + id, entry_point="gpu_envs.views.pettingzoo:parallel_env", kwargs={"id": id}
+    )
+
+
+def list_envs() -> list[str]:
+    """Ids of all environments, sorted."""
+    return sorted(_entries)
+
+
+def find(id: str) -> Entry:
+    """The entry of an id, with or without ``gpu_envs/``.
+
+    Raises:
+        UnknownEnvironmentError: Naming close matches.
+    """
+    name = str(id).removeprefix(NAMESPACE)
+    if name not in _entries:
+        near = difflib.get_close_matches(name, _entries, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else "gpu_envs.list_envs() gives all"
+        raise UnknownEnvironmentError(f"no environment named {id!r}; {hint}")
+    return _entries[name]
+
+
+def resolve_device(device: str | torch.device | None) -> torch.device:
+    """The device asked for; None is cuda if there is one, else cpu.
+
+    Raises:
+        DeviceError: It is not there, or this library does not run on it.
+    """
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}") from None
+    if wanted.type == "cpu":
+        return torch.device("cpu")
+    if wanted.type != "cuda":
+        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}")
+    if not torch.cuda.is_available():
+        raise DeviceError(
+            f"device {device!r} was asked for, but torch finds no CUDA GPU here; "
+            "use device='cpu' or install a CUDA build of torch"
+        )
+    index = torch.cuda.current_device() if wanted.index is None else wanted.index
+    if index >= torch.cuda.device_count():
+        raise DeviceError(f"device {device!r} was asked for, but there are {torch.cuda.device_count()} GPUs")
+    return torch.device("cuda", index)
+
+
+def make(
+    id: str,
+    num_envs: int = 1,
+    device: str | torch.device | None = None,
+    *,
+    render_mode: str | None = None,
+    **kwargs: Any,
+) -> BatchedEnv:
+    """Make a batched multi-agent environment: dicts by agent of tensors with a leading ``num_envs``.
+
+    Args:
+        id: "SimpleTag-v0", "gpu_envs/SimpleTag-v0", ... see :func:`list_envs`.
+        num_envs: Worlds.
+        device: "cpu", "cuda", "cuda:1"; None takes cuda if there is one, else the CPU.
+        render_mode: "rgb_array", "human" or None.
+        **kwargs: The runner's settings (autoreset, reuse_buffers, seed, ... see :class:`gpu_envs.core.Core`) and the
+            environment's own (see its page).
+
+    Returns:
+        The environment; ``env.core`` is the stacked-tensor form of the same worlds.
+
+    Raises:
+        UnknownEnvironmentError: No such id; names close matches.
+        ConfigError: A setting that does not exist or has a bad value.
+        DeviceError: The device is not there.
+    """
+    return BatchedEnv(make_core(id, num_envs, device, **kwargs), render_mode)
+
+
+def make_core(
+    id: str,
+    num_envs: int = 1,
+    device: str | torch.device | None = None,
+    *,
+    devices: Sequence[str | torch.device] | None = None,
+    autoreset: str = "same_step",
+    reuse_buffers: bool = False,
+    seed: int | None = None,
+    env_offset: int = 0,
+    schedule: str | None = None,
+    threads: int | None = None,
+    fuse_fp: bool | None = None,
+    env_minor: bool = False,
+    max_episode_steps: int | None = None,
+    **config: Any,
+) -> Core:
+    """Make the stacked-tensor environment of an id; arguments as :class:`gpu_envs.core.Core` and the id's Config.
+
+    ``devices`` instead of ``device`` splits the worlds over several, as a :class:`gpu_envs.shards.ShardedCore`.
+    ``max_episode_steps`` cuts (truncates) episodes earlier than the environment's own time limit would end them.
+    """
+    entry = find(id)
+    kind, build = entry.load()
+    settings = build_config(kind, config, entry.id)
+    definition = build(settings)
+    if max_episode_steps is not None:
+        if isinstance(max_episode_steps, bool) or not isinstance(max_episode_steps, int) or max_episode_steps < 1:
+            raise ConfigError(f"{entry.id}: max_episode_steps must be an int >= 1 or None, got {max_episode_steps!r}")
+        if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
+            definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
+
+    def build_core(worlds: int, where: torch.device, offset: int, key: int | None) -> Core:
+        return Core(
+            definition,
+            env_id=entry.id,
+            config=settings,
+            num_envs=worlds,
+            device=where,
+            autoreset=autoreset,
+            reuse_buffers=reuse_buffers,
+            seed=key,
+            env_offset=offset,
+            schedule=schedule,
+            threads=threads,
+            fuse_fp=fuse_fp,
+            env_minor=env_minor,
+        )
+
+    if devices is None:
+        return build_core(num_envs, resolve_device(device), env_offset, seed)
+    if device is not None or not devices or isinstance(devices, str):
+        raise ConfigError(
+            f"{entry.id}: devices must be a list such as ['cuda:0', 'cuda:1'], without device=; got {devices!r}"
+        )
+    key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
+    places = [resolve_device(place) for place in devices]
+    sharded = ShardedCore(
+        lambda worlds, where, first: build_core(worlds, where, env_offset + first, key), num_envs, places
+    )
+    return cast(Core, sharded)  # it answers to everything that a Core does
+
+
+register("SimpleTag-v0", "gpu_envs.simple_tag")
+register("TagContinuous-v0", "gpu_envs.tag_continuous")
+register("TagGridworld-v0", "gpu_envs.tag_gridworld")

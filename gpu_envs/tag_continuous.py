@@ -1,0 +1,169 @@
+"""TagContinuous-v0 on the host: settings, agents, spaces, how to draw it. Rules: ``warp_kernels/tag_continuous.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gpu_envs.config import setting
+from gpu_envs.definition import Definition, box
+from gpu_envs.errors import ConfigError
+from warp_kernels import tag_continuous
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of TagContinuous-v0, under WarpDrive's names. Defaults: its tutorial 5, with a new start every episode.
+
+    Rewards and penalties are signed as in WarpDrive: penalties are <= 0 and added.
+    """
+
+    num_taggers: int = setting(5, low=1)
+    """Taggers."""
+    num_runners: int = setting(100, low=1)
+    """Runners."""
+    grid_length: float = setting(20.0, low=1e-6)
+    """Side of the square [m]."""
+    episode_length: int = setting(500, low=1)
+    """Steps of an episode, T; the observation tells t / T."""
+    max_acceleration: float = setting(0.1)
+    """Largest change of speed to choose from [m/step^2]."""
+    min_acceleration: float = setting(-0.1)
+    """Smallest change of speed to choose from [m/step^2]."""
+    num_acceleration_levels: int = setting(10, low=0)
+    """Accelerations to choose from, evenly spaced, besides none (choice 0)."""
+    max_turn: float = setting(2.35)
+    """Largest turn to choose from [rad/step]."""
+    min_turn: float = setting(-2.35)
+    """Smallest turn to choose from [rad/step]."""
+    num_turn_levels: int = setting(10, low=0)
+    """Turns to choose from, evenly spaced, besides none (choice 0)."""
+    max_speed: float = setting(1.0, low=0.0)
+    """Speed cap [m/step], before skill."""
+    skill_level_tagger: float = setting(1.0, low=0.0)
+    """Factor of the taggers' speed cap."""
+    skill_level_runner: float = setting(1.0, low=0.0)
+    """Factor of the runners' speed cap."""
+    edge_hit_penalty: float = setting(0.0, high=0.0)
+    """Added when an agent runs into the wall."""
+    step_penalty_for_tagger: float = setting(0.0, high=0.0)
+    """Added for a tagger every step."""
+    step_reward_for_runner: float = setting(0.0, low=0.0)
+    """Added for a runner every step it starts alive."""
+    tag_reward_for_tagger: float = setting(10.0, low=0.0)
+    """Added for the tagger, per runner it tags."""
+    tag_penalty_for_runner: float = setting(-10.0, high=0.0)
+    """Added for a runner that is tagged."""
+    end_of_game_reward_for_runner: float = setting(1.0, low=0.0)
+    """Added at t = T for a runner still in the game."""
+    use_full_observation: bool = setting(False)
+    """Observe all others in row order, instead of the nearest."""
+    num_other_agents_observed: int = setting(10, low=1)
+    """K, neighbours in the partial observation; zeros fill it up where fewer are alive."""
+    tagging_distance: float = setting(0.02, low=0.0, high=1.0)
+    """A runner closer than this fraction of grid_length to a tagger is tagged."""
+    runner_exits_game_after_tagged: bool = setting(True)
+    """A tagged runner leaves the game; else it plays on."""
+    time_limit: str = setting("termination", choices=("termination", "truncation"))
+    """What the end at t = T is: part of the rules (as in WarpDrive), or a cut."""
+    fixed_start: bool = setting(False)
+    """Start every world and episode of a seed from one layout, as WarpDrive does."""
+    starting_location_x: tuple[float, ...] | None = None
+    """x of every agent at the start [m], taggers first; with the two below, instead of random starts."""
+    starting_location_y: tuple[float, ...] | None = None
+    """y of every agent at the start [m]."""
+    starting_directions: tuple[float, ...] | None = None
+    """Direction of every agent at the start [rad]."""
+
+    def __post_init__(self) -> None:
+        """Rules between fields."""
+        count = self.num_taggers + self.num_runners
+        for name in ("acceleration", "turn"):
+            low, high = getattr(self, f"min_{name}"), getattr(self, f"max_{name}")
+            if low > high:
+                raise ConfigError(f"min_{name} must be <= max_{name}, got {low} > {high}")
+        given = [self.starting_location_x, self.starting_location_y, self.starting_directions]
+        if any(values is not None for values in given) and not all(
+            values is not None and len(values) == count for values in given
+        ):
+            raise ConfigError(
+                "starting_location_x, starting_location_y and starting_directions need "
+                f"{count} numbers each, or none of them"
+            )
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    count = config.num_taggers + config.num_runners
+    taggers = [f"tagger_{index}" for index in range(config.num_taggers)]
+    runners = [f"runner_{index}" for index in range(config.num_runners)]
+    agents = (*taggers, *runners)
+    width = tag_continuous.observation_width(count, config.num_other_agents_observed, config.use_full_observation)
+    given = config.starting_location_x is not None
+    same_name = (
+        "grid_length episode_length max_speed skill_level_tagger skill_level_runner min_acceleration max_acceleration "
+        "min_turn max_turn edge_hit_penalty step_penalty_for_tagger step_reward_for_runner tag_reward_for_tagger "
+        "tag_penalty_for_runner end_of_game_reward_for_runner"
+    )
+    columns = (config.starting_location_x, config.starting_location_y, config.starting_directions)
+    start = np.array(columns, np.float32).T if given else None
+    return Definition(
+        rules=tag_continuous.rules(
+            config.num_taggers,
+            config.num_runners,
+            config.num_acceleration_levels,
+            config.num_turn_levels,
+            0 if config.use_full_observation else config.num_other_agents_observed,
+            config.use_full_observation,
+            "given" if given else "fixed" if config.fixed_start else "random",
+        ),
+        params={name: getattr(config, name) for name in same_name.split()}
+        | {
+            "tagging_margin": config.tagging_distance * config.grid_length,
+            "exits": int(config.runner_exits_game_after_tagged),
+        },
+        state=dict.fromkeys(("pos", "speed", "acceleration", "direction", "shown", "caught_by"), (count,))
+        | {
+            "start": (count if given else 0,),
+            "near": (count, 0 if config.use_full_observation else config.num_other_agents_observed),
+        },
+        initial={} if start is None else {"start": start},
+        agents=agents,
+        groups={"tagger": tuple(range(config.num_taggers)), "runner": tuple(range(config.num_taggers, count))},
+        observation_spaces={agent: box(width) for agent in agents},
+        action_spaces={
+            agent: spaces.MultiDiscrete([config.num_acceleration_levels + 1, config.num_turn_levels + 1])
+            for agent in agents
+        },
+        max_steps=config.episode_length,
+        limit_terminates=config.time_limit == "termination",
+        draw=draw,
+        render_fps=20,
+        global_state_size=tag_continuous.global_state_width(count),
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: taggers red with the reach of a tag around them, runners blue; who has left is gone."""
+    from gpu_envs.rendering import BLUE, RED, Scene, circles, join, lines, rings
+
+    size, taggers = core.config.grid_length, core.config.num_taggers
+    pos, alive = core.world_state["pos"][envs], core.alive[envs]
+    direction = core.world_state["direction"][envs]
+    ahead = pos + torch.stack([direction.cos(), direction.sin()], -1) * 0.02 * size
+    reach = core.get_params()["tagging_margin"][0]
+    radius = 0.009 * size
+    parts = [
+        rings(pos[:, :taggers], reach, RED, 0.002 * size, alpha=0.5 * alive[:, :taggers]),
+        lines(pos[:, taggers:], ahead[:, taggers:], 0.004 * size, BLUE, alpha=alive[:, taggers:]),
+        circles(pos[:, taggers:], radius, BLUE, alpha=alive[:, taggers:]),
+        lines(pos[:, :taggers], ahead[:, :taggers], 0.006 * size, RED, alpha=alive[:, :taggers]),
+        circles(pos[:, :taggers], 1.5 * radius, RED, alpha=alive[:, :taggers]),
+    ]
+    return Scene(join(*parts), bounds=(0.0, 0.0, size, size))

@@ -1,0 +1,113 @@
+"""TagGridworld-v0 on the host: settings, agents, spaces, how to draw it. Rules: ``warp_kernels/tag_gridworld.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gpu_envs.config import setting
+from gpu_envs.definition import Definition, box
+from gpu_envs.errors import ConfigError
+from warp_kernels import tag_gridworld
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of TagGridworld-v0, under WarpDrive's names and with its defaults, but with a new start every episode.
+
+    Penalties and costs are magnitudes (>= 0), and subtracted.
+    """
+
+    num_taggers: int = setting(10, low=1)
+    """Taggers; there is one runner."""
+    grid_length: int = setting(10, low=1)
+    """Largest coordinate; there are grid_length + 1 cells a side."""
+    episode_length: int = setting(100, low=1)
+    """Steps of an episode, T; the observation tells t / T."""
+    wall_hit_penalty: float = setting(0.1, low=0.0)
+    """Subtracted when an agent runs into the wall."""
+    tag_reward_for_tagger: float = setting(10.0, low=0.0)
+    """Added for every tagger when one of them tags the runner."""
+    tag_penalty_for_runner: float = setting(2.0, low=0.0)
+    """Subtracted for the runner when it is tagged."""
+    step_cost_for_tagger: float = setting(0.01, low=0.0)
+    """Subtracted for taggers, and added for the runner, every step without a tag."""
+    use_full_observation: bool = setting(True)
+    """Observe everyone, instead of the other side only."""
+    time_limit: str = setting("termination", choices=("termination", "truncation"))
+    """What the end at t = T is: part of the rules (as in WarpDrive), or a cut."""
+    fixed_start: bool = setting(False)
+    """WarpDrive's start: taggers on the middle cell, the runner on (0, 0)."""
+    starting_location_x: tuple[int, ...] | None = None
+    """x of every agent at the start [cells], the runner last; with the one below, instead of random starts."""
+    starting_location_y: tuple[int, ...] | None = None
+    """y of every agent at the start [cells]."""
+
+    def __post_init__(self) -> None:
+        """Rules between fields."""
+        count = self.num_taggers + 1
+        given = [self.starting_location_x, self.starting_location_y]
+        if any(values is not None for values in given):
+            if not all(values is not None and len(values) == count for values in given):
+                raise ConfigError(
+                    f"starting_location_x and starting_location_y need {count} cells each, or none of them"
+                )
+            if not all(0 <= cell <= self.grid_length for values in given for cell in values or ()):
+                raise ConfigError(f"starting locations must be cells in [0, {self.grid_length}]")
+
+    def start(self) -> np.ndarray | None:
+        """Given start cells (A, 2), or None where they are drawn."""
+        if self.starting_location_x is not None:
+            return np.array([self.starting_location_x, self.starting_location_y]).T
+        if self.fixed_start:
+            return np.array([[self.grid_length // 2] * 2] * self.num_taggers + [[0, 0]])
+        return None
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    count = config.num_taggers + 1
+    agents = (*(f"tagger_{index}" for index in range(config.num_taggers)), "runner_0")
+    start = config.start()
+    width = tag_gridworld.observation_width(count, config.use_full_observation)
+    same_name = (
+        "grid_length episode_length wall_hit_penalty tag_reward_for_tagger tag_penalty_for_runner step_cost_for_tagger"
+    )
+    return Definition(
+        rules=tag_gridworld.rules(
+            config.num_taggers, config.use_full_observation, "random" if start is None else "given"
+        ),
+        params={name: getattr(config, name) for name in same_name.split()},
+        state={"cell": (count,), "start": (0 if start is None else count,)},
+        initial={} if start is None else {"start": start.astype(np.int32)},
+        agents=agents,
+        groups={"tagger": tuple(range(config.num_taggers)), "runner": (config.num_taggers,)},
+        observation_spaces={agent: box(width, 0.0, 1.0) for agent in agents},
+        action_spaces={agent: spaces.Discrete(5) for agent in agents},
+        max_steps=config.episode_length,
+        limit_terminates=config.time_limit == "termination",
+        draw=draw,
+        render_fps=8,
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: the cells, the runner blue, taggers red (stacked ones show as one)."""
+    from gpu_envs.rendering import BLUE, GREY, RED, Scene, boxes, circles, join
+
+    cells = core.config.grid_length + 1
+    axis = torch.arange(cells, device=core.device) + 0.5
+    grid = torch.cartesian_prod(axis, axis)[None]
+    places = core.world_state["cell"][envs] + 0.5
+    parts = [
+        boxes(grid, 0.5, GREY, alpha=0.35, line_width=0.03),
+        boxes(places[:, -1:], 0.42, BLUE),
+        circles(places[:, :-1], 0.34, RED),
+    ]
+    return Scene(join(*parts), bounds=(0.0, 0.0, float(cells), float(cells)))

@@ -1,0 +1,235 @@
+"""The batched multi-agent environment: PettingZoo's parallel signature, values are tensors with a leading num_envs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gpu_envs.core import Core
+from gpu_envs.errors import ActionError, ConfigError
+
+TensorDict = dict[str, torch.Tensor]
+
+
+class BatchedEnv:
+    """Dicts of tensors over a :class:`~gpu_envs.core.Core`, one entry per agent.
+
+    It is deliberately no ``pettingzoo.ParallelEnv``: libraries that detect that class route everything through NumPy.
+    All agents stay in the dicts; ``info[agent]["alive"]`` says who acts on the next step.
+
+    Args:
+        core: The stacked-tensor environment; public as ``.core``.
+        render_mode: "rgb_array", "human" or None.
+    """
+
+    def __init__(self, core: Core, render_mode: str | None = None) -> None:
+        check_render_mode(core.id, render_mode)
+        self.core = core
+        self.num_envs = core.num_envs
+        self.device = core.device
+        self.possible_agents = list(core.possible_agents)
+        self.observation_spaces = core.observation_spaces
+        self.action_spaces = core.action_spaces
+        self.render_mode = render_mode
+        self.metadata = {
+            "name": core.id,
+            "render_modes": ["rgb_array", "human"],
+            "render_fps": core.render_fps,
+            "autoreset_mode": core.autoreset,
+        }
+        self._window: Any = None
+        widths = [space.shape[0] for space in core.observation_spaces.values()]
+        self._split_obs = _splitter(self.possible_agents, widths, core.obs_width)
+        self._split = _splitter(self.possible_agents, None, 0)
+        self._kept: dict[int, Any] = {}  # views of reused buffers, made once
+
+    @property
+    def agents(self) -> list[str]:
+        """All agents; a batch has no single moment at which one of them is gone."""
+        return list(self.possible_agents)
+
+    @property
+    def num_agents(self) -> int:
+        """Number of agents per world."""
+        return len(self.possible_agents)
+
+    @property
+    def max_num_agents(self) -> int:
+        """Number of agents per world."""
+        return len(self.possible_agents)
+
+    @property
+    def unwrapped(self) -> "BatchedEnv":
+        """This environment."""
+        return self
+
+    def observation_space(self, agent: str) -> spaces.Space:
+        """Observation space of one agent in one world."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space:
+        """Action space of one agent in one world."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self,
+        seed: int | torch.Tensor | None = None,
+        options: dict[str, Any] | None = None,
+        *,
+        mask: torch.Tensor | None = None,
+    ) -> tuple[TensorDict, dict[str, TensorDict]]:
+        """Start new episodes; see :meth:`gpu_envs.core.Core.reset`. ``options={"mask": m}`` works as ``mask=m``."""
+        if mask is None and options:
+            mask = options.get("mask")
+        obs, info = self.core.reset(seed, mask)
+        return self._cached(obs, self._split_obs), self._infos(info)
+
+    def step(self, actions: TensorDict) -> tuple[TensorDict, TensorDict, TensorDict, TensorDict, dict[str, TensorDict]]:
+        """Play one step.
+
+        Args:
+            actions: A tensor by agent: (E,) int64 (Discrete), (E, K) int64 (MultiDiscrete) or (E, K) float32 (Box).
+
+        Returns:
+            Dicts by agent: observations (E, D of that agent), rewards, terminated, truncated (E,) and info, itself a
+            dict of "valid", "alive", "final_obs", "episode_return", "episode_length" and, where there are illegal
+            actions, "action_mask". See :meth:`gpu_envs.core.Core.step`.
+
+        Raises:
+            ActionError: An agent missing or unknown, or a tensor that does not fit; names the agent.
+        """
+        obs, reward, terminated, truncated, info = self.core.step(self._stack(actions))
+        return (
+            self._cached(obs, self._split_obs),
+            self._cached(reward, self._split),
+            self._cached(terminated, self._split),
+            self._cached(truncated, self._split),
+            self._infos(info),
+        )
+
+    def sample_actions(self) -> TensorDict:
+        """A random legal action for every agent; see :meth:`gpu_envs.core.Core.sample_actions`."""
+        return dict(zip(self.possible_agents, self.core.sample_actions().unbind(1), strict=True))
+
+    def state(self) -> torch.Tensor:
+        """Global state (E, S)."""
+        return self.core.state()
+
+    def render(self) -> np.ndarray | None:
+        """Worlds 0 to 15 as one tiled uint8 picture (H, W, 3), or in a window with ``render_mode="human"``."""
+        self._window = self._window or Screen(self.core, self.render_mode)
+        return self._window.show(tuple(range(min(16, self.num_envs))))
+
+    def close(self) -> None:
+        """Release the environment."""
+        if self._window is not None:
+            self._window.close()
+        self.core.close()
+
+    def _cached(self, tensor: torch.Tensor, split: Callable) -> Any:
+        """Split a stacked tensor by agent; views of reused buffers are made once."""
+        if not self.core.reuse_buffers:
+            return split(tensor)
+        views = self._kept.get(tensor.data_ptr())
+        if views is None:
+            views = self._kept[tensor.data_ptr()] = split(tensor)
+        return dict(views)
+
+    def _infos(self, info: TensorDict) -> dict[str, TensorDict]:
+        split = {
+            name: self._cached(tensor, self._split_obs if name == "final_obs" else self._split)
+            for name, tensor in info.items()
+        }
+        return {agent: {name: views[agent] for name, views in split.items()} for agent in self.possible_agents}
+
+    def _stack(self, actions: TensorDict) -> torch.Tensor:
+        """Bring the agents' actions into one tensor, in the core's own buffer."""
+        core, buffer = self.core, self.core.action_buffer
+        columns = []
+        for row, agent in enumerate(self.possible_agents):
+            action = actions.get(agent) if isinstance(actions, dict) else None
+            target = buffer[:, row]
+            if (
+                not isinstance(action, torch.Tensor)
+                or action.shape != target.shape
+                or action.dtype != target.dtype
+                or action.device != target.device
+            ):
+                self._refuse(actions, agent, target)
+            columns.append(action)
+        if len(actions) != len(columns):
+            unknown = sorted(map(str, set(actions) - set(self.possible_agents)))
+            raise ActionError(
+                f"{core.id}: action for unknown agent {unknown[0]}; the agents are {_list(self.possible_agents)}"
+            )
+        return torch.stack(columns, dim=1, out=buffer)
+
+    def _refuse(self, actions: Any, agent: str, target: torch.Tensor) -> None:
+        wanted = f"a {target.dtype} tensor {tuple(target.shape)} on {target.device}"
+        if not isinstance(actions, dict):
+            raise ActionError(
+                f"{self.core.id}: actions must be a dict by agent, got {type(actions).__name__}; "
+                "stacked tensors go to env.core.step"
+            )
+        if agent not in actions:
+            raise ActionError(f"{self.core.id}: no action for {agent}; expected {wanted}")
+        got = actions[agent]
+        shown = (
+            f"{got.dtype} {tuple(got.shape)} on {got.device}" if isinstance(got, torch.Tensor) else type(got).__name__
+        )
+        raise ActionError(f"{self.core.id}: action of {agent} must be {wanted}, got {shown}")
+
+
+class Screen:
+    """What ``render()`` of every view does: one picture as an array, or in a window."""
+
+    def __init__(self, core: Core, render_mode: str | None, size: int = 512) -> None:
+        if render_mode is None:
+            raise ConfigError(f"{core.id}: render() needs a render_mode; make(..., render_mode='rgb_array' or 'human')")
+        self.core, self.mode, self.size = core, render_mode, size
+        self.window: Any = None
+
+    def show(self, envs: tuple[int, ...]) -> np.ndarray | None:
+        """Draw these worlds."""
+        from gpu_envs.video import Window, tile
+
+        frames = self.core.frame(envs, self.size if len(envs) == 1 else self.size // 2)
+        picture = frames[0] if len(envs) == 1 else np.asarray(tile(frames))
+        if self.mode == "rgb_array":
+            return picture
+        self.window = self.window or Window(title=self.core.id, fps=self.core.render_fps)
+        self.window.show(picture)
+        return None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self.window is not None:
+            self.window.close()
+            self.window = None
+
+
+def check_render_mode(env_id: str, render_mode: str | None) -> None:
+    """Refuse an unknown render mode."""
+    if render_mode not in (None, "rgb_array", "human"):
+        raise ConfigError(f"{env_id}: render_mode must be 'rgb_array', 'human' or None, got {render_mode!r}")
+
+
+def _splitter(agents: list[str], widths: list[int] | None, widest: int) -> Callable[[torch.Tensor], TensorDict]:
+    """A function from a stacked tensor (E, A, ...) to views by agent, cut to their true widths."""
+
+    def split(tensor: torch.Tensor) -> TensorDict:
+        rows = tensor.unbind(1)
+        if widths is None:
+            return dict(zip(agents, rows, strict=True))
+        return {
+            agent: row if width == widest else row[:, :width]
+            for agent, row, width in zip(agents, rows, widths, strict=True)
+        }
+
+    return split
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:4])}, ... {names[-1]}"

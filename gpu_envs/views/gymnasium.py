@@ -1,0 +1,127 @@
+"""One learner among others as a ``gymnasium.Env``, behind ``gymnasium.make``."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import EzPickle
+
+from gpu_envs.core import Core
+from gpu_envs.errors import ConfigError, ResetNeededError
+from gpu_envs.registry import NAMESPACE
+from gpu_envs.views.single import OneWorld
+
+RENDER_MODES = ["rgb_array", "human"]
+
+
+class LearnerEnv(gymnasium.Env, EzPickle):
+    """One agent of one world; ``gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0")`` makes it.
+
+    The episode ends when the learner leaves, with its own ``terminated`` or ``truncated``. Where actions can be
+    illegal, ``info["action_mask"]`` (int8) tells. A copied environment is made anew from its arguments, and needs a
+    reset.
+
+    Args:
+        env_id: "SimpleTag-v0", ...
+        learner: The agent that is played; needed where there are several.
+        others: "random" (legal actions from the world's own streams), a callable ``policy(observation) -> action``
+            (``policy(observation, action_mask)`` where actions can be illegal), or a dict of these by agent or group;
+            who is not in it acts at random.
+        render_mode: "rgb_array", "human" or None.
+        device: Where the world lives.
+        **config: Settings, as for :func:`gpu_envs.make`.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": RENDER_MODES}  # noqa: RUF012 as in gymnasium.Env
+
+    def __init__(
+        self,
+        env_id: str,
+        learner: str | None = None,
+        others: Any = "random",
+        render_mode: str | None = None,
+        device: Any = "cpu",
+        **config: Any,
+    ) -> None:
+        EzPickle.__init__(self, env_id, learner, others, render_mode, device, **config)
+        world = self._world = OneWorld(env_id, device, render_mode, config)
+        core = self.core = world.core
+        names = list(core.possible_agents)
+        if learner is None and len(names) > 1:
+            full = f"{NAMESPACE}{core.id}"
+            raise ConfigError(
+                f"{core.id} has {len(names)} agents: gymnasium.make('{full}', learner='{names[0]}') plays one of them, "
+                f"gymnasium.make_vec('{full}') gives agent rows, gpu_envs.make('{core.id}') all agents by name"
+            )
+        if learner is not None and learner not in names:
+            raise ConfigError(f"{core.id}: learner must be one of its agents, {shown(names)}, got {learner!r}")
+        self.learner = learner or names[0]
+        members = {group: [names[row] for row in rows] for group, rows in core.groups.items()}
+        by_name = policies(core, others, [*members, *(name for name in names if name != self.learner)])
+        self._others = {agent: policy for name, policy in by_name.items() for agent in members.get(name, ())}
+        self._others |= {name: policy for name, policy in by_name.items() if name in names}  # an agent's own goes first
+        self._others.pop(self.learner, None)
+        self.metadata = world.metadata
+        self.render_mode = render_mode
+        self.observation_space = world.observation_spaces[self.learner]
+        self.action_space = world.action_spaces[self.learner]
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start an episode. A seed starts the random streams anew; ``options`` are not used."""
+        super().reset(seed=seed)
+        self._world.reset(seed)
+        return self._world.observation(self.learner), self._info()
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Play the learner's action, and the others' beside it.
+
+        Raises:
+            ActionError: The action, or one of a scripted agent, does not fit; nothing has moved.
+            ResetNeededError: Before the first reset, and when the learner has left.
+        """
+        world = self._world
+        world.check_running()
+        if self.learner not in world.agents:
+            raise ResetNeededError(f"{self.core.id}: the episode is over, {self.learner} has left; call reset()")
+        actions = {self.learner: world.checked(self.learner, action)}
+        for agent in world.agents:
+            if agent in self._others:
+                masks = (world.action_mask(agent),) if world.masked else ()
+                actions[agent] = self._others[agent](world.observation(agent), *masks)
+        world.step(actions, others_random=True)
+        return world.observation(self.learner), *world.outcome(self.learner), self._info()
+
+    def render(self) -> np.ndarray | None:  # type: ignore[override]
+        """The world as uint8 (H, W, 3); None with ``render_mode="human"``, which shows it in a window."""
+        return self._world.render()
+
+    def close(self) -> None:
+        """Release the environment."""
+        self._world.close()
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": self._world.action_mask(self.learner)} if self._world.masked else {}
+
+
+def policies(core: Core, others: Any, names: list[str]) -> dict[str, Callable]:
+    """Scripted policies by name; who is missing acts at random."""
+    given = dict.fromkeys(names, others) if callable(others) or others == "random" else others
+    if not isinstance(given, dict):
+        raise ConfigError(
+            f"{core.id}: others must be 'random', a policy or a dict of these by name, got {type(others).__name__}"
+        )
+    for name, policy in given.items():
+        if name not in names:
+            raise ConfigError(f"{core.id}: others has no {name!r} to play; it has {shown(names) or 'nobody'}")
+        if policy != "random" and not callable(policy):
+            raise ConfigError(f"{core.id}: others[{name!r}] must be 'random' or a policy, got {policy!r}")
+    return {name: policy for name, policy in given.items() if callable(policy)}
+
+
+def shown(names: Iterable[Any]) -> str:
+    """Names for a message, the middle left out where there are many."""
+    words = list(map(str, names))
+    return ", ".join(words) if len(words) <= 8 else f"{', '.join(words[:4])}, ... {words[-1]}"

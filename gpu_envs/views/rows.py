@@ -1,0 +1,261 @@
+"""Agent rows as a ``gymnasium.vector.VectorEnv``, behind ``gymnasium.make_vec``."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gpu_envs.core import Core
+from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.registry import make_core
+from gpu_envs.views.batched import Screen, check_render_mode
+from gpu_envs.views.gymnasium import RENDER_MODES, policies, shown
+
+MODES = {
+    AutoresetMode.NEXT_STEP: "next_step",
+    AutoresetMode.SAME_STEP: "same_step",
+    AutoresetMode.DISABLED: "disabled",
+}
+"""Gymnasium's modes and the core's words for them."""
+
+
+class RowsEnv(VectorEnv):
+    """Agent rows; ``gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="agent")`` makes them.
+
+    Row ``world * n + k`` is agent ``agents[k]`` of a world: n rows a world, for one shared policy. The argument
+    ``num_envs`` counts worlds, the attribute ``num_envs`` counts rows, as Gymnasium's users expect of it. With one
+    agent they are the same.
+
+    A row's episode ends with its **world**: only then is ``terminated`` or ``truncated`` True (truncated if the agent's
+    own end was a truncation). An agent that left earlier goes on with observation 0, reward 0, ``info["alive"]`` False.
+
+    Results are tensors on the core's device. ``info`` holds "alive" (acts on the next step), "valid" (was alive before
+    this one), "episode_return" and "episode_length" (the agent's own) and, where actions can be illegal, "action_mask".
+    As everywhere in Gymnasium, ``info["_name"]`` says where ``info["name"]`` is defined. With SAME_STEP, "final_obs" is
+    each agent's own true last observation, and the finished episode's figures are in "final_info".
+
+    Args:
+        num_envs: Number of worlds.
+        env_id: "SimpleTag-v0", ...
+        group: Whose rows; None takes all agents, if their spaces are equal.
+        others: What agents of other groups do: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and
+            (E, n[, K]), or a dict of these by group.
+        autoreset_mode: NEXT_STEP, SAME_STEP or DISABLED. With DISABLED, ``reset(options={"reset_mask": mask})`` resets
+            worlds; the rows of a world must agree in the mask.
+        to_numpy: Return NumPy arrays.
+        device: Where everything lives; None takes cuda if there is one.
+        render_mode: "rgb_array", "human" or None.
+        **config: Settings, ``max_episode_steps=`` among them, as for :func:`gpu_envs.make`.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": RENDER_MODES, "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    closed = True  # until it is made; a refused argument leaves nothing to close
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        env_id: str,
+        group: str | None = None,
+        others: Any = "random",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        to_numpy: bool = False,
+        device: Any = None,
+        render_mode: str | None = None,
+        **config: Any,
+    ) -> None:
+        check_render_mode(env_id, render_mode)
+        if "autoreset" in config:
+            raise ConfigError(f"{env_id}: Gymnasium calls it autoreset_mode=, one of {shown(MODES)}")
+        modes = {name: mode for mode in MODES for name in (mode, mode.value, MODES[mode])}
+        if autoreset_mode not in modes:
+            raise ConfigError(f"{env_id}: autoreset_mode must be one of {shown(MODES)}, got {autoreset_mode!r}")
+        self.autoreset_mode = modes[autoreset_mode]
+        core = self.core = make_core(env_id, num_envs, device, autoreset=MODES[self.autoreset_mode], **config)
+        rows = _rows(core, group)
+        self.agents = [core.possible_agents[row] for row in rows]
+        """The agents of one world that have rows, in order."""
+        self.num_envs = core.num_envs * len(rows)
+        self.single_observation_space = core.observation_spaces[self.agents[0]]
+        self.single_action_space = core.action_spaces[self.agents[0]]
+        self.to_numpy = to_numpy
+        self.render_mode = render_mode
+        self.metadata = {
+            "name": core.id,
+            "render_modes": RENDER_MODES,
+            "render_fps": core.render_fps,
+            "autoreset_mode": self.autoreset_mode,
+        }
+        self._rows = _index(core, rows)
+        self._policies = policies(core, others, [name for name in core.groups if group is not None and name != group])
+        self._other_rows = {name: _index(core, core.groups[name]) for name in self._policies}
+        self._cut = torch.zeros_like(core.truncated)  # (E, A) this agent's present episode ended as a truncation
+        self._screen: Screen | None = None
+        self.closed = False
+
+    @cached_property
+    def observation_space(self) -> spaces.Space:  # type: ignore[override]
+        """All rows' observations; made at first use, since its bounds are as large as a batch."""
+        return batch_space(self.single_observation_space, self.num_envs)
+
+    @cached_property
+    def action_space(self) -> spaces.Space:  # type: ignore[override]
+        """All rows' actions."""
+        return batch_space(self.single_action_space, self.num_envs)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes in all worlds, or in those of ``options["reset_mask"]`` (num_envs,) bool.
+
+        Raises:
+            ActionError: A mask of another shape or dtype, or one whose rows disagree about their world.
+        """
+        mask = None if options is None else options.get("reset_mask")
+        worlds = None if mask is None else self._worlds(mask)
+        obs, info = self.core.reset(seed, worlds)
+        super().reset(seed=seed)
+        if worlds is None:
+            self._cut.zero_()
+        else:
+            self._cut &= ~worlds[:, None]
+        return self._row(obs, self.single_observation_space), self._present(info)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Play one step.
+
+        Args:
+            actions: (num_envs,) or (num_envs, K): a tensor on the core's device, or anything NumPy reads.
+
+        Raises:
+            ActionError: See :meth:`gpu_envs.core.Core.step`.
+        """
+        core = self.core
+        obs, reward, terminated, truncated, info = core.step(self._stack(actions))
+        valid = info["valid"]
+        over = (~valid | terminated | truncated).all(1) & valid.any(1)  # (E,) the world's episode ended in this step
+        self._cut |= truncated
+        cut = self._row(over[:, None] & self._cut)
+        ended = self._row(over[:, None] & ~self._cut)
+        self._cut &= ~over[:, None]
+        out, mask = self._present(info), self._array(over.repeat_interleave(len(self.agents)))
+        episode = {name: self._row(info[name]) for name in ("episode_return", "episode_length")}
+        episode |= {f"_{name}": mask for name in episode}
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP:
+            out |= episode
+        elif not self.to_numpy or mask.any():  # tensors come always: to look for an end would wait for the device
+            last = self._row(info["final_obs"], self.single_observation_space)
+            out |= {"final_obs": last, "_final_obs": mask, "final_info": episode, "_final_info": mask}
+        rewards = self._row(reward)
+        if self.to_numpy:
+            rewards = rewards.astype(np.float64)
+        return self._row(obs, self.single_observation_space), rewards, ended, cut, out
+
+    def sample_actions(self) -> Any:
+        """A random legal action for every row, from the worlds' own streams."""
+        return self._row(self.core.sample_actions(), self.single_action_space)
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """A picture per row, uint8 (H, W, 3), which the rows of a world share; "human" shows the first 16 worlds."""
+        if self.render_mode == "rgb_array":
+            frames = self.core.frame(tuple(range(self.core.num_envs)))
+            return tuple(frame for frame in frames for _ in self.agents)
+        self._screen = self._screen or Screen(self.core, self.render_mode)
+        self._screen.show(tuple(range(min(16, self.core.num_envs))))
+        return None
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Release the window and the core."""
+        if self._screen is not None:
+            self._screen.close()
+        self.core.close()
+
+    def _row(self, tensor: torch.Tensor, space: spaces.Space | None = None) -> Any:
+        """(E, A, ...) as rows (num_envs, ...), cut to the size of a space where one is named."""
+        part = tensor[:, self._rows]
+        if space is not None and space.shape:
+            part = part[:, :, : space.shape[0]]
+        return self._array(part.reshape(self.num_envs, *part.shape[2:]))
+
+    def _array(self, tensor: torch.Tensor) -> Any:
+        return tensor.cpu().numpy() if self.to_numpy else tensor
+
+    def _present(self, info: dict[str, torch.Tensor]) -> dict[str, Any]:
+        """What every row has at every step."""
+        everyone = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=self.core.device))
+        out = {name: self._row(info[name]) for name in ("alive", "valid")}
+        if "action_mask" in info:
+            out["action_mask"] = self._row(info["action_mask"])
+        return out | {f"_{name}": everyone for name in out}
+
+    def _stack(self, actions: Any) -> torch.Tensor:
+        """Rows' actions as the core takes them, with those of the agents that have no rows."""
+        core, dtype = self.core, self.core.action_buffer.dtype
+        shape = (self.num_envs, *(self.single_action_space.shape or ()))
+        if not isinstance(actions, torch.Tensor):
+            array = np.asarray(actions)
+            if array.dtype.kind in ("fiu" if core.action_kind == "continuous" else "iu"):
+                actions = torch.as_tensor(array, dtype=dtype, device=core.device)
+            else:
+                raise ActionError(
+                    f"{core.id}: actions must be numbers of {self.single_action_space}, got {array.dtype}"
+                )
+        if actions.shape != shape or actions.dtype != dtype or actions.device != core.device:
+            got = f"{actions.dtype} {tuple(actions.shape)} on {actions.device}"
+            raise ActionError(f"{core.id}: actions must be {dtype} {shape} on {core.device}, got {got}")
+        actions = actions.reshape(core.num_envs, len(self.agents), *shape[1:])
+        if actions.shape == core.action_buffer.shape:
+            return actions
+        full = core.sample_actions()
+        for group, policy in self._policies.items():
+            rows = self._other_rows[group]
+            width = core.observation_spaces[core.possible_agents[core.groups[group][0]]].shape[0]
+            masks = () if core.action_mask is None else (core.action_mask[:, rows],)
+            _put(full, rows, policy(core.obs[:, rows, :width], *masks))
+        _put(full, self._rows, actions)
+        return full
+
+    def _worlds(self, mask: Any) -> torch.Tensor:
+        """A mask of rows as a mask of worlds (E,)."""
+        core = self.core
+        rows = torch.as_tensor(mask, device=core.device)
+        if rows.dtype != torch.bool or rows.shape != (self.num_envs,):
+            wanted, got = f"bool ({self.num_envs},), one per row", f"{rows.dtype} {tuple(rows.shape)}"
+            raise ActionError(f"{core.id}: options['reset_mask'] must be {wanted}, got {got}")
+        rows = rows.view(core.num_envs, len(self.agents))
+        torn = rows.any(1) & ~rows.all(1)
+        if torn.any():
+            world = int(torn.nonzero()[0])
+            which = f"the {len(self.agents)} rows of world {world} disagree; set them all alike"
+            raise ActionError(f"{core.id}: options['reset_mask'] resets whole worlds, and {which}")
+        return rows[:, 0]
+
+
+def _rows(core: Core, group: str | None) -> tuple[int, ...]:
+    """Rows of the core's agents that a group, or everyone, has."""
+    if group is not None:
+        if group not in core.groups:
+            raise ConfigError(f"{core.id}: group must be one of {shown(core.groups)}, got {group!r}")
+        return core.groups[group]
+    seats = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in core.possible_agents]
+    if any(seat != seats[0] for seat in seats):
+        choices = " or ".join(f"group={name!r}" for name in core.groups)
+        raise ConfigError(f"{core.id}: its groups have different spaces, and rows must be alike; choose {choices}")
+    return tuple(range(core.num_agents))
+
+
+def _index(core: Core, rows: tuple[int, ...]) -> Any:
+    """What picks these rows of a tensor: a slice (a view, no copy) where they lie together, as they mostly do."""
+    if list(rows) == list(range(rows[0], rows[0] + len(rows))):
+        return slice(rows[0], rows[0] + len(rows))
+    return torch.tensor(rows, device=core.device)
+
+
+def _put(full: torch.Tensor, rows: Any, actions: torch.Tensor) -> None:
+    """Lay some agents' actions (E, n) or (E, n, K) into those of all."""
+    if full.ndim == 2:
+        full[:, rows] = actions
+    else:
+        full[:, rows, : actions.shape[2]] = actions

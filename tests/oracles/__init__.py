@@ -1,0 +1,1 @@
+"""Environments compared with an oracle, the state copied across before every step."""

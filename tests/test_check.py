@@ -1,0 +1,99 @@
+"""check_env accepts what keeps the contract, and names what does not."""
+
+from dataclasses import replace
+
+import pytest
+import toy
+from conftest import SMALL
+from gymnasium import spaces
+
+import gpu_envs
+from gpu_envs import check
+from gpu_envs.definition import box
+from gpu_envs.errors import ConfigError, ConformanceError, GpuEnvsError
+from gpu_envs.registry import make_core
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    toy.announce(monkeypatch)
+
+
+def test_registered_environments_conform(env_id, capfd):
+    assert gpu_envs.check_env(env_id, **SMALL[env_id]) is None
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("config", [{}, {"max_steps": 0}, {"limit_terminates": True}])
+def test_the_sound_toy_conforms(toys, config):
+    gpu_envs.check_env("gpu_envs/Toy-v0", **config)
+
+
+@pytest.mark.parametrize(
+    ("flaw", "words"),
+    [
+        (
+            "leaves its Box",
+            "lie in the observation space, padded by zeros; step .: obs of walker_. in world",
+        ),
+        ("observes NaN", "observations are finite; step .: obs of walker_. in world"),
+        ("no legal action", "a living agent has a legal action; step .: action_mask of walker_. in world"),
+        ("remembers the last episode", "reset\\(seed\\) starts anew"),
+        ("reads another world", "plays the same alone and among many"),
+        ("reads a sibling", "no agent reads what a sibling writes in the same phase"),
+    ],
+)
+def test_flaws_are_named(toys, flaw, words):
+    with pytest.raises(ConformanceError, match=f"^Toy-v0: .*{words}") as caught:
+        gpu_envs.check_env("Toy-v0", flaw=flaw)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: {"agents": ("walker_0", "walker_0", "walker_2")}, "a name of its own"),
+        (lambda d: {"groups": {"walker": (0, 1)}}, "belongs to one group"),
+        (
+            lambda d: {"observation_spaces": {**d.observation_spaces, "walker_1": box(3)}},
+            "equal spaces; those of walker differ",
+        ),
+        (
+            lambda d: {"observation_spaces": {**d.observation_spaces, "walker_1": spaces.Discrete(3)}},
+            "flat float32 Boxes; walker_1",
+        ),
+        (
+            lambda d: {"action_spaces": {**d.action_spaces, "walker_2": spaces.MultiDiscrete([3])}},
+            "Discrete, MultiDiscrete",
+        ),
+        (lambda d: {"action_spaces": {agent: spaces.Discrete(3, start=1) for agent in d.agents}}, "start at 0"),
+        (
+            lambda d: {"action_spaces": {"walker_0": spaces.Discrete(3)}},
+            "every agent has an observation and an action space",
+        ),
+    ],
+)
+def test_definitions_that_do_not_fit(change, words):
+    config = toy.Config()
+    definition = toy.build(config)
+    with pytest.raises(ConformanceError, match=words):
+        check.check_definition(check.Subject("Toy-v0", config, replace(definition, **change(definition))))
+
+
+def test_an_environment_with_its_configuration(toys, monkeypatch):
+    seen = []
+    monkeypatch.setattr(check, "LAWS", (seen.append,))
+    for env in (gpu_envs.make("Toy-v0", max_steps=5), make_core("Toy-v0", max_steps=5)):
+        gpu_envs.check_env(env)
+        assert seen.pop().config.max_steps == 5
+
+
+def test_bad_arguments(toys):
+    with pytest.raises(ConfigError, match="takes an id or an environment"):
+        gpu_envs.check_env(3)
+    with pytest.raises(ConfigError, match="configured already"):
+        gpu_envs.check_env(gpu_envs.make("Toy-v0"), num_agents=2)
+    with pytest.raises(ConfigError, match="no setting named num_agent;"):
+        gpu_envs.check_env("Toy-v0", num_agent=2)
+    assert issubclass(ConformanceError, GpuEnvsError)
+    assert issubclass(ConformanceError, AssertionError)

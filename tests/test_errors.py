@@ -1,0 +1,211 @@
+"""Bad input gets one clear line of its own type, before anything runs."""
+
+import pytest
+import torch
+
+import gpu_envs
+from gpu_envs import errors
+from gpu_envs.registry import make_core
+
+
+def one_line(info, *words):
+    message = str(info.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message, message
+
+
+def test_unknown_id():
+    with pytest.raises(errors.UnknownEnvironmentError) as info:
+        gpu_envs.make("SimpleTagg-v0")
+    one_line(info, "SimpleTagg-v0", "did you mean SimpleTag-v0")
+
+
+def test_id_with_and_without_namespace():
+    assert gpu_envs.make("gpu_envs/SimpleTag-v0").core.id == gpu_envs.make("SimpleTag-v0").core.id == "SimpleTag-v0"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"num_good": 0}, ("num_good", ">= 1", "0")),
+        ({"num_good": 1.5}, ("num_good", "an int", "1.5")),
+        ({"num_god": 2}, ("num_god", "did you mean num_good")),
+        ({"continuous_actions": "yes"}, ("continuous_actions", "True or False", "'yes'")),
+        ({"num_envs": 0}, ("num_envs", ">= 1")),
+        ({"num_envs": True}, ("num_envs", "an int")),
+        ({"autoreset": "sometimes"}, ("autoreset", "'same_step'", "'sometimes'")),
+        ({"schedule": "both"}, ("schedule", "'fused'")),
+        ({"threads": 0}, ("threads",)),
+        ({"seed": "abc"}, ("seed", "'abc'")),
+        ({"render_mode": "ascii"}, ("render_mode", "'rgb_array'")),
+    ],
+)
+def test_bad_settings(settings, words):
+    with pytest.raises(errors.ConfigError) as info:
+        gpu_envs.make("SimpleTag-v0", **settings)
+    one_line(info, *words)
+
+
+def test_rules_between_settings():
+    with pytest.raises(errors.ConfigError) as info:
+        gpu_envs.make("TagContinuous-v0", min_turn=1.0, max_turn=0.0)
+    one_line(info, "min_turn", "TagContinuous-v0")
+    with pytest.raises(errors.ConfigError) as info:
+        gpu_envs.make("TagContinuous-v0", starting_location_x=(1.0,))
+    one_line(info, "starting_location_x", "105")
+    with pytest.raises(errors.ConfigError) as info:
+        gpu_envs.make("TagContinuous-v0", time_limit="never")
+    one_line(info, "time_limit", "'termination'", "'never'")
+
+
+def test_devices():
+    for device, words in (("cuda:99", ("cuda:99",)), ("tpu", ("'tpu'",)), ("meta", ("'meta'",))):
+        with pytest.raises(errors.DeviceError) as info:
+            gpu_envs.make("SimpleTag-v0", device=device)
+        one_line(info, *words)
+
+
+@pytest.fixture
+def core():
+    made = make_core("SimpleTag-v0", 3, "cpu", seed=0)
+    made.reset()
+    return made
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        torch.zeros((3, 3), dtype=torch.int64),
+        torch.zeros((3, 4, 1), dtype=torch.int64),
+        torch.zeros((3, 4), dtype=torch.int32),
+        torch.zeros((3, 4)),
+        torch.zeros((3, 4), dtype=torch.int64, device="meta"),
+        [[0, 0, 0, 0]] * 3,
+        None,
+    ],
+)
+def test_action_that_does_not_fit(core, action):
+    before = core.get_state()
+    with pytest.raises(errors.ActionError) as info:
+        core.step(action)
+    one_line(info, "SimpleTag-v0", "torch.int64", "(3, 4)", "cpu")
+    after = core.get_state()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_out_of_range_names_the_lowest_world_and_counts_as_no_op(threads):
+    bad, good = (make_core("SimpleTag-v0", 9, "cpu", seed=0, threads=threads) for _ in range(2))
+    bad.reset()
+    good.reset()
+    action = good.sample_actions()
+    wrong = action.clone()
+    wrong[7, 0], wrong[4, 2], wrong[8, 3] = 5, -1, 10**12
+    action[7, 0], action[4, 2], action[8, 3] = 0, 0, 0
+    with pytest.raises(errors.ActionError) as info:
+        bad.step(wrong)
+    one_line(info, "-1", "adversary_2", "world 4", "out of range", "Discrete(5)")
+    good.step(action)
+    assert torch.equal(bad.obs, good.obs)
+    bad.step(action)  # the flag is cleared
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [(float("nan"), "not finite"), (float("inf"), "not finite"), (1.5, "out of range"), (-0.1, "out of range")],
+)
+def test_continuous_actions(value, word):
+    core = make_core("SimpleTag-v0", 2, "cpu", seed=0, continuous_actions=True)
+    core.reset()
+    action = core.sample_actions()
+    action[1, 3, 2] = value
+    with pytest.raises(errors.ActionError) as info:
+        core.step(action)
+    one_line(info, "agent_0", "world 1", word, "Box(0.0, 1.0, (5,)")
+
+
+def test_dict_actions_name_the_agent():
+    env = gpu_envs.make("SimpleTag-v0", num_envs=2, device="cpu", seed=0)
+    env.reset()
+    actions = env.sample_actions()
+    for change, words in (
+        ({"agent_0": torch.zeros(3, dtype=torch.int64)}, ("agent_0", "(2,)", "(3,)")),
+        ({"adversary_1": torch.zeros(2)}, ("adversary_1", "torch.int64", "torch.float32")),
+        ({"stranger": torch.zeros(2, dtype=torch.int64)}, ("stranger",)),
+    ):
+        with pytest.raises(errors.ActionError) as info:
+            env.step({**actions, **change})
+        one_line(info, *words)
+    del actions["agent_0"]
+    with pytest.raises(errors.ActionError) as info:
+        env.step(actions)
+    one_line(info, "agent_0")
+    with pytest.raises(errors.ActionError) as info:
+        env.step(env.core.sample_actions())
+    one_line(info, "dict")
+
+
+def test_step_before_reset_and_after_close():
+    core = make_core("SimpleTag-v0", 2, "cpu")
+    with pytest.raises(errors.ResetNeededError) as info:
+        core.step(torch.zeros((2, 4), dtype=torch.int64))
+    one_line(info, "reset()")
+    with pytest.raises(errors.ResetNeededError) as info:
+        core.reset(mask=torch.tensor([True, False]))
+    core.reset()
+    core.close()
+    for call in (core.reset, core.sample_actions, lambda: core.step(torch.zeros((2, 4), dtype=torch.int64))):
+        with pytest.raises(errors.ResetNeededError) as info:
+            call()
+        one_line(info, "closed")
+
+
+def test_bad_mask_and_seed(core):
+    with pytest.raises(errors.ActionError) as info:
+        core.reset(mask=torch.ones(2, dtype=torch.bool))
+    one_line(info, "mask", "(3,)")
+    with pytest.raises(errors.ConfigError) as info:
+        core.reset(seed=1.5)
+    one_line(info, "seed")
+
+
+def test_foreign_state(core):
+    other = make_core("SimpleTag-v0", 4, "cpu", seed=0)
+    other.reset()
+    with pytest.raises(errors.CheckpointError) as info:
+        core.set_state(other.get_state())
+    one_line(info, "num_envs")
+    tag = make_core("TagGridworld-v0", 3, "cpu", seed=0)
+    tag.reset()
+    with pytest.raises(errors.CheckpointError) as info:
+        core.set_state(tag.get_state())
+    one_line(info, "another environment")
+
+
+def test_register_refuses():
+    for id, extra in (("Bad", {"module": "x"}), ("SimpleTag-v0", {"module": "x"}), ("New-v0", {})):
+        with pytest.raises(errors.ConfigError) as info:
+            gpu_envs.register(id, **extra)
+        one_line(info, "register")
+
+
+def test_constants_can_change_by_world(core):
+    """Domain randomisation: per-world constants change that world only."""
+    plain = make_core("SimpleTag-v0", 3, "cpu", seed=0)
+    plain.reset()
+    core.set_params(good_max_speed=torch.tensor([1.3, 0.0, 1.3]))
+    for _ in range(3):
+        action = core.sample_actions()
+        left, right = core.step(action)[0], plain.step(action)[0]
+    assert torch.equal(left[[0, 2]], right[[0, 2]])
+    assert not core.world_state["vel"][1, 3].any()
+    assert plain.world_state["vel"][1, 3].any()
+    core.set_params(good_max_speed=1.3)
+    assert core.get_params()["good_max_speed"].tolist() == pytest.approx([1.3] * 3)
+    with pytest.raises(errors.ConfigError) as info:
+        core.set_params(speed=1.0)
+    one_line(info, "speed", "good_max_speed")
+    with pytest.raises(errors.ConfigError) as info:
+        core.set_params(good_size=torch.ones(2))
+    one_line(info, "good_size", "(3,)")

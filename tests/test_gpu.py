@@ -1,0 +1,128 @@
+"""What only a CUDA device can show: graphs replay like eager steps, CPU and GPU agree, nothing waits."""
+
+import pytest
+import torch
+from conftest import SMALL
+
+from gpu_envs import errors
+from gpu_envs.registry import make_core
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+
+def make(env_id, device="cuda", num_envs=64, **settings):
+    return make_core(env_id, num_envs, device, **{"seed": 0, **SMALL[env_id], **settings})
+
+
+def assert_close(left, right):
+    """Flags and counts exactly, floats to the rounding of another maths library."""
+    for a, b in zip(left, right, strict=True):
+        a, b = a.cpu(), b.cpu()
+        if a.dtype.is_floating_point:
+            torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+        else:
+            assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_cpu_equals_gpu_step_by_step(env_id, schedule):
+    """The state is copied across before every step, so that rounding does not add up."""
+    cpu, gpu = make(env_id, "cpu"), make(env_id, schedule=schedule, fuse_fp=False)
+    cpu.reset()
+    gpu.reset()
+    agree = total = 0
+    for _ in range(30):
+        gpu.set_state({name: tensor.cuda() for name, tensor in cpu.get_state().items()})
+        action = cpu.sample_actions()
+        assert torch.equal(action, gpu.sample_actions().cpu()) or action.dtype.is_floating_point
+        left, right = cpu.step(action), gpu.step(action.cuda())
+        near = [(a - b.cpu()).abs().flatten(1).amax(1) < 1e-4 for a, b in zip(left[:2], right[:2], strict=True)]
+        same = [(a == b.cpu()).flatten(1).all(1) for a, b in zip(left[2:4], right[2:4], strict=True)]
+        agree += int(torch.stack(near + same).all(0).sum())
+        total += cpu.num_envs
+    assert agree >= 0.999 * total  # a distance at a threshold may fall on either side
+
+
+def test_fused_equals_phased_on_the_gpu(env_id):
+    fused, phased = (make(env_id, schedule=s, fuse_fp=False) for s in ("fused", "phased"))
+    fused.reset()
+    phased.reset()
+    for _ in range(40):
+        action = fused.sample_actions()
+        for a, b in zip(fused.step(action)[:4], phased.step(action)[:4], strict=True):
+            assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_graph_replay_equals_eager(env_id, schedule):
+    """A step with its actions drawn, captured once and replayed, plays like eager steps."""
+    eager, captured = (make(env_id, schedule=schedule, reuse_buffers=True) for _ in range(2))
+    for core in (eager, captured):
+        core.reset()
+        core.step(core.sample_actions())  # modules are loaded before a capture
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured.step(captured.sample_actions())
+    kept = eager.get_state()
+    captured.set_state(kept)  # what the capture recorded did not run; start both from one state all the same
+    for _ in range(30):
+        eager.step(eager.sample_actions())
+        graph.replay()
+        for name in ("obs", "reward", "terminated", "truncated", "alive"):
+            assert torch.equal(getattr(eager, name), getattr(captured, name)), name
+
+
+def test_capture_needs_reused_buffers():
+    core = make("SimpleTag-v0")
+    core.reset()
+    action = core.sample_actions()
+    core.step(action)
+    with pytest.raises(errors.CaptureError, match="reuse_buffers"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        core.step(action)
+
+
+def test_steps_do_not_wait_or_allocate(env_id):
+    core = make(env_id, reuse_buffers=True)
+    core.reset()
+    action = core.sample_actions()
+    core.step(action)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    try:
+        for _ in range(5):
+            core.step(core.sample_actions())
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
+
+
+def test_works_on_any_stream(env_id):
+    """Kernels follow torch's current stream, so results are ordered with the tensors around them."""
+    one, two = make(env_id), make(env_id)
+    one.reset()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        two.reset()
+        for _ in range(20):
+            right = two.step(two.sample_actions() * 1)
+    stream.synchronize()
+    for _ in range(20):
+        left = one.step(one.sample_actions())
+    assert_close(left[:4], right[:4])
+
+
+def test_bad_action_is_told_later():
+    core = make("SimpleTag-v0")
+    core.reset()
+    action = core.sample_actions()
+    action[5, 1] = 9
+    core.step(action)
+    with pytest.raises(errors.ActionError, match="adversary_1 in world 5"):
+        core.check()
+    core.step(core.sample_actions())
+    action[5, 1] = -1
+    core.step(action)
+    torch.cuda.synchronize()
+    with pytest.raises(errors.ActionError, match="world 5"):
+        core.step(core.sample_actions())

@@ -1,0 +1,257 @@
+"""The laws every environment keeps: schedules agree, worlds are independent, episodes end and start as promised."""
+
+import pytest
+import torch
+
+from gpu_envs.registry import make_core
+
+
+def play(core, steps, seed=None, actions=None):
+    """Reset and play; returns every step's results, cloned."""
+    core.reset(seed)
+    history = []
+    for t in range(steps):
+        action = core.sample_actions() if actions is None else actions[t]
+        obs, reward, terminated, truncated, info = core.step(action)
+        done = terminated | truncated
+        for name in ("final_obs", "episode_return", "episode_length"):  # defined only where done
+            info[name] = torch.where(done[..., None] if name == "final_obs" else done, info[name], 0)
+        history.append(
+            {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated, "action": action, **info}
+        )
+    return history
+
+
+def assert_same(left, right, rows=slice(None)):
+    """Bit for bit, step by step (NaN never appears, so equality is enough)."""
+    for t, (a, b) in enumerate(zip(left, right, strict=True)):
+        for name in a:
+            assert torch.equal(a[name][rows], b[name]), f"step {t}: {name} differs"
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_fused_equals_phased(env_id, small_core, autoreset):
+    """Over many chaotic steps and several episodes, bit for bit."""
+    fused, phased = (small_core(env_id, 33, schedule=s, autoreset=autoreset) for s in ("fused", "phased"))
+    assert_same(play(fused, 60), play(phased, 60))
+    left, right = fused.get_state(), phased.get_state()
+    for name in left:
+        assert torch.equal(left[name], right[name]), name
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_threads_and_layout_change_nothing(env_id, small_core, schedule):
+    plain = play(small_core(env_id, 33, schedule=schedule, threads=1), 40)
+    assert_same(plain, play(small_core(env_id, 33, schedule=schedule, threads=3), 40))
+    assert_same(plain, play(small_core(env_id, 33, schedule=schedule, env_minor=True), 40))
+
+
+def test_world_alone_equals_world_among_many(env_id, small_core):
+    """Start, random actions and every later episode of world i do not depend on the batch."""
+    many = play(small_core(env_id, 9), 40)
+    for i in (0, 5, 8):
+        alone = play(small_core(env_id, 1, env_offset=i), 40)
+        assert_same(many, alone, rows=slice(i, i + 1))
+    shard = play(small_core(env_id, 4, env_offset=5), 40)
+    assert_same(many, shard, rows=slice(5, 9))
+
+
+def test_permuted_worlds_give_permuted_results(env_id, small_core):
+    one, two = (small_core(env_id, 12, autoreset="disabled") for _ in range(2))
+    one.reset()
+    two.reset()
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    state = one.get_state()
+    two.set_state({name: t[order] if t.ndim and len(t) == 12 else t for name, t in state.items()})
+    for _ in range(6):
+        action = one.sample_actions()
+        left, right = one.step(action), two.step(action[order])
+        for a, b in zip(left[:4], right[:4], strict=True):
+            assert torch.equal(a[order], b)
+
+
+def test_no_leak_between_worlds(env_id, small_core):
+    """Other actions in world 3 change world 3 and nothing else."""
+    one, two = small_core(env_id, 8), small_core(env_id, 8)
+    actions = [step["action"] for step in play(one, 12)]
+    other = [action.clone() for action in actions]
+    strange = play(small_core(env_id, 8), 12, seed=99)
+    for mine, theirs in zip(other, strange, strict=True):
+        mine[3] = theirs["action"][3]
+    base, changed = play(one, 12, 0, actions), play(two, 12, 0, other)
+    keep = torch.tensor([0, 1, 2, 4, 5, 6, 7])
+    for a, b in zip(base, changed, strict=True):
+        for name in ("obs", "reward", "terminated", "truncated"):
+            assert torch.equal(a[name][keep], b[name][keep])
+    assert any(not torch.equal(a["obs"][3], b["obs"][3]) for a, b in zip(base, changed, strict=True))
+
+
+def test_seeds(env_id, small_core):
+    core = small_core(env_id)
+    first, again, other = play(core, 20, seed=5), play(core, 20, seed=5), play(core, 20, seed=6)
+    assert_same(first, again)
+    assert any(not torch.equal(a["obs"], b["obs"]) for a, b in zip(first, other, strict=True))
+    per_world = play(core, 20, seed=torch.full((16,), 5))
+    assert_same(first, per_world)
+
+
+def test_episodes_differ(env_id, small_core):
+    """The second episode is not the first again."""
+    core = small_core(env_id, 64)
+    play(core, 30, seed=0)
+    assert (core.get_state()["io.episode"] > 0).all()
+    one, two = core.reset(seed=0)[0], core.reset()[0]
+    # where the rules start every episode alike, the actions drawn still differ
+    drawn = core.sample_actions()
+    core.reset(seed=0)
+    assert not torch.equal(one, two) or not torch.equal(drawn, core.sample_actions())
+
+
+def test_autoreset_modes_tell_one_story(env_id, small_core):
+    """SAME_STEP and NEXT_STEP against DISABLED with resets by hand, as Gymnasium documents them.
+
+    SAME_STEP: the step that ends an episode returns the next one's first observation, the last is in final_obs.
+    NEXT_STEP: the step after ignores the action, returns the first observation, reward 0, no flags.
+    """
+    same, later, hand = (small_core(env_id, 24, autoreset=mode) for mode in ("same_step", "next_step", "disabled"))
+    for core in (same, later, hand):
+        core.reset()
+    waiting = torch.zeros(24, dtype=torch.bool)
+    ended = 0
+    for _ in range(60):
+        # by hand
+        action = hand.sample_actions()
+        obs, reward, terminated, truncated, info = hand.step(action)
+        done = terminated | truncated
+        over = ~info["alive"].any(1)
+        assert torch.equal(info["final_obs"][done], obs[done])
+        # SAME_STEP
+        assert torch.equal(action, same.sample_actions())
+        s_obs, s_reward, s_terminated, s_truncated, s_info = same.step(action)
+        for mine, theirs in (
+            (reward, s_reward),
+            (terminated, s_terminated),
+            (truncated, s_truncated),
+            (info["valid"], s_info["valid"]),
+        ):
+            assert torch.equal(mine, theirs)
+        assert torch.equal(obs[~over], s_obs[~over])
+        assert torch.equal(info["final_obs"][done], s_info["final_obs"][done])
+        fresh, _ = hand.reset(mask=over)
+        assert torch.equal(fresh, s_obs)
+        assert s_info["alive"][over].all()
+        ended += int(over.sum())
+    assert ended > 24
+    # NEXT_STEP against SAME_STEP: the same steps with one reset step put in after each episode
+    same.reset(seed=1)
+    later.reset(seed=1)
+    worlds = {"same": [[] for _ in range(24)], "later": [[] for _ in range(24)]}
+    for _ in range(70):
+        for name, core in (("same", same), ("later", later)):
+            before = core.obs.clone()
+            obs, reward, terminated, truncated, info = core.step(core.sample_actions())
+            for i in range(24):
+                if name == "later" and waiting[i]:
+                    assert not reward[i].any()
+                    assert not (terminated[i] | truncated[i]).any()
+                    assert not info["valid"][i].any()
+                    assert info["alive"][i].all()
+                    continue
+                worlds[name][i].append([before[i], reward[i], terminated[i], truncated[i], info["final_obs"][i]])
+            if name == "later":
+                waiting = ~info["alive"].any(1)
+    for left, right in zip(worlds["same"], worlds["later"], strict=True):
+        assert len(right) < len(left)
+        for a, b in zip(left, right, strict=False):
+            for x, y in zip(a[:4], b[:4], strict=True):
+                assert torch.equal(x, y)
+
+
+def test_flags_are_events_and_the_dead_stay_silent(env_id, small_core):
+    """An event is True exactly once per agent and episode; afterwards zeros, and actions are ignored."""
+    core = small_core(env_id, 32, autoreset="disabled")
+    core.reset()
+    gone = torch.zeros_like(core.alive)
+    count = torch.zeros_like(core.reward)
+    for _ in range(30):
+        action = core.sample_actions()
+        action[gone] = -5 if action.dtype == torch.int64 else float("nan")  # would raise if it were read
+        obs, reward, terminated, truncated, info = core.step(action)
+        assert torch.equal(info["valid"], ~gone)
+        assert not (terminated & truncated).any()
+        assert not obs[gone].any()
+        assert not reward[gone].any()
+        count += (terminated | truncated).float()
+        gone |= terminated | truncated
+        assert torch.equal(info["alive"], ~gone)
+    assert (count == 1).all()
+
+
+def test_returns_and_lengths(env_id, small_core):
+    core = small_core(env_id, 16)
+    core.reset()
+    total, length, seen = torch.zeros_like(core.reward), torch.zeros_like(core.reward), 0
+    for _ in range(40):
+        _, reward, terminated, truncated, info = core.step(core.sample_actions())
+        total += reward
+        length += info["valid"].float()
+        done = terminated | truncated
+        seen += int(done.sum())
+        torch.testing.assert_close(info["episode_return"][done], total[done], rtol=0, atol=0)
+        assert torch.equal(info["episode_length"][done], length[done].int())
+        fresh = done & info["alive"]
+        total[fresh], length[fresh] = 0, 0
+        restarted = ~info["valid"] & info["alive"]  # died earlier, its world has begun anew
+        total[restarted], length[restarted] = 0, 0
+    assert seen > 0
+
+
+def test_stored_results_survive_later_steps(env_id, small_core):
+    core = small_core(env_id)
+    core.reset()
+    kept = [(core.step(core.sample_actions())) for _ in range(3)]
+    copies = [[t.clone() for t in (*step[:4], *step[4].values())] for step in kept]
+    for _ in range(20):
+        core.step(core.sample_actions())
+    for step, copy in zip(kept, copies, strict=True):
+        for a, b in zip((*step[:4], *step[4].values()), copy, strict=True):
+            assert torch.equal(a, b)
+
+
+def test_reused_buffers_are_the_runners(env_id, small_core):
+    core = small_core(env_id, reuse_buffers=True)
+    first, _ = core.reset()
+    obs, *_ = core.step(core.sample_actions())
+    assert first.data_ptr() == obs.data_ptr() == core.obs.data_ptr()
+
+
+def test_state_continues_bit_for_bit(env_id, small_core):
+    one, two = small_core(env_id), small_core(env_id, seed=77)
+    play(one, 11)
+    two.set_state(one.get_state())
+    for _ in range(25):
+        left, right = one.step(one.sample_actions()), two.step(two.sample_actions())
+        for a, b in zip((*left[:4], *left[4].values()), (*right[:4], *right[4].values()), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_observations_lie_in_their_spaces(env_id, small_core):
+    core = small_core(env_id)
+    for step in play(core, 12):
+        for row, agent in enumerate(core.possible_agents):
+            width = core.observation_spaces[agent].shape[0]
+            for obs in step["obs"][:, row, :width].numpy():
+                assert core.observation_spaces[agent].contains(obs)
+            assert not step["obs"][:, row, width:].any()
+
+
+def test_one_world_of_another_shape(env_id):
+    """The default configuration runs, whatever its size."""
+    core = make_core(env_id, 2, "cpu", seed=0)
+    obs, _ = core.reset()
+    assert torch.isfinite(obs).all()
+    obs, *_ = core.step(core.sample_actions())
+    assert torch.isfinite(obs).all()
+    state = core.state()
+    assert state.shape[0] == 2
+    assert torch.isfinite(state).all()

@@ -1,0 +1,305 @@
+"""The rasteriser, the tile, the files and the window."""
+
+import dataclasses
+import importlib
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+import warp as wp
+
+import warp_kernels
+from gpu_envs import rendering
+from gpu_envs.errors import ConfigError, MissingExtraError
+from gpu_envs.rendering import Scene, boxes, circles, join, lines, rasterise, rings
+from gpu_envs.video import Window, tile, write_video
+from warp_kernels import raster
+
+BOUNDS = (-1.0, -1.0, 1.0, 1.0)
+BLACK, WHITE, CRIMSON = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (1.0, 0.2, 0.4)  # 0.2 and 0.4 are whole bytes: 51, 102
+
+
+def plain(shapes: torch.Tensor, bounds=BOUNDS, background=WHITE) -> Scene:
+    """A scene of nothing but the shapes."""
+    return Scene(shapes, bounds, margin=0.0, background=background, surround=background, border=None)
+
+
+def coverage(shapes: torch.Tensor, size: int = 200) -> float:
+    """Area that black shapes cover in a 2 x 2 arena [world units squared]."""
+    frame = rasterise(plain(shapes), size)[0, :, :, 0].double()
+    return float((255.0 - frame).sum() / 255.0) * (2.0 / size) ** 2
+
+
+def at(*points: tuple[float, float]) -> torch.Tensor:
+    """One world of points, (1, N, 2)."""
+    return torch.tensor([points])
+
+
+def several_worlds(worlds: int = 4) -> Scene:
+    """Random shapes of every kind, some hidden, with bounds that differ by world."""
+    generator = torch.Generator().manual_seed(3)
+    spots = torch.rand(worlds, 12, 2, generator=generator) * 2.4 - 1.2
+    alpha = torch.rand(worlds, 12, generator=generator) * 2.0 - 0.5
+    shapes = join(
+        circles(spots, 0.1, torch.rand(worlds, 12, 3, generator=generator), alpha),
+        boxes(spots.flip(1), (0.2, 0.05), CRIMSON, alpha),
+        boxes(spots.flip(2), 0.3, BLACK, line_width=0.02),
+        rings(spots.flip(1, 2), 0.2, BLACK, 0.03),
+        lines(spots, spots.flip(1), 0.01, CRIMSON),
+    )
+    return Scene(shapes, torch.tensor([BOUNDS]) * torch.linspace(0.6, 2.0, worlds)[:, None])
+
+
+@pytest.mark.parametrize("radius", [0.1, 0.33, 0.8])
+@pytest.mark.parametrize("centre", [(0.0, 0.0), (0.0613, -0.0871)])
+def test_a_circle_has_its_area(radius, centre):
+    assert coverage(circles(at(centre), radius, BLACK)) == pytest.approx(math.pi * radius**2, rel=0.01)
+
+
+def test_outlines_boxes_and_lines_have_their_areas():
+    centre = at((0.0213, -0.0337))
+    assert coverage(rings(centre, 0.6, BLACK, 0.05)) == pytest.approx(math.tau * 0.6 * 0.05, rel=0.01)
+    hair = 0.003  # a third of a pixel
+    assert coverage(rings(centre, 0.6, BLACK, hair)) == pytest.approx(math.tau * 0.6 * hair, rel=0.03)
+    assert coverage(boxes(centre, (0.5, 0.2), BLACK)) == pytest.approx(1.0 * 0.4, rel=0.01)
+    frame_area = 1.1 * 0.5 - 0.9 * 0.3
+    assert coverage(boxes(centre, (0.5, 0.2), BLACK, line_width=0.1)) == pytest.approx(frame_area, rel=0.01)
+    capsule = 1.0 * 0.1 + math.pi * 0.05**2
+    assert coverage(lines(at((-0.3, -0.4)), at((0.3, 0.4)), 0.1, BLACK)) == pytest.approx(capsule, rel=0.01)
+
+
+def test_colours_are_exact_inside_and_smooth_at_the_edge():
+    frame = rasterise(plain(circles(at((0.0, 0.0)), 0.5, CRIMSON), background=BLACK), 64)[0]
+    assert frame[32, 32].tolist() == [255, 51, 102]
+    assert frame[0, 0].tolist() == [0, 0, 0]
+    edge = frame[:, :, 0]
+    assert ((edge > 0) & (edge < 255)).sum() > 40
+    assert torch.equal(frame, frame.flip(0))
+    assert torch.equal(frame, frame.flip(1))
+
+
+def test_shapes_are_painted_in_order_and_alpha_mixes():
+    spot = at((0.0, 0.0))
+    below, above = circles(spot, 0.5, CRIMSON), boxes(spot, 0.2, BLACK)
+    assert rasterise(plain(join(below, above)), 33)[0, 16, 16].tolist() == [0, 0, 0]
+    assert rasterise(plain(join(above, below)), 33)[0, 16, 16].tolist() == [255, 51, 102]
+    half = rasterise(plain(circles(spot, 0.5, BLACK, alpha=0.5)), 33)[0, 16, 16]
+    assert half.tolist() == [128, 128, 128]
+    hidden = circles(spot, 0.5, BLACK, alpha=torch.tensor([[False]]))
+    assert rasterise(plain(hidden), 33).min() == 255
+
+
+def test_y_points_up_and_x_right():
+    dark = rasterise(plain(circles(at((0.5, 0.5)), 0.1, BLACK)), 100)[0, :, :, 0] < 128
+    rows, columns = torch.nonzero(dark, as_tuple=True)
+    assert rows.float().mean() + 0.5 == pytest.approx(25.0, abs=0.3)
+    assert columns.float().mean() + 0.5 == pytest.approx(75.0, abs=0.3)
+    # Lines keep their slope: this one rises to the right.
+    dark = rasterise(plain(lines(at((-0.8, -0.8)), at((0.8, 0.8)), 0.1, BLACK)), 100)[0, :, :, 0] < 128
+    assert dark[20, 79]
+    assert not dark[20, 20]
+
+
+def test_pixels_stay_square():
+    scene = plain(circles(at((2.0, 0.0)), 0.9, BLACK), bounds=(0.0, -1.0, 4.0, 1.0))
+    for size in (100, (60, 200), (200, 90)):
+        dark = rasterise(scene, size)[0, :, :, 0] < 128
+        rows, columns = torch.nonzero(dark, as_tuple=True)
+        assert abs(int(rows.max() - rows.min()) - int(columns.max() - columns.min())) <= 1
+        assert rows.float().mean() == pytest.approx((dark.shape[0] - 1) / 2, abs=0.1)
+        assert columns.float().mean() == pytest.approx((dark.shape[1] - 1) / 2, abs=0.1)
+
+
+def test_the_arena_has_a_border_and_a_surround():
+    scene = Scene(torch.zeros(1, 0, 10), BOUNDS, margin=0.1, background=WHITE, surround=BLACK, border=CRIMSON)
+    frame = rasterise(scene, 120)[0]
+    assert frame.shape == (120, 120, 3)
+    assert frame[60, 60].tolist() == [255, 255, 255]
+    assert frame[60, 2].tolist() == [0, 0, 0]
+    # The arena starts at 10 of 120 pixels; its line is one pixel wide, half on either side.
+    assert frame[60, 9].tolist() == pytest.approx([127.5, 25.5, 51.0], abs=1.0)
+    assert frame[60, 10].tolist() == pytest.approx([255.0, 153.0, 178.5], abs=1.0)
+    assert frame[60, 8].tolist() == [0, 0, 0]
+
+
+def test_a_world_of_a_batch_is_the_world_alone():
+    scene = several_worlds()
+    frames = rasterise(scene, 64)
+    assert frames.shape == (4, 64, 64, 3)
+    assert frames.dtype == torch.uint8
+    for world in range(4):
+        alone = Scene(scene.shapes[world : world + 1], scene.bounds[world : world + 1])
+        assert torch.equal(rasterise(alone, 64)[0], frames[world])
+    assert not torch.equal(frames[0], frames[1])
+
+
+def test_one_pixel_a_thread_paints_the_same_bytes(monkeypatch):
+    """A GPU launches one thread per pixel, a CPU one per frame."""
+    scene = several_worlds()
+    expected = rasterise(scene, (50, 64))
+    launch = wp.launch
+
+    def per_pixel(kernel, dim, inputs, **rest):
+        inputs = [*inputs[:-1], wp.vec2i(1, 1)]
+        launch(kernel, dim=(dim[0], 50, 64), inputs=inputs, **rest)
+
+    monkeypatch.setattr(rendering.wp, "launch", per_pixel)
+    assert torch.equal(rasterise(scene, (50, 64)), expected)
+
+
+def test_shapes_far_outside_or_not_finite_do_no_harm():
+    odd = at((1e30, 0.0), (math.nan, 0.0), (math.inf, 1.0), (-1e9, 1e9))
+    assert rasterise(plain(join(circles(odd, 0.5, BLACK), lines(odd, -odd, 0.1, BLACK)[:, 1:3])), 16).min() == 255
+
+
+def test_bad_scenes_are_refused():
+    with pytest.raises(ValueError, match=r"shapes: expected \(W, M, 10\) float32, got \(1, 3, 9\)"):
+        Scene(torch.zeros(1, 3, 9), BOUNDS)
+    with pytest.raises(ValueError, match="float64"):
+        Scene(torch.zeros(1, 3, 10, dtype=torch.float64), BOUNDS)
+    with pytest.raises(ValueError, match=r"bounds: expected 4 numbers or a \(2, 4\) tensor, got \(3, 4\)"):
+        Scene(torch.zeros(2, 3, 10), torch.zeros(3, 4))
+    with pytest.raises(ConfigError, match="size"):
+        rasterise(several_worlds(), 0)
+
+
+def test_scenes_are_data():
+    scene = several_worlds()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        scene.margin = 0.0  # type: ignore[misc]
+    before = scene.shapes.clone()
+    rasterise(scene, 16)
+    assert torch.equal(scene.shapes, before)
+
+
+def test_tile_lays_frames_out_row_by_row():
+    frames = torch.arange(5, dtype=torch.uint8)[:, None, None, None].expand(5, 4, 6, 3).contiguous()
+    picture = tile(frames, gap=2)
+    assert picture.shape == (2 * 4 + 2, 3 * 6 + 2 * 2, 3)
+    for number, (row, column) in enumerate([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]):
+        cell = picture[row * 6 : row * 6 + 4, column * 8 : column * 8 + 6]
+        assert (cell == number).all()
+    assert (picture[4:6] == 255).all()
+    assert (picture[6:, 16:] == 255).all()
+    assert np.array_equal(tile(frames.numpy(), gap=2), picture.numpy())
+    assert torch.equal(tile(frames[3:4]), frames[3])
+    with pytest.raises(ValueError, match="at least one"):
+        tile(frames[:0])
+
+
+def moving_dot(steps: int, size: int | tuple[int, int]) -> torch.Tensor:
+    spots = torch.stack([torch.linspace(-0.8, 0.8, steps), torch.zeros(steps)], dim=1)[:, None]
+    return rasterise(Scene(circles(spots, 0.2, rendering.RED), BOUNDS), size)
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".gif", ".png"])
+@pytest.mark.parametrize("count", [1, 7])
+def test_files_hold_every_frame(tmp_path, suffix, count):
+    iio = pytest.importorskip("imageio.v3")
+    frames = moving_dot(count, (48, 64))
+    path = write_video(tmp_path / "new" / f"dot{suffix}", frames, fps=10)
+    assert [entry.name for entry in path.parent.iterdir()] == [f"dot{suffix}"]
+    read = iio.imread(path, index=...)[..., :3]
+    assert read.shape == tuple(frames.shape)
+    error = np.abs(read.astype(int) - frames.numpy().astype(int))
+    assert error.mean() <= {".png": 0.0, ".gif": 1.0, ".mp4": 2.5}[suffix]
+    if suffix != ".mp4" and count > 1:
+        assert iio.immeta(path)["duration"] == 100  # [ms]
+
+
+def test_an_mp4_of_odd_size_is_padded_and_keeps_its_rate(tmp_path):
+    iio = pytest.importorskip("imageio.v3")
+    frames = (frame.numpy() for frame in moving_dot(6, (47, 65)))
+    path = write_video(tmp_path / "odd.MP4", frames, fps=12.5)
+    read = iio.imread(path, plugin="FFMPEG")
+    assert read.shape == (6, 48, 66, 3)
+    assert read[:, -1].min() > 200  # the padding repeats the light edge
+    assert iio.immeta(path, plugin="FFMPEG")["fps"] == pytest.approx(12.5)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    pytest.importorskip("imageio")
+    path = tmp_path / "video.mp4"
+    path.write_bytes(b"old")
+    frames = [np.zeros((16, 16, 3), np.uint8), np.zeros((16, 18, 3), np.uint8)]
+    with pytest.raises(ValueError, match=r"all of shape \(16, 16, 3\), got \(16, 18, 3\)"):
+        write_video(path, frames, fps=10)
+    with pytest.raises(ValueError, match=r"expected \(height, width, 3\) uint8, got \(16, 16, 3\) float64"):
+        write_video(path, [frames[0].astype(float)], fps=10)
+    with pytest.raises(ValueError, match="at least one"):
+        write_video(path, [], fps=10)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_bad_arguments_and_missing_libraries_are_named(tmp_path, monkeypatch):
+    frames = [np.zeros((16, 16, 3), np.uint8)]
+    with pytest.raises(ConfigError, match=r"'video.avi'.*\.mp4, \.gif, \.png"):
+        write_video(tmp_path / "video.avi", frames, fps=10)
+    with pytest.raises(ConfigError, match="fps"):
+        write_video(tmp_path / "video.gif", frames, fps=0)
+    for name in ("imageio", "imageio_ffmpeg", "pygame"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtraError, match=r"imageio: pip install gpu-envs\[train\]"):
+        write_video(tmp_path / "video.mp4", frames, fps=10)
+    with pytest.raises(MissingExtraError, match=r"pygame: pip install gpu-envs\[human\]"):
+        Window().show(frames[0])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_window_shows_a_frame_and_closes(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setenv("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    pygame = pytest.importorskip("pygame")
+    window = Window("dot", fps=1000.0)
+    assert not pygame.display.get_init()  # opens lazily
+    frame = moving_dot(1, (40, 60))[0]
+    window.show(frame)
+    shown = pygame.surfarray.array3d(pygame.display.get_surface())
+    assert np.array_equal(shown.swapaxes(0, 1), frame.numpy())
+    window.show(frame[:20])
+    assert pygame.display.get_surface().get_size() == (60, 20)
+
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    window.show(frame)
+    assert window.closed
+    assert not pygame.display.get_init()
+    window.show(frame)
+    assert not pygame.display.get_init()  # what the user closed stays closed
+    window.close()
+
+
+def test_the_window_keeps_to_its_rate(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    pytest.importorskip("pygame")
+    window = Window(fps=50.0)
+    frame = np.zeros((16, 16, 3), np.uint8)
+    window.show(frame)
+    clock = window._clock
+    for _ in range(3):
+        window.show(frame)
+        assert clock.get_time() >= 18  # [ms]
+    window.close()
+
+
+def test_the_kernel_compiles_for_cuda_without_a_gpu(tmp_path):
+    warp_kernels.start()
+    module = importlib.import_module(raster.__name__)
+    for arch in (80, 90):
+        wp.compile_aot_module(module, device=None, arch=arch, module_dir=tmp_path / str(arch))
+        assert any(file.suffix in (".ptx", ".cubin") for file in (tmp_path / str(arch)).iterdir())
+
+
+@pytest.mark.gpu
+def test_a_gpu_paints_as_the_cpu_does():
+    scene = several_worlds()
+    expected = rasterise(scene, 64).int()
+    on_gpu = dataclasses.replace(scene, shapes=scene.shapes.cuda())
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        frames = rasterise(on_gpu, 64)
+    stream.synchronize()
+    assert frames.is_cuda
+    assert (frames.cpu().int() - expected).abs().max() <= 2  # contracted multiply-adds

@@ -1,0 +1,140 @@
+"""A tiny environment with illegal actions, which breaks a law of DESIGN's tensor contract where its config says so.
+
+Agents walk on a line of cells 0..length: stay, left, right; stepping off either end is illegal. Who reaches the last
+cell has finished and leaves. Reward: the cell. An agent sees its own cell and the mean cell, as shares of the length.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import gymnasium
+import warp as wp
+from gymnasium import spaces
+from pettingzoo.env_registry.registration import parallel_registry
+
+from gpu_envs import registry
+from gpu_envs.config import setting
+from gpu_envs.definition import Definition, box
+from warp_kernels import philox
+from warp_kernels.episode import IO
+from warp_kernels.schedules import Rules, agent_phase
+
+FLAWS = (
+    "none",
+    "reads a sibling",
+    "reads another world",
+    "leaves its Box",
+    "observes NaN",
+    "no legal action",
+    "remembers the last episode",
+)
+SIBLING, WORLD, BOX, NAN, NO_ACTION, MEMORY = (wp.constant(number) for number in range(1, 7))
+
+
+@wp.struct
+class Params:
+    length: int  # last cell
+    tires: int  # who is in cell 0 at this step or later is truncated; 0: nobody [steps]
+    flaw: int  # number of the broken law, 0 for none; a constant, so that all flaws share one compilation
+
+
+@wp.struct
+class State:
+    cell: wp.array2d(dtype=int)  # (E, A)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the toy."""
+
+    num_agents: int = setting(3, low=1)
+    length: int = setting(4, low=1)
+    masked: bool = setting(True)
+    max_steps: int = setting(8, low=0)
+    limit_terminates: bool = setting(False)
+    tires: int = setting(0, low=0)
+    flaw: str = setting("none", choices=FLAWS)
+
+
+@cache
+def rules(num_agents: int, masked: bool) -> Rules:
+    @wp.func
+    def walk(params: Params, state: State, io: IO, env: int, agent: int):
+        choice = int(io.choice[env, agent, 0])
+        cell = state.cell[env, agent] + wp.where(choice == 2, 1, 0) - wp.where(choice == 1, 1, 0)
+        if params.flaw == SIBLING:  # freshly written, or not yet: it depends on the order
+            cell += state.cell[env, (agent + 1) % num_agents] % 2
+        if params.flaw == WORLD:
+            cell += state.cell[wp.max(env - 1, 0), agent] % 2
+        state.cell[env, agent] = wp.clamp(cell, 0, params.length)
+
+    @wp.func
+    def score(params: Params, state: State, io: IO, env: int, agent: int):
+        io.reward[env, agent] = float(state.cell[env, agent])
+        if state.cell[env, agent] == params.length:
+            io.terminated[env, agent] = True
+        if params.tires > 0 and io.step[env] >= params.tires and state.cell[env, agent] == 0:
+            io.truncated[env, agent] = True
+
+    @wp.func
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        cell = state.cell[env, agent]
+        total = int(0)
+        for other in range(num_agents):
+            total += state.cell[env, other]
+        io.obs[env, agent, 0] = float(cell) / float(params.length)
+        io.obs[env, agent, 1] = float(total) / float(params.length * num_agents)
+        if params.flaw == BOX:
+            io.obs[env, agent, 0] = 2.0 * float(cell) / float(params.length)
+        if params.flaw == NAN:
+            io.obs[env, agent, 0] = wp.sqrt(0.5 - io.obs[env, agent, 0])
+        if wp.static(masked):
+            stuck = params.flaw == NO_ACTION and cell == 0
+            io.action_mask[env, agent, 0] = not stuck
+            io.action_mask[env, agent, 1] = cell > 0
+            io.action_mask[env, agent, 2] = cell < params.length and not stuck
+
+    @wp.func
+    def reset(params: Params, state: State, env: int, rng: philox.Stream):
+        for agent in range(num_agents):
+            start = philox.below(philox.bits(rng, agent, philox.RESET, 0)[0], params.length)
+            if params.flaw == MEMORY:
+                start = (start + state.cell[env, agent]) % params.length
+            state.cell[env, agent] = start
+
+    return Rules(
+        key=f"toy {num_agents} {masked}",
+        params=Params,
+        state=State,
+        num_agents=num_agents,
+        action_size=1,
+        continuous=False,
+        phases=(agent_phase(walk), agent_phase(score)),
+        observe=observe,
+        reset=reset,
+        masked=masked,
+    )
+
+
+def build(config: Config) -> Definition:
+    agents = tuple(f"walker_{index}" for index in range(config.num_agents))
+    return Definition(
+        rules=rules(config.num_agents, config.masked),
+        params={"length": config.length, "tires": config.tires, "flaw": FLAWS.index(config.flaw)},
+        state={"cell": (len(agents),)},
+        agents=agents,
+        groups={"walker": tuple(range(len(agents)))},
+        observation_spaces={agent: box(2, 0.0, 1.0) for agent in agents},
+        action_spaces={agent: spaces.Discrete(3) for agent in agents},
+        max_steps=config.max_steps,
+        limit_terminates=config.limit_terminates,
+        draw=lambda core, envs: None,
+    )
+
+
+def announce(monkeypatch) -> None:
+    """Register Toy-v0 for one test, so that the tests over all registered environments never meet it."""
+    registry.register("Toy-v0", config=Config, build=build)
+    full = "gpu_envs/Toy-v0"
+    for table, name in ((registry._entries, "Toy-v0"), (gymnasium.registry, full), (parallel_registry, full)):
+        monkeypatch.setitem(table, name, table.pop(name))  # out again after the test

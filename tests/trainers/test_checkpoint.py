@@ -1,0 +1,132 @@
+"""Checkpoints: whole or absent, verified when read, pruned to the last ones and the best."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from gymnasium import spaces
+
+from gpu_envs.errors import CheckpointError
+from trainers import checkpoint
+from trainers.policy import Policy
+from trainers.ppo import PPO, PPOConfig
+
+STATE = {"a": torch.arange(6).view(2, 3), "flag": torch.tensor([True, False]), "count": 3, "name": "x"}
+
+
+def policy(seed: int = 0) -> Policy:
+    return PPO(PPOConfig(hidden=(8,)), 4, spaces.MultiDiscrete([3, 2]), 2, 1, 10, seed=seed).policy()
+
+
+def save(folder, iteration=1, score=None, keep_last=3):
+    config = {"env_id": "Toy-v0", "seed": 5}
+    return checkpoint.save(folder, iteration, iteration * 10, config, STATE, {"main": policy()}, score, keep_last)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    path = save(tmp_path / "checkpoints", 7, score=1.5)
+    for means in (path, path.parent, tmp_path):  # the checkpoint, their folder, the run
+        got = checkpoint.load(means)
+        assert (got.path, got.iteration, got.steps, got.score) == (path, 7, 70, 1.5)
+        assert got.config == {"env_id": "Toy-v0", "seed": 5}
+        assert got.state.keys() == STATE.keys()
+        assert torch.equal(got.state["a"], STATE["a"])
+        assert torch.equal(got.state["flag"], STATE["flag"])
+        assert (got.state["count"], got.state["name"]) == (3, "x")
+
+
+def test_policies_play_alike_after_a_round_trip(tmp_path):
+    save(tmp_path)
+    obs = torch.randn(50, 4, generator=torch.Generator().manual_seed(1))
+    mine, loaded = policy(), checkpoint.load(tmp_path).policy("main")
+    assert torch.equal(mine.act(obs, greedy=True), loaded.act(obs, greedy=True))
+    mine.seed(3)
+    loaded.seed(3)
+    wider = torch.cat([obs, torch.full((50, 2), torch.nan)], 1)  # padding is not read
+    assert torch.equal(mine.act(obs), loaded.act(wider))
+    with pytest.raises(CheckpointError, match="expected a policy among main, got 'other'"):
+        checkpoint.load(tmp_path).policy("other")
+
+
+def test_the_last_ones_and_the_best_are_kept(tmp_path):
+    for iteration, score in enumerate([0.1, 0.9, 0.2, None, 0.3, 0.4], start=1):
+        save(tmp_path, iteration, score, keep_last=2)
+    assert names(tmp_path) == ["000000002", "000000005", "000000006"]
+    assert checkpoint.best(tmp_path) == tmp_path / "000000002"
+    save(tmp_path, 7, 0.95, keep_last=2)
+    assert names(tmp_path) == ["000000006", "000000007"]
+    checkpoint.forget_after(tmp_path, 6)
+    assert names(tmp_path) == ["000000006"]
+
+
+def test_a_killed_write_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
+    save(tmp_path, 1)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    for step in ("write_tensors", "write_json"):
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint, step, killed)
+            with pytest.raises(KeyboardInterrupt):
+                save(tmp_path, 2)
+        assert checkpoint.load(tmp_path).iteration == 1
+    save(tmp_path, 2)  # also clears away what was left
+    assert names(tmp_path) == ["000000001", "000000002"]
+
+
+def test_writing_an_iteration_again_replaces_it(tmp_path):
+    save(tmp_path, 1, score=1.0)
+    save(tmp_path, 1, score=2.0)
+    assert checkpoint.load(tmp_path).score == 2.0
+    assert names(tmp_path) == ["000000001"]
+
+
+@pytest.mark.parametrize("file", ["state.safetensors", "policy-main.safetensors", "policy-main.json"])
+def test_a_damaged_file_is_named(tmp_path, file):
+    path = save(tmp_path) / file
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(CheckpointError, match=rf"{file}: expected sha256 \w+, got \w+ \(damaged\)$"):
+        checkpoint.load(tmp_path)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=f"{file}: expected a readable file, got No such file"):
+        checkpoint.load(tmp_path)
+
+
+def test_a_bad_manifest_is_named(tmp_path):
+    manifest = save(tmp_path) / "manifest.json"
+    good = json.loads(manifest.read_text())
+    for bad, message in [
+        ("{", "expected JSON, got"),
+        ("[]", "expected a JSON object, got list"),
+        (json.dumps({**good, "format": "other 2"}), "expected format 'gpu-envs checkpoint 1', got 'other 2'"),
+        (json.dumps({k: v for k, v in good.items() if k != "steps"}), "expected a field 'steps', got none"),
+    ]:
+        manifest.write_text(bad)
+        with pytest.raises(CheckpointError, match=f"manifest.json: {message}") as caught:
+            checkpoint.load(tmp_path)
+        assert "\n" not in str(caught.value)
+
+
+def test_nothing_there_is_named(tmp_path):
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(CheckpointError, match=f"{path}: expected a checkpoint, or a run .* got neither"):
+            checkpoint.load(path)
+
+
+def test_policy_files_that_do_not_belong_together_are_refused(tmp_path):
+    policy().save(tmp_path / "one")
+    PPO(PPOConfig(hidden=(9,)), 4, spaces.MultiDiscrete([3, 2]), 2, 1, 10).policy().save(tmp_path / "two")
+    shutil.copy(tmp_path / "two.safetensors", tmp_path / "one.safetensors")
+    with pytest.raises(CheckpointError, match=r"one.safetensors: actor.0.weight: expected shape \(8, 4\), got"):
+        Policy.load(tmp_path / "one")
+    (tmp_path / "one.safetensors").write_bytes(b"\x80\x04K\x01.")  # a pickle
+    with pytest.raises(CheckpointError, match=r"one.safetensors: expected safetensors, got a damaged file"):
+        Policy.load(tmp_path / "one")

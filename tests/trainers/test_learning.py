@@ -1,0 +1,34 @@
+"""The main job: the preset of `make train` learns Tag, on both sides, whatever the seed."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from trainers.config import make_eval_core
+from trainers.evaluate import play
+from trainers.loop import Trainer
+from trainers.presets import preset
+
+EPISODES = 256
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_both_sides_of_tag_beat_random(seed, tmp_path):
+    """Cross-play against random opponents, 95 % intervals apart from random play's."""
+    config = dataclasses.replace(preset("TagContinuous-v0", "cpu"), seed=seed, eval_episodes=0)
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    torch.set_num_threads(config.threads)
+    core = make_eval_core(config, EPISODES, seed=1234)
+    policy = {name: seat.learner.policy() for name, seat in trainer.seats.items()}
+    chance = play(core, {"tagger": None, "runner": None}, seed=1)
+    hunted = play(core, {"tagger": policy["tagger"], "runner": None}, seed=1)
+    fled = play(core, {"tagger": None, "runner": policy["runner"]}, seed=1)
+
+    by_chance, left, saved = (outcome.survivors["runner"] for outcome in (chance, hunted, fled))
+    assert left.mean + left.half < by_chance.mean - by_chance.half, f"{left} survivors of trained taggers, {by_chance}"
+    assert saved.mean - saved.half > by_chance.mean + by_chance.half, f"{saved} trained survivors, {by_chance}"
+    earned, usual = hunted.returns["tagger"], chance.returns["tagger"]
+    assert earned.mean - earned.half > usual.mean + usual.half, f"trained taggers earn {earned}, random ones {usual}"

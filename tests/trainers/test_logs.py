@@ -1,0 +1,68 @@
+"""metrics.csv without duplicates, curves, phases."""
+
+import time
+
+import torch
+
+from trainers.logs import Clock, ProgressBar, RunLog, plot_curves, read_rows
+
+
+def rows(log: RunLog, iterations: range, **more: float) -> None:
+    for i in iterations:
+        log.write({"iteration": i, "steps": 10 * i, "a/loss": 0.5 * i, **more})
+
+
+def test_resuming_drops_later_rows_and_broken_lines(tmp_path):
+    log = RunLog(tmp_path)
+    rows(log, range(1, 6))
+    log.close()
+    with log.path.open("a") as file:
+        file.write("3,3")  # killed while writing
+    again = RunLog(tmp_path, after=3)
+    rows(again, range(4, 6))
+    again.close()
+    got = read_rows(log.path)
+    assert [row["iteration"] for row in got] == ["1", "2", "3", "4", "5"]
+    assert [row["a/loss"] for row in got] == ["0.5", "1", "1.5", "2", "2.5"]
+
+
+def test_new_columns_and_values_that_are_not_finite(tmp_path):
+    log = RunLog(tmp_path)
+    rows(log, range(1, 3))
+    log.write({"iteration": 3, "steps": 30, "a/loss": float("nan"), "eval/a/return": 7.0})
+    log.close()
+    got = read_rows(log.path)
+    assert [row["eval/a/return"] for row in got] == ["", "", "7"]
+    assert got[2]["a/loss"] == ""
+
+
+def test_a_new_run_starts_empty(tmp_path):
+    rows(RunLog(tmp_path), range(1, 3))
+    RunLog(tmp_path).close()
+    assert read_rows(tmp_path / "metrics.csv") == []
+
+
+def test_curves_are_drawn(tmp_path):
+    log = RunLog(tmp_path)
+    rows(log, range(1, 4), **{"b/loss": 1.0, "eval/a/return": 2.0})
+    log.close()
+    plot_curves(log.path, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_clock_gives_time_to_phases():
+    clock = Clock(torch.device("cpu"))
+    time.sleep(0.02)
+    clock.mark("a")
+    clock.mark("b")
+    first, second = clock.read(), clock.read()
+    assert first["a"] >= 0.02 > first["b"]
+    assert second == {}
+
+
+def test_progress_prints_plain_lines_where_there_is_no_terminal(capsys):
+    with ProgressBar(100) as progress:
+        for steps in (10, 20, 100):
+            progress(steps, "fine")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["10", "100"]  # the first and the last, not one per iteration

@@ -1,0 +1,281 @@
+"""PPO on tasks with known answers, and what must not touch an update."""
+
+import pytest
+import torch
+from toy_core import Corridor, Identity
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.ppo import PPO, PPOConfig
+from trainers.rollout import Rollout, RolloutOverflowError, Transition
+
+FAST = PPOConfig(
+    rollout_length=8, epochs=4, minibatches=2, learning_rate=0.01, learning_rate_end=0.001, hidden=(32,),
+    truncation_capacity=2.0,
+)  # fmt: skip
+
+
+def drive(core, learner: PPO, iterations: int) -> list[dict[str, float]]:
+    """Trains one learner for all agents of a toy."""
+    core.reset()
+    history = []
+    for _ in range(iterations):
+        for _ in range(learner.config.rollout_length):
+            core.step(learner.act(core.obs, core.info.get("action_mask")))
+            learner.observe(transition(core))
+        history.append({name: float(value) for name, value in learner.update().items()})
+    return history
+
+
+def transition(core) -> Transition:
+    return Transition(core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs)
+
+
+def learner_for(core, config: PPOConfig = FAST, total_steps: int = 100_000, seed: int = 0) -> PPO:
+    space = core.action_spaces[core.possible_agents[0]]
+    return PPO(config, core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def mean_reward(core, policy, greedy: bool = True, steps: int = 16) -> float:
+    obs, info = core.reset(seed=77)
+    total = 0.0
+    for _ in range(steps):
+        obs, reward, *_ = core.step(policy.act(obs, info.get("action_mask"), greedy))
+        total += float(reward.mean())
+    return total / steps
+
+
+@pytest.mark.parametrize(
+    ("kind", "masked", "target"),
+    # even and odd agents need different answers to equal observations, so here only the even ones' task is given
+    [("multi_discrete", False, 0.99), ("continuous", False, -0.01)],
+)
+def test_ppo_solves_identity(kind, masked, target):
+    core = Identity(32, kind, limit=4, masked=masked)
+    learner = learner_for(core)
+    before = mean_reward(core, learner.policy())
+    drive(core, learner, 60)
+    after = mean_reward(core, learner.policy())
+    assert after >= target > before + 0.05
+
+
+def test_ppo_solves_identity_under_masks():
+    core = Identity(32, "discrete", limit=4, masked=True)
+    core.groups = {"even": (0, 2), "odd": (1,)}
+    learner = PPO(FAST, core.obs_width, core.action_spaces["even_0"], 32, 2, 100_000)
+    core.reset()
+    for _ in range(40):
+        for _ in range(FAST.rollout_length):
+            action = core.sample_actions()
+            action[:, [0, 2]] = learner.act(core.obs[:, [0, 2]], core.mask[:, [0, 2]])
+            core.step(action)  # the toy asserts that every action is legal
+            learner.observe(Transition(*(t[:, [0, 2]] for t in vars(transition(core)).values())))
+        learner.update()
+    answer = learner.policy().act(core.obs[:, [0, 2]], core.mask[:, [0, 2]], greedy=True)
+    assert torch.equal(answer, core.obs[:, [0, 2]].argmax(-1))
+
+
+def test_ppo_solves_the_corridor_with_agents_that_die_one_by_one():
+    core = Corridor(32)
+    learner = learner_for(core)
+    drive(core, learner, 60)
+    cells = torch.eye(7)[:6]
+    assert learner.policy().act(cells, greedy=True).tolist() == [1] * 6
+
+
+def fill(learner: PPO, poison: float | None) -> None:
+    """A rollout of fixed content in which a third of the rows is invalid; those rows, and unused ones, get `poison`."""
+    r, g = learner.rollout, torch.Generator().manual_seed(5)
+    steps = r.reward.shape
+
+    def junk(tensor: torch.Tensor, where: torch.Tensor) -> None:
+        if poison is not None:
+            tensor.masked_fill_(where.view(*where.shape, *[1] * (tensor.dim() - where.dim())), poison)
+
+    r.obs.copy_(torch.randn(r.obs.shape, generator=g))
+    r.action.copy_(torch.randint(2, r.action.shape, generator=g))
+    r.log_prob.fill_(-0.6931)
+    r.reward.copy_(torch.randn(steps, generator=g))
+    r.last_obs.copy_(torch.randn(r.last_obs.shape, generator=g))
+    # agents of world 0 and 1 die at step 2 and stay dead; world 2's are dead until step 4; the others never end
+    r.valid.fill_(True)
+    r.valid[3:, :2] = False
+    r.terminated[2, :2] = True
+    r.valid[:4, 2] = False
+    for tensor in (r.obs, r.reward, r.log_prob):
+        junk(tensor, ~r.valid)
+    junk(r.last_obs, ~r.valid[-1])
+    junk(r.final_obs, torch.ones(len(r.final_obs), dtype=torch.bool))
+    r.t = r.length
+
+
+@pytest.mark.parametrize("poison", [1e9, float("nan")])
+def test_invalid_rows_touch_no_loss_and_no_statistic(poison):
+    core = Corridor(8)
+    clean, dirty = learner_for(core), learner_for(core)
+    fill(clean, None)
+    fill(dirty, poison)
+    first, second = clean.update(), dirty.update()
+    for name, tensor in clean.net.state_dict().items():
+        assert torch.equal(tensor, dirty.net.state_dict()[name]), name
+    assert {name: float(v) for name, v in first.items()} == {name: float(v) for name, v in second.items()}
+    assert float(clean.normalizer.count) == float(clean.rollout.valid.sum())
+
+
+def test_a_rollout_without_a_valid_row_changes_nothing():
+    learner = learner_for(Corridor(4))
+    before = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
+    learner.rollout.t = learner.rollout.length
+    assert learner.update() == {}
+    assert all(torch.equal(tensor, before[name]) for name, tensor in learner.net.state_dict().items())
+
+
+def test_the_first_gradient_step_starts_at_ratio_one():
+    core = Corridor(16)
+    learner = learner_for(core, PPOConfig(rollout_length=8, epochs=1, minibatches=1))
+    for metrics in drive(core, learner, 3):  # the second and third act with a normaliser that has moved
+        assert abs(metrics["approx_kl"]) < 1e-6
+        assert metrics["clip_fraction"] == 0.0
+
+
+@pytest.mark.parametrize(("entropy", "rises"), [(0.1, True), (0.0, False)])
+def test_the_entropy_bonus_spreads_a_policy_that_rewards_do_not_hold(entropy, rises):
+    core = Identity(16)
+    core._play = lambda action: (torch.zeros(16, 3), torch.zeros(16, 3, dtype=torch.bool))  # nothing to learn
+    config = PPOConfig(rollout_length=8, learning_rate=0.01, entropy=entropy, normalize_advantage=False)
+    learner = learner_for(core, config)
+    torch.nn.init.zeros_(learner.critic[-1].weight)  # exact values, and so zero advantages
+    with torch.no_grad():
+        learner.actor[-1].bias.copy_(torch.tensor([2.0, 0.0, 0.0]))
+    history = drive(core, learner, 6)
+    assert (history[-1]["entropy"] > history[0]["entropy"] + 0.1) == rises
+
+
+def test_target_kl_stops_the_update():
+    core = Corridor(16)
+    free = learner_for(core, PPOConfig(rollout_length=8, epochs=6, minibatches=2, learning_rate=0.05))
+    held = learner_for(core, PPOConfig(rollout_length=8, epochs=6, minibatches=2, learning_rate=0.05, target_kl=1e-4))
+    assert drive(core, free, 1)[0]["gradient_steps"] == 12
+    assert drive(core, held, 1)[0]["gradient_steps"] == 2
+
+
+def test_value_clipping_holds_the_critic_back():
+    core = Corridor(16)
+    loose = learner_for(core, PPOConfig(rollout_length=8, epochs=20, learning_rate=0.02))
+    tight = learner_for(core, PPOConfig(rollout_length=8, epochs=20, learning_rate=0.02, clip_value=1e-3))
+    moved = []
+    for learner in (loose, tight):
+        obs = torch.eye(7)
+        before = learner.critic(obs).detach()
+        core.reset(seed=1)
+        drive(core, learner, 1)
+        moved.append(float((learner.critic(obs).detach() - before).abs().mean()))
+    assert moved[1] < 0.5 * moved[0]
+
+
+def test_schedules_are_linear_in_steps():
+    core = Corridor(8)
+    config = PPOConfig(rollout_length=8, learning_rate=0.01, learning_rate_end=0.002, entropy=0.1, entropy_end=0.0)
+    history = drive(core, learner_for(core, config, total_steps=256), 6)  # 64 steps each: progress 0, 1/4, ..., 1, 1
+    assert [round(m["learning_rate"], 6) for m in history] == [0.01, 0.008, 0.006, 0.004, 0.002, 0.002]
+    assert [round(m["entropy_coef"], 6) for m in history] == [0.1, 0.075, 0.05, 0.025, 0.0, 0.0]
+
+
+def test_truncated_final_observations_are_valued_where_they_belong():
+    # V(obs) = obs and rewards 0, gamma = lambda = 1: the target of every step is the value at its trajectory's end
+    config = PPOConfig(rollout_length=4, gamma=1.0, gae_lambda=1.0, normalize_obs=False, normalize_advantage=False)
+    learner = PPO(config, 1, Corridor(1).action_spaces["walker_0"], 2, 1, 100)
+    learner.critic = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(learner.critic.weight)
+    for t in range(4):
+        learner.act(torch.zeros(2, 1, 1))
+        cut = torch.tensor([[t == 1], [t == 2]])
+        # world 0 ends at step 1 showing 5, world 1 at step 2 showing 7; rows that are not done show NaN
+        final = torch.tensor([5.0, 7.0]).view(2, 1, 1).masked_fill(~cut.unsqueeze(-1), torch.nan)
+        zero = torch.zeros(2, 1)
+        learner.observe(Transition(zero, zero.bool(), cut, zero == 0, torch.full((2, 1, 1), 3.0), final))
+    returns = learner._batch()["returns"].view(4, 2)
+    assert returns.tolist() == [[5, 7], [5, 7], [3, 7], [3, 3]]
+
+
+def test_more_truncations_than_the_buffer_holds_are_an_error():
+    rollout = Rollout(4, (3, 2), 1, (), torch.int64, capacity=7, device=torch.device("cpu"))
+    always, never = torch.ones(3, 2, dtype=torch.bool), torch.zeros(3, 2, dtype=torch.bool)
+    zero, obs = torch.zeros(3, 2), torch.zeros(3, 2, 1)
+    rollout.end(Transition(zero, never, always, always, obs, obs))
+    assert rollout.check() == 6
+    rollout.end(Transition(zero, always, always, always, obs, obs))  # terminated too: needs no final value
+    rollout.end(Transition(zero, never, always, never, obs, obs))  # invalid
+    assert rollout.check() == 6
+    rollout.end(Transition(zero, never, always, always, obs, obs))
+    with pytest.raises(RolloutOverflowError, match=r"12 truncated agents.*holds 7.*truncation_capacity"):
+        rollout.check()
+
+
+def test_stored_rollouts_survive_the_reuse_of_buffers():
+    core = Corridor(4)
+    learner = learner_for(core)
+    core.reset()
+    seen = []
+    for _ in range(8):
+        seen.append(core.obs.clone())
+        core.step(learner.act(core.obs))
+        learner.observe(transition(core))
+    assert torch.equal(learner.rollout.obs, torch.stack(seen))
+
+
+def test_a_restored_learner_continues_bit_for_bit():
+    def trained(restart: bool) -> dict[str, torch.Tensor]:
+        core = Corridor(8)
+        learner = learner_for(core)
+        drive(core, learner, 3)
+        if restart:
+            other = learner_for(core, seed=99)
+            other.load_state_dict(learner.state_dict())
+            learner = other
+        drive(core, learner, 3)
+        return learner.net.state_dict()
+
+    straight, resumed = trained(restart=False), trained(restart=True)
+    assert all(torch.equal(tensor, resumed[name]) for name, tensor in straight.items())
+
+
+def test_a_state_of_another_shape_is_refused():
+    small, large = learner_for(Corridor(4)), learner_for(Corridor(4), PPOConfig(hidden=(8, 8)))
+    with pytest.raises(CheckpointError, match=r"expected shape .* got"):
+        large.load_state_dict(small.state_dict())
+
+
+def test_a_state_of_another_device_is_refused():
+    learner = learner_for(Corridor(4))
+    state = {**learner.state_dict(), "generator": torch.zeros(16, dtype=torch.uint8)}  # as long as a GPU's
+    with pytest.raises(CheckpointError, match=r"generator: expected \d+ bytes as on cpu, got 16"):
+        learner.load_state_dict(state)
+
+
+def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
+    results = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(len(results))
+        core = Corridor(8)
+        learner = learner_for(core, seed=seed)
+        drive(core, learner, 2)
+        results.append(learner.actor[0].weight.detach())
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("epochs", 0), ("gamma", 1.5), ("clip", 0.0), ("activation", "gelu"), ("hidden", (0,)), ("target_kl", -1.0)],
+)
+def test_bad_settings_name_the_field(field, value):
+    with pytest.raises(ConfigError, match=f"ppo.{field} = .*expected"):
+        PPOConfig(**{field: value})

@@ -1,0 +1,154 @@
+"""The loop: what a run leaves behind, and continuing it as if nothing had happened."""
+
+import csv
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from toy_core import Identity
+from toy_run import make_corridor, toy_config
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers import checkpoint
+from trainers.config import TrainConfig
+from trainers.loop import Trainer
+from trainers.ppo import PPOConfig
+from trainers.seats import make_seats
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+def iterations_of(out: Path) -> list[int]:
+    with (out / "metrics.csv").open() as file:
+        return [int(row["iteration"]) for row in csv.DictReader(file)]
+
+
+def assert_equal_checkpoints(one: Path, two: Path) -> None:
+    """Every tensor and counter, bit for bit; the seconds of the clock may differ."""
+    first, second = checkpoint.load(one), checkpoint.load(two)
+    assert (first.iteration, first.steps, first.score) == (second.iteration, second.steps, second.score)
+    assert first.state.keys() == second.state.keys()
+    for name, value in first.state.items():
+        other = second.state[name]
+        if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
+            assert torch.equal(value.view(-1).view(torch.uint8), other.view(-1).view(torch.uint8)), name
+        elif name != "trainer.seconds":
+            assert value == other, name
+
+
+def start(out: Path, iterations: int, *options: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "toy_run.py"), str(out), str(iterations), *options]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_checkpoint(process: subprocess.Popen[str], out: Path, name: str) -> None:
+    deadline = time.monotonic() + 60
+    while not (out / "checkpoints" / name).exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_run_leaves_its_files(tmp_path):
+    shown = []
+    trainer = Trainer(toy_config(7), tmp_path, None, make_corridor, lambda steps, text: shown.append((steps, text)))
+    last = trainer.run()
+    assert last == tmp_path / "checkpoints" / "000000007"
+    kept = sorted(int(path.name) for path in (tmp_path / "checkpoints").iterdir())
+    assert kept == [3, 6, 7]
+    assert iterations_of(tmp_path) == list(range(1, 8))
+    assert [steps for steps, _ in shown] == [64 * i for i in range(1, 8)]
+    assert list(tmp_path.glob("events.out.tfevents.*"))
+    with (tmp_path / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {"walker/return_per_agent", "walker/approx_kl", "time/policy", "time/learning"} <= rows[0].keys()
+    assert [bool(row["eval/walker/return"]) for row in rows] == [False, False, True, False, False, True, True]
+    recorded = checkpoint.load(tmp_path).config
+    assert TrainConfig.from_json(recorded) == toy_config(7)
+    for strange in ({**recorded, "num_worlds": 3}, {"env_id": "Corridor"}):
+        with pytest.raises(CheckpointError, match="expected the fields of TrainConfig, got"):
+            TrainConfig.from_json(strange)
+
+
+def test_resume_equals_an_uninterrupted_run(tmp_path):
+    Trainer(toy_config(8), tmp_path / "whole", None, make_corridor).run()
+    part = Trainer(toy_config(8), tmp_path / "parts", None, make_corridor)
+    for _ in range(5):  # the checkpoint is at 3: the rows and work of 4 and 5 are lost
+        part.iterate()
+    part.log.close()
+    resumed = Trainer(toy_config(8), tmp_path / "parts", checkpoint.load(tmp_path / "parts"), make_corridor)
+    assert resumed.iteration == 3
+    resumed.run()
+    assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
+    assert iterations_of(tmp_path / "parts") == list(range(1, 9))
+
+
+def test_resuming_from_an_earlier_checkpoint_rewinds_the_run(tmp_path):
+    Trainer(toy_config(9), tmp_path, None, make_corridor).run()
+    earlier = checkpoint.load(tmp_path / "checkpoints" / "000000003")
+    trainer = Trainer(toy_config(9), tmp_path, earlier, make_corridor)
+    assert checkpoint.load(tmp_path).iteration == 3  # what comes after is about to be made anew
+    trainer.log.close()
+    assert iterations_of(tmp_path) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save_and_end_the_run(tmp_path, number):
+    process = start(tmp_path, 100_000)
+    wait_for_checkpoint(process, tmp_path, "000000003")
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    last = checkpoint.load(tmp_path)
+    assert f"stopped by {int(number)} at {last.iteration}," in output
+    assert iterations_of(tmp_path)[-1] == last.iteration
+
+
+def test_resume_into_another_configuration_is_refused(tmp_path):
+    Trainer(toy_config(3), tmp_path, None, make_corridor).run()
+    saved = checkpoint.load(tmp_path)
+    longer = Trainer(toy_config(4), tmp_path, saved, make_corridor)  # more steps are allowed
+    longer.run()
+    assert longer.iteration == 4
+    with pytest.raises(CheckpointError, match=r"manifest.json: num_envs: expected 16, got 8"):
+        Trainer(toy_config(3, num_envs=16), tmp_path, saved, make_corridor)
+
+
+def test_groups_of_different_rows_learn_their_own_policies(tmp_path):
+    """Rows 0 and 2 must answer the target, row 1 one more: one policy cannot do both."""
+    ppo = PPOConfig(rollout_length=8, learning_rate=0.02, minibatches=2, hidden=(32,))
+    config = TrainConfig("Identity", num_envs=32, total_steps=40 * 256, eval_episodes=32, checkpoint_every=40, ppo=ppo)
+    trainer = Trainer(config, tmp_path, None, lambda config, num_envs, seed: Identity(num_envs, seed=seed))
+    trainer.run()
+    with (tmp_path / "metrics.csv").open() as file:
+        last = list(csv.DictReader(file))[-1]
+    # 4 steps of reward 1 for each of the two agents, or the one; at random it would be a third
+    assert float(last["eval/even/return"]) > 7.8
+    assert float(last["eval/odd/return"]) > 3.9
+
+
+def test_groups_may_share_a_policy():
+    core = Identity(4)
+    shared = make_seats(TrainConfig("Identity", policies={"even": "all", "odd": "all"}), core)
+    assert list(shared) == ["all"]
+    assert shared["all"].groups == ("even", "odd")
+    assert isinstance(shared["all"].rows, torch.Tensor)
+    assert shared["all"].rows.tolist() == [0, 2, 1]
+    with pytest.raises(ConfigError, match="no group 'evn', only even, odd"):
+        make_seats(TrainConfig("Identity", policies={"evn": "all"}), core)
+    with pytest.raises(ConfigError, match="expected names of letters"):
+        make_seats(TrainConfig("Identity", policies={"even": "../x"}), core)
+
+
+@pytest.mark.parametrize("field", ["num_envs", "total_steps", "checkpoint_every", "keep_last"])
+def test_bad_settings_name_the_field(field):
+    with pytest.raises(ConfigError, match=f"{field} = 0: expected >= 1"):
+        dataclasses.replace(toy_config(3), **{field: 0})

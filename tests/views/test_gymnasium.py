@@ -1,0 +1,214 @@
+"""gymnasium.make: one learner among others."""
+
+import copy
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+import toy
+from conftest import SMALL
+from gymnasium.utils.env_checker import check_env
+
+from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
+from gpu_envs.registry import make_core
+
+GROUP = {"SimpleTag-v0": "adversary", "TagContinuous-v0": "runner", "TagGridworld-v0": "tagger"}
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    toy.announce(monkeypatch)
+
+
+@pytest.fixture
+def one(env_id):
+    """gymnasium.make of this environment, small, for a learner of GROUP."""
+
+    def build(**settings):
+        learner = f"{GROUP[env_id]}_0"
+        return gymnasium.make(f"gpu_envs/{env_id}", **{"learner": learner, **SMALL[env_id], **settings})
+
+    return build
+
+
+def test_importing_is_registering(env_id):
+    spec = gymnasium.spec(f"gpu_envs/{env_id}")
+    assert spec.entry_point == "gpu_envs.views.gymnasium:LearnerEnv"
+    assert spec.vector_entry_point == "gpu_envs.views.rows:RowsEnv"
+    assert gymnasium.envs.registration.EnvSpec.from_json(spec.to_json()) == spec
+    assert gymnasium.make(f"gpu_envs:gpu_envs/{env_id}", learner=f"{GROUP[env_id]}_0", **SMALL[env_id])
+
+
+@pytest.mark.parametrize("render_mode", [None, "rgb_array"])
+def test_gymnasiums_own_check(one, render_mode, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    pytest.importorskip("pygame")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*A Box observation space m.* value is.*infinity")  # it is
+        check_env(one(render_mode=render_mode).unwrapped)
+
+
+def test_a_learner_plays_as_in_the_core(one, small_core, env_id):
+    """The others are random, from the world's own streams; the episode ends when the learner leaves."""
+    env, core = one(), small_core(env_id, 1, autoreset="disabled")
+    row = core.possible_agents.index(env.unwrapped.learner)
+    width = core.observation_spaces[env.unwrapped.learner].shape[0]
+    env.action_space.seed(0)
+    for episode in range(5):
+        seed = 11 if episode == 0 else None
+        obs, info = env.reset(seed=seed)
+        first, _ = core.reset(seed=seed)
+        np.testing.assert_array_equal(obs, first[0, row, :width].numpy())
+        assert info == {}
+        done = False
+        while not done:
+            mine = env.action_space.sample()
+            action = core.sample_actions()
+            action[0, row] = torch.as_tensor(mine)
+            obs, reward, terminated, truncated, info = env.step(mine)
+            results = core.step(action)
+            np.testing.assert_array_equal(obs, results[0][0, row, :width].numpy())
+            assert obs.dtype == np.float32
+            assert [reward, terminated, truncated] == [result[0, row].item() for result in results[1:4]]
+            assert [type(value) for value in (reward, terminated, truncated)] == [float, bool, bool]
+            done = terminated or truncated
+        with pytest.raises(ResetNeededError, match=r"has left|all agents have left"):
+            env.step(mine)
+
+
+def test_others_may_be_scripted():
+    """A policy sees what its agent sees; a dict goes by agent before group; who is missing acts at random."""
+    calls = []
+
+    def up(obs):
+        calls.append(obs.copy())
+        obs += 100  # a policy may scribble
+        return 4
+
+    class Frozen:
+        def __call__(self, obs):
+            return np.int64(0)
+
+    settings = {"learner": "agent_0", "max_cycles": 5}
+    env = gymnasium.make("gpu_envs/SimpleTag-v0", others={"adversary": up, "adversary_1": Frozen()}, **settings)
+    core = make_core("SimpleTag-v0", 1, "cpu", max_cycles=5)
+    env.reset(seed=1)
+    core.reset(seed=1)
+    for _ in range(4):
+        before = core.obs.clone()
+        obs, reward, *_ = env.step(1)
+        expected = core.step(torch.tensor([[4, 0, 4, 1]]))
+        np.testing.assert_array_equal(obs, expected[0][0, 3, :14].numpy())
+        assert reward == expected[1][0, 3].item()
+        np.testing.assert_array_equal(calls[-2:], before[0, [0, 2], :16].numpy())
+    assert len(calls) == 8
+    everyone = gymnasium.make("gpu_envs/SimpleTag-v0", others=Frozen(), **settings)
+    everyone.reset(seed=1)
+    everyone.step(0)
+    wrong = gymnasium.make("gpu_envs/SimpleTag-v0", others={"adversary_2": lambda obs: 7}, **settings)
+    wrong.reset(seed=1)
+    with pytest.raises(ActionError, match=r"action 7 of adversary_2 is out of range"):
+        wrong.step(0)
+
+
+def test_the_learner_leaves_before_the_others(toys):
+    env = gymnasium.make("gpu_envs/Toy-v0", learner="walker_1", length=2)
+    ends = set()
+    for seed in range(12):
+        env.reset(seed=seed)
+        done, steps = False, 0
+        while not done:
+            obs, _, done, truncated, _ = env.step(2)
+            steps += 1
+            assert not truncated
+        assert obs[0] == 1.0
+        ends.add((steps, len(env.unwrapped._world.agents)))
+        with pytest.raises(ResetNeededError, match="left"):
+            env.step(2)
+    assert any(others > 0 for _, others in ends)
+
+
+def test_masks_of_a_learner_and_its_scripted_others(toys):
+    seen = []
+
+    def first_legal(obs, mask):
+        seen.append(mask)
+        return int(mask.argmax())
+
+    env = gymnasium.make("gpu_envs/Toy-v0", learner="walker_0", others=first_legal)
+    for seed in range(10):
+        _, info = env.reset(seed=seed)
+        mask = info["action_mask"]
+        assert mask.dtype == np.int8
+        if not mask[1]:
+            with pytest.raises(ActionError, match="action 1 of walker_0 is illegal here"):
+                env.step(1)
+        _, _, _, _, info = env.step(env.action_space.sample(mask))
+        assert info["action_mask"].shape == (3,)
+    assert len(seen) == 20
+
+
+def test_one_agent_is_the_ordinary_case(toys):
+    """No learner to name, and as many rows as worlds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make("gpu_envs/Toy-v0", num_agents=1, length=9, masked=False)
+        check_env(env.unwrapped, skip_render_check=True)
+        env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=5, num_agents=1, masked=False, to_numpy=True, device="cpu")
+    assert env.num_envs == env.core.num_envs == 5
+    obs, _ = env.reset(seed=0)
+    assert env.observation_space.contains(obs)
+    assert env.spec.kwargs["num_envs"] == 5
+
+
+def test_a_learner_must_be_named(env_id):
+    full = f"gpu_envs/{env_id}"
+    with pytest.raises(ConfigError) as caught:
+        gymnasium.make(full)
+    for words in (f"gymnasium.make('{full}', learner=", f"gymnasium.make_vec('{full}')", f"gpu_envs.make('{env_id}')"):
+        assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_arguments_of_make():
+    def make(**settings):
+        return gymnasium.make("gpu_envs/SimpleTag-v0", **{"learner": "agent_0", **settings})
+
+    for settings, words in (
+        ({"learner": "prey"}, "learner must be one of its agents, adversary_0, .*got 'prey'"),
+        ({"others": 3}, "others must be 'random', a policy or a dict"),
+        ({"others": {"fox": "random"}}, "others has no 'fox' to play; it has adversary, agent, adversary_0"),
+        ({"others": {"agent_0": "random"}}, "others has no 'agent_0' to play"),
+        ({"others": {"adversary": "clever"}}, r"others\['adversary'\] must be 'random' or a policy"),
+        ({"num_goods": 2}, "no setting named num_goods; did you mean num_good"),
+        ({"autoreset": "same_step"}, "autoreset is fixed"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            make(**settings)
+    env = make()
+    env.reset()
+    for action in (5, -1, 0.0, None, [0]):
+        with pytest.raises(ActionError, match="of agent_0 "):
+            env.step(action)
+    with pytest.raises(ResetNeededError, match="before the first reset"):
+        make().unwrapped.step(0)
+
+
+def test_copies_of_a_learner_are_made_anew(one):
+    env = one().unwrapped
+    twin = copy.deepcopy(env)
+    np.testing.assert_array_equal(env.reset(seed=3)[0], twin.reset(seed=3)[0])
+
+
+def test_gymnasiums_own_time_limit_and_vectoriser(one, env_id):
+    env = one(max_episode_steps=2)
+    env.reset(seed=0)
+    ends = [env.step(env.action_space.sample())[2:4] for _ in range(2)]
+    assert any(ends[1])
+    settings = {"learner": f"{GROUP[env_id]}_0", **SMALL[env_id]}
+    rows = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=2, vectorization_mode="sync", **settings)
+    rows.reset(seed=0)
+    rows.step(rows.action_space.sample())

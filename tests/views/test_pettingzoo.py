@@ -1,0 +1,299 @@
+"""The single-world view: PettingZoo's own tests, and what they leave out."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pettingzoo
+import pytest
+import toy
+from conftest import SMALL
+from gymnasium import spaces
+from pettingzoo.test import parallel_api_test, parallel_seed_test, render_test
+from pettingzoo.utils import parallel_to_aec
+
+import gpu_envs
+from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, UnknownEnvironmentError
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    toy.announce(monkeypatch)
+
+
+@pytest.fixture
+def small(env_id):
+    """Make this environment, small."""
+    return lambda **config: gpu_envs.parallel_env(env_id, **SMALL[env_id], **config)
+
+
+def sample(env, obs):
+    """A random legal action for everyone, from the action spaces' own generators."""
+    masks = {agent: seen["action_mask"] if isinstance(seen, dict) else None for agent, seen in obs.items()}
+    return {agent: env.action_space(agent).sample(masks.get(agent)) for agent in env.agents}
+
+
+def assert_equal(left, right):
+    """Same keys, types and bits, all the way down."""
+    assert type(left) is type(right)
+    if isinstance(left, dict):
+        assert list(left) == list(right)
+        for key in left:
+            assert_equal(left[key], right[key])
+    elif isinstance(left, np.ndarray):
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left, right)
+    else:
+        assert left == right
+
+
+def test_pettingzoos_own_tests(small, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the API test reports half of its findings as warnings
+        parallel_api_test(small(), num_cycles=100)
+        parallel_seed_test(small, num_cycles=50)
+
+
+def test_pettingzoos_own_test_with_masks(toys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parallel_api_test(gpu_envs.parallel_env("Toy-v0"), num_cycles=100)
+
+
+def test_pettingzoos_render_test(small, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    pytest.importorskip("pygame")
+    render_test(lambda render_mode: parallel_to_aec(small(render_mode=render_mode)))
+
+
+def test_long_seed_test(small):
+    """All five outputs over many episodes; PettingZoo 1.27's own test looks at one step."""
+    one, two, other = small(), small(), small()
+    steps = episodes = 0
+    differs = False
+    for env in (one, two, other):
+        for i, agent in enumerate(env.possible_agents):
+            env.action_space(agent).seed(i)
+    while steps < 200:
+        seed = 7 if episodes == 0 else None
+        left, right = one.reset(seed=seed), two.reset(seed=seed)
+        differs = differs or any(not np.array_equal(left[0][a], o) for a, o in other.reset(seed=8)[0].items())
+        assert_equal(left[0], right[0])
+        assert_equal(left[1], right[1])
+        episodes += 1
+        while one.agents:
+            assert one.agents == two.agents
+            actions = sample(one, left[0])
+            assert_equal(actions, sample(two, right[0]))
+            left, right = one.step(actions), two.step(actions)
+            for mine, theirs in zip(left, right, strict=True):
+                assert_equal(mine, theirs)
+            assert_equal(one.state(), two.state())
+            steps += 1
+        assert not two.agents
+    assert episodes > 5
+    assert differs
+
+
+def test_plays_as_the_core(small, small_core, env_id):
+    """Same seed, same actions: the numbers of core.step, agent by agent; who has left is left out."""
+    env, core = small(), small_core(env_id, 1, autoreset="disabled")
+    obs, _ = env.reset(seed=3)
+    core.reset(seed=3)
+    left = 0
+    while env.agents:
+        acted = list(env.agents)
+        action = core.sample_actions()
+        results = env.step({agent: action[0, core.possible_agents.index(agent)].numpy() for agent in acted})
+        obs, reward, terminated, truncated, _ = core.step(action)
+        for result in results:
+            assert list(result) == acted
+        for agent in acted:
+            row = core.possible_agents.index(agent)
+            width = core.observation_spaces[agent].shape[0]
+            assert_equal(results[0][agent], obs[0, row, :width].numpy())
+            assert results[1][agent] == reward[0, row].item()
+            assert results[2][agent] == terminated[0, row].item()
+            assert results[3][agent] == truncated[0, row].item()
+            assert [type(part[agent]) for part in results[1:]] == [float, bool, bool, dict]
+            assert env.observation_space(agent).contains(results[0][agent])
+        done = {agent for agent in acted if results[2][agent] or results[3][agent]}
+        assert env.agents == [agent for agent in acted if agent not in done]
+        left += len(done)
+        np.testing.assert_array_equal(env.state(), core.state()[0].numpy())
+        assert env.state_space.contains(env.state())
+    assert left == env.max_num_agents == len(env.possible_agents)
+
+
+def test_nothing_handed_out_is_shared(small):
+    env = small()
+    results = [env.reset(seed=0)[0]]
+    results.append(env.step(sample(env, results[0]))[0])
+    results.append(env.step(sample(env, results[1]))[0])
+    kept = copy.deepcopy(results)
+    arrays = [array for result in results for array in result.values()] + [env.state(), env.state()]
+    for i, one in enumerate(arrays):
+        for other in arrays[i + 1 :]:
+            assert not np.shares_memory(one, other)
+    for result in results:
+        for array in result.values():
+            array += 1
+    assert_equal(env.reset(seed=0)[0], kept[0])
+
+
+def test_metadata_and_spaces(small, env_id):
+    env, again = small(), small()
+    assert isinstance(env, pettingzoo.ParallelEnv)
+    assert env.unwrapped is env
+    assert env.metadata["name"] == env_id == str(env)
+    assert env.metadata["is_parallelizable"]
+    assert env.metadata["render_modes"] == ["rgb_array", "human"]
+    assert env.metadata["render_fps"] > 0
+    assert env.agents == []
+    assert env.num_agents == 0
+    assert len({id(env.action_space(agent)) for agent in env.possible_agents}) == len(env.possible_agents)
+    for agent in env.possible_agents:
+        assert env.observation_space(agent) is env.observation_space(agent)
+        assert env.action_space(agent) is not again.action_space(agent)  # seeded apart
+
+
+def test_pettingzoos_registry(env_id):
+    full = f"gpu_envs/{env_id}"
+    assert pettingzoo.spec("parallel", full).entry_point == "gpu_envs.views.pettingzoo:parallel_env"
+    env = pettingzoo.make("parallel", full, **SMALL[env_id])
+    assert env.metadata["name"] == env_id
+    cut = pettingzoo.make("parallel", full, **{**SMALL[env_id], "max_cycles": 3})
+    cuts = 0
+    for seed in range(8):
+        obs, _ = cut.reset(seed=seed)
+        for _ in range(3):
+            if cut.agents:
+                obs, _, _, truncated, _ = cut.step(sample(cut, obs))
+        assert not cut.agents
+        cuts += sum(truncated.values())
+    assert cuts > 0
+
+
+def test_max_cycles_is_harmless_as_an_attribute(small):
+    env = small()
+    limit = env.max_cycles
+    env.max_cycles = 10_000
+    obs, _ = env.reset(seed=0)
+    steps = 0
+    while env.agents:
+        obs, *_ = env.step(sample(env, obs))
+        steps += 1
+    assert steps <= limit < 10_000
+
+
+def test_copies_are_made_anew(small):
+    env = small()
+    env.reset(seed=0)
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert twin.possible_agents == env.possible_agents
+        assert twin.agents == []
+        left, right = env.reset(seed=5), twin.reset(seed=5)
+        assert_equal(left[0], right[0])
+        actions = sample(env, left[0])
+        for mine, theirs in zip(env.step(actions), twin.step(actions), strict=True):
+            assert_equal(mine, theirs)
+
+
+def test_wrong_actions_name_the_agent_and_move_nothing(small):
+    env, untouched = small(), small()
+    env.reset(seed=0)
+    untouched.reset(seed=0)
+    good = {agent: env.action_space(agent).sample() for agent in env.agents}
+    last = env.agents[-1]
+    space = env.action_space(last)
+    beyond = np.full(space.shape, 1000)
+    missing = {agent: action for agent, action in good.items() if agent != last}
+    for actions, words in (
+        (missing, f"no action for {last}"),
+        ({**good, "nobody": good[last]}, "unknown agent nobody; the agents are "),
+        ({**good, last: None}, f"action of {last} must be one of .*got NoneType"),
+        ({**good, last: np.zeros(17, int)}, f"action of {last} must be one of .*got int64 \\(17,\\)"),
+        ({**good, last: "left"}, f"action of {last} must be one of "),
+        ({**good, last: beyond}, f"of {last} is out of range"),
+        ({**good, last: -1 - beyond}, f"of {last} is out of range"),
+        ([1, 2], "actions must be a dict by agent, got list"),
+    ):
+        with pytest.raises(ActionError, match=words):
+            env.step(actions)
+    for mine, theirs in zip(env.step(good), untouched.step(good), strict=True):
+        assert_equal(mine, theirs)
+
+
+def test_continuous_actions():
+    env = gpu_envs.parallel_env("SimpleTag-v0", continuous_actions=True, max_cycles=5)
+    env.reset(seed=0)
+    good = {agent: env.action_space(agent).sample() for agent in env.agents}
+    for bad in (np.nan, np.inf, 1.5, -0.5):
+        with pytest.raises(ActionError, match="of agent_0 is out of range"):
+            env.step({**good, "agent_0": [bad, 0, 0, 0, 0]})
+    env.step({**good, "agent_0": [0, 1, 0, 0, 0]})  # lists and ints will do
+    env.step({agent: action.astype(np.float64) for agent, action in good.items()})
+
+
+def test_steps_outside_an_episode(small):
+    env = small()
+    with pytest.raises(ResetNeededError, match="before the first reset; call reset"):
+        env.step({})
+    with pytest.raises(ResetNeededError):
+        env.step({agent: env.action_space(agent).sample() for agent in env.possible_agents})
+    obs, _ = env.reset()
+    while env.agents:
+        obs, *_ = env.step(sample(env, obs))
+    with pytest.raises(ResetNeededError, match=r"all agents have left; call reset\(\)"):
+        env.step({})
+    env.reset()
+    env.close()
+    env.close()
+    with pytest.raises(ResetNeededError, match="closed"):
+        env.reset()
+
+
+def test_masks(toys):
+    """Legal actions stand in the observation, its space and the info; illegal ones are refused by name."""
+    env = gpu_envs.parallel_env("Toy-v0", length=3)
+    obs, infos = env.reset(seed=0)
+    seen = set()
+    for _ in range(40):
+        if not env.agents:
+            obs, infos = env.reset()
+        for agent in env.agents:
+            assert isinstance(env.observation_space(agent), spaces.Dict)
+            assert env.observation_space(agent).contains(obs[agent])
+            mask = obs[agent]["action_mask"]
+            assert mask.dtype == np.int8
+            np.testing.assert_array_equal(mask, infos[agent]["action_mask"])
+            seen.add(tuple(mask))
+            for choice in np.flatnonzero(mask == 0):
+                with pytest.raises(ActionError, match=rf"action {choice} of {agent} is illegal here"):
+                    env.step({**sample(env, obs), agent: choice})
+        obs, _, _, _, infos = env.step(sample(env, obs))
+    assert seen >= {(1, 0, 1), (1, 1, 1)}
+
+
+def test_one_agent_and_a_limit_from_outside(toys):
+    env = gpu_envs.parallel_env("Toy-v0", num_agents=1, masked=False, max_cycles=2)
+    env.reset(seed=0)
+    results = [env.step({"walker_0": 0}) for _ in range(2)]
+    assert results[0][3] == {"walker_0": False}
+    assert results[1][3] == {"walker_0": True}
+
+
+@pytest.mark.parametrize("name", ["num_envs", "autoreset", "reuse_buffers"])
+def test_settings_that_make_no_sense_here(name):
+    with pytest.raises(ConfigError, match=f"{name} is fixed"):
+        gpu_envs.parallel_env("SimpleTag-v0", **{name: 1})
+
+
+def test_bad_arguments():
+    with pytest.raises(UnknownEnvironmentError, match="SimpleTag-v0"):
+        gpu_envs.parallel_env("SimpelTag-v0")
+    with pytest.raises(ConfigError, match="render_mode"):
+        gpu_envs.parallel_env("SimpleTag-v0", render_mode="ansi")
+    with pytest.raises(ConfigError, match="max_episode_steps"):
+        gpu_envs.parallel_env("SimpleTag-v0", max_episode_steps=0)

@@ -1,0 +1,358 @@
+"""gymnasium.make_vec: agent rows."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+import toy
+from conftest import SMALL
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
+
+from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
+from gpu_envs.registry import make_core
+
+NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
+GROUP = {"SimpleTag-v0": "adversary", "TagContinuous-v0": "runner", "TagGridworld-v0": "tagger"}
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    toy.announce(monkeypatch)
+
+
+@pytest.fixture
+def many(env_id):
+    """gymnasium.make_vec of this environment, small, for GROUP."""
+
+    def build(num_envs=6, **settings):
+        kwargs = {"group": GROUP[env_id], "device": "cpu", **SMALL[env_id], **settings}
+        return gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=num_envs, **kwargs)
+
+    return build
+
+
+def test_rows_describe_themselves(many, env_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = many(4)
+    members = env.core.groups[GROUP[env_id]]
+    assert isinstance(env, gymnasium.vector.VectorEnv)
+    assert env.num_envs == 4 * len(members)
+    assert env.agents == [env.core.possible_agents[row] for row in members]
+    assert env.metadata["autoreset_mode"] is env.autoreset_mode is NEXT_STEP
+    assert env.metadata["name"] == env_id
+    assert env.spec.id == f"gpu_envs/{env_id}"
+    assert env.single_observation_space == env.core.observation_spaces[env.agents[0]]
+    assert env.observation_space.shape == (env.num_envs, *env.single_observation_space.shape)
+    assert env.action_space.shape == (env.num_envs, *env.single_action_space.shape)
+    assert env.unwrapped is env
+    obs, info = env.reset(seed=5)
+    assert env.np_random_seed == 5
+    assert isinstance(obs, torch.Tensor)
+    assert obs.shape == env.observation_space.shape
+    assert info["alive"].all()
+    assert info["_alive"].all()
+    assert not env.closed
+    env.close()
+    env.close()
+    assert env.closed
+    with pytest.raises(ResetNeededError, match="closed"):
+        env.reset()
+
+
+MODES = {NEXT_STEP: "next_step", SAME_STEP: "same_step", DISABLED: "disabled"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_are_the_core_world_by_world(many, small_core, env_id, mode):
+    follow(many(6, autoreset_mode=mode), small_core(env_id, 6, autoreset=MODES[mode]), GROUP[env_id], mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_of_agents_that_leave_one_by_one(toys, mode):
+    """Some reach the goal and some are cut, all before their world ends."""
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=6, tires=3, autoreset_mode=mode, device="cpu")
+    core = make_core("Toy-v0", 6, "cpu", tires=3, autoreset=MODES[mode])
+    kinds = follow(env, core, "walker", mode)
+    assert {(1, 2), (2, 1), (3, 0)} <= kinds
+
+
+def follow(env, core, group, mode):
+    """Rows against the core, world by world and agent by agent, with the definition of a row's end written out plainly.
+
+    Returns how worlds ended: pairs (rows terminated, rows truncated).
+    """
+    members = core.groups[group]
+    places = [(world, row) for world in range(6) for row in members]
+    width = env.single_observation_space.shape[0]
+
+    def rows(tensor, columns=None):
+        return torch.stack([tensor[world, row, ..., :columns] for world, row in places])
+
+    def again(seed=None, mask=None):
+        options = None if mask is None else {"reset_mask": mask.repeat_interleave(len(members)).numpy()}
+        obs, _ = env.reset(seed=seed, options=options)
+        first, _ = core.reset(seed=seed, mask=mask)
+        assert torch.equal(obs, rows(first, width))
+        cut[slice(None) if mask is None else mask] = False
+
+    cut = torch.zeros(6, core.num_agents, dtype=torch.bool)  # by its own end, earlier in this episode
+    again(seed=2)
+    kinds, ends, deaths = set(), 0, 0
+    for t in range(60):
+        waiting = ~core.alive.any(1)
+        action, mine = core.sample_actions(), env.sample_actions()
+        assert torch.equal(mine, torch.stack([action[world, row] for world, row in places]))
+        obs, reward, terminated, truncated, info = env.step(mine)
+        c_obs, c_reward, c_terminated, c_truncated, c_info = core.step(action)
+        cut |= c_truncated
+        over = ~waiting & ~(c_info["valid"] & ~(c_terminated | c_truncated)).any(1)
+        assert torch.equal(obs, rows(c_obs, width))
+        for got, expected in ((reward, c_reward), (info["alive"], c_info["alive"]), (info["valid"], c_info["valid"])):
+            assert torch.equal(got, torch.stack([expected[world, row] for world, row in places]))
+        figures = info["final_info"] if mode is SAME_STEP else info
+        assert ("final_obs" in info) == (mode is SAME_STEP)
+        for k, (world, row) in enumerate(places):
+            assert terminated[k] == (over[world] and not cut[world, row])
+            assert truncated[k] == (over[world] and bool(cut[world, row]))
+            assert figures["_episode_return"][k] == figures["_episode_length"][k] == over[world]
+            if over[world]:
+                assert figures["episode_return"][k] == c_info["episode_return"][world, row]
+                assert figures["episode_length"][k] == c_info["episode_length"][world, row]
+            if mode is SAME_STEP:
+                assert info["_final_obs"][k] == info["_final_info"][k] == over[world]
+                if over[world]:
+                    assert torch.equal(info["final_obs"][k], c_info["final_obs"][world, row, :width])
+            if not c_info["valid"][world, row] and not waiting[world]:  # it died earlier in this episode
+                deaths += 1
+                assert reward[k] == 0
+                if not (over[world] and mode is SAME_STEP):
+                    assert not obs[k].any()
+                    assert not info["alive"][k]
+        for world in over.nonzero()[:, 0].tolist():
+            mine = slice(world * len(members), (world + 1) * len(members))
+            kinds.add((int(terminated[mine].sum()), int(truncated[mine].sum())))
+            ends += 1
+        cut[over] = False
+        if mode is DISABLED:
+            again(mask=(torch.arange(6) == t % 9) | ~core.alive.any(1))  # one of them, at times, in mid-episode
+        elif t % 20 == 5:
+            again()
+    assert ends > 12
+    assert deaths > 0 or env.metadata["name"] not in ("TagContinuous-v0", "Toy-v0")
+    return kinds
+
+
+def test_rows_of_everyone(toys):
+    """Where all spaces are equal no group is needed, and every agent has a row; masks come along."""
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=4, autoreset_mode="same_step", device="cpu")
+    assert env.num_envs == 12
+    _, info = env.reset(seed=0)
+    for _ in range(20):
+        assert info["action_mask"].shape == (12, 3)
+        assert info["_action_mask"].all()
+        action = env.sample_actions()
+        assert info["action_mask"].gather(1, action[:, None]).all()
+        *_, info = env.step(action)
+    illegal = (~info["action_mask"]).nonzero()
+    row, choice = illegal[0].tolist()
+    action = env.sample_actions()
+    action[row] = choice
+    with pytest.raises(ActionError, match=rf"of walker_{row % 3} in world {row // 3} is illegal"):
+        env.step(action)
+
+
+def test_own_ends_differ_inside_a_world(toys):
+    """Who reached the goal terminated, the rest is truncated, all at the world's end."""
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=16, max_steps=4, to_numpy=True, device="cpu")
+    env.reset(seed=0)
+    kinds = set()
+    for _ in range(15):
+        _, reward, terminated, truncated, _ = env.step(env.sample_actions())
+        over = (terminated | truncated).reshape(16, 3)
+        assert (over.all(1) == over.any(1)).all()
+        assert reward.dtype == np.float64
+        kinds |= {tuple(pair) for pair in np.stack([terminated, truncated], 1)[over.reshape(-1)].tolist()}
+    assert kinds == {(True, False), (False, True)}
+
+
+@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
+def test_numpy_rows_suit_gymnasiums_wrappers(many, mode):
+    env, plain = many(5, to_numpy=True, autoreset_mode=mode), many(5, autoreset_mode=mode)
+    # Gymnasium 1.2 counts wrongly with SAME_STEP, whatever the environment
+    wrapped = DictInfoToList(RecordEpisodeStatistics(env) if mode is NEXT_STEP else env)
+    obs, infos = wrapped.reset(seed=4)
+    other, _ = plain.reset(seed=4)
+    ended = 0
+    for _ in range(24):
+        np.testing.assert_array_equal(obs, other.numpy())
+        assert env.observation_space.contains(obs)
+        action = plain.sample_actions()
+        other, *_ = plain.step(action)
+        obs, reward, terminated, truncated, infos = wrapped.step(action.numpy())
+        assert all(isinstance(value, np.ndarray) for value in (obs, reward, terminated, truncated))
+        for k, info in enumerate(infos):
+            done = bool(terminated[k] or truncated[k])
+            ended += done
+            assert ("final_obs" in info) == (done and mode is SAME_STEP)
+            if "final_obs" in info:
+                assert info["final_obs"].shape == env.single_observation_space.shape
+                assert set(info["final_info"]) == {"episode_return", "episode_length"}
+            elif done:
+                assert info["episode"]["r"] == pytest.approx(info["episode_return"], abs=1e-4)
+    assert ended > env.num_envs
+
+
+def test_seeds_and_worlds(many):
+    """Equal seeds play alike, world i whatever the batch; without a seed the next episode follows."""
+    few, some = many(2), many(6)
+    rows = few.num_envs
+    assert torch.equal(few.reset(seed=9)[0], some.reset(seed=9)[0][:rows])
+    for _ in range(12):
+        left, right = few.step(few.sample_actions()), some.step(some.sample_actions())
+        for mine, theirs in zip(left[:4], right[:4], strict=True):
+            assert torch.equal(mine, theirs[:rows])
+    assert torch.equal(few.reset()[0], some.reset()[0][:rows])
+
+
+def test_a_limit_from_outside(many):
+    env = many(6, max_episode_steps=2, autoreset_mode=SAME_STEP)
+    env.reset(seed=0)
+    env.step(env.sample_actions())
+    _, _, terminated, truncated, _ = env.step(env.sample_actions())
+    assert (terminated | truncated).all()
+    assert truncated.any()
+
+
+def test_actions_in_many_forms(many):
+    env, twin = many(3), many(3)
+    env.reset(seed=0)
+    twin.reset(seed=0)
+    action = env.action_space.sample()
+    forms = (action, action.tolist(), torch.as_tensor(action), action.astype(np.int32))
+    for form in forms:
+        left, right = env.step(form), twin.step(torch.as_tensor(action))
+        assert torch.equal(left[0], right[0])
+    short = torch.as_tensor(action)[:-1]
+    for bad, words in (
+        (short, "actions must be torch.int64"),
+        (action.astype(np.float32), "actions must be numbers of .*got float32"),
+        (torch.as_tensor(action).float(), r"got torch.float32"),
+        (action + 1000, "is out of range"),
+    ):
+        with pytest.raises(ActionError, match=words):
+            env.step(bad)
+
+
+def test_other_groups_may_be_scripted():
+    calls = []
+
+    def still(obs):
+        calls.append(obs.shape)
+        return torch.zeros(obs.shape[:2], dtype=torch.int64)
+
+    settings = {"num_envs": 3, "group": "adversary", "device": "cpu"}
+    env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", others={"agent": still}, **settings)
+    core = make_core("SimpleTag-v0", 3, "cpu", autoreset="next_step")
+    env.reset(seed=1)
+    core.reset(seed=1)
+    action = core.sample_actions()
+    action[:, 3] = 0
+    obs = env.step(action[:, :3].reshape(-1))[0]
+    expected = core.step(action)[0]
+    assert torch.equal(obs, expected[:, :3].reshape(9, 16))
+    assert calls == [(3, 1, 14)]
+
+
+def test_continuous_rows():
+    env = gymnasium.make_vec(
+        "gpu_envs/SimpleTag-v0", num_envs=2, group="adversary", continuous_actions=True, to_numpy=True, device="cpu"
+    )
+    env.reset(seed=0)
+    obs, *_ = env.step(env.action_space.sample())
+    assert env.observation_space.contains(obs)
+    with pytest.raises(ActionError, match="adversary_1 in world 1 is not finite"):
+        env.step(np.where(np.arange(6)[:, None] == 4, np.nan, np.zeros((6, 5))))
+
+
+def test_reset_masks_are_whole_worlds(toys):
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, autoreset_mode=DISABLED, device="cpu")
+    obs, _ = env.reset(seed=0)
+    mask = np.zeros(9, np.bool_)
+    mask[3:5] = True
+    for bad, words in (
+        (mask, "the 3 rows of world 1 disagree; set them all alike"),
+        (mask[:3], r"must be bool \(9,\), one per row, got torch.bool \(3,\)"),
+        (mask.astype(int), r"must be bool \(9,\), one per row, got torch.int64"),
+    ):
+        with pytest.raises(ActionError, match=words):
+            env.reset(options={"reset_mask": bad})
+    obs, *_ = env.step(env.sample_actions())
+    mask[5] = True
+    again, _ = env.reset(options={"reset_mask": mask})
+    assert torch.equal(again[:3], obs[:3])
+    assert torch.equal(again[6:], obs[6:])
+    seeded, _ = env.reset(seed=0, options={"reset_mask": mask})
+    assert torch.equal(
+        seeded[3:6], gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, device="cpu").reset(seed=0)[0][3:6]
+    )
+
+
+def test_bad_arguments_of_make_vec():
+    def make(**settings):
+        return gymnasium.make_vec(
+            "gpu_envs/SimpleTag-v0", num_envs=2, **{"group": "agent", "device": "cpu", **settings}
+        )
+
+    for settings, words in (
+        ({"group": None}, "groups have different spaces, .*choose group='adversary' or group='agent'"),
+        ({"group": "prey"}, "group must be one of adversary, agent, got 'prey'"),
+        ({"autoreset_mode": "never"}, "autoreset_mode must be one of AutoresetMode.NEXT_STEP, .*got 'never'"),
+        ({"autoreset": "same_step"}, "Gymnasium calls it autoreset_mode="),
+        ({"others": {"agent": "random"}}, "others has no 'agent' to play; it has adversary"),
+        ({"render_mode": "ansi"}, "render_mode"),
+        ({"max_episode_steps": -1}, "max_episode_steps"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            make(**settings)
+    with pytest.raises(ResetNeededError, match="before the first reset"):
+        make().step(torch.zeros(2, dtype=torch.int64))
+
+
+def test_pictures_of_rows(many):
+    env = many(3, render_mode="rgb_array")
+    env.reset(seed=0)
+    frames = env.render()
+    assert isinstance(frames, tuple)
+    assert len(frames) == env.num_envs
+    assert frames[0].dtype == np.uint8
+    assert frames[0].ndim == 3
+    n = len(env.agents)
+    np.testing.assert_array_equal(frames[0], frames[n - 1])
+    assert not np.array_equal(frames[0], frames[n])
+    with pytest.raises(ConfigError, match="render_mode"):
+        many(1).render()
+
+
+@pytest.mark.gpu
+def test_rows_on_a_gpu(env_id):
+    """Rows stay there, and play as on a CPU; the views of one world bring everything here."""
+    settings = {"group": GROUP[env_id], "autoreset_mode": SAME_STEP, "fuse_fp": False, **SMALL[env_id]}
+    here, there = (gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=6, device=d, **settings) for d in ("cpu", "cuda"))
+    assert torch.equal(here.reset(seed=3)[0], there.reset(seed=3)[0].cpu())
+    for _ in range(20):
+        action = here.sample_actions()
+        left, right = here.step(action), there.step(action.cuda())
+        assert all(value.is_cuda for value in right[:4])
+        for mine, theirs in zip(left[:4], right[:4], strict=True):
+            torch.testing.assert_close(mine, theirs.cpu(), rtol=0, atol=1e-5)
+    with pytest.raises(ActionError, match=r"on cuda:0, got .* on cpu"):
+        there.step(action)
+    there.step(action.numpy())
+    one = gymnasium.make(f"gpu_envs/{env_id}", learner=f"{GROUP[env_id]}_0", device="cuda", **SMALL[env_id])
+    obs, _ = one.reset(seed=3)
+    assert one.observation_space.contains(obs)
+    assert one.observation_space.contains(one.step(one.action_space.sample())[0])

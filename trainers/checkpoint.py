@@ -1,0 +1,179 @@
+"""Checkpoints: one folder per iteration, safetensors and JSON only, complete or absent.
+
+    checkpoints/000000040/manifest.json             format, env id, configuration, seed, counters, score, file digests
+                          state.safetensors         environment, learners, optimisers, normalisers, random streams
+                          policy-<name>.json, .safetensors    each policy by itself, for evaluation and the league
+
+A folder is written under a temporary name and renamed once everything in it is on disk, so that a process killed at
+any moment leaves only whole checkpoints.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import CheckpointError
+from trainers.files import read_json, read_tensors, sha256, write_json, write_tensors
+from trainers.policy import Policy
+
+FORMAT = "gpu-envs checkpoint 1"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that has been read and verified."""
+
+    path: Path
+    iteration: int
+    steps: int
+    config: dict[str, Any]
+    """The run's TrainConfig as JSON."""
+    score: float | None
+    """What "best" is chosen by; higher is better."""
+    state: dict[str, Tensor | int | float | str]
+    """Everything a continuation needs, by name."""
+    policies: tuple[str, ...]
+
+    def policy(self, name: str, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
+        """Loads one policy; raises CheckpointError for a name that is not there."""
+        if name not in self.policies:
+            raise CheckpointError(f"{self.path}: expected a policy among {', '.join(self.policies)}, got {name!r}")
+        return Policy.load(self.path / f"policy-{name}", device, seed)
+
+
+def save(
+    folder: Path,
+    iteration: int,
+    steps: int,
+    config: dict[str, Any],
+    state: dict[str, Tensor | int | float | str],
+    policies: dict[str, Policy],
+    score: float | None = None,
+    keep_last: int = 3,
+) -> Path:
+    """Writes a checkpoint atomically, then removes all but the last `keep_last` and the best.
+
+    Args:
+        folder: The run's folder of checkpoints.
+        iteration: Names the checkpoint.
+        steps: Environment steps so far.
+        config: JSON configuration of the run, with env_id and seed.
+        state: Tensors and JSON scalars by name.
+        policies: Frozen policies by name.
+        score: What "best" is chosen by, None if not measured.
+        keep_last: Checkpoints to keep, at least 1.
+
+    Returns:
+        The checkpoint's folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for leftover in folder.glob(".writing-*"):  # of a process that was killed
+        shutil.rmtree(leftover)
+    temporary = folder / f".writing-{os.getpid()}"
+    temporary.mkdir()
+    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+    write_tensors(temporary / "state.safetensors", tensors)
+    for name, policy in policies.items():
+        policy.save(temporary / f"policy-{name}")
+    manifest = {
+        "format": FORMAT,
+        "iteration": iteration,
+        "steps": steps,
+        "score": score,
+        "config": config,
+        "policies": sorted(policies),
+        "scalars": {name: value for name, value in state.items() if not isinstance(value, Tensor)},
+        "sha256": {file.name: sha256(file) for file in sorted(temporary.iterdir())},
+    }
+    write_json(temporary / "manifest.json", manifest)
+    final = folder / f"{iteration:09d}"
+    replaced = folder / f".writing-{final.name}"
+    if final.exists():  # set aside, not removed: a kill in between costs a name, and the older checkpoints stand
+        final.rename(replaced)
+    temporary.rename(final)
+    _fsync_folder(folder)
+    shutil.rmtree(replaced, ignore_errors=True)
+    for old in _outdated(folder, keep_last):
+        shutil.rmtree(old)
+    return final
+
+
+def load(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
+    """Reads and verifies a checkpoint.
+
+    Args:
+        path: A checkpoint, or a run or its folder of checkpoints (then the last one).
+        device: Where the tensors go.
+
+    Raises:
+        CheckpointError: Nothing there, damaged, or of another format; the line names the file, expected and got.
+    """
+    path = find(path)
+    manifest = read_json(path / "manifest.json")
+    got = manifest.get("format")
+    if got != FORMAT:
+        raise CheckpointError(f"{path / 'manifest.json'}: expected format {FORMAT!r}, got {got!r}")
+    try:
+        for file, expected in manifest["sha256"].items():
+            if (digest := sha256(path / file)) != expected:
+                raise CheckpointError(f"{path / file}: expected sha256 {expected[:12]}, got {digest[:12]} (damaged)")
+        return Checkpoint(
+            path=path,
+            iteration=manifest["iteration"],
+            steps=manifest["steps"],
+            config=manifest["config"],
+            score=manifest["score"],
+            state={**read_tensors(path / "state.safetensors", device), **manifest["scalars"]},
+            policies=tuple(manifest["policies"]),
+        )
+    except KeyError as error:
+        raise CheckpointError(f"{path / 'manifest.json'}: expected a field {error}, got none") from error
+
+
+def find(path: Path) -> Path:
+    """The checkpoint folder that `path` means: itself, or the last one of a run."""
+    if (path / "manifest.json").exists():
+        return path
+    for folder in (path, path / "checkpoints"):
+        if found := _all(folder):
+            return found[-1]
+    raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither")
+
+
+def best(folder: Path) -> Path | None:
+    """The checkpoint with the highest score, the later one of equals; None if none was scored."""
+    scores = [(read_json(path / "manifest.json").get("score"), path) for path in _all(folder)]
+    return max(((score, path) for score, path in scores if score is not None), default=(None, None))[1]
+
+
+def forget_after(folder: Path, iteration: int) -> None:
+    """Removes checkpoints later than `iteration`: a run resumed from there makes them anew."""
+    for path in _all(folder):
+        if int(path.name) > iteration:
+            shutil.rmtree(path)
+
+
+def _all(folder: Path) -> list[Path]:
+    """Complete checkpoints of a folder, oldest first."""
+    return sorted(path for path in folder.glob("[0-9]*") if path.name.isdigit() and (path / "manifest.json").exists())
+
+
+def _outdated(folder: Path, keep_last: int) -> list[Path]:
+    top = best(folder)
+    return [path for path in _all(folder)[: -max(keep_last, 1)] if path != top]
+
+
+def _fsync_folder(folder: Path) -> None:
+    """Makes the rename durable (Linux)."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,103 @@
+"""The configuration of a run, and the environments made from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.ppo import PPOConfig
+
+Core: TypeAlias = Any
+"""A gpu_envs core (gpu_envs/core.py), or anything with its interface."""
+CoreFactory: TypeAlias = Callable[..., Core]
+"""(config, num_envs, seed, **settings) -> core."""
+FIXED = ("env_id", "env", "num_envs", "seed", "policies", "ppo")
+"""Fields of TrainConfig that a resumed run cannot change."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A run, in values that JSON can hold."""
+
+    env_id: str
+    """Environment, such as "TagContinuous-v0"."""
+    env: dict[str, Any] = field(default_factory=dict)
+    """Its settings, where they differ from its defaults."""
+    num_envs: int = 64
+    """Worlds simulated at once, E."""
+    total_steps: int = 1_000_000
+    """Steps of worlds to train for, rounded up to whole rollouts."""
+    seed: int = 0
+    """Of environment and learners."""
+    device: str = "cpu"
+    """"cpu", "cuda" or "cuda:<i>"."""
+    policies: dict[str, str] = field(default_factory=dict)
+    """Which policy a group plays, for groups that do not have their own: {"adversary": "shared", "agent": "shared"}."""
+    checkpoint_every: int = 50
+    """Iterations between checkpoints; there is always one at the end."""
+    keep_last: int = 3
+    """Checkpoints to keep beside the best."""
+    eval_episodes: int = 64
+    """Episodes that each policy plays against random ones at every checkpoint; 0 for none."""
+    threads: int = 0
+    """Threads of torch on the CPU; 0 leaves them as they are."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    """Settings of the learners."""
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError on the first bad value."""
+        lowest = {"num_envs": 1, "total_steps": 1, "checkpoint_every": 1, "keep_last": 1, "eval_episodes": 0}
+        for name, low in {**lowest, "threads": 0, "seed": 0}.items():
+            if getattr(self, name) < low:
+                raise ConfigError(f"{name} = {getattr(self, name)!r}: expected >= {low}")
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TrainConfig:
+        """The configuration that `dataclasses.asdict` gave; CheckpointError where it has other fields."""
+        try:
+            ppo = {**data["ppo"], "hidden": tuple(data["ppo"]["hidden"])}
+            return cls(**{**data, "ppo": PPOConfig(**ppo)})
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"recorded configuration: expected the fields of TrainConfig, got {error}") from None
+
+    @property
+    def iterations(self) -> int:
+        """Rollouts to collect."""
+        return math.ceil(self.total_steps / (self.num_envs * self.ppo.rollout_length))
+
+
+def groups_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
+    """Which groups each policy plays: one policy per group, of its name, unless `config.policies` says otherwise."""
+    groups: dict[str, tuple[int, ...]] = core.groups
+    for group in config.policies:
+        if group not in groups:
+            raise ConfigError(f"policies: {core.id} has no group {group!r}, only {', '.join(groups)}")
+    names: dict[str, list[str]] = {}
+    for group in groups:
+        names.setdefault(config.policies.get(group, group), []).append(group)
+    for name in names:
+        if not name.replace("-", "_").isidentifier():  # it becomes part of a file's name
+            raise ConfigError(f"policies: expected names of letters, digits, _ and -, got {name!r}")
+    return names
+
+
+def make_core(config: TrainConfig, num_envs: int, seed: int, **overrides: Any) -> Core:
+    """A core of the run's environment with its own number of worlds and seed."""
+    import gpu_envs
+
+    settings = {**config.env, **overrides}
+    return gpu_envs.make(
+        config.env_id, num_envs=num_envs, device=config.device, seed=seed, reuse_buffers=True, **settings
+    ).core
+
+
+def make_eval_core(config: TrainConfig, num_envs: int, seed: int, factory: CoreFactory = make_core) -> Core:
+    """A core for evaluation: its time limit truncates where that can be chosen, so that survivors can be told."""
+    core = factory(config, num_envs, seed)
+    if getattr(core.config, "time_limit", "truncation") == "truncation":
+        return core
+    core.close()
+    return factory(config, num_envs, seed, time_limit="truncation")

@@ -1,0 +1,168 @@
+"""Cross-play: who beats whom, with intervals.
+
+Reward in self-play hardly moves in zero-sum games and proves nothing; what counts is each side against a fixed
+opponent. Every world plays exactly one episode and is counted once, so that short episodes are not over-represented.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import GpuEnvsError
+from trainers.policy import Policy
+
+Players = Mapping[str, Policy | None]
+"""Who plays each group; None plays at random."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean over episodes and the half-width of its 95 % interval (normal approximation, 1.96 standard errors)."""
+
+    mean: float
+    half: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.half:.2f}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a number of episodes gave."""
+
+    episodes: int
+    length: Estimate
+    """Steps until all agents of the world were done."""
+    returns: dict[str, Estimate]
+    """By group: sum of the rewards of all its agents over the episode."""
+    survivors: dict[str, Estimate]
+    """By group: agents that no rule ended. It means something where agents leave one by one, see `leaves`."""
+    leaves: dict[str, bool]
+    """By group: some agent left before its world's episode ended."""
+
+
+@torch.no_grad()
+def play(core: Any, players: Players, seed: int, greedy: bool = False, max_steps: int = 100_000) -> Outcome:
+    """Plays one episode in each world of a core that resets worlds by itself.
+
+    Args:
+        core: A core with autoreset "same_step" or "next_step"; E is the number of episodes. Where its time limit can be
+            a truncation it should be one, else agents alive at the end do not count as survivors.
+        players: A policy, or None for random legal actions, per group.
+        seed: Of the worlds and the policies' samples.
+        greedy: Policies take their most probable action.
+        max_steps: Raise GpuEnvsError if some world has not ended by then.
+    """
+    obs, info = core.reset(seed=seed)
+    shape = (core.num_envs, core.num_agents)
+    total = torch.zeros(shape, device=core.device)
+    length = torch.zeros(core.num_envs, device=core.device)
+    finished = torch.zeros(shape, dtype=torch.bool, device=core.device)
+    died, left = torch.zeros_like(finished), torch.zeros_like(finished)
+    unfinished = torch.ones(core.num_envs, dtype=torch.bool, device=core.device)
+    rows = {group: torch.tensor(members, device=core.device) for group, members in core.groups.items()}
+    for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):
+        policy.seed(seed + index)
+    every = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
+    for step in range(max_steps):
+        action = joint_action(core, obs, info.get("action_mask"), players, rows, greedy)
+        obs, reward, terminated, truncated, info = core.step(action)
+        counted = info["valid"] & unfinished.unsqueeze(1)
+        done = (terminated | truncated) & counted
+        total += reward.masked_fill(~counted, 0.0)
+        length += unfinished
+        finished |= done
+        died |= terminated & counted
+        unfinished = unfinished & ~finished.all(1)
+        left |= done & unfinished.unsqueeze(1)
+        if step % every == 0 and not bool(unfinished.any()):
+            break
+    else:
+        count = f"{int(unfinished.sum())} of {core.num_envs}"
+        raise GpuEnvsError(f"{core.id}: {count} episodes lasted over {max_steps} steps")
+    return Outcome(
+        episodes=core.num_envs,
+        length=estimate(length),
+        returns={group: estimate(total[:, r].sum(1)) for group, r in rows.items()},
+        survivors={group: estimate((~died[:, r]).sum(1).float()) for group, r in rows.items()},
+        leaves={group: bool(left[:, r].any()) for group, r in rows.items()},
+    )
+
+
+def joint_action(
+    core: Any, obs: Tensor, mask: Tensor | None, players: Players, rows: Mapping[str, Tensor], greedy: bool
+) -> Tensor:
+    """Actions of all agents, (E, A) or (E, A, K): random ones, overwritten where a group has a policy."""
+    action = core.sample_actions()
+    for group, policy in players.items():
+        if policy is not None:
+            own = policy.act(obs[:, rows[group]], None if mask is None else mask[:, rows[group]], greedy)
+            if action.dim() == 3:
+                action[:, rows[group], : own.shape[-1]] = own
+            else:
+                action[:, rows[group]] = own
+    return action
+
+
+def estimate(samples: Tensor) -> Estimate:
+    """Mean and interval of independent samples (N,)."""
+    spread = float(samples.double().std()) if samples.numel() > 1 else math.nan
+    return Estimate(float(samples.double().mean()), 1.96 * spread / math.sqrt(samples.numel()))
+
+
+def crossplay(
+    core: Any,
+    sides: Mapping[str, Sequence[str]],
+    trained: Mapping[str, Policy],
+    against: Mapping[str, Policy] | None,
+    seed: int,
+    greedy: bool = False,
+) -> list[tuple[dict[str, str], Outcome]]:
+    """Plays every side against random opponents, all sides against each other, and each against another checkpoint.
+
+    Args:
+        core: See `play`.
+        sides: Groups played by each policy name.
+        trained: Policy by name.
+        against: Policies of another checkpoint by the same names, or None.
+        seed: The same for all matchups, so that they start from the same worlds.
+        greedy: See `play`.
+
+    Returns:
+        (who plays each policy: "random", "trained" or "other", outcome), one per matchup.
+    """
+    names = list(sides)
+    matchups = [dict.fromkeys(names, "random"), dict.fromkeys(names, "trained")]
+    if len(names) > 1:
+        matchups[1:1] = [{name: "trained" if name == side else "random" for name in names} for side in names]
+    if against is not None:
+        matchups.append(dict.fromkeys(names, "other"))
+        if len(names) > 1:
+            matchups += [{name: "trained" if name == side else "other" for name in names} for side in names]
+    results = []
+    for matchup in matchups:
+        pools: dict[str, Mapping[str, Policy]] = {"trained": trained, "other": against or {}, "random": {}}
+        players = {group: pools[who].get(name) for name, who in matchup.items() for group in sides[name]}
+        results.append((matchup, play(core, players, seed, greedy)))
+    return results
+
+
+def table(results: Sequence[tuple[dict[str, str], Outcome]]) -> str:
+    """The cross-play table as aligned text."""
+    names, groups = list(results[0][0]), list(results[0][1].returns)
+    leaving = [group for group in groups if any(outcome.leaves[group] for _, outcome in results)]
+    head = [*names, *(f"{group} return" for group in groups), "episode length", *(f"{g} survivors" for g in leaving)]
+    lines = [head]
+    for matchup, outcome in results:
+        cells = [*outcome.returns.values(), outcome.length, *(outcome.survivors[group] for group in leaving)]
+        lines.append([*(matchup[name] for name in names), *map(str, cells)])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    text.insert(1, "-" * len(text[0]))
+    return "\n".join([*text, f"{results[0][1].episodes} episodes each, mean ± half of the 95 % interval"])

@@ -1,0 +1,187 @@
+"""What a run tells: metrics.csv, TensorBoard, curves.png, progress, and the time each phase takes."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import torch
+
+from gpu_envs.errors import MissingExtraError
+
+
+class Clock:
+    """Adds up the seconds of named phases; on a GPU by events in the stream, so that measuring waits for nothing."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Starts the first phase now."""
+        self.cuda = device.type == "cuda"
+        self.totals: dict[str, float] = {}
+        self.events: list[tuple[str, Any]] = []
+        self.last: Any = None
+        self.start()
+
+    def _now(self) -> Any:
+        if not self.cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def start(self) -> None:
+        """Forgets the time since the last mark."""
+        self.last = self._now()
+
+    def mark(self, phase: str) -> None:
+        """Gives the time since the last mark to `phase`."""
+        now = self._now()
+        if self.cuda:
+            self.events.append((phase, (self.last, now)))
+        else:
+            self.totals[phase] = self.totals.get(phase, 0.0) + now - self.last
+        self.last = now
+
+    def read(self) -> dict[str, float]:
+        """Seconds by phase since the last reading; on a GPU this waits for the stream."""
+        if self.cuda:
+            torch.cuda.synchronize()
+            for phase, (begin, end) in self.events:
+                self.totals[phase] = self.totals.get(phase, 0.0) + begin.elapsed_time(end) / 1e3
+            self.events.clear()
+        totals, self.totals = self.totals, {}
+        return totals
+
+
+class RunLog:
+    """metrics.csv and TensorBoard events of a run, one row per iteration.
+
+    A resumed run drops the rows after the checkpoint it continues from, so that no iteration stands there twice.
+    """
+
+    def __init__(self, out: Path, after: int = 0) -> None:
+        """Opens the files in `out`, keeping the rows of iterations up to `after`."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(f"training needs {error.name}: pip install 'gpu-envs[train]'") from None
+        out.mkdir(parents=True, exist_ok=True)
+        self.path = out / "metrics.csv"
+        rows = [row for row in read_rows(self.path) if int(row["iteration"]) <= after]
+        self.columns: list[str] = list(rows[0]) if rows else []
+        self._rewrite(rows)
+        last = int(rows[-1]["steps"]) if rows else 0
+        self.board = SummaryWriter(str(out), purge_step=last + 1 if rows else None)
+
+    def _rewrite(self, rows: list[dict[str, str]]) -> None:
+        temporary = self.path.with_suffix(".tmp")
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, self.columns, restval="")
+            if self.columns:
+                writer.writeheader()
+            writer.writerows(rows)
+        temporary.replace(self.path)
+
+    def write(self, row: dict[str, float]) -> None:
+        """Appends a row, which has "iteration" and "steps"; what is not finite becomes an empty cell."""
+        cells = {name: f"{value:.8g}" if math.isfinite(value) else "" for name, value in row.items()}
+        cells |= {name: str(int(row[name])) for name in ("iteration", "steps")}
+        if missing := [name for name in row if name not in self.columns]:  # rare: evaluations have columns of their own
+            self.columns += missing
+            self._rewrite(read_rows(self.path))
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, self.columns, restval="").writerow(cells)
+        for name, value in row.items():
+            if name not in ("iteration", "steps") and math.isfinite(value):
+                self.board.add_scalar(name, value, int(row["steps"]))
+
+    def close(self) -> None:
+        """Flushes TensorBoard's events."""
+        self.board.close()
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Complete rows of a metrics.csv; a line cut short by a kill is left out."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.reader(file))
+    return [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
+
+
+def plot_curves(csv_path: Path, png_path: Path) -> None:
+    """Draws every learning curve of a metrics.csv: one panel per quantity, one line per policy or group."""
+    from matplotlib.figure import Figure
+
+    rows = read_rows(csv_path)
+    panels: dict[str, list[str]] = {}
+    for column in rows[0] if rows else []:
+        owner, _, quantity = column.rpartition("/")
+        if owner and owner != "time":
+            panels.setdefault(("eval " if owner.startswith("eval/") else "") + quantity, []).append(column)
+    if not panels:
+        return
+    wide = 4
+    high = math.ceil(len(panels) / wide)
+    figure = Figure(figsize=(4 * wide, 2.6 * high), layout="constrained")
+    for place, (quantity, columns) in enumerate(panels.items(), start=1):
+        axes = figure.add_subplot(high, wide, place)
+        for column in columns:
+            points = [(int(row["steps"]), float(row[column])) for row in rows if row.get(column)]
+            if points:
+                label = column.rpartition("/")[0].removeprefix("eval/")
+                axes.plot(*zip(*points, strict=True), label=label, marker="o" if len(points) < 2 else None)
+        axes.set_title(quantity.replace("_", " "), fontsize=10)
+        axes.tick_params(labelsize=8)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+    figure.supxlabel("steps of worlds", fontsize=9)
+    figure.savefig(png_path, dpi=110)
+
+
+class Progress(Protocol):
+    """Where the trainer reports after every iteration."""
+
+    def __call__(self, steps: int, text: str) -> None:
+        """Shows the steps done so far and a line of figures."""
+        ...
+
+
+class ProgressBar:
+    """A rich bar where output is a terminal, else a plain line every few seconds. Use it in a `with` block."""
+
+    def __init__(self, total_steps: int, every: float = 10.0) -> None:
+        """Args are the steps that mean "finished" and the seconds between two plain lines."""
+        self.total_steps, self.every, self.printed = total_steps, every, -math.inf
+        self.bar: Any = None
+        self.task: Any = None
+
+    def __enter__(self) -> Self:
+        """Opens the bar if there is a terminal."""
+        if sys.stdout.isatty():
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+            self.bar = Progress(*columns)
+            self.bar.start()
+            self.task = self.bar.add_task("", total=self.total_steps)
+        return self
+
+    def __call__(self, steps: int, text: str) -> None:
+        """Shows the steps done so far and a line of figures."""
+        if self.bar is not None:
+            self.bar.update(self.task, completed=min(steps, self.total_steps), description=text)
+        elif time.monotonic() - self.printed >= self.every or steps >= self.total_steps:
+            self.printed = time.monotonic()
+            print(f"{steps:>12,} / {self.total_steps:,} steps  {text}", flush=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Closes the bar."""
+        if self.bar is not None:
+            self.bar.stop()

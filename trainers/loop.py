@@ -1,0 +1,230 @@
+"""The training loop: one environment, one learner per policy, rollouts and updates in turn."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import CheckpointError
+from trainers import checkpoint
+from trainers.checkpoint import Checkpoint
+from trainers.config import FIXED, Core, CoreFactory, TrainConfig, make_core, make_eval_core
+from trainers.evaluate import play
+from trainers.files import write_json
+from trainers.learner import State
+from trainers.logs import Clock, Progress, RunLog
+from trainers.seats import make_seats
+
+EVAL_SEED = 271_828
+"""Worlds of the evaluations; training worlds have the run's own seed."""
+
+
+class Trainer:
+    """Collects rollouts from one core, updates one learner per policy, and keeps the run's files.
+
+    Inside a rollout nothing is read from the device and no Python runs per agent; metrics stay on the device and are
+    read once per iteration.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        out: Path,
+        resume: Checkpoint | None = None,
+        factory: CoreFactory = make_core,
+        progress: Progress | None = None,
+    ) -> None:
+        """Builds environment and learners.
+
+        Args:
+            config: The run.
+            out: Its folder.
+            resume: Continue from here; CheckpointError where it does not fit `config`.
+            factory: Makes cores, `make_core` unless a test has its own.
+            progress: Called after every iteration.
+        """
+        self.config, self.out, self.factory, self.progress = config, out, factory, progress
+        self.core = factory(config, config.num_envs, config.seed)
+        self.device: torch.device = self.core.device
+        self.obs, self.info = self.core.reset(seed=config.seed)
+        self.seats = make_seats(config, self.core)
+        self.action: Tensor = self.core.action_buffer
+        self.iteration, self.steps, self.seconds = 0, 0, 0.0
+        self.stopped_by: int | None = None
+        self.saved: int | None = None
+        self.shown: dict[str, str] = {}
+        self.eval_core: Core | None = None
+        if resume is not None:
+            self._restore(resume)
+        self.log = RunLog(out, after=self.iteration)
+        write_json(out / "config.json", dataclasses.asdict(config))
+        self.clock = Clock(self.device)
+
+    def run(self) -> Path:
+        """Trains to `total_steps`, or to the end of the iteration in which SIGINT or SIGTERM came.
+
+        Returns:
+            The last checkpoint, saved in either case. `stopped_by` holds the signal, if any.
+        """
+        threads = torch.get_num_threads()
+        if self.config.threads:
+            torch.set_num_threads(self.config.threads)
+        try:
+            with _signals(self._stop):
+                while self.iteration < self.config.iterations and self.stopped_by is None:
+                    self.iterate()
+            if self.saved != self.iteration:
+                self._save(score=None)
+        finally:
+            self.log.close()
+            torch.set_num_threads(threads)
+        return checkpoint.find(self.out)
+
+    def _stop(self, number: int) -> None:
+        self.stopped_by = number
+
+    def iterate(self) -> None:
+        """One rollout, one update of every learner, one row of metrics, and a checkpoint when it is due."""
+        begin = time.perf_counter()
+        self.clock.start()
+        episodes = self._collect()
+        metrics: dict[str, Tensor] = {}
+        for name, seat in self.seats.items():
+            metrics |= {f"{name}/{key}": value for key, value in seat.learner.update().items()}
+        self.clock.mark("learning")
+        self.iteration += 1
+        taken = self.config.num_envs * self.config.ppo.rollout_length
+        self.steps += taken
+        values = torch.stack([value.float() for value in metrics.values()]).tolist() if metrics else []
+        phases = self.clock.read()
+        lasted = time.perf_counter() - begin
+        self.seconds += lasted
+        row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
+        row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": value for phase, value in phases.items()}}
+        row |= self._episode_metrics(episodes.tolist()) | dict(zip(metrics, values, strict=True))
+        due = self.iteration % self.config.checkpoint_every == 0 or self.iteration == self.config.iterations
+        score = None
+        if due and self.config.eval_episodes:
+            against_random = self._evaluate()
+            row |= against_random
+            returns = [value for name, value in against_random.items() if name.endswith("/return")]
+            score = sum(returns) / len(returns)
+        self.log.write(row)
+        if due:
+            self._save(score)
+        if self.progress is not None:
+            for group in self.core.groups:  # the last known value: not every rollout sees the end of an episode
+                value = row[f"{group}/return_per_agent"]
+                self.shown[group] = self.shown.get(group, "-") if math.isnan(value) else f"{value:.2f}"
+            text = "  ".join(f"{group} {value}" for group, value in self.shown.items())
+            self.progress(self.steps, f"{row['steps_per_second']:,.0f} steps/s  return per agent: {text}")
+
+    @torch.no_grad()
+    def _collect(self) -> Tensor:
+        """Plays one rollout; returns (3, A): episodes of worlds that ended, their summed returns and lengths, by agent.
+
+        An agent counts when its world ends, not when it leaves: else those who leave early would be over-represented.
+        """
+        core, clock = self.core, self.clock
+        episodes = torch.zeros((3, core.num_agents), device=self.device)
+        for _ in range(self.config.ppo.rollout_length):
+            mask = self.info.get("action_mask")
+            for seat in self.seats.values():
+                seat.act(core.obs, mask, self.action)
+            clock.mark("policy")
+            self.info = core.step(self.action)[4]
+            clock.mark("environment")
+            for seat in self.seats.values():
+                seat.observe(core)
+            going_on = (core.steps > 0).unsqueeze(1)  # after SAME_STEP's reset the clock stands at 0
+            episodes[0] += (~going_on).sum(0)
+            episodes[1] += self.info["episode_return"].masked_fill(going_on, 0.0).sum(0)
+            episodes[2] += self.info["episode_length"].masked_fill(going_on, 0).sum(0)
+            clock.mark("storage")
+        core.check()
+        return episodes
+
+    def _episode_metrics(self, episodes: list[list[float]]) -> dict[str, float]:
+        """By group: means over its agents in the worlds that ended in the rollout, NaN if none did."""
+        row = {}
+        for group, members in self.core.groups.items():
+            count, returns, lengths = (sum(line[agent] for agent in members) for line in episodes)
+            row[f"{group}/return_per_agent"] = returns / count if count else math.nan
+            row[f"{group}/episode_length"] = lengths / count if count else math.nan
+        return row
+
+    def _evaluate(self) -> dict[str, float]:
+        """Each policy against random ones, the same worlds every time; draws from no stream of the training."""
+        if self.eval_core is None:
+            self.eval_core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
+        row = {}
+        for name, seat in self.seats.items():
+            policy = seat.learner.policy()
+            players = {group: policy if group in seat.groups else None for group in self.core.groups}
+            outcome = play(self.eval_core, players, seed=EVAL_SEED)
+            row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in seat.groups)
+            row[f"eval/{name}/episode_length"] = outcome.length.mean
+        return row
+
+    def _save(self, score: float | None) -> None:
+        """Writes a checkpoint of everything the next iteration depends on."""
+        state: State = {f"core.{name}": tensor for name, tensor in self.core.get_state().items()}
+        for name, seat in self.seats.items():
+            state |= {f"learner.{name}.{key}": value for key, value in seat.learner.state_dict().items()}
+        state["trainer.seconds"] = self.seconds
+        policies = {name: seat.learner.policy() for name, seat in self.seats.items()}
+        folder, config = self.out / "checkpoints", dataclasses.asdict(self.config)
+        checkpoint.save(folder, self.iteration, self.steps, config, state, policies, score, self.config.keep_last)
+        self.saved = self.iteration
+
+    def _restore(self, resume: Checkpoint) -> None:
+        """Puts everything back; later checkpoints of the same folder go, as their iterations come again."""
+        recorded = TrainConfig.from_json(resume.config)
+        for name in FIXED:
+            expected, got = getattr(self.config, name), getattr(recorded, name)
+            if expected != got:
+                raise CheckpointError(f"{resume.path / 'manifest.json'}: {name}: expected {expected}, got {got}")
+
+        def part(prefix: str) -> dict[str, Any]:
+            return {key.removeprefix(prefix): value for key, value in resume.state.items() if key.startswith(prefix)}
+
+        self.core.set_state(part("core."))
+        for name, seat in self.seats.items():
+            seat.learner.load_state_dict(part(f"learner.{name}."))
+        self.seconds = part("trainer.")["seconds"]
+        self.iteration = self.saved = resume.iteration
+        self.steps = resume.steps
+        checkpoint.forget_after(self.out / "checkpoints", resume.iteration)
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[int], None]) -> Iterator[None]:
+    """Within the block the first SIGINT or SIGTERM calls `stop`; a second one acts as usual."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python delivers signals to the main thread only
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop(number)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,84 @@
+"""A frozen policy: what evaluation, rendering and the league play with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gpu_envs.errors import CheckpointError
+from trainers.files import read_json, read_tensors, write_json, write_tensors
+from trainers.nets import Head, ObservationNormalizer, make_head, mlp
+
+FORMAT = "gpu-envs policy 1"
+
+
+class Policy:
+    """Normaliser, actor and head of a learner at one moment, with a random stream of its own.
+
+    On disk it is `<path>.safetensors` (weights) beside `<path>.json` (the shape of the network).
+    """
+
+    def __init__(
+        self, spec: dict[str, Any], normalizer: ObservationNormalizer, actor: nn.Module, head: Head, seed: int = 0
+    ) -> None:
+        """Takes ownership of the modules; `spec` holds obs_width, hidden, activation and action (JSON types only)."""
+        self.spec = spec
+        self.net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).requires_grad_(False)
+        self.normalizer, self.actor, self.head = normalizer, actor, head
+        self.obs_width: int = spec["obs_width"]
+        self.generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False) -> Tensor:
+        """Actions for the environment.
+
+        Args:
+            obs: (..., D), D at least the policy's own width (the rest is padding).
+            mask: (..., choices) True = legal.
+            greedy: Take the most probable action instead of a sample.
+
+        Returns:
+            (...) int64, (..., K) int64 or (..., K) float32, by the kind of the action space.
+        """
+        params = self.actor(self.normalizer(obs[..., : self.obs_width]))
+        action = self.head.mode(params, mask) if greedy else self.head.sample(params, self.generator, mask)[0]
+        return self.head.to_env(action)
+
+    def seed(self, seed: int) -> None:
+        """Restarts the stream that samples are drawn from."""
+        self.generator.manual_seed(seed)
+
+    def save(self, path: Path) -> None:
+        """Writes `<path>.safetensors` and `<path>.json`."""
+        write_tensors(path.with_suffix(".safetensors"), dict(self.net.state_dict()))
+        write_json(path.with_suffix(".json"), {"format": FORMAT, **self.spec})
+
+    @classmethod
+    def load(cls, path: Path, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
+        """Reads what `save` wrote; raises CheckpointError where the two files are damaged or do not fit together."""
+        file = path.with_suffix(".json")
+        spec = read_json(file)
+        got = spec.pop("format", "no format")
+        if got != FORMAT:
+            raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
+        try:
+            head = make_head(spec["action"])
+            normalizer = ObservationNormalizer(spec["obs_width"])
+            widths = [spec["obs_width"], *spec["hidden"], head.num_params]
+            actor = mlp(widths, spec["activation"], 0.01, torch.Generator())
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{file}: expected a policy's shape, got a bad or missing field {error}") from error
+        policy = cls(spec, normalizer, actor, head, seed)
+        tensors = read_tensors(path.with_suffix(".safetensors"))
+        for name, tensor in policy.net.state_dict().items():
+            found = tuple(tensors[name].shape) if name in tensors else "nothing"
+            if found != tuple(tensor.shape):
+                where = path.with_suffix(".safetensors")
+                raise CheckpointError(f"{where}: {name}: expected shape {tuple(tensor.shape)}, got {found}")
+        policy.net.load_state_dict(tensors, strict=False)
+        policy.net.to(device)
+        policy.generator = torch.Generator(device).manual_seed(seed)
+        return policy

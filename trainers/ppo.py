@@ -1,0 +1,308 @@
+"""Proximal Policy Optimisation (Schulman et al. 2017) for a group of agents that share one policy.
+
+The implementation details follow Huang et al. 2022, "The 37 Implementation Details of Proximal Policy Optimization",
+except for truncations, which are bootstrapped from the true last observation.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.learner import State
+from trainers.nets import ACTIVATIONS, ObservationNormalizer, action_spec, make_head, mlp
+from trainers.policy import Policy
+from trainers.returns import gae
+from trainers.rollout import Rollout, Transition
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Settings of PPO. A "step" is one step of one world, whatever the number of its agents."""
+
+    rollout_length: int = 32
+    """Steps per world between two updates, T."""
+    epochs: int = 4
+    """Passes over the rollout per update."""
+    minibatches: int = 4
+    """Gradient steps per pass."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start."""
+    learning_rate_end: float = 1e-4
+    """Adam's step size after `total_steps`; linear in between."""
+    gamma: float = 0.98
+    """Discount per step."""
+    gae_lambda: float = 0.95
+    """Decay of the advantage estimator: 0 is one-step, 1 is Monte Carlo."""
+    clip: float = 0.2
+    """The probability ratio is clipped to [1 - clip, 1 + clip]."""
+    clip_value: float | None = None
+    """Bound on how far an update may move a value prediction, in units of scaled return; none if None."""
+    value_coef: float = 0.5
+    """Weight of the value loss."""
+    entropy: float = 0.01
+    """Weight of the entropy bonus at the start."""
+    entropy_end: float = 0.001
+    """Weight of the entropy bonus after `total_steps`; linear in between."""
+    max_grad_norm: float = 0.5
+    """Gradients are scaled down to this global norm."""
+    target_kl: float | None = None
+    """An update stops after the pass whose mean KL divergence exceeds this (one host sync per pass); never if None."""
+    normalize_advantage: bool = True
+    """Give the advantages of a rollout mean 0 and standard deviation 1, over valid rows."""
+    normalize_obs: bool = True
+    """Normalise observations by running statistics over valid rows."""
+    reward_scale: float = 1.0
+    """Multiplies rewards before learning: choose it so that returns are of order 1 to 10."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers, of actor and critic alike."""
+    activation: str = "tanh"
+    """"tanh" or "relu"."""
+    init_log_std: float = 0.0
+    """Log standard deviation that continuous policies start from."""
+    truncation_capacity: float = 2.0
+    """Truncations per agent and rollout that the buffer of final observations has room for."""
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError on the first bad value."""
+        rules: dict[str, tuple[bool, str]] = {
+            "rollout_length": (self.rollout_length >= 1, ">= 1"),
+            "epochs": (self.epochs >= 1, ">= 1"),
+            "minibatches": (self.minibatches >= 1, ">= 1"),
+            "learning_rate": (self.learning_rate > 0, "> 0"),
+            "learning_rate_end": (self.learning_rate_end >= 0, ">= 0"),
+            "gamma": (0 <= self.gamma <= 1, "in [0, 1]"),
+            "gae_lambda": (0 <= self.gae_lambda <= 1, "in [0, 1]"),
+            "clip": (self.clip > 0, "> 0"),
+            "clip_value": (self.clip_value is None or self.clip_value > 0, "> 0 or None"),
+            "max_grad_norm": (self.max_grad_norm > 0, "> 0"),
+            "target_kl": (self.target_kl is None or self.target_kl > 0, "> 0 or None"),
+            "reward_scale": (self.reward_scale > 0, "> 0"),
+            "hidden": (all(width >= 1 for width in self.hidden), "widths >= 1"),
+            "activation": (self.activation in ACTIVATIONS, f"one of {sorted(ACTIVATIONS)}"),
+            "truncation_capacity": (self.truncation_capacity > 0, "> 0"),
+        }
+        for field, (good, allowed) in rules.items():
+            if not good:
+                raise ConfigError(f"ppo.{field} = {getattr(self, field)!r}: expected {allowed}")
+
+
+class PPO:
+    """The learner. Actor and critic are separate MLPs; the critic values a whole rollout in one batch, in `update`."""
+
+    def __init__(
+        self,
+        config: PPOConfig,
+        obs_width: int,
+        action_space: spaces.Space[Any],
+        num_envs: int,
+        num_agents: int,
+        total_steps: int,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+    ) -> None:
+        """Builds networks and buffers.
+
+        Args:
+            config: Settings.
+            obs_width: D of the observations that `act` gets.
+            action_space: Of one agent: Discrete, MultiDiscrete or a one-dimensional Box.
+            num_envs: E.
+            num_agents: n, agents per world that share the policy.
+            total_steps: Steps at which the schedules reach their end.
+            device: Of environment and networks.
+            seed: Of the initial weights, the sampled actions and the order of minibatches. Global streams are not used.
+        """
+        self.config, self.total_steps, self.steps = config, total_steps, 0
+        self.device = torch.device(device)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        weights = torch.Generator().manual_seed(seed)
+        self.head = make_head(action_spec(action_space, config.init_log_std))
+        self.spec = {
+            "obs_width": obs_width,
+            "hidden": list(config.hidden),
+            "activation": config.activation,
+            "action": action_spec(action_space, config.init_log_std),
+        }
+        self.normalizer = ObservationNormalizer(obs_width)
+        body = [obs_width, *config.hidden]
+        self.actor = mlp([*body, self.head.num_params], config.activation, 0.01, weights)
+        self.critic = mlp([*body, 1], config.activation, 1.0, weights)
+        self.net = nn.ModuleDict(
+            {"normalizer": self.normalizer, "actor": self.actor, "critic": self.critic, "head": self.head}
+        ).to(self.device)
+        self.parameters = list(self.net.parameters())
+        self.optimizer = torch.optim.Adam(self.parameters, lr=config.learning_rate, eps=1e-5, fused=True)
+        self.rollout = Rollout(
+            config.rollout_length,
+            (num_envs, num_agents),
+            obs_width,
+            self.head.action_shape,
+            self.head.action_dtype,
+            capacity=int(config.truncation_capacity * num_envs * num_agents) + 1,
+            device=self.device,
+        )
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Samples actions (E, n) or (E, n, K) for obs (E, n, D); mask (E, n, choices) True = legal."""
+        obs, mask = self.rollout.begin(obs, mask)
+        action, log_prob = self.head.sample(self.actor(self.normalizer(obs)), self.generator, mask)
+        self.rollout.decide(action, log_prob)
+        return self.head.to_env(action)
+
+    def observe(self, transition: Transition) -> None:
+        """Stores what came of the last actions."""
+        self.rollout.end(transition)
+
+    def update(self) -> dict[str, Tensor]:
+        """Learns from the stored rollout.
+
+        Invalid rows leave first, so that no loss or statistic can see them. The normaliser takes in the rollout only
+        after the gradient steps: ratios start at exactly the policy that acted.
+
+        Returns:
+            Metrics, one-element tensors on the device (none if no row was valid).
+        """
+        c = self.config
+        progress = min(self.steps / self.total_steps, 1.0)
+        learning_rate = c.learning_rate + progress * (c.learning_rate_end - c.learning_rate)
+        entropy_coef = c.entropy + progress * (c.entropy_end - c.entropy)
+        self.optimizer.param_groups[0]["lr"] = learning_rate
+
+        batch = self._batch()
+        metrics: dict[str, Tensor] = {}
+        if batch["obs"].shape[0] > 0:
+            totals: dict[str, Tensor] = {}
+            gradient_steps = 0
+            for _ in range(c.epochs):
+                kl_before = totals["approx_kl"].clone() if totals else torch.zeros((), device=self.device)
+                chunks = self._minibatches(batch["obs"].shape[0])
+                for rows in chunks:
+                    for name, value in self._gradient_step(batch, rows, entropy_coef).items():
+                        totals[name] = totals[name] + value if name in totals else value
+                gradient_steps += len(chunks)
+                if c.target_kl is not None and float(totals["approx_kl"] - kl_before) > c.target_kl * len(chunks):
+                    break
+            metrics = {name: value / gradient_steps for name, value in totals.items()}
+            residual = (batch["returns"] - batch["value"]).var(correction=0)
+            metrics["explained_variance"] = 1 - residual / (batch["returns"].var(correction=0) + 1e-8)
+            numbers = {"gradient_steps": gradient_steps, "learning_rate": learning_rate, "entropy_coef": entropy_coef}
+            metrics |= {name: torch.full((), float(number), device=self.device) for name, number in numbers.items()}
+            if c.normalize_obs:
+                self.normalizer.update(batch["raw_obs"])
+        self.steps += self.rollout.length * self.rollout.obs.shape[1]
+        self.rollout.clear()
+        return metrics
+
+    @torch.no_grad()
+    def _batch(self) -> dict[str, Tensor]:
+        """Values the rollout and compacts its N valid rows to tensors (N, ...): the update's one host sync."""
+        c, r = self.config, self.rollout
+        final_count = r.check()
+        rows = r.valid.flatten().nonzero().squeeze(-1)
+        raw_obs = r.obs.flatten(0, 2)[rows]
+        obs = self.normalizer(raw_obs)
+        valued = self.critic(obs).squeeze(-1)
+        value = torch.zeros(r.valid.numel(), device=self.device).index_copy_(0, rows, valued).view_as(r.reward)
+        last_value = self.critic(self.normalizer(r.last_obs)).squeeze(-1)
+        final_value = torch.zeros(r.capacity + 1, device=self.device)
+        final_value[:final_count] = self.critic(self.normalizer(r.final_obs[:final_count])).squeeze(-1)
+        reward = r.reward * c.reward_scale
+        advantage, returns = gae(
+            reward, value, last_value, r.terminated, r.truncated, final_value[r.final_slot], r.valid,
+            c.gamma, c.gae_lambda,
+        )  # fmt: skip
+        advantage = advantage.flatten()[rows]
+        if c.normalize_advantage and rows.numel() > 0:
+            advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+        batch = {"raw_obs": raw_obs, "obs": obs, "advantage": advantage, "returns": returns.flatten()[rows]}
+        batch |= {"action": r.action.flatten(0, 2)[rows], "log_prob": r.log_prob.flatten()[rows], "value": valued}
+        if r.mask is not None:
+            batch["mask"] = r.mask.flatten(0, 2)[rows]
+        return batch
+
+    def _minibatches(self, size: int) -> tuple[Tensor, ...]:
+        order = torch.randperm(size, generator=self.generator, device=self.device)
+        return order.tensor_split(min(self.config.minibatches, size))
+
+    def _gradient_step(self, batch: dict[str, Tensor], rows: Tensor, entropy_coef: float) -> dict[str, Tensor]:
+        """One step of Adam on the clipped objective of Schulman et al. 2017, eq. 9, over the given rows."""
+        c = self.config
+        obs, advantage, returns = batch["obs"][rows], batch["advantage"][rows], batch["returns"][rows]
+        mask = batch["mask"][rows] if "mask" in batch else None
+        log_prob, entropy = self.head.evaluate(self.actor(obs), batch["action"][rows], mask)
+        log_ratio = log_prob - batch["log_prob"][rows]
+        ratio = log_ratio.exp()
+        policy_loss = -torch.min(ratio * advantage, ratio.clamp(1 - c.clip, 1 + c.clip) * advantage).mean()
+
+        value = self.critic(obs).squeeze(-1)
+        error = (value - returns).square()
+        if c.clip_value is not None:
+            old = batch["value"][rows]
+            clipped = old + (value - old).clamp(-c.clip_value, c.clip_value)
+            error = torch.max(error, (clipped - returns).square())
+        value_loss = 0.5 * error.mean()
+
+        loss = policy_loss + c.value_coef * value_loss - entropy_coef * entropy.mean()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        grad_norm = nn.utils.clip_grad_norm_(self.parameters, c.max_grad_norm)
+        self.optimizer.step()
+        with torch.no_grad():
+            return {
+                "policy_loss": policy_loss.detach(),
+                "value_loss": value_loss.detach(),
+                "entropy": entropy.mean(),
+                "approx_kl": (ratio - 1 - log_ratio).mean(),  # Schulman 2020, unbiased and never negative
+                "clip_fraction": ((ratio - 1).abs() > c.clip).float().mean(),
+                "grad_norm": grad_norm.detach(),
+            }
+
+    def policy(self) -> Policy:
+        """A frozen copy of the actor with its normaliser."""
+        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
+        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+
+    def state_dict(self) -> State:
+        """Networks, Adam, normaliser, schedule counter and generator; call it between rollouts."""
+        state: State = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
+        for i, parameter in enumerate(self.parameters):
+            for name, tensor in self.optimizer.state[parameter].items():
+                state[f"adam.{i}.{name}"] = tensor
+        return {**state, "generator": self.generator.get_state(), "steps": self.steps}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continues from `state_dict`; raises CheckpointError naming the first tensor that does not fit."""
+        net = {}
+        for name, tensor in self.net.state_dict().items():
+            got = state.get(f"net.{name}")
+            if not isinstance(got, Tensor) or got.shape != tensor.shape:
+                found = tuple(got.shape) if isinstance(got, Tensor) else "nothing"
+                raise CheckpointError(f"learner state net.{name}: expected shape {tuple(tensor.shape)}, got {found}")
+            net[name] = got
+        self.net.load_state_dict(net)
+        for i, parameter in enumerate(self.parameters):
+            prefix = f"adam.{i}."
+            adam = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            self.optimizer.state[parameter] = {
+                k: v.to(self.device, copy=True) for k, v in adam.items() if isinstance(v, Tensor)
+            }
+        generator, steps = state.get("generator"), state.get("steps")
+        if not isinstance(generator, Tensor) or not isinstance(steps, int):
+            raise CheckpointError("learner state: expected a generator tensor and an integer of steps")
+        if generator.shape != (own := self.generator.get_state()).shape:
+            wanted, got = own.numel(), generator.numel()
+            raise CheckpointError(
+                f"learner state generator: expected {wanted} bytes as on {self.device.type}, got {got}: "
+                "a run resumes on the type of device it began on"
+            )
+        self.generator.set_state(generator.cpu())
+        self.steps = steps
+        self.rollout.clear()

@@ -1,0 +1,54 @@
+"""Returns and advantages as pure functions of time-major tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def gae(
+    reward: Tensor,
+    value: Tensor,
+    last_value: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    final_value: Tensor,
+    valid: Tensor,
+    gamma: float,
+    lam: float,
+) -> tuple[Tensor, Tensor]:
+    """Generalised advantage estimation with a true bootstrap at truncations.
+
+    Source: Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized Advantage Estimation", eq. 16:
+    `A_t = delta_t + gamma * lam * A_{t+1}` with `delta_t = r_t + gamma * V(s_{t+1}) - V(s_t)`. What follows a step is
+
+    - terminated: nothing, `V(s_{t+1}) = 0`, even where `truncated` is set too;
+    - truncated: `final_value`, the value of the true last observation; the trajectory is cut, `A_{t+1}` is dropped;
+    - else: `value[t + 1]`, and `last_value` after the last step of the rollout.
+
+    An agent that died stays invalid until its world resets. Invalid steps get zero and hand nothing to their
+    neighbours: whatever stands in their other rows, NaN included, is never read into a result.
+
+    Args:
+        reward: (T, ...) reward of step t.
+        value: (T, ...) V of the observation the agent acted on at step t.
+        last_value: (...) V of the observation after the last step; read only where the agent is still in its episode.
+        terminated: (T, ...) bool event, True on the step the agent's episode ended by the rules.
+        truncated: (T, ...) bool event, True on the step the agent's episode was cut.
+        final_value: (T, ...) V of the final observation; read only where truncated and not terminated.
+        valid: (T, ...) bool, the agent was alive before step t.
+        gamma: Discount per step, in [0, 1].
+        lam: Decay of the estimator, in [0, 1]: 0 is one-step, 1 is Monte Carlo.
+
+    Returns:
+        (advantage, returns), both (T, ...), zero where invalid; `returns` = advantage + value is the critic's target.
+    """
+    next_value = torch.cat([value[1:], last_value.unsqueeze(0)])
+    next_value = torch.where(truncated, final_value, next_value).masked_fill(terminated, 0.0)
+    delta = (reward + gamma * next_value - value).masked_fill(~valid, 0.0)
+    decay = (gamma * lam) * (valid & ~(terminated | truncated)).to(delta.dtype)
+    advantage = torch.empty_like(delta)
+    following = torch.zeros_like(delta[0])
+    for t in range(delta.shape[0] - 1, -1, -1):
+        following = torch.addcmul(delta[t], decay[t], following, out=advantage[t])
+    return advantage, advantage + value.masked_fill(~valid, 0.0)

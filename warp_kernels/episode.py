@@ -1,0 +1,166 @@
+"""What every environment shares: the runner's buffers and the phases that open and close a step.
+
+A step is a list of phases, the author's in the middle:
+
+    begin  tick  | the rules' phases |  observe  leave  turn  rejoin  reobserve
+    agent  world |                   |  agent    agent  world agent   agent
+
+and a reset by mask is ``start_anew rejoin reobserve``. The law of a phase (``docs/architecture.md``): a thread writes
+only its own world's (world phase) or its own agent's (agent phase) data, and reads nothing that a sibling writes in
+that phase.
+"""
+
+import warp as wp
+
+from warp_kernels import philox
+
+# Gymnasium's AutoresetMode, as the kernels know it.
+SAME_STEP = wp.constant(0)
+NEXT_STEP = wp.constant(1)
+DISABLED = wp.constant(2)
+
+# What can be wrong with an action; the number is part of IO.error.
+OUT_OF_RANGE = wp.constant(1)
+NOT_FINITE = wp.constant(2)
+ILLEGAL = wp.constant(3)
+
+NO_ERROR = (1 << 63) - 1
+
+
+@wp.struct
+class IO:
+    """The runner's fixed buffers, settings and clocks. E worlds, A agents, K action components, D observation width."""
+
+    choice: wp.array3d(dtype=wp.int64)  # (E, A, K) discrete actions; empty where actions are continuous
+    control: wp.array3d(dtype=float)  # (E, A, K) continuous actions; empty where actions are discrete
+    num_choices: wp.array2d(dtype=int)  # (A, K) size of each discrete component; 1 pads; empty where continuous
+    low: wp.array2d(dtype=float)  # (A, K) bounds of continuous actions; empty where discrete
+    high: wp.array2d(dtype=float)  # (A, K)
+    action_mask: wp.array3d(dtype=wp.bool)  # (E, A, n) legal choices; empty where every choice is always legal
+    obs: wp.array3d(dtype=float)  # (E, A, D)
+    final_obs: wp.array3d(dtype=float)  # (E, A, D) last observation of an agent's episode
+    reward: wp.array2d(dtype=float)  # (E, A)
+    terminated: wp.array2d(dtype=wp.bool)  # (E, A) event: the rules end this agent's episode
+    truncated: wp.array2d(dtype=wp.bool)  # (E, A) event: a limit outside the rules cuts it
+    alive: wp.array2d(dtype=wp.bool)  # (E, A) acts on the next step
+    valid: wp.array2d(dtype=wp.bool)  # (E, A) was alive before this step
+    running_return: wp.array2d(dtype=float)  # (E, A) sum of rewards since the episode's start
+    episode_return: wp.array2d(dtype=float)  # (E, A) of the agent's last finished episode
+    episode_length: wp.array2d(dtype=int)  # (E, A) [steps] of the agent's last finished episode
+    global_state: wp.array2d(dtype=float)  # (E, S) written on request
+    seed: wp.array(dtype=wp.uint64)  # (E,) key of the world's random stream
+    episode: wp.array(dtype=int)  # (E,) episodes started before this one
+    step: wp.array(dtype=int)  # (E,) steps taken in this episode
+    active: wp.array(dtype=wp.bool)  # (E,) the world plays in this step
+    over: wp.array(dtype=wp.bool)  # (E,) the episode has ended and waits for its reset
+    restart: wp.array(dtype=wp.bool)  # (E,) a new episode starts in this launch
+    error: wp.array(dtype=wp.int64)  # (1,) lowest bad action: world << 32 | agent << 8 | what
+    env_offset: int  # global index of world 0
+    max_steps: int  # time limit [steps]; 0 for none
+    limit_terminates: int  # 1: the limit is part of the rules, 0: it truncates
+    autoreset: int  # SAME_STEP, NEXT_STEP or DISABLED
+
+
+@wp.func(inline=True)
+def stream(io: IO, env: int) -> philox.Stream:
+    """The random stream of a world at its present episode and step."""
+    rng = philox.Stream()
+    rng.seed = io.seed[env]
+    rng.world = wp.uint32(io.env_offset + env)
+    rng.episode = wp.uint32(io.episode[env])
+    rng.step = wp.uint32(io.step[env])
+    return rng
+
+
+@wp.func(inline=True)
+def report(io: IO, env: int, agent: int, what: int):
+    """Keep the lowest bad action. Atomics on this flag are the one exception to the law of phases."""
+    key = (wp.int64(env) << wp.int64(32)) | (wp.int64(agent) << wp.int64(8)) | wp.int64(what)
+    wp.atomic_min(io.error, 0, key)
+
+
+def discrete_check(num_components: int, masked: bool):
+    """Build the check of one agent's discrete action; what is refused becomes choice 0, the no-op."""
+
+    @wp.func(inline=True)
+    def check(io: IO, env: int, agent: int):
+        for k in range(num_components):
+            choice = io.choice[env, agent, k]
+            if choice < wp.int64(0) or choice >= wp.int64(io.num_choices[agent, k]):
+                report(io, env, agent, OUT_OF_RANGE)
+                io.choice[env, agent, k] = wp.int64(0)
+            elif wp.static(masked):
+                if not io.action_mask[env, agent, int(choice)]:
+                    report(io, env, agent, ILLEGAL)
+                    io.choice[env, agent, k] = wp.int64(0)
+
+    @wp.func(inline=True)
+    def clear(io: IO, env: int, agent: int):
+        for k in range(num_components):
+            io.choice[env, agent, k] = wp.int64(0)
+
+    return check, clear
+
+
+def continuous_check(num_components: int):
+    """Build the check of one agent's continuous action; what is refused becomes 0, the no-op."""
+
+    @wp.func(inline=True)
+    def check(io: IO, env: int, agent: int):
+        for k in range(num_components):
+            control = io.control[env, agent, k]
+            if not wp.isfinite(control):
+                report(io, env, agent, NOT_FINITE)
+                io.control[env, agent, k] = 0.0
+            elif control < io.low[agent, k] or control > io.high[agent, k]:
+                report(io, env, agent, OUT_OF_RANGE)
+                io.control[env, agent, k] = 0.0
+
+    @wp.func(inline=True)
+    def clear(io: IO, env: int, agent: int):
+        for k in range(num_components):
+            io.control[env, agent, k] = 0.0
+
+    return check, clear
+
+
+@wp.func(inline=True)
+def tick(io: IO, env: int):
+    """Decide whether the world plays, and advance its clock."""
+    plays = not io.over[env]
+    io.active[env] = plays
+    io.restart[env] = (not plays) and io.autoreset == NEXT_STEP
+    if plays:
+        io.step[env] = io.step[env] + 1
+
+
+def sample_phase(params_type: type, state_type: type, num_components: int, masked: bool, continuous: bool):
+    """Build the agent phase that writes a uniformly random legal action into the action buffer."""
+
+    @wp.func(inline=True)
+    def sample(params: params_type, state: state_type, io: IO, env: int, agent: int):
+        rng = stream(io, env)
+        for k in range(num_components):
+            word = philox.bits(rng, agent, philox.SAMPLE, k)[0]
+            if wp.static(continuous):
+                low = io.low[agent, k]
+                high = io.high[agent, k]
+                # clamped: the product may round up past the bound
+                io.control[env, agent, k] = wp.clamp(low + philox.unit(word) * (high - low), low, high)
+            elif wp.static(masked):
+                legal = int(0)
+                for n in range(io.num_choices[agent, k]):
+                    if io.action_mask[env, agent, n]:
+                        legal += 1
+                skip = philox.below(word, wp.max(legal, 1))
+                pick = int(0)
+                for n in range(io.num_choices[agent, k]):
+                    if io.action_mask[env, agent, n]:
+                        if skip == 0:
+                            pick = n
+                        skip -= 1
+                io.choice[env, agent, k] = wp.int64(pick)
+            else:
+                io.choice[env, agent, k] = wp.int64(philox.below(word, io.num_choices[agent, k]))
+
+    return sample

@@ -1,0 +1,294 @@
+"""Rules once, schedules many: one set of rules becomes *fused* and *phased* kernels.
+
+Fused, a thread plays a whole world; phased, every phase is a kernel with a thread per world and agent. Both run the
+same functions in the same order and agree bit for bit on the CPU: the law of phases in ``warp_kernels/episode.py``.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import warp as wp
+
+from warp_kernels import episode
+from warp_kernels.episode import IO
+
+AGENT = "agent"
+WORLD = "world"
+FUSED = "fused"  # all phases of a world
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase: a Warp function ``f(params, state, io, env[, agent])`` and the index set it runs over."""
+
+    over: str  # AGENT or WORLD
+    run: Any
+    rare: bool = False  # runs once an episode: a fused kernel does not unroll it, for the compiler's sake
+
+
+def agent_phase(run: Any) -> Phase:
+    """A phase over agents, dead or alive, of active worlds: ``f(params, state, io, env, agent)``."""
+    return Phase(AGENT, run)
+
+
+def world_phase(run: Any) -> Phase:
+    """A phase over worlds: ``f(params, state, io, env)``, run by every active world."""
+    return Phase(WORLD, run)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the author of an environment gives: Warp functions about one world or one agent, and the sizes they know.
+
+    ``key`` names the specialisation (name and every size captured as a constant): same key, same kernels.
+    """
+
+    key: str
+    params: type  # Warp struct of scalars; the runner may hold one per batch or one per world
+    state: type  # Warp struct of arrays led by num_envs
+    num_agents: int
+    action_size: int  # K, components of an action
+    continuous: bool
+    phases: tuple[Phase, ...]
+    observe: Any  # agent phase; writes io.obs[env, agent, :] (and io.action_mask), nothing else
+    reset: Any = None  # f(params, state, env, rng) starts an episode
+    reset_agent: Any = None  # f(params, state, env, agent, rng), after reset: what agents can start for themselves
+    global_state: Any = None  # agent phase; writes its agent's part of io.global_state[env, :]
+    masked: bool = False  # some actions are illegal at times; observe writes io.action_mask
+    max_unroll: int = 16  # longest loop over a constant range that Warp unrolls
+
+
+@dataclass(frozen=True)
+class Program:
+    """Kernels of one schedule. Each entry is a list of (kernel, index set) run in order."""
+
+    step: tuple[tuple[Any, str], ...]
+    reset: tuple[tuple[Any, str], ...]
+    sample: tuple[tuple[Any, str], ...]
+    global_state: tuple[tuple[Any, str], ...]
+    module: Any  # Warp module that holds all of them
+
+
+def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
+    """The whole step and the reset by mask as lists of phases: the runner's own around the author's."""
+    Params, State = rules.params, rules.state
+    if rules.continuous:
+        check, clear = episode.continuous_check(rules.action_size)
+    else:
+        check, clear = episode.discrete_check(rules.action_size, rules.masked)
+    num_agents = rules.num_agents
+    start, start_agent, look = rules.reset, rules.reset_agent, rules.observe
+    has_start, has_start_agent = start is not None, start_agent is not None
+
+    @wp.func(inline=True)
+    def begin(params: Params, state: State, io: IO, env: int, agent: int):
+        valid = io.alive[env, agent] and not io.over[env]
+        io.valid[env, agent] = valid
+        io.reward[env, agent] = 0.0
+        io.terminated[env, agent] = False
+        io.truncated[env, agent] = False
+        if valid:
+            check(io, env, agent)
+        else:
+            clear(io, env, agent)
+
+    @wp.func(inline=True)
+    def tick(params: Params, state: State, io: IO, env: int):
+        episode.tick(io, env)
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        if io.valid[env, agent]:
+            look(params, state, io, env, agent)
+        else:  # an agent that has left sees nothing
+            for column in range(io.obs.shape[2]):
+                io.obs[env, agent, column] = 0.0
+
+    @wp.func(inline=True)
+    def leave(params: Params, state: State, io: IO, env: int, agent: int):
+        if not io.valid[env, agent]:
+            io.reward[env, agent] = 0.0
+            io.terminated[env, agent] = False
+            io.truncated[env, agent] = False
+        else:
+            terminated = io.terminated[env, agent]
+            truncated = io.truncated[env, agent] and not terminated
+            if not (terminated or truncated) and io.max_steps > 0 and io.step[env] >= io.max_steps:
+                terminated = io.limit_terminates == 1
+                truncated = not terminated
+            io.terminated[env, agent] = terminated
+            io.truncated[env, agent] = truncated
+            total = io.running_return[env, agent] + io.reward[env, agent]
+            io.running_return[env, agent] = total
+            if terminated or truncated:
+                io.alive[env, agent] = False
+                io.episode_return[env, agent] = total
+                io.episode_length[env, agent] = io.step[env]
+                for column in range(io.obs.shape[2]):
+                    io.final_obs[env, agent, column] = io.obs[env, agent, column]
+
+    @wp.func(inline=True)
+    def renew(params: Params, state: State, io: IO, env: int):
+        io.episode[env] = io.episode[env] + 1
+        io.step[env] = 0
+        io.over[env] = False
+        if wp.static(has_start):
+            start(params, state, env, episode.stream(io, env))
+
+    @wp.func(inline=True)
+    def turn(params: Params, state: State, io: IO, env: int):
+        if io.active[env]:
+            anyone = bool(False)
+            for agent in range(num_agents):
+                anyone = anyone or io.alive[env, agent]
+            if not anyone:
+                if io.autoreset == episode.SAME_STEP:
+                    io.restart[env] = True
+                else:
+                    io.over[env] = True
+        if io.restart[env]:
+            renew(params, state, io, env)
+
+    @wp.func(inline=True)
+    def start_anew(params: Params, state: State, io: IO, env: int):
+        if io.restart[env]:  # the mask, laid there by the runner
+            renew(params, state, io, env)
+
+    @wp.func(inline=True)
+    def rejoin(params: Params, state: State, io: IO, env: int, agent: int):
+        if io.restart[env]:
+            io.alive[env, agent] = True
+            io.running_return[env, agent] = 0.0
+            if wp.static(has_start_agent):
+                start_agent(params, state, env, agent, episode.stream(io, env))
+
+    @wp.func(inline=True)
+    def reobserve(params: Params, state: State, io: IO, env: int, agent: int):
+        if io.restart[env]:
+            look(params, state, io, env, agent)
+
+    last = [Phase(AGENT, rejoin, rare=True), Phase(AGENT, reobserve, rare=True)]
+    step = [agent_phase(begin), world_phase(tick), *(_when_active(rules, phase) for phase in rules.phases)]
+    step += [agent_phase(observe), agent_phase(leave), world_phase(turn), *last]
+    return step, [world_phase(start_anew), *last]
+
+
+def _when_active(rules: Rules, phase: Phase) -> Phase:
+    """Wrap an author's phase in "is this world active", so that autoreset modes never appear in rules."""
+    Params, State, run = rules.params, rules.state, phase.run
+
+    if phase.over == WORLD:
+
+        @wp.func(inline=True)
+        def guarded_world(params: Params, state: State, io: IO, env: int):
+            if io.active[env]:
+                run(params, state, io, env)
+
+        return Phase(WORLD, guarded_world)
+
+    @wp.func(inline=True)
+    def guarded_agent(params: Params, state: State, io: IO, env: int, agent: int):
+        if io.active[env]:
+            run(params, state, io, env, agent)
+
+    return Phase(AGENT, guarded_agent)
+
+
+def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
+    """Build (not yet compile) the kernels of one schedule, "fused" or "phased"; one Warp module per specialisation.
+
+    Args:
+        rules: The environment's rules.
+        schedule: "fused" or "phased".
+        fuse_fp: Let the compiler contract a * b + c. Off, schedules agree bit for bit and so do devices, nearly.
+    """
+    digest = hashlib.sha256(f"{rules.key} {schedule} {fuse_fp}".encode()).hexdigest()[:12]
+    name = f"warp_kernels.{rules.key.split(' ')[0]}.{schedule}_{digest}"
+    wp.set_module_options(
+        {"enable_backward": False, "fuse_fp": fuse_fp, "max_unroll": rules.max_unroll}, module=wp.get_module(name)
+    )
+    step, reset = step_phases(rules)
+    sample = episode.sample_phase(rules.params, rules.state, rules.action_size, rules.masked, rules.continuous)
+    schedulers: dict[str, Callable] = {"fused": _fused, "phased": _phased}
+    make = schedulers[schedule]
+    return Program(
+        step=make(rules, step, name, "step"),
+        reset=make(rules, reset, name, "reset"),
+        sample=_phased(rules, [agent_phase(sample)], name, "sample"),
+        global_state=_phased(rules, [agent_phase(rules.global_state)], name, "state") if rules.global_state else (),
+        module=wp.get_module(name),
+    )
+
+
+def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str], ...]:
+    """One kernel, all phases of a world in turn, by one thread.
+
+    On a GPU every world has its thread; a CPU thread loops over its share, which saves copying the structs per world.
+    """
+    Params, State, num_agents = rules.params, rules.state, rules.num_agents
+
+    def over_agents(phase: Phase) -> Any:
+        run = phase.run
+
+        @wp.func(inline=True)
+        def in_a_loop(params: Params, state: State, io: IO, env: int):
+            for agent in range(io.alive.shape[1]):  # a size known at run time only is not unrolled
+                run(params, state, io, env, agent)
+
+        if phase.rare:
+            return in_a_loop
+
+        @wp.func(inline=True)
+        def every(params: Params, state: State, io: IO, env: int):
+            for agent in range(num_agents):
+                run(params, state, io, env, agent)
+
+        return every
+
+    def then(first: Any, second: Any) -> Any:
+        @wp.func(inline=True)
+        def both(params: Params, state: State, io: IO, env: int):
+            first(params, state, io, env)
+            second(params, state, io, env)
+
+        return both
+
+    runs = [phase.run if phase.over == WORLD else over_agents(phase) for phase in phases]
+    chain = runs[0]
+    for run in runs[1:]:
+        chain = then(chain, run)
+
+    @wp.kernel(module=module, name=f"{name}_fused")
+    def fused(first: int, end: int, stride: int, params: wp.array(dtype=Params), state: State, io: IO):
+        for env in range(first + wp.tid(), end, stride):
+            chain(params[wp.min(env, params.shape[0] - 1)], state, io, env)
+
+    return ((fused, FUSED),)
+
+
+def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str], ...]:
+    """One kernel per phase; a thread per world and agent, or per world."""
+    Params, State = rules.params, rules.state
+
+    def kernel(index: int, phase: Phase) -> Any:
+        run = phase.run
+        if phase.over == WORLD:
+
+            @wp.kernel(module=module, name=f"{name}_{index}_world")
+            def of_world(first: int, params: wp.array(dtype=Params), state: State, io: IO):
+                env = first + wp.tid()
+                run(params[wp.min(env, params.shape[0] - 1)], state, io, env)
+
+            return of_world
+
+        @wp.kernel(module=module, name=f"{name}_{index}_agent")
+        def of_agent(first: int, params: wp.array(dtype=Params), state: State, io: IO):
+            row, agent = wp.tid()
+            env = first + row
+            run(params[wp.min(env, params.shape[0] - 1)], state, io, env, agent)
+
+        return of_agent
+
+    return tuple((kernel(index, phase), phase.over) for index, phase in enumerate(phases))

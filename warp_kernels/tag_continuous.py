@@ -1,0 +1,309 @@
+"""TagContinuous: WarpDrive 2.7.1's continuous Tag (its CPU variant), free of races. Taggers chase runners on a square.
+
+Rows: taggers first, then runners. Observed before tags take effect, so fresh victims still show as alive.
+"""
+
+from functools import cache
+
+import warp as wp
+
+from warp_kernels import philox
+from warp_kernels.episode import IO
+from warp_kernels.schedules import Rules, agent_phase
+
+TWO_PI = wp.constant(6.2831855)
+HALF_PI = wp.constant(1.5707964)
+FEATURES = 7  # of another agent: dx, dy, d speed, d acceleration, d direction, type, alive
+
+
+@wp.struct
+class Params:
+    """Constants of a world. One step is the unit of time."""
+
+    grid_length: float  # side of the square [m]
+    episode_length: int  # T [steps]; the observation tells t / T
+    tagging_margin: float  # a runner closer than this to a tagger is tagged [m]
+    max_speed: float  # [m/step]
+    skill_level_tagger: float  # factor of a tagger's speed cap
+    skill_level_runner: float  # factor of a runner's speed cap
+    min_acceleration: float  # smallest change of speed to choose from [m/step^2]
+    max_acceleration: float  # largest [m/step^2]
+    min_turn: float  # smallest turn to choose from [rad/step]
+    max_turn: float  # largest [rad/step]
+    edge_hit_penalty: float  # <= 0
+    step_penalty_for_tagger: float  # <= 0
+    step_reward_for_runner: float  # >= 0
+    tag_reward_for_tagger: float  # >= 0, per tag
+    tag_penalty_for_runner: float  # <= 0
+    end_of_game_reward_for_runner: float  # >= 0
+    exits: int  # 1: a tagged runner leaves the game
+
+
+@wp.struct
+class State:
+    """E worlds, A agents."""
+
+    pos: wp.array2d(dtype=wp.vec2)  # (E, A) [m]
+    speed: wp.array2d(dtype=float)  # (E, A) [m/step]
+    acceleration: wp.array2d(dtype=float)  # (E, A) [m/step^2]
+    direction: wp.array2d(dtype=float)  # (E, A) [rad] in [0, 2 pi)
+    shown: wp.array2d(dtype=wp.bool)  # (E, A) alive as others see it: before this step's tags
+    caught_by: wp.array2d(dtype=int)  # (E, A) row of the tagger that tags this runner in this step, else -1
+    near: wp.array3d(dtype=int)  # (E, A, K) rows last observed as nearest, -1 for none: where the next search begins
+    start: wp.array2d(dtype=wp.vec3)  # (E, A) given x [m], y [m], direction [rad]; empty where starts are drawn
+
+
+def observation_width(num_agents: int, num_observed: int, full: bool) -> int:
+    """Seven features of every other agent, or of the nearest ones, and the time."""
+    return FEATURES * (num_agents - 1 if full else num_observed) + 1
+
+
+def global_state_width(num_agents: int) -> int:
+    """Seven numbers per agent, and the time."""
+    return 7 * num_agents + 1
+
+
+@cache
+def rules(
+    num_taggers: int,
+    num_runners: int,
+    num_acceleration_levels: int,
+    num_turn_levels: int,
+    num_observed: int,
+    full: bool,
+    start: str,
+) -> Rules:
+    """Build the rules.
+
+    Args:
+        num_taggers: Rows 0 .. num_taggers - 1.
+        num_runners: The rows behind them.
+        num_acceleration_levels: Accelerations to choose from, besides none.
+        num_turn_levels: Turns to choose from, besides none.
+        num_observed: K, neighbours in a partial observation.
+        full: Observe all others in row order instead.
+        start: "random" (every world and episode anew), "fixed" (one draw for all) or "given" (State.start).
+    """
+    num_agents = num_taggers + num_runners
+    slots = num_agents - 1 if full else num_observed
+    Keys = wp.types.vector(length=max(num_observed, 1), dtype=wp.uint64)
+    Mask = wp.types.vector(length=(num_agents + 63) // 64, dtype=wp.uint64)
+    FAR = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
+
+    # Structs travel by value into a function that is not inlined; helpers of hot loops are.
+    @wp.func(inline=True)
+    def level(choice: int, low: float, high: float, levels: int):
+        """Entry of the table [0] + linspace(low, high, levels), in float64 as NumPy fills it."""
+        value = float(0.0)
+        if choice == levels and levels > 1:
+            value = high
+        elif choice > 0:
+            step = (wp.float64(high) - wp.float64(low)) / wp.float64(wp.max(levels - 1, 1))
+            value = float(wp.float64(choice - 1) * step + wp.float64(low))
+        return value
+
+    @wp.func(inline=True)
+    def distance(a: wp.vec2, b: wp.vec2):
+        dx = a[0] - b[0]
+        dy = a[1] - b[1]
+        return wp.sqrt(dx * dx + dy * dy)
+
+    @wp.func(inline=True)
+    def move(params: Params, state: State, io: IO, env: int, agent: int):
+        """Turn, accelerate, move, stop at the wall. Writes the agent's kinematics and the first part of its reward."""
+        alive = io.valid[env, agent]
+        state.shown[env, agent] = alive
+        if alive:
+            acceleration = state.acceleration[env, agent] + level(
+                int(io.choice[env, agent, 0]), params.min_acceleration, params.max_acceleration, num_acceleration_levels
+            )
+            turn = level(int(io.choice[env, agent, 1]), params.min_turn, params.max_turn, num_turn_levels)
+            direction = wp.mod(state.direction[env, agent] + turn, TWO_PI)  # C's fmod: the sign of the dividend
+            if direction < 0.0:
+                direction += TWO_PI
+            is_tagger = agent < num_taggers
+            cap = params.max_speed * wp.where(is_tagger, params.skill_level_tagger, params.skill_level_runner)
+            speed = wp.clamp(state.speed[env, agent] + acceleration, 0.0, cap)
+            if speed <= 0.0 or speed >= cap:
+                acceleration = 0.0
+            x = state.pos[env, agent][0] + speed * wp.cos(direction)
+            y = state.pos[env, agent][1] + speed * wp.sin(direction)
+            size = params.grid_length
+            reward = wp.where(is_tagger, params.step_penalty_for_tagger, params.step_reward_for_runner)
+            if x < 0.0 or x > size or y < 0.0 or y > size:
+                reward += params.edge_hit_penalty
+            state.pos[env, agent] = wp.vec2(wp.clamp(x, 0.0, size), wp.clamp(y, 0.0, size))
+            state.speed[env, agent] = speed
+            state.acceleration[env, agent] = acceleration
+            state.direction[env, agent] = direction
+            io.reward[env, agent] = reward
+        else:
+            state.speed[env, agent] = 0.0
+            state.acceleration[env, agent] = 0.0
+            state.direction[env, agent] = 0.0
+
+    @wp.func(inline=True)
+    def seek(params: Params, state: State, io: IO, env: int, agent: int):
+        """Who tags this runner: the nearest tagger, the lowest row among equals, if close enough. Writes caught_by."""
+        caught_by = int(-1)
+        if agent >= num_taggers and io.valid[env, agent]:
+            here = state.pos[env, agent]
+            nearest = float(wp.inf)
+            for tagger in range(num_taggers):
+                dist = distance(state.pos[env, tagger], here)
+                if dist < nearest:
+                    nearest = dist
+                    caught_by = tagger
+            if nearest >= params.tagging_margin:
+                caught_by = -1
+        state.caught_by[env, agent] = caught_by
+
+    @wp.func(inline=True)
+    def tag(params: Params, state: State, io: IO, env: int, agent: int):
+        """Pay for tags. Writes the agent's reward, and terminated where a runner leaves or no runner is left."""
+        if io.valid[env, agent]:
+            reward = io.reward[env, agent]
+            if agent < num_taggers:
+                left = int(0)
+                for runner in range(num_taggers, num_agents):
+                    if io.valid[env, runner]:
+                        caught_by = state.caught_by[env, runner]
+                        if caught_by == agent:
+                            reward += params.tag_reward_for_tagger
+                        if caught_by < 0 or params.exits == 0:
+                            left += 1
+                if left == 0:
+                    io.terminated[env, agent] = True
+            else:
+                caught = state.caught_by[env, agent] >= 0
+                if caught:
+                    reward += params.tag_penalty_for_runner
+                if caught and params.exits == 1:
+                    io.terminated[env, agent] = True
+                elif io.step[env] == params.episode_length:
+                    reward += params.end_of_game_reward_for_runner
+            io.reward[env, agent] = reward
+
+    @wp.func(inline=True)
+    def look_at(params: Params, state: State, io: IO, env: int, agent: int, other: int, slot: int):
+        """Write the seven features of one other agent."""
+        diagonal = wp.sqrt(2.0) * params.grid_length
+        top_speed = params.max_speed + 1.0e-10
+        here = state.pos[env, agent]
+        there = state.pos[env, other]
+        io.obs[env, agent, slot] = (there[0] - here[0]) / diagonal
+        io.obs[env, agent, slots + slot] = (there[1] - here[1]) / diagonal
+        io.obs[env, agent, 2 * slots + slot] = (state.speed[env, other] - state.speed[env, agent]) / top_speed
+        acceleration = state.acceleration[env, other] - state.acceleration[env, agent]
+        io.obs[env, agent, 3 * slots + slot] = acceleration / top_speed
+        io.obs[env, agent, 4 * slots + slot] = (state.direction[env, other] - state.direction[env, agent]) / TWO_PI
+        io.obs[env, agent, 5 * slots + slot] = wp.where(other < num_taggers, 1.0, 0.0)
+        io.obs[env, agent, 6 * slots + slot] = wp.where(state.shown[env, other], 1.0, 0.0)
+
+    @wp.func(inline=True)
+    def observe_all(params: Params, state: State, io: IO, env: int, agent: int):
+        """Every other agent in row order, then the time."""
+        slot = int(0)
+        for other in range(num_agents):
+            if other != agent:
+                look_at(params, state, io, env, agent, other, slot)
+                slot += 1
+        io.obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
+
+    @wp.func(inline=True)
+    def key_of(state: State, env: int, here: wp.vec2, other: int):
+        """Keys order by distance (positive floats order like their bits), then by row; the hidden come last."""
+        bits = wp.cast(distance(state.pos[env, other], here), wp.uint32)
+        key = (wp.uint64(bits) << wp.uint64(32)) | wp.uint64(other)
+        return wp.where(state.shown[env, other], key, FAR)
+
+    @wp.func(inline=True)
+    def observe_nearest(params: Params, state: State, io: IO, env: int, agent: int):
+        """The K nearest alive agents, nearest first, then the time. Equal distances go to the lowest row.
+
+        Last step's neighbours go first: they are close still, so that few of the others need a place in the list.
+        """
+        here = state.pos[env, agent]
+        nearest = Keys(FAR)
+        listed = Mask(wp.uint64(0))  # a bit per row that needs no second look
+        listed[agent >> 6] = wp.uint64(1) << wp.uint64(agent & 63)
+        for slot in range(num_observed):
+            other = state.near[env, agent, slot]
+            if other >= 0:
+                key = key_of(state, env, here, other)
+                for place in range(num_observed):
+                    smaller = wp.min(nearest[place], key)
+                    key = wp.max(nearest[place], key)
+                    nearest[place] = smaller
+                listed[other >> 6] = listed[other >> 6] | (wp.uint64(1) << wp.uint64(other & 63))
+        for other in range(num_agents):
+            fresh = (listed[other >> 6] >> wp.uint64(other & 63)) & wp.uint64(1)
+            key = wp.where(fresh == wp.uint64(0), key_of(state, env, here, other), FAR)
+            if key < nearest[num_observed - 1]:
+                for place in range(num_observed):
+                    smaller = wp.min(nearest[place], key)
+                    key = wp.max(nearest[place], key)
+                    nearest[place] = smaller
+        found = nearest  # a copy to index at run time, so that the list above stays in registers
+        for slot in range(state.near.shape[2]):
+            if found[slot] == FAR:
+                state.near[env, agent, slot] = -1
+                for feature in range(FEATURES):
+                    io.obs[env, agent, feature * slots + slot] = 0.0
+            else:
+                other = int(found[slot] & wp.uint64(0xFFFFFFFF))
+                state.near[env, agent, slot] = other
+                look_at(params, state, io, env, agent, other, slot)
+        io.obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
+
+    @wp.func(inline=True)
+    def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
+        """Anywhere on the square, facing along an axis, at rest."""
+        if wp.static(start == "given"):
+            given = state.start[env, agent]
+            state.pos[env, agent] = wp.vec2(given[0], given[1])
+            state.direction[env, agent] = given[2]
+        else:
+            if wp.static(start == "fixed"):  # one draw for every world and episode of a seed
+                rng.world = wp.uint32(0)
+                rng.episode = wp.uint32(0)
+            word = philox.bits(rng, agent, philox.RESET, 0)
+            x = philox.unit(word[0]) * params.grid_length
+            y = philox.unit(word[1]) * params.grid_length
+            state.pos[env, agent] = wp.vec2(x, y)
+            state.direction[env, agent] = float(philox.below(word[2], 4)) * HALF_PI
+        state.speed[env, agent] = 0.0
+        state.acceleration[env, agent] = 0.0
+        state.shown[env, agent] = True
+        for slot in range(state.near.shape[2]):
+            state.near[env, agent, slot] = -1
+
+    @wp.func(inline=True)
+    def global_state(params: Params, state: State, io: IO, env: int, agent: int):
+        """Place, motion, type and life of every agent, each about 0 to 1, then the time."""
+        column = 7 * agent
+        here = state.pos[env, agent]
+        io.global_state[env, column] = here[0] / params.grid_length
+        io.global_state[env, column + 1] = here[1] / params.grid_length
+        io.global_state[env, column + 2] = state.speed[env, agent] / (params.max_speed + 1.0e-10)
+        io.global_state[env, column + 3] = state.acceleration[env, agent] / (params.max_speed + 1.0e-10)
+        io.global_state[env, column + 4] = state.direction[env, agent] / TWO_PI
+        io.global_state[env, column + 5] = wp.where(agent < num_taggers, 1.0, 0.0)
+        io.global_state[env, column + 6] = wp.where(io.alive[env, agent], 1.0, 0.0)
+        if agent == 0:
+            io.global_state[env, 7 * num_agents] = float(io.step[env]) / float(params.episode_length)
+
+    sizes = f"{num_taggers} {num_runners} {num_acceleration_levels} {num_turn_levels} {num_observed} {full} {start}"
+    return Rules(
+        key=f"tag_continuous {sizes}",
+        params=Params,
+        state=State,
+        num_agents=num_agents,
+        action_size=2,
+        continuous=False,
+        phases=(agent_phase(move), agent_phase(seek), agent_phase(tag)),
+        reset_agent=reset_agent,
+        observe=observe_all if full else observe_nearest,
+        global_state=global_state,
+        max_unroll=16 if num_agents > 16 else 1,
+    )
