@@ -3,11 +3,34 @@
 import dataclasses
 import difflib
 import math
-from typing import Any, TypeVar, get_type_hints
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from gymnasium.vector import AutoresetMode
 
 from gpu_envs.errors import ConfigError
 
 C = TypeVar("C")
+
+MAX_INT = 2**31 - 1
+"""Kernels count in int32."""
+MAX_FLOAT = (2 - 2**-23) * 2.0**127
+"""Kernels calculate in float32."""
+AUTORESET = {
+    AutoresetMode.NEXT_STEP: "next_step",
+    AutoresetMode.SAME_STEP: "same_step",
+    AutoresetMode.DISABLED: "disabled",
+}
+"""Gymnasium's modes and the core's words for them."""
+_WORDS = {int: "an int", float: "a finite number", bool: "True or False", str: "a string"}
+_PLURALS = {int: "ints", float: "finite numbers", bool: "bools", str: "strings"}
+
+
+def autoreset_member(mode: Any) -> AutoresetMode | None:
+    """Gymnasium's mode of that name: a member, its value ("NextStep") or the core's word; None where there is none."""
+    if not isinstance(mode, (str, AutoresetMode)):
+        return None
+    return next((member for member, word in AUTORESET.items() if mode in (member, member.value, word)), None)
 
 
 def setting(default: Any, *, low: float | None = None, high: float | None = None, choices: tuple = ()) -> Any:
@@ -17,6 +40,8 @@ def setting(default: Any, *, low: float | None = None, high: float | None = None
 
 def build_config(kind: type[C], values: dict[str, Any], owner: str) -> C:
     """Make a config out of keyword arguments, checking names, types and bounds.
+
+    Ints must fit int32 and floats float32, in which kernels calculate; lists become tuples.
 
     Args:
         kind: The config dataclass.
@@ -33,39 +58,54 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str) -> C:
             near = difflib.get_close_matches(name, fields, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields)}"
             raise ConfigError(f"{owner}: no setting named {name}; {hint}")
-    checked = {name: _checked(value, fields[name], hints[name], owner) for name, value in values.items()}
     try:
-        return kind(**checked)
-    except ConfigError as error:  # from __post_init__: rules between fields
+        return kind(**{name: _checked(name, v, hints[name], fields[name].metadata) for name, v in values.items()})
+    except ConfigError as error:  # of one field, or from __post_init__: rules between fields
         raise ConfigError(f"{owner}: {error}") from None
 
 
-def _checked(value: Any, field: dataclasses.Field, hint: Any, owner: str) -> Any:
+def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
     """One value, converted where that loses nothing."""
-    low, high, choices = (field.metadata.get(key) for key in ("low", "high", "choices"))
-    wanted = _wanted(hint, low, high, choices)
+    low, high, choices = (bounds.get(key) for key in ("low", "high", "choices"))
 
-    def refuse() -> ConfigError:
-        return ConfigError(f"{owner}: {field.name} must be {wanted}, got {value!r}")
+    def refuse(more: str = "") -> ConfigError:
+        return ConfigError(f"{name} must be {_wanted(hint, low, high, choices)}{more}, got {value!r}")
 
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)) and getattr(value, "shape", None) == ():
-        value = value.item()  # a NumPy or torch scalar
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if hasattr(value, "tolist"):
+        value = value.tolist()  # NumPy's and torch's scalars and arrays
+    element = _element(hint)
+    if element is not None:
+        if value is None:
+            return None
+        if not isinstance(value, (list, tuple)):
+            raise refuse()
+        return tuple(_checked(f"{name}[{index}]", item, element, {}) for index, item in enumerate(value))
+    if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT:
         value = float(value)
-    if hint in (int, float, bool, str) and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
+    if hint in _WORDS and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
         raise refuse()
     if isinstance(value, float) and not math.isfinite(value):
         raise refuse()
     if (low is not None and value < low) or (high is not None and value > high) or (choices and value not in choices):
         raise refuse()
+    limit = {int: MAX_INT, float: MAX_FLOAT}.get(hint)
+    if limit is not None and abs(value) > limit:
+        raise refuse(f" of at most {limit:.10g} in size")
     return value
+
+
+def _element(hint: Any) -> Any:
+    """Type of the items of a field ``tuple[T, ...] | None``; None for any other field."""
+    tuples = [part for part in get_args(hint) if get_origin(part) is tuple]
+    return get_args(tuples[0])[0] if tuples else None
 
 
 def _wanted(hint: Any, low: Any, high: Any, choices: Any) -> str:
     """In words, what a field takes."""
     if choices:
         return "one of " + ", ".join(repr(choice) for choice in choices)
-    words = {int: "an int", float: "a finite number", bool: "True or False", str: "a string"}.get(hint, str(hint))
+    element = _element(hint)
+    words = _WORDS.get(hint, str(hint)) if element is None else f"a list of {_PLURALS[element]}, or None"
     if low is not None and high is not None:
         return f"{words} in [{low}, {high}]"
     if low is not None:

@@ -1,5 +1,12 @@
 """Every error this library raises on purpose. Each message names what was wrong, what was expected and what to do."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 class GpuEnvsError(Exception):
     """Base of all deliberate errors; the command line prints them as one line."""
@@ -39,3 +46,17 @@ class MissingExtraError(GpuEnvsError, ImportError):
 
 class ConformanceError(GpuEnvsError, AssertionError):
     """An environment breaks a promise of the tensor contract; raised by ``gpu_envs.check_env``."""
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names for a message, the middle left out where there are many."""
+    words = list(map(str, names))
+    return ", ".join(words) if len(words) <= 8 else f"{', '.join(words[:4])}, ... {words[-1]}"
+
+
+def described(value: object) -> str:
+    """Dtype, shape and device of a tensor for a message; the type of anything else."""
+    facts = [getattr(value, name, None) for name in ("dtype", "shape", "device")]
+    if any(fact is None for fact in facts):
+        return type(value).__name__
+    return f"{facts[0]} {tuple(facts[1])} on {facts[2]}"  # type: ignore[arg-type]

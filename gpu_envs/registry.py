@@ -11,8 +11,9 @@ from typing import Any, cast
 import gymnasium
 import pettingzoo
 import torch
+from gymnasium.vector import AutoresetMode
 
-from gpu_envs.config import build_config
+from gpu_envs.config import AUTORESET, MAX_INT, autoreset_member, build_config
 from gpu_envs.core import Core
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ConfigError, DeviceError, UnknownEnvironmentError
@@ -162,10 +163,11 @@ def make_core(
     device: str | torch.device | None = None,
     *,
     devices: Sequence[str | torch.device] | None = None,
-    autoreset: str = "same_step",
+    autoreset: str | AutoresetMode = "same_step",
     reuse_buffers: bool = False,
     seed: int | None = None,
     env_offset: int = 0,
+    illegal: str = "error",
     schedule: str | None = None,
     threads: int | None = None,
     fuse_fp: bool | None = None,
@@ -182,9 +184,17 @@ def make_core(
     kind, build = entry.load()
     settings = build_config(kind, config, entry.id)
     definition = build(settings)
+    mode = autoreset_member(autoreset)
+    if mode is None:
+        words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
+        raise ConfigError(f"{entry.id}: autoreset must be one of {words}, got {autoreset!r}")
+    word = AUTORESET[mode]
     if max_episode_steps is not None:
-        if isinstance(max_episode_steps, bool) or not isinstance(max_episode_steps, int) or max_episode_steps < 1:
-            raise ConfigError(f"{entry.id}: max_episode_steps must be an int >= 1 or None, got {max_episode_steps!r}")
+        whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)
+        if not whole or not 1 <= max_episode_steps <= MAX_INT:
+            raise ConfigError(
+                f"{entry.id}: max_episode_steps must be an int in [1, {MAX_INT}] or None, got {max_episode_steps!r}"
+            )
         if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
             definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
 
@@ -195,10 +205,11 @@ def make_core(
             config=settings,
             num_envs=worlds,
             device=where,
-            autoreset=autoreset,
+            autoreset=word,
             reuse_buffers=reuse_buffers,
             seed=key,
             env_offset=offset,
+            illegal=illegal,
             schedule=schedule,
             threads=threads,
             fuse_fp=fuse_fp,

@@ -64,7 +64,7 @@ class Config:
     """Added at t = T for a runner still in the game."""
     use_full_observation: bool = setting(False)
     """Observe all others in row order, instead of the nearest."""
-    num_other_agents_observed: int = setting(10, low=1)
+    num_other_agents_observed: int = setting(10, low=1, high=256)
     """K, neighbours in the partial observation; zeros fill it up where fewer are alive."""
     tagging_distance: float = setting(0.02, low=0.0, high=1.0)
     """A runner closer than this fraction of grid_length to a tagger is tagged."""
@@ -96,6 +96,10 @@ class Config:
                 "starting_location_x, starting_location_y and starting_directions need "
                 f"{count} numbers each, or none of them"
             )
+        for name in ("starting_location_x", "starting_location_y"):
+            for index, value in enumerate(getattr(self, name) or ()):
+                if not 0.0 <= value <= self.grid_length:
+                    raise ConfigError(f"{name}[{index}] must be in [0, {self.grid_length}], got {value}")
 
 
 def build(config: Config) -> Definition:
@@ -143,6 +147,7 @@ def build(config: Config) -> Definition:
         },
         max_steps=config.episode_length,
         limit_terminates=config.time_limit == "termination",
+        fixed_params=("episode_length",),
         draw=draw,
         render_fps=20,
         global_state_size=tag_continuous.global_state_width(count),
@@ -157,7 +162,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     pos, alive = core.world_state["pos"][envs], core.alive[envs]
     direction = core.world_state["direction"][envs]
     ahead = pos + torch.stack([direction.cos(), direction.sin()], -1) * 0.02 * size
-    reach = core.get_params()["tagging_margin"][0]
+    reach = core.get_params(envs)["tagging_margin"][:, None]
     radius = 0.009 * size
     parts = [
         rings(pos[:, :taggers], reach, RED, 0.002 * size, alpha=0.5 * alive[:, :taggers]),

@@ -53,13 +53,14 @@ class Config:
         """Rules between fields."""
         count = self.num_taggers + 1
         given = [self.starting_location_x, self.starting_location_y]
-        if any(values is not None for values in given):
-            if not all(values is not None and len(values) == count for values in given):
-                raise ConfigError(
-                    f"starting_location_x and starting_location_y need {count} cells each, or none of them"
-                )
-            if not all(0 <= cell <= self.grid_length for values in given for cell in values or ()):
-                raise ConfigError(f"starting locations must be cells in [0, {self.grid_length}]")
+        if any(values is not None for values in given) and not all(
+            values is not None and len(values) == count for values in given
+        ):
+            raise ConfigError(f"starting_location_x and starting_location_y need {count} cells each, or none of them")
+        for name in ("starting_location_x", "starting_location_y"):
+            for index, cell in enumerate(getattr(self, name) or ()):
+                if not 0 <= cell <= self.grid_length:
+                    raise ConfigError(f"{name}[{index}] must be a cell in [0, {self.grid_length}], got {cell}")
 
     def start(self) -> np.ndarray | None:
         """Given start cells (A, 2), or None where they are drawn."""
@@ -92,6 +93,7 @@ def build(config: Config) -> Definition:
         action_spaces={agent: spaces.Discrete(5) for agent in agents},
         max_steps=config.episode_length,
         limit_terminates=config.time_limit == "termination",
+        fixed_params=("episode_length",),
         draw=draw,
         render_fps=8,
     )

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode
 
 import gpu_envs
 from gpu_envs import errors
@@ -32,9 +33,14 @@ def test_id_with_and_without_namespace():
         ({"num_good": 1.5}, ("num_good", "an int", "1.5")),
         ({"num_god": 2}, ("num_god", "did you mean num_good")),
         ({"continuous_actions": "yes"}, ("continuous_actions", "True or False", "'yes'")),
-        ({"num_envs": 0}, ("num_envs", ">= 1")),
+        ({"num_envs": 0}, ("num_envs", "an int", "got 0")),
         ({"num_envs": True}, ("num_envs", "an int")),
+        ({"num_good": 2**31}, ("num_good", "an int >= 1 of at most 2147483647", "2147483648")),
+        ({"num_good": 10**400}, ("num_good", "at most 2147483647")),
+        ({"max_episode_steps": 2**31}, ("max_episode_steps", "[1, 2147483647]", "2147483648")),
         ({"autoreset": "sometimes"}, ("autoreset", "'same_step'", "'sometimes'")),
+        ({"autoreset": ["same_step"]}, ("autoreset", "'same_step'", "['same_step']")),
+        ({"autoreset": {}}, ("autoreset", "'same_step'", "{}")),
         ({"schedule": "both"}, ("schedule", "'fused'")),
         ({"threads": 0}, ("threads",)),
         ({"seed": "abc"}, ("seed", "'abc'")),
@@ -45,6 +51,45 @@ def test_bad_settings(settings, words):
     with pytest.raises(errors.ConfigError) as info:
         gpu_envs.make("SimpleTag-v0", **settings)
     one_line(info, *words)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "settings", "words"),
+    [
+        ("TagContinuous-v0", {"grid_length": 1e300}, ("grid_length", "finite number", "3.402823466e+38", "1e+300")),
+        ("TagContinuous-v0", {"max_turn": 10**400}, ("max_turn", "finite number")),
+        ("TagContinuous-v0", {"num_other_agents_observed": 257}, ("num_other_agents_observed", "[1, 256]", "257")),
+        ("TagContinuous-v0", {"x": "abc"}, ("starting_location_x must be a list of finite numbers", "'abc'")),
+        ("TagContinuous-v0", {"x": [0.5, None]}, ("starting_location_x[1]", "finite number", "None")),
+        ("TagContinuous-v0", {"x": [0.5, "1"]}, ("starting_location_x[1]", "finite number", "'1'")),
+        ("TagContinuous-v0", {"x": [[0.5], [1]]}, ("starting_location_x[0]", "finite number", "[0.5]")),
+        ("TagContinuous-v0", {"x": [0.5, float("nan")]}, ("starting_location_x[1]", "finite number", "nan")),
+        ("TagContinuous-v0", {"x": [0.5, 20.5]}, ("starting_location_x[1]", "[0, 20.0]", "20.5")),
+        ("TagContinuous-v0", {"y": [-0.5, 20]}, ("starting_location_y[0]", "[0, 20.0]", "-0.5")),
+        ("TagContinuous-v0", {"angle": [0, float("inf")]}, ("starting_directions[1]", "finite number", "inf")),
+        ("TagGridworld-v0", {"x": [1, 1.5]}, ("starting_location_x[1]", "an int", "1.5")),
+        ("TagGridworld-v0", {"x": [1, True]}, ("starting_location_x[1]", "an int", "True")),
+        ("TagGridworld-v0", {"y": [11, 1]}, ("starting_location_y[0]", "[0, 10]", "11")),
+        ("TagGridworld-v0", {"y": 3}, ("starting_location_y must be a list of ints", "3")),
+    ],
+)
+def test_numbers_that_kernels_cannot_take(env_id, settings, words):
+    names = {"x": "starting_location_x", "y": "starting_location_y", "angle": "starting_directions"}
+    if settings.keys() & names.keys():
+        settings = {names[key]: value for key, value in settings.items()}
+        fine = {name: [1, 1] for name in list(names.values())[: 3 if env_id == "TagContinuous-v0" else 2]}
+        crew = {"num_taggers": 1} | ({"num_runners": 1} if env_id == "TagContinuous-v0" else {})
+        make_core(env_id, 1, "cpu", **crew, **fine)
+        settings = {**crew, **fine, **settings}
+    with pytest.raises(errors.ConfigError) as info:
+        make_core(env_id, 1, "cpu", **settings)
+    one_line(info, env_id, *words)
+
+
+def test_autoreset_in_gymnasiums_words():
+    for mode, word in ((AutoresetMode.SAME_STEP, "same_step"), (AutoresetMode.NEXT_STEP, "next_step")):
+        assert make_core("SimpleTag-v0", 1, "cpu", autoreset=mode).autoreset == word
+    assert make_core("SimpleTag-v0", 1, "cpu", autoreset=AutoresetMode.DISABLED).autoreset == "disabled"
 
 
 def test_rules_between_settings():

@@ -1,14 +1,14 @@
 """The batched multi-agent environment: PettingZoo's parallel signature, values are tensors with a leading num_envs."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
 from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.errors import ActionError, ConfigError, described, listed
 
 TensorDict = dict[str, torch.Tensor]
 
@@ -41,8 +41,13 @@ class BatchedEnv:
         }
         self._window: Any = None
         widths = [space.shape[0] for space in core.observation_spaces.values()]
+        choices = core.num_choices.amax(1).tolist()
         self._split_obs = _splitter(self.possible_agents, widths, core.obs_width)
         self._split = _splitter(self.possible_agents, None, 0)
+        self._splits = {
+            "final_obs": self._split_obs,
+            "action_mask": _splitter(self.possible_agents, choices, max(choices)),
+        }
         self._kept: dict[int, Any] = {}  # views of reused buffers, made once
 
     @property
@@ -95,7 +100,7 @@ class BatchedEnv:
         Returns:
             Dicts by agent: observations (E, D of that agent), rewards, terminated, truncated (E,) and info, itself a
             dict of "valid", "alive", "final_obs", "episode_return", "episode_length" and, where there are illegal
-            actions, "action_mask". See :meth:`gpu_envs.core.Core.step`.
+            actions, "action_mask" (E, n of that agent). See :meth:`gpu_envs.core.Core.step`.
 
         Raises:
             ActionError: An agent missing or unknown, or a tensor that does not fit; names the agent.
@@ -138,10 +143,7 @@ class BatchedEnv:
         return dict(views)
 
     def _infos(self, info: TensorDict) -> dict[str, TensorDict]:
-        split = {
-            name: self._cached(tensor, self._split_obs if name == "final_obs" else self._split)
-            for name, tensor in info.items()
-        }
+        split = {name: self._cached(tensor, self._splits.get(name, self._split)) for name, tensor in info.items()}
         return {agent: {name: views[agent] for name, views in split.items()} for agent in self.possible_agents}
 
     def _stack(self, actions: TensorDict) -> torch.Tensor:
@@ -158,15 +160,15 @@ class BatchedEnv:
                 or action.device != target.device
             ):
                 self._refuse(actions, agent, target)
-            columns.append(action)
+            columns.append(action.detach() if action.requires_grad else action)  # stack(out=) takes no gradients
         if len(actions) != len(columns):
             unknown = sorted(map(str, set(actions) - set(self.possible_agents)))
             raise ActionError(
-                f"{core.id}: action for unknown agent {unknown[0]}; the agents are {_list(self.possible_agents)}"
+                f"{core.id}: action for unknown agent {unknown[0]}; the agents are {listed(self.possible_agents)}"
             )
         return torch.stack(columns, dim=1, out=buffer)
 
-    def _refuse(self, actions: Any, agent: str, target: torch.Tensor) -> None:
+    def _refuse(self, actions: Any, agent: str, target: torch.Tensor) -> NoReturn:
         wanted = f"a {target.dtype} tensor {tuple(target.shape)} on {target.device}"
         if not isinstance(actions, dict):
             raise ActionError(
@@ -175,11 +177,7 @@ class BatchedEnv:
             )
         if agent not in actions:
             raise ActionError(f"{self.core.id}: no action for {agent}; expected {wanted}")
-        got = actions[agent]
-        shown = (
-            f"{got.dtype} {tuple(got.shape)} on {got.device}" if isinstance(got, torch.Tensor) else type(got).__name__
-        )
-        raise ActionError(f"{self.core.id}: action of {agent} must be {wanted}, got {shown}")
+        raise ActionError(f"{self.core.id}: action of {agent} must be {wanted}, got {described(actions[agent])}")
 
 
 class Screen:
@@ -229,7 +227,3 @@ def _splitter(agents: list[str], widths: list[int] | None, widest: int) -> Calla
         }
 
     return split
-
-
-def _list(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:4])}, ... {names[-1]}"

@@ -1,6 +1,6 @@
 """One learner among others as a ``gymnasium.Env``, behind ``gymnasium.make``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.utils import EzPickle
 
 from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError, ResetNeededError
+from gpu_envs.errors import ConfigError, ResetNeededError, listed
 from gpu_envs.registry import NAMESPACE
 from gpu_envs.views.single import OneWorld
 
@@ -55,7 +55,7 @@ class LearnerEnv(gymnasium.Env, EzPickle):
                 f"gymnasium.make_vec('{full}') gives agent rows, gpu_envs.make('{core.id}') all agents by name"
             )
         if learner is not None and learner not in names:
-            raise ConfigError(f"{core.id}: learner must be one of its agents, {shown(names)}, got {learner!r}")
+            raise ConfigError(f"{core.id}: learner must be one of its agents, {listed(names)}, got {learner!r}")
         self.learner = learner or names[0]
         members = {group: [names[row] for row in rows] for group, rows in core.groups.items()}
         by_name = policies(core, others, [*members, *(name for name in names if name != self.learner)])
@@ -115,13 +115,7 @@ def policies(core: Core, others: Any, names: list[str]) -> dict[str, Callable]:
         )
     for name, policy in given.items():
         if name not in names:
-            raise ConfigError(f"{core.id}: others has no {name!r} to play; it has {shown(names) or 'nobody'}")
+            raise ConfigError(f"{core.id}: others has no {name!r} to play; it has {listed(names) or 'nobody'}")
         if policy != "random" and not callable(policy):
             raise ConfigError(f"{core.id}: others[{name!r}] must be 'random' or a policy, got {policy!r}")
     return {name: policy for name, policy in given.items() if callable(policy)}
-
-
-def shown(names: Iterable[Any]) -> str:
-    """Names for a message, the middle left out where there are many."""
-    words = list(map(str, names))
-    return ", ".join(words) if len(words) <= 8 else f"{', '.join(words[:4])}, ... {words[-1]}"

@@ -9,18 +9,13 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from gpu_envs.config import AUTORESET, autoreset_member
 from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.errors import ActionError, ConfigError, described, listed
+from gpu_envs.joint import put
 from gpu_envs.registry import make_core
 from gpu_envs.views.batched import Screen, check_render_mode
-from gpu_envs.views.gymnasium import RENDER_MODES, policies, shown
-
-MODES = {
-    AutoresetMode.NEXT_STEP: "next_step",
-    AutoresetMode.SAME_STEP: "same_step",
-    AutoresetMode.DISABLED: "disabled",
-}
-"""Gymnasium's modes and the core's words for them."""
+from gpu_envs.views.gymnasium import RENDER_MODES, policies
 
 
 class RowsEnv(VectorEnv):
@@ -70,12 +65,11 @@ class RowsEnv(VectorEnv):
     ) -> None:
         check_render_mode(env_id, render_mode)
         if "autoreset" in config:
-            raise ConfigError(f"{env_id}: Gymnasium calls it autoreset_mode=, one of {shown(MODES)}")
-        modes = {name: mode for mode in MODES for name in (mode, mode.value, MODES[mode])}
-        if autoreset_mode not in modes:
-            raise ConfigError(f"{env_id}: autoreset_mode must be one of {shown(MODES)}, got {autoreset_mode!r}")
-        self.autoreset_mode = modes[autoreset_mode]
-        core = self.core = make_core(env_id, num_envs, device, autoreset=MODES[self.autoreset_mode], **config)
+            raise ConfigError(f"{env_id}: Gymnasium calls it autoreset_mode=, one of {listed(AUTORESET)}")
+        mode = self.autoreset_mode = autoreset_member(autoreset_mode)
+        if mode is None:
+            raise ConfigError(f"{env_id}: autoreset_mode must be one of {listed(AUTORESET)}, got {autoreset_mode!r}")
+        core = self.core = make_core(env_id, num_envs, device, autoreset=AUTORESET[mode], **config)
         rows = _rows(core, group)
         self.agents = [core.possible_agents[row] for row in rows]
         """The agents of one world that have rows, in order."""
@@ -91,6 +85,7 @@ class RowsEnv(VectorEnv):
             "autoreset_mode": self.autoreset_mode,
         }
         self._rows = _index(core, rows)
+        self._choices = int(core.num_choices[rows[0]].max())  # n, the width of these agents' action masks
         self._policies = policies(core, others, [name for name in core.groups if group is not None and name != group])
         self._other_rows = {name: _index(core, core.groups[name]) for name in self._policies}
         self._cut = torch.zeros_like(core.truncated)  # (E, A) this agent's present episode ended as a truncation
@@ -107,16 +102,22 @@ class RowsEnv(VectorEnv):
         """All rows' actions."""
         return batch_space(self.single_action_space, self.num_envs)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start new episodes in all worlds, or in those of ``options["reset_mask"]`` (num_envs,) bool.
+
+        Args:
+            seed: An int for all worlds, one int per world (a list, an array or an int64 tensor), or None.
+            options: "reset_mask" or nothing.
 
         Raises:
             ActionError: A mask of another shape or dtype, or one whose rows disagree about their world.
+            ConfigError: Seeds that are no ints, or not one per world.
         """
         mask = None if options is None else options.get("reset_mask")
         worlds = None if mask is None else self._worlds(mask)
-        obs, info = self.core.reset(seed, worlds)
-        super().reset(seed=seed)
+        seeds = self._seeds(seed)
+        obs, info = self.core.reset(seeds, worlds)
+        super().reset(seed=None if isinstance(seeds, torch.Tensor) else seeds)
         if worlds is None:
             self._cut.zero_()
         else:
@@ -187,7 +188,7 @@ class RowsEnv(VectorEnv):
         everyone = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=self.core.device))
         out = {name: self._row(info[name]) for name in ("alive", "valid")}
         if "action_mask" in info:
-            out["action_mask"] = self._row(info["action_mask"])
+            out["action_mask"] = self._row(info["action_mask"][..., : self._choices])
         return out | {f"_{name}": everyone for name in out}
 
     def _stack(self, actions: Any) -> torch.Tensor:
@@ -203,19 +204,38 @@ class RowsEnv(VectorEnv):
                     f"{core.id}: actions must be numbers of {self.single_action_space}, got {array.dtype}"
                 )
         if actions.shape != shape or actions.dtype != dtype or actions.device != core.device:
-            got = f"{actions.dtype} {tuple(actions.shape)} on {actions.device}"
-            raise ActionError(f"{core.id}: actions must be {dtype} {shape} on {core.device}, got {got}")
+            raise ActionError(f"{core.id}: actions must be {dtype} {shape} on {core.device}, got {described(actions)}")
         actions = actions.reshape(core.num_envs, len(self.agents), *shape[1:])
         if actions.shape == core.action_buffer.shape:
             return actions
         full = core.sample_actions()
         for group, policy in self._policies.items():
             rows = self._other_rows[group]
-            width = core.observation_spaces[core.possible_agents[core.groups[group][0]]].shape[0]
-            masks = () if core.action_mask is None else (core.action_mask[:, rows],)
-            _put(full, rows, policy(core.obs[:, rows, :width], *masks))
-        _put(full, self._rows, actions)
-        return full
+            first = core.groups[group][0]
+            width, choices = (
+                core.observation_spaces[core.possible_agents[first]].shape[0],
+                core.num_choices[first].max(),
+            )
+            masks = () if core.action_mask is None else (core.action_mask[:, rows, :choices],)
+            put(full, rows, policy(core.obs[:, rows, :width], *masks))
+        put(full, self._rows, actions)
+        return full.detach()
+
+    def _seeds(self, seed: Any) -> Any:
+        """A seed for all worlds as it is, seeds by world as an int64 tensor (E,)."""
+        if not isinstance(seed, (list, tuple, np.ndarray, torch.Tensor)):
+            return seed
+        keys = seed if isinstance(seed, list | tuple) else seed.tolist()
+        worlds = self.core.num_envs
+        if not isinstance(keys, list | tuple) or len(keys) != worlds:
+            got = f"{len(keys)} seeds" if isinstance(keys, list | tuple) else repr(keys)
+            raise ConfigError(f"{self.core.id}: seed must be an int or one int per world, {worlds} of them, got {got}")
+        for world, key in enumerate(keys):
+            if isinstance(key, bool) or not isinstance(key, int | np.integer):
+                raise ConfigError(f"{self.core.id}: seed[{world}] must be an int, got {key!r}")
+        words = [int(key) & (2**64 - 1) for key in keys]  # unsigned, as the core reads an int
+        signed = [word - 2**64 if word >= 2**63 else word for word in words]
+        return torch.tensor(signed, dtype=torch.int64, device=self.core.device)
 
     def _worlds(self, mask: Any) -> torch.Tensor:
         """A mask of rows as a mask of worlds (E,)."""
@@ -237,7 +257,7 @@ def _rows(core: Core, group: str | None) -> tuple[int, ...]:
     """Rows of the core's agents that a group, or everyone, has."""
     if group is not None:
         if group not in core.groups:
-            raise ConfigError(f"{core.id}: group must be one of {shown(core.groups)}, got {group!r}")
+            raise ConfigError(f"{core.id}: group must be one of {listed(core.groups)}, got {group!r}")
         return core.groups[group]
     seats = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in core.possible_agents]
     if any(seat != seats[0] for seat in seats):
@@ -251,11 +271,3 @@ def _index(core: Core, rows: tuple[int, ...]) -> Any:
     if list(rows) == list(range(rows[0], rows[0] + len(rows))):
         return slice(rows[0], rows[0] + len(rows))
     return torch.tensor(rows, device=core.device)
-
-
-def _put(full: torch.Tensor, rows: Any, actions: torch.Tensor) -> None:
-    """Lay some agents' actions (E, n) or (E, n, K) into those of all."""
-    if full.ndim == 2:
-        full[:, rows] = actions
-    else:
-        full[:, rows, : actions.shape[2]] = actions

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
+from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, listed
 from gpu_envs.registry import make_core
 from gpu_envs.views.batched import Screen, check_render_mode
 
@@ -79,9 +79,7 @@ class OneWorld:
         rows, living = table[0].numpy(), set(self.agents)
         for agent, action in actions.items():
             if agent not in self._rows:
-                known = list(self._rows)
-                shown = ", ".join(known) if len(known) <= 8 else f"{', '.join(known[:4])}, ... {known[-1]}"
-                raise ActionError(f"{core.id}: action for unknown agent {agent}; the agents are {shown}")
+                raise ActionError(f"{core.id}: action for unknown agent {agent}; the agents are {listed(self._rows)}")
             if agent in living:
                 value = self.checked(agent, action)
                 rows[(self._rows[agent], *(slice(size) for size in value.shape))] = value

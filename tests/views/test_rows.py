@@ -218,6 +218,25 @@ def test_seeds_and_worlds(many):
     assert torch.equal(few.reset()[0], some.reset()[0][:rows])
 
 
+def test_a_seed_per_world(toys):
+    """Gymnasium's lists of seeds: one int per world."""
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, device="cpu")
+    keys = [5, 2**64 - 1, 7]
+    expected = env.core.reset(torch.tensor([5, -1, 7]))[0].reshape(9, -1)
+    for form in (keys, tuple(keys), np.array(keys, np.uint64), torch.tensor([5, -1, 7])):
+        env.reset(seed=0)
+        assert torch.equal(env.reset(seed=form)[0], expected)
+    for bad, words in (
+        ([1, 2], "one int per world, 3 of them, got 2 seeds"),
+        (list(range(9)), "got 9 seeds"),
+        ([1, None, 2], r"seed\[1\] must be an int, got None"),
+        (np.array([0.5, 1.0, 2.0]), r"seed\[0\] must be an int, got 0.5"),
+        ("abc", "seed must be an int"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            env.reset(seed=bad)
+
+
 def test_a_limit_from_outside(many):
     env = many(6, max_episode_steps=2, autoreset_mode=SAME_STEP)
     env.reset(seed=0)
@@ -311,6 +330,7 @@ def test_bad_arguments_of_make_vec():
         ({"group": None}, "groups have different spaces, .*choose group='adversary' or group='agent'"),
         ({"group": "prey"}, "group must be one of adversary, agent, got 'prey'"),
         ({"autoreset_mode": "never"}, "autoreset_mode must be one of AutoresetMode.NEXT_STEP, .*got 'never'"),
+        ({"autoreset_mode": ["NextStep"]}, r"autoreset_mode must be one of .*got \['NextStep'\]"),
         ({"autoreset": "same_step"}, "Gymnasium calls it autoreset_mode="),
         ({"others": {"agent": "random"}}, "others has no 'agent' to play; it has adversary"),
         ({"render_mode": "ansi"}, "render_mode"),
