@@ -82,7 +82,6 @@ def build(case: Case) -> Callable[[], Any]:
     actions = [_random_actions(core, seeded) for _ in range(ACTION_BATCHES)]
     step: Callable[[Any], Any]
     given: list[Any] = actions
-    given: list[Any] = actions
     if case.entrance == "bound":
         step = BOUNDS[case.env_id](case.num_envs, case.threads).step
     elif case.entrance == "dict":

@@ -14,6 +14,7 @@ from gpu_envs.conformance import LIMIT, STEPS, Subject
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError
 from gpu_envs.registry import find
+from gpu_envs.shards import ShardedCore
 
 
 def check_env(id_or_env: Any, **config: Any) -> None:
@@ -37,8 +38,8 @@ def check_env(id_or_env: Any, **config: Any) -> None:
         settings = build_config(kind, config, entry.id)
         subject = Subject(entry.id, settings, build(settings))
     else:
-        core = id_or_env if isinstance(id_or_env, Core) else getattr(id_or_env, "core", None)
-        if not isinstance(core, Core):
+        core = id_or_env if isinstance(id_or_env, Core | ShardedCore) else getattr(id_or_env, "core", None)
+        if not isinstance(core, Core | ShardedCore):
             got = type(id_or_env).__name__
             raise ConfigError(f"check_env takes an id or an environment of this library, got {got}")
         if config:
@@ -94,8 +95,11 @@ def check_tensors(subject: Subject) -> None:
     wanted["episode_length"] = (torch.int32, (e, a))
     if masked:
         wanted["action_mask"] = (torch.bool, (e, a, int(core.num_choices.max())))
+    if core.to_move is not None:
+        wanted["to_move"] = (torch.bool, (e, a))
     obs, info = core.reset()
     _check_observations(subject, core, 0, "obs", obs, info["alive"])
+    subject.nowhere(info["valid"], "no step led to a fresh start: valid is False", 0, "valid")
     for t in range(1, STEPS + 1):
         action = core.sample_actions()
         if masked:
@@ -113,6 +117,13 @@ def check_tensors(subject: Subject) -> None:
         _check_observations(subject, core, t, "obs", got["obs"], got["alive"] | done)
         _check_observations(subject, core, t, "final_obs", got["final_obs"], done)
         subject.nowhere(~got["reward"].isfinite(), "rewards are finite", t, "reward")
+        if core.to_move is not None:
+            idle = ~got["to_move"]
+            someone = got["to_move"].any(1, keepdim=True)
+            subject.nowhere(got["alive"].any(1, keepdim=True) & ~someone, "somebody is on the move", t, "to_move")
+            subject.nowhere(~idle & ~got["alive"], "who is on the move is alive", t, "to_move")
+            only = got["action_mask"][..., 0] & (got["action_mask"].sum(2) == 1)
+            subject.nowhere(idle & ~only, "who is not on the move has the no-op alone", t, "action_mask")
     state = core.state()
     fits = state.ndim == 2 and len(state) == e and bool(state.isfinite().all())
     subject.demand(fits, "state() is (E, S) and finite", f"got {tuple(state.shape)}")
@@ -173,14 +184,16 @@ def check_refusals(subject: Subject) -> None:
     core.reset()
     for bad in (float("nan"), float("inf")) if d.rules.continuous else (-1, int(core.num_choices.max())):
         action = core.sample_actions()
-        action[1, 0] = bad
-        refused(action, d.agents[0], "out of range or not finite")
+        row = 0 if core.to_move is None else int(core.to_move[1].nonzero()[0])
+        action[1, row] = bad
+        refused(action, d.agents[row], "out of range or not finite")
         core.reset()
     if d.rules.masked:
         for _ in range(STEPS):
             action = core.sample_actions()
             assert core.action_mask is not None
-            illegal = _within(core, ~core.action_mask[1]) & core.alive[1, :, None]
+            asked = core.alive[1] if core.to_move is None else core.to_move[1]
+            illegal = _within(core, ~core.action_mask[1]) & asked[:, None]
             if illegal.any():
                 row, choice = illegal.nonzero()[0].tolist()
                 action[1, row] = choice

@@ -1,23 +1,26 @@
 """The stacked-tensor environment every view stands on: E worlds, A agents, one device, one call a step."""
 
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from gpu_envs import buffers
+from gpu_envs.checks import check_settings, check_tensor
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError
-from gpu_envs.layout import AUTORESET, Layout
+from gpu_envs.layout import Layout
 from gpu_envs.runner import Runner, choose_schedule, choose_threads
-from warp_kernels import episode, philox
+from warp_kernels import episode
 
 _WRONG = {
     episode.OUT_OF_RANGE: "is out of range",
     episode.NOT_FINITE: "is not finite",
     episode.ILLEGAL: "is illegal here (see info['action_mask'])",
 }
+_REUSE = "a step allocates its results; make(..., reuse_buffers=True) to put it into a CUDA graph"
 
 
 class Core:
@@ -40,6 +43,8 @@ class Core:
         reuse_buffers: Return the runner's own buffers, valid until the next step, instead of clones.
         seed: Key of all random streams until ``reset(seed=)``; None draws one from the operating system.
         env_offset: Global index of world 0, where a batch is one shard of a larger one.
+        illegal: What a refused action does where agents take turns: "error" (raised, and the world waits for another
+            action of the same agent) or "loss" (that agent loses the game: reward -1, the others share 1).
         schedule: "fused", "phased" or None to choose by agents and device.
         threads: CPU threads; None to choose by the size of the batch.
         fuse_fp: Contract multiply-adds; None: on a GPU only, so that CPU schedules agree bit for bit.
@@ -58,13 +63,14 @@ class Core:
         reuse_buffers: bool = False,
         seed: int | None = None,
         env_offset: int = 0,
+        illegal: str = "error",
         schedule: str | None = None,
         threads: int | None = None,
         fuse_fp: bool | None = None,
         env_minor: bool = False,
     ) -> None:
         rules = definition.rules
-        self._check_settings(env_id, num_envs, autoreset, schedule, threads, rules.num_agents)
+        check_settings(env_id, rules, num_envs, autoreset, env_offset, illegal, schedule, threads)
         self.id = env_id
         self.config = config
         self.definition = definition
@@ -74,6 +80,7 @@ class Core:
         self.autoreset = autoreset
         self.reuse_buffers = reuse_buffers
         self.env_offset = env_offset
+        self.illegal = illegal
         self.possible_agents = definition.agents
         self.groups = definition.groups
         self.observation_spaces = definition.observation_spaces
@@ -91,7 +98,7 @@ class Core:
         self.num_choices = layout.num_choices
         self.obs, self.reward, self.terminated, self.truncated = layout.results[:4]
         self.alive, self.valid, self.final_obs = io["alive"], io["valid"], io["final_obs"]
-        self.action_mask = layout.info.get("action_mask")
+        self.action_mask, self.to_move = layout.info.get("action_mask"), layout.info.get("to_move")
         # On a GPU the error flag is read from a pinned copy, so that looking at it never waits.
         self._on_gpu = device.type == "cuda"
         self._error_seen = io["error"].cpu().pin_memory() if self._on_gpu else io["error"]
@@ -103,29 +110,9 @@ class Core:
         self._closed = False
         self._seed_all(int.from_bytes(os.urandom(8), "little") if seed is None else seed, None)
 
-    @staticmethod
-    def _check_settings(
-        env_id: str, num_envs: Any, autoreset: Any, schedule: Any, threads: Any, num_agents: int
-    ) -> None:
-        """Refuse what the runner cannot do, before anything is allocated."""
-
-        def refuse(name: str, wanted: str, value: Any) -> ConfigError:
-            return ConfigError(f"{env_id}: {name} must be {wanted}, got {value!r}")
-
-        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
-            raise refuse("num_envs", "an int >= 1", num_envs)
-        if autoreset not in AUTORESET:
-            raise refuse("autoreset", "one of " + ", ".join(map(repr, AUTORESET)), autoreset)
-        if schedule not in (None, "fused", "phased"):
-            raise refuse("schedule", "'fused', 'phased' or None", schedule)
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise refuse("threads", "an int >= 1 or None", threads)
-        if num_agents > philox.MAX_AGENTS:
-            raise refuse("the number of agents", f"<= {philox.MAX_AGENTS}", num_agents)
-
     def _record(self) -> None:
         """Record the launches; again only when the memory behind an argument moves."""
-        self._runner.record(*self._layout.structs(self.env_offset, self.autoreset))
+        self._runner.record(*self._layout.structs(self.env_offset, self.autoreset, self.illegal))
 
     # ---------------------------------------------------------------- episodes
 
@@ -140,12 +127,13 @@ class Core:
             mask: (E,) bool, which worlds to reset; None resets all.
 
         Returns:
-            Observations (E, A, D) and info ("alive", "valid", ... see :meth:`step`).
+            Observations (E, A, D) and info ("alive", "valid", ... see :meth:`step`). "valid" is False in the worlds
+            that were reset; "final_obs" and the episodes' figures stay those of the last ends.
         """
         self._check_open()
         if mask is not None:  # part of a rollout where autoreset is disabled: no waiting
             self._look_for_errors()
-            self._check_tensor("mask", mask, (self.num_envs,), torch.bool)
+            check_tensor(self.id, "mask", mask, (self.num_envs,), torch.bool, self.device)
             if not self._started:
                 raise ResetNeededError(f"{self.id}: reset(mask=...) before the first full reset; call reset() once")
             self._io["restart"].copy_(mask)
@@ -165,16 +153,19 @@ class Core:
 
         Args:
             action: (E, A) int64, (E, A, K) int64 or (E, A, K) float32 on the core's device, see ``action_kind``.
-                Rows of agents that are not alive are ignored.
+                Rows of agents that are not alive, or not on the move, are ignored.
 
         Returns:
             ``obs, reward, terminated, truncated, info``. ``info`` holds "valid", "alive", "final_obs" (E, A, D) (the
             true last observation, where done), "episode_return" and "episode_length" (E, A) (of the episode an agent
-            just finished, where done) and, where some actions are illegal, "action_mask" (E, A, n) for the next step.
+            just finished, where done); where some actions are illegal, "action_mask" (E, A, n) for the next step; and
+            where agents take turns, "to_move" (E, A): who decides on the next step; the others have one legal action,
+            0.
 
         Raises:
-            ActionError: Wrong shape, dtype or device before anything runs; a value out of range or not finite: on a CPU
-                from this call, on a GPU from a later one. A refused action counts as the no-op.
+            ActionError: Wrong shape, dtype or device before anything runs; a value out of range, illegal or not finite:
+                on a CPU from this call, on a GPU from a later one. A refused action counts as the no-op; where agents
+                take turns the world does not move and waits for another action of the same agent.
         """
         if not self._started or self._closed:
             self._check_open()
@@ -185,7 +176,7 @@ class Core:
             or action.dtype != self._action_dtype
             or action.device != self.device
         ):
-            self._check_tensor("action", action, tuple(self._action_shape), self._action_dtype)
+            check_tensor(self.id, "action", action, tuple(self._action_shape), self._action_dtype, self.device)
         if self._on_gpu:
             self._look_for_errors()
         results = self._runner.step(action, self.reuse_buffers)
@@ -195,6 +186,33 @@ class Core:
             self._raise_action_error(action)
         info = dict(zip(self._layout.info, results[4:], strict=True))
         return results[0], results[1], results[2], results[3], info
+
+    def capture(self, play: Callable[[], Any], generators: Sequence[torch.Generator] = ()) -> Callable[[], Any]:
+        """Record what a function queues on the GPU as one CUDA graph: a step, or a whole rollout with the policy in it.
+
+        Args:
+            play: Steps this core any number of times. It must always do the same, on tensors that stay where they are:
+                no reading from the device, no branching on results. It runs twice to warm up; the worlds and the
+                generators are then put back where they were, other tensors that it writes are not.
+            generators: Generators of the core's device that it draws from.
+
+        Returns:
+            A function that replays it. On a CPU there is nothing to record and it is ``play`` itself.
+
+        Raises:
+            CaptureError: Without ``reuse_buffers=True``: a step would allocate its results.
+            ResetNeededError: Before the first reset.
+        """
+        self._check_open()
+        if not self._started:
+            raise ResetNeededError(f"{self.id}: capture before the first reset; call reset() first")
+        if not self.reuse_buffers:
+            raise CaptureError(f"{self.id}: {_REUSE}")
+        if not self._on_gpu:
+            return play
+        from gpu_envs.capture import capture
+
+        return capture(self, play, generators)
 
     def sample_actions(self) -> torch.Tensor:
         """Draw a uniformly random legal action for every agent, on the device, from the worlds' own streams.
@@ -234,9 +252,14 @@ class Core:
             raise CheckpointError(
                 f"{self.id}: this state is of another environment or version; entries that differ: {', '.join(odd[:5])}"
             )
-        for name, tensor in mine.items():
-            if state[name].shape != tensor.shape or state[name].dtype != tensor.dtype:
-                wanted, got = (f"{tuple(t.shape)} {t.dtype}" for t in (tensor, state[name]))
+        table = self._layout.params
+        for name, tensor in (*mine.items(), ("params", table)):
+            given, shapes = state[name], [tensor.shape]
+            if name == "params":  # constants come one row for all, or one per world
+                shapes = [torch.Size((rows, table.shape[1])) for rows in (1, self.num_envs)]
+            if not isinstance(given, torch.Tensor) or given.shape not in shapes or given.dtype != tensor.dtype:
+                wanted = f"{' or '.join(str(tuple(shape)) for shape in dict.fromkeys(shapes))} {tensor.dtype}"
+                got = f"{tuple(given.shape)} {given.dtype}" if isinstance(given, torch.Tensor) else type(given).__name__
                 raise CheckpointError(
                     f"{self.id}: {name} must be {wanted}, got {got}; use the same config and num_envs"
                 )
@@ -251,13 +274,15 @@ class Core:
         The first per-world value moves the constants to new memory: captured CUDA graphs must be captured again.
 
         Raises:
-            ConfigError: An unknown name, or a tensor of another shape.
+            ConfigError: An unknown name, one that buffers and clocks are built by, or a tensor of another shape.
         """
         fields = buffers.param_fields(self.definition.rules.params)
         table = self._layout.params.clone()
         for name, value in values.items():
             if name not in fields:
                 raise ConfigError(f"{self.id}: no constant named {name}; it has {', '.join(fields)}")
+            if name in self.definition.fixed_params:
+                raise ConfigError(f"{self.id}: {name} is fixed when the environment is made; make(..., {name}=...)")
             column = torch.as_tensor(value, dtype=fields[name], device=self.device)
             if column.shape not in ((), (self.num_envs,)):
                 raise ConfigError(
@@ -268,13 +293,13 @@ class Core:
             table[:, list(fields).index(name)] = column.view(torch.float32)
         self._set_params(table)
 
-    def get_params(self) -> dict[str, torch.Tensor]:
-        """Present constants of the rules by name, each (1,) or (E,)."""
+    def get_params(self, envs: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        """Present constants of the rules by name, each (1,) or (E,); of the worlds ``envs`` (W,) int64, each (W,)."""
         fields = buffers.param_fields(self.definition.rules.params)
-        return {
-            name: self._layout.params[:, column].clone().view(dtype)
-            for column, (name, dtype) in enumerate(fields.items())
-        }
+        table = self._layout.params
+        if envs is not None:
+            table = table.expand(self.num_envs, -1)[envs]
+        return {name: table[:, column].clone().view(dtype) for column, (name, dtype) in enumerate(fields.items())}
 
     def _set_params(self, table: torch.Tensor) -> None:
         if table.shape == self._layout.params.shape:
@@ -286,7 +311,7 @@ class Core:
     def _seed_all(self, seed: int | torch.Tensor, mask: torch.Tensor | None) -> None:
         """Lay new keys and start the episode counters again, where the mask says so."""
         if isinstance(seed, torch.Tensor):
-            self._check_tensor("seed", seed, (self.num_envs,), torch.int64)
+            check_tensor(self.id, "seed", seed, (self.num_envs,), torch.int64, self.device)
             keys = seed
         elif isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
             raise ConfigError(
@@ -306,12 +331,16 @@ class Core:
     # ---------------------------------------------------------------- pictures and the end
 
     def frame(self, envs: tuple[int, ...] = (0,), size: int = 256) -> np.ndarray:
-        """Draw some worlds: uint8 (len(envs), size, size, 3)."""
+        """Draw some worlds, frames of ``size`` pixels a side: uint8 (len(envs), size, size, 3)."""
         from gpu_envs.rendering import rasterise
 
         self._check_open()
         if not self._started:
             raise ResetNeededError(f"{self.id}: nothing to draw before the first reset; call reset() first")
+        if not envs or not all(isinstance(env, (int, np.integer)) and 0 <= env < self.num_envs for env in envs):
+            raise ConfigError(f"{self.id}: envs must be indices of worlds in [0, {self.num_envs}), got {envs!r}")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ConfigError(f"{self.id}: size must be an int >= 1 [pixels], got {size!r}")
         rows = torch.as_tensor(envs, device=self.device)
         return rasterise(self.definition.draw(self, rows), size).cpu().numpy()
 
@@ -355,25 +384,17 @@ class Core:
         if self._closed:
             raise ResetNeededError(f"{self.id}: this environment is closed; make a new one")
 
-    def _check_tensor(self, name: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-        """Refuse a tensor that does not fit, in one line."""
-        wanted = f"a {dtype} tensor {shape} on {self.device}"
-        if not isinstance(value, torch.Tensor):
-            raise ActionError(f"{self.id}: {name} must be {wanted}, got {type(value).__name__}")
-        if tuple(value.shape) != shape or value.dtype != dtype or value.device != self.device:
-            raise ActionError(
-                f"{self.id}: {name} must be {wanted}, got {value.dtype} {tuple(value.shape)} on {value.device}"
-            )
-
     def _look_for_errors(self) -> None:
         """Raise what an earlier step has reported so far, without waiting for the device."""
-        if self._on_gpu and torch.cuda.is_current_stream_capturing():
+        if self._on_gpu and self._is_capturing():
             if not self.reuse_buffers:
-                raise CaptureError(
-                    f"{self.id}: step allocates its results; make(..., reuse_buffers=True) to put it into a CUDA graph"
-                )
+                raise CaptureError(f"{self.id}: {_REUSE}")
         elif min(self._error_slots) != episode.NO_ERROR:
             self._raise_action_error(None)
+
+    def _is_capturing(self) -> bool:
+        with torch.cuda.device(self.device):  # torch asks the current device's stream
+            return torch.cuda.is_current_stream_capturing()
 
     def _raise_action_error(self, action: torch.Tensor | None) -> None:
         """Turn the flag into words, and clear it."""

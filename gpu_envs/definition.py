@@ -38,6 +38,8 @@ class Definition:
     """Frames per second that show it at a natural pace."""
     initial: dict[str, np.ndarray] = field(default_factory=dict)
     """Fields of State that are laid once for all worlds, such as given starts; shapes as in ``state``."""
+    fixed_params: tuple[str, ...] = ()
+    """Params that ``set_params`` refuses, because the runner's clock or other settings go by them too."""
     global_state_size: int = 0
     """S where the rules write their own global state; 0: the agents' observations, joined."""
 

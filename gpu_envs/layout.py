@@ -59,6 +59,7 @@ class Layout:
         counts, low, high = _bounds(d, a, k)
         self.num_choices = torch.from_numpy(counts)
         discrete, continuous = (0, 1) if rules.continuous else (1, 0)
+        turns = (e, a) if rules.turn_based else (0, 0)
         shapes = {
             "choice": (e * discrete, a, k),
             "control": (e * continuous, a, k),
@@ -66,6 +67,9 @@ class Layout:
             "low": (a * continuous, k),
             "high": (a * continuous, k),
             "action_mask": (e, a, int(counts.max())) if rules.masked else (0, 0, 0),
+            "to_move": turns,
+            "refused": turns,
+            "forfeit": turns[:1],
             "obs": (e, a, self.width),
             "final_obs": (e, a, self.width),
             "global_state": (e, d.global_state_size),
@@ -88,12 +92,14 @@ class Layout:
         self.info = {n: io[n] for n in ("valid", "alive", "final_obs", "episode_return", "episode_length")}
         if rules.masked:
             self.info["action_mask"] = io["action_mask"]
+        if rules.turn_based:
+            self.info["to_move"] = io["to_move"]
         self.results = [io["obs"], io["reward"], io["terminated"], io["truncated"], *self.info.values()]
         widths = [d.observation_spaces[agent].shape[0] for agent in d.agents]
         columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]
         self.obs_columns = torch.tensor(columns, device=device) if len(columns) < a * self.width else None
 
-    def structs(self, env_offset: int, autoreset: str) -> tuple[wp.array, Any, list[Any]]:
+    def structs(self, env_offset: int, autoreset: str, illegal: str) -> tuple[wp.array, Any, list[Any]]:
         """Params, State and one IO per error slot, over these tensors.
 
         Recorded launches keep them: they must not be changed afterwards.
@@ -104,6 +110,7 @@ class Layout:
             "max_steps": d.max_steps,
             "limit_terminates": int(d.limit_terminates),
             "autoreset": int(AUTORESET[autoreset]),
+            "illegal_loses": int(illegal == "loss"),
         }
         ios = [
             buffers.fill(episode.IO, self.io | {"error": self.io["error"][slot : slot + 1]}, settings)

@@ -12,7 +12,7 @@ import torch
 import warp as wp
 
 import warp_kernels
-from warp_kernels.schedules import AGENT, FUSED, WORLD, Program, Rules, build
+from warp_kernels.schedules import FUSED, WORLD, Program, Rules, build
 
 FEW_AGENTS = 8
 """Up to this many agents a GPU thread plays a whole world; more agents get a thread each."""
@@ -103,12 +103,9 @@ class Runner:
             for kernel, over in kernels:
                 count = end - first
                 threads = 1 if self.device.is_cpu else count
-                dim, arguments = {
-                    FUSED: (threads, [first, end, threads]),
-                    WORLD: (count, [first]),
-                    AGENT: ((count, self.rules.num_agents), [first]),
-                }[over]
-                inputs = [*arguments, params, state, io]
+                dim: Any = {FUSED: threads, WORLD: count}.get(over, (count, over))
+                bounds = [first, end, threads] if over == FUSED else [first]
+                inputs = [*bounds, params, state, io]
                 commands.append(wp.launch(kernel, dim, inputs=inputs, device=self.device, record_cmd=True))
             launches.append(commands)
         return launches
@@ -138,7 +135,7 @@ class Runner:
         given = action.data_ptr() != self._buffer_at
         if self.device.is_cuda:
             if given:
-                self._buffer.copy_(action)
+                self._buffer.copy_(action.detach())
             self.run(self.step_launches)
             return self._results if reuse else [result.clone() for result in self._results]
         # NumPy copies on the thread that reads or has written those worlds: torch's copies would wake a pool of their

@@ -81,8 +81,8 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     from gpu_envs.rendering import GREEN, GREY, RED, Scene, circles, join
 
     chasers, count = core.config.num_adversaries, core.num_agents
-    pos, params = core.world_state["pos"][envs], core.get_params()
-    obstacles = circles(pos[:, count:], params["obstacle_size"][0], GREY)
-    adversaries = circles(pos[:, :chasers], params["adversary_size"][0], RED)
-    good = circles(pos[:, chasers:count], params["good_size"][0], GREEN)
+    pos, params = core.world_state["pos"][envs], core.get_params(envs)
+    obstacles = circles(pos[:, count:], params["obstacle_size"][:, None], GREY)
+    adversaries = circles(pos[:, :chasers], params["adversary_size"][:, None], RED)
+    good = circles(pos[:, chasers:count], params["good_size"][:, None], GREEN)
     return Scene(join(obstacles, adversaries, good), bounds=(-1.0, -1.0, 1.0, 1.0), margin=0.2)

@@ -43,6 +43,11 @@ def test_id_with_and_without_namespace():
         ({"autoreset": {}}, ("autoreset", "'same_step'", "{}")),
         ({"schedule": "both"}, ("schedule", "'fused'")),
         ({"threads": 0}, ("threads",)),
+        ({"threads": True}, ("threads", "an int >= 1")),
+        ({"num_envs": 2**31}, ("num_envs", "2147483647")),
+        ({"env_offset": -1}, ("env_offset", "[0,")),
+        ({"env_offset": 2**31 - 2, "num_envs": 2}, ("env_offset", "num_envs")),
+        ({"illegal": "loss"}, ("illegal", "take turns")),
         ({"seed": "abc"}, ("seed", "'abc'")),
         ({"render_mode": "ascii"}, ("render_mode", "'rgb_array'")),
     ],
@@ -226,6 +231,17 @@ def test_foreign_state(core):
     with pytest.raises(errors.CheckpointError) as info:
         core.set_state(tag.get_state())
     one_line(info, "another environment")
+    state = core.get_state()
+    for name, value, words in (
+        ("params", torch.zeros((2, 8)), ("params", "(1, 8)", "(3, 8)", "(2, 8)")),
+        ("params", torch.zeros((1, 8), dtype=torch.int32), ("params", "torch.int32")),
+        ("io.obs", 5, ("io.obs", "int")),
+        ("state.pos", None, ("state.pos", "NoneType")),
+    ):
+        with pytest.raises(errors.CheckpointError) as info:
+            core.set_state({**state, name: value})
+        one_line(info, *words)
+    assert all(torch.equal(state[name], tensor) for name, tensor in core.get_state().items()), "nothing was changed"
 
 
 def test_register_refuses():
@@ -254,3 +270,49 @@ def test_constants_can_change_by_world(core):
     with pytest.raises(errors.ConfigError) as info:
         core.set_params(good_size=torch.ones(2))
     one_line(info, "good_size", "(3,)")
+
+
+def test_constants_that_clocks_go_by_are_fixed():
+    for env_id in ("TagContinuous-v0", "TagGridworld-v0"):
+        core = make_core(env_id, 2, "cpu")
+        with pytest.raises(errors.ConfigError) as info:
+            core.set_params(episode_length=7)
+        one_line(info, "episode_length", "make(..., episode_length=...)")
+
+
+def test_constants_of_some_worlds(core):
+    core.set_params(good_size=torch.tensor([0.1, 0.2, 0.3]))
+    got = core.get_params(torch.tensor([2, 0]))
+    assert got["good_size"].tolist() == pytest.approx([0.3, 0.1])
+    assert got["tag_reward"].tolist() == [10.0, 10.0]
+
+
+def test_bad_frames(core):
+    for envs in ((3,), (-1,), (), (0.5,)):
+        with pytest.raises(errors.ConfigError) as info:
+            core.frame(envs)
+        one_line(info, "envs", "[0, 3)")
+    for size in (0, 1.5):
+        with pytest.raises(errors.ConfigError) as info:
+            core.frame((0,), size)
+        one_line(info, "size", ">= 1")
+
+
+def test_valid_is_false_after_a_reset(core):
+    core.step(core.sample_actions())
+    _, info = core.reset(mask=torch.tensor([True, False, True]))
+    assert info["valid"].tolist() == [[False] * 4, [True] * 4, [False] * 4]
+    assert not core.reset()[1]["valid"].any()
+
+
+def test_capture_on_a_cpu_plays_and_needs_reused_buffers(core):
+    with pytest.raises(errors.CaptureError) as info:
+        core.capture(lambda: None)
+    one_line(info, "reuse_buffers=True")
+    fast = make_core("SimpleTag-v0", 2, "cpu", reuse_buffers=True)
+    with pytest.raises(errors.ResetNeededError):
+        fast.capture(lambda: None)
+    fast.reset()
+    replay = fast.capture(lambda: fast.step(fast.sample_actions()))
+    replay()
+    assert fast.steps.tolist() == [1, 1]

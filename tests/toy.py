@@ -132,9 +132,12 @@ def build(config: Config) -> Definition:
     )
 
 
-def announce(monkeypatch) -> None:
-    """Register Toy-v0 for one test, so that the tests over all registered environments never meet it."""
-    registry.register("Toy-v0", config=Config, build=build)
-    full = "gpu_envs/Toy-v0"
-    for table, name in ((registry._entries, "Toy-v0"), (gymnasium.registry, full), (parallel_registry, full)):
-        monkeypatch.setitem(table, name, table.pop(name))  # out again after the test
+def announce(monkeypatch, name="Toy-v0", host=None) -> None:
+    """Register a toy for one test, so that the tests over all registered environments never meet it.
+
+    ``host`` is a module with Config and build, this one if None.
+    """
+    registry.register(name, config=host.Config if host else Config, build=host.build if host else build)
+    full = f"gpu_envs/{name}"
+    for table, key in ((registry._entries, name), (gymnasium.registry, full), (parallel_registry, full)):
+        monkeypatch.setitem(table, key, table.pop(key))  # out again after the test

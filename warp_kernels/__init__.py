@@ -4,6 +4,8 @@ Importing this package compiles nothing and starts nothing; kernels compile on f
 """
 
 import os
+import sys
+import tempfile
 from functools import cache
 
 import warp as wp
@@ -12,19 +14,25 @@ import warp as wp
 if wp.config.log_level == wp.LOG_INFO:
     wp.config.log_level = wp.LOG_ERROR
 
+_NO_GPU = "Could not find or load the NVIDIA CUDA driver"
+
 
 @cache
 def start() -> None:
-    """Start Warp, once, without chatter."""
+    """Start Warp, once, without chatter; what goes wrong with a GPU that is there is told."""
     if wp.config.log_level < wp.LOG_ERROR:
         wp.init()
         return
     # The native library writes "could not find the CUDA driver" straight to file descriptor 2, at any log level.
-    kept, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(sink, 2)
-        wp.init()
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(sink)
+    with tempfile.TemporaryFile() as said:
+        kept = os.dup(2)
+        try:
+            os.dup2(said.fileno(), 2)
+            wp.init()
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            said.seek(0)
+            for line in said.read().decode(errors="replace").splitlines():
+                if _NO_GPU not in line:
+                    print(line, file=sys.stderr)

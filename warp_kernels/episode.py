@@ -5,9 +5,9 @@ A step is a list of phases, the author's in the middle:
     begin  tick  | the rules' phases |  observe  leave  turn  rejoin  reobserve
     agent  world |                   |  agent    agent  world agent   agent
 
-and a reset by mask is ``start_anew rejoin reobserve``. The law of a phase (``docs/architecture.md``): a thread writes
-only its own world's (world phase) or its own agent's (agent phase) data, and reads nothing that a sibling writes in
-that phase.
+and a reset by mask is ``start_anew withdraw rejoin reobserve``. The law of a phase (``docs/architecture.md``): a thread
+writes only its own world's (world phase) or its own agent's (agent phase) data, and reads nothing that a sibling writes
+in that phase.
 """
 
 import warp as wp
@@ -37,6 +37,8 @@ class IO:
     low: wp.array2d(dtype=float)  # (A, K) bounds of continuous actions; empty where discrete
     high: wp.array2d(dtype=float)  # (A, K)
     action_mask: wp.array3d(dtype=wp.bool)  # (E, A, n) legal choices; empty where every choice is always legal
+    to_move: wp.array2d(dtype=wp.bool)  # (E, A) decides on the next step; empty unless agents take turns
+    refused: wp.array2d(dtype=wp.bool)  # (E, A) this action was refused; empty unless agents take turns
     obs: wp.array3d(dtype=float)  # (E, A, D)
     final_obs: wp.array3d(dtype=float)  # (E, A, D) last observation of an agent's episode
     reward: wp.array2d(dtype=float)  # (E, A)
@@ -54,11 +56,13 @@ class IO:
     active: wp.array(dtype=wp.bool)  # (E,) the world plays in this step
     over: wp.array(dtype=wp.bool)  # (E,) the episode has ended and waits for its reset
     restart: wp.array(dtype=wp.bool)  # (E,) a new episode starts in this launch
+    forfeit: wp.array(dtype=wp.bool)  # (E,) a refused action has lost the game; empty unless agents take turns
     error: wp.array(dtype=wp.int64)  # (1,) lowest bad action: world << 32 | agent << 8 | what
     env_offset: int  # global index of world 0
     max_steps: int  # time limit [steps]; 0 for none
     limit_terminates: int  # 1: the limit is part of the rules, 0: it truncates
     autoreset: int  # SAME_STEP, NEXT_STEP or DISABLED
+    illegal_loses: int  # 1: where agents take turns, a refused action loses; 0: it is an error, and the world waits
 
 
 @wp.func(inline=True)
@@ -79,20 +83,29 @@ def report(io: IO, env: int, agent: int, what: int):
     wp.atomic_min(io.error, 0, key)
 
 
-def discrete_check(num_components: int, masked: bool):
-    """Build the check of one agent's discrete action; what is refused becomes choice 0, the no-op."""
+def discrete_check(num_components: int, masked: bool, turn_based: bool):
+    """Build the check of one agent's discrete action.
+
+    What is refused becomes choice 0, the no-op. Where agents take turns it is marked too, and only the mover is asked.
+    """
+
+    @wp.func(inline=True)
+    def refuse(io: IO, env: int, agent: int, k: int, what: int):
+        io.choice[env, agent, k] = wp.int64(0)
+        if wp.static(turn_based):
+            io.refused[env, agent] = True
+        if io.illegal_loses == 0:  # else it is part of the game
+            report(io, env, agent, what)
 
     @wp.func(inline=True)
     def check(io: IO, env: int, agent: int):
         for k in range(num_components):
             choice = io.choice[env, agent, k]
             if choice < wp.int64(0) or choice >= wp.int64(io.num_choices[agent, k]):
-                report(io, env, agent, OUT_OF_RANGE)
-                io.choice[env, agent, k] = wp.int64(0)
+                refuse(io, env, agent, k, OUT_OF_RANGE)
             elif wp.static(masked):
                 if not io.action_mask[env, agent, int(choice)]:
-                    report(io, env, agent, ILLEGAL)
-                    io.choice[env, agent, k] = wp.int64(0)
+                    refuse(io, env, agent, k, ILLEGAL)
 
     @wp.func(inline=True)
     def clear(io: IO, env: int, agent: int):
@@ -131,6 +144,20 @@ def tick(io: IO, env: int):
     io.active[env] = plays
     io.restart[env] = (not plays) and io.autoreset == NEXT_STEP
     if plays:
+        io.step[env] = io.step[env] + 1
+
+
+@wp.func(inline=True)
+def tick_in_turns(io: IO, env: int):
+    """The same where agents take turns: after a refused action the world waits for another, or the game is lost."""
+    refused = bool(False)
+    for agent in range(io.refused.shape[1]):
+        refused = refused or io.refused[env, agent]
+    plays = not io.over[env]
+    io.forfeit[env] = plays and refused and io.illegal_loses == 1
+    io.active[env] = plays and (not refused or io.illegal_loses == 1)
+    io.restart[env] = (not plays) and io.autoreset == NEXT_STEP
+    if io.active[env]:
         io.step[env] = io.step[env] + 1
 
 

@@ -1,12 +1,11 @@
-"""The same rules with the agents of every phase taken in the opposite order, for checks of the law of phases."""
+"""The same rules with the siblings of every phase taken in the opposite order, for checks of the law of phases."""
 
 from dataclasses import replace
-from typing import Any
 
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.schedules import AGENT, Phase, Rules
+from warp_kernels.schedules import AGENT, WORLD, Phase, Rules
 
 
 def mirror(rules: Rules) -> Rules:
@@ -15,14 +14,17 @@ def mirror(rules: Rules) -> Rules:
     A CPU runs the threads of a launch one after another, fused or phased: only another order shows who reads what a
     sibling writes in the same phase.
     """
-    Params, State, last = rules.params, rules.state, rules.num_agents - 1
+    Params, State = rules.params, rules.state
 
-    def turned(run: Any) -> Any:
+    def turned(phase: Phase) -> Phase:
+        if phase.over == WORLD:
+            return phase
+        run, last = phase.run, (rules.num_agents if phase.over == AGENT else int(phase.over)) - 1
+
         @wp.func
-        def from_the_end(params: Params, state: State, io: IO, env: int, agent: int):
-            run(params, state, io, env, last - agent)
+        def from_the_end(params: Params, state: State, io: IO, env: int, index: int):
+            run(params, state, io, env, last - index)
 
-        return from_the_end
+        return Phase(phase.over, from_the_end)
 
-    phases = tuple(Phase(AGENT, turned(phase.run)) if phase.over == AGENT else phase for phase in rules.phases)
-    return replace(rules, key=f"{rules.key} mirrored", phases=phases)
+    return replace(rules, key=f"{rules.key} mirrored", phases=tuple(map(turned, rules.phases)))

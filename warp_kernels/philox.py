@@ -12,7 +12,9 @@ RESET = wp.constant(0)
 STEP = wp.constant(1)
 SAMPLE = wp.constant(2)
 
-MAX_AGENTS = 1 << 20  # bits of the last counter word: 20 agent, 4 purpose, 8 draw
+# Bits of the last counter word: 20 agent, 4 purpose, 8 draw.
+MAX_AGENTS = 1 << 20
+MAX_DRAWS = 1 << 8
 
 _MULTIPLIER_0 = wp.constant(wp.uint64(0xD2511F53))
 _MULTIPLIER_1 = wp.constant(wp.uint64(0xCD9E8D57))

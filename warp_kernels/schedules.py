@@ -21,9 +21,9 @@ FUSED = "fused"  # all phases of a world
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase: a Warp function ``f(params, state, io, env[, agent])`` and the index set it runs over."""
+    """One phase: a Warp function ``f(params, state, io, env[, index])`` and the index set it runs over."""
 
-    over: str  # AGENT or WORLD
+    over: str | int  # AGENT, WORLD, or how many of anything else a world has
     run: Any
     rare: bool = False  # runs once an episode: a fused kernel does not unroll it, for the compiler's sake
 
@@ -36,6 +36,14 @@ def agent_phase(run: Any) -> Phase:
 def world_phase(run: Any) -> Phase:
     """A phase over worlds: ``f(params, state, io, env)``, run by every active world."""
     return Phase(WORLD, run)
+
+
+def item_phase(count: int, run: Any) -> Phase:
+    """A phase over ``count`` of anything else a world has, such as entities or cells, of active worlds.
+
+    ``f(params, state, io, env, item)`` writes only what belongs to its item.
+    """
+    return Phase(count, run)
 
 
 @dataclass(frozen=True)
@@ -52,22 +60,23 @@ class Rules:
     action_size: int  # K, components of an action
     continuous: bool
     phases: tuple[Phase, ...]
-    observe: Any  # agent phase; writes io.obs[env, agent, :] (and io.action_mask), nothing else
+    observe: Any  # agent phase; writes the agent's row of io.obs (and io.action_mask, io.to_move), and its own memory
     reset: Any = None  # f(params, state, env, rng) starts an episode
     reset_agent: Any = None  # f(params, state, env, agent, rng), after reset: what agents can start for themselves
     global_state: Any = None  # agent phase; writes its agent's part of io.global_state[env, :]
     masked: bool = False  # some actions are illegal at times; observe writes io.action_mask
+    turn_based: bool = False  # agents take turns; observe writes io.to_move. Needs masked
     max_unroll: int = 16  # longest loop over a constant range that Warp unrolls
 
 
 @dataclass(frozen=True)
 class Program:
-    """Kernels of one schedule. Each entry is a list of (kernel, index set) run in order."""
+    """Kernels of one schedule. Each entry is a list of (kernel, FUSED, WORLD or indices per world), run in order."""
 
-    step: tuple[tuple[Any, str], ...]
-    reset: tuple[tuple[Any, str], ...]
-    sample: tuple[tuple[Any, str], ...]
-    global_state: tuple[tuple[Any, str], ...]
+    step: tuple[tuple[Any, str | int], ...]
+    reset: tuple[tuple[Any, str | int], ...]
+    sample: tuple[tuple[Any, str | int], ...]
+    global_state: tuple[tuple[Any, str | int], ...]
     module: Any  # Warp module that holds all of them
 
 
@@ -77,8 +86,9 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
     if rules.continuous:
         check, clear = episode.continuous_check(rules.action_size)
     else:
-        check, clear = episode.discrete_check(rules.action_size, rules.masked)
-    num_agents = rules.num_agents
+        check, clear = episode.discrete_check(rules.action_size, rules.masked, rules.turn_based)
+    num_agents, masked, turn_based = rules.num_agents, rules.masked, rules.turn_based
+    advance = episode.tick_in_turns if turn_based else episode.tick
     start, start_agent, look = rules.reset, rules.reset_agent, rules.observe
     has_start, has_start_agent = start is not None, start_agent is not None
 
@@ -89,25 +99,48 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
         io.reward[env, agent] = 0.0
         io.terminated[env, agent] = False
         io.truncated[env, agent] = False
-        if valid:
+        asked = valid
+        if wp.static(turn_based):
+            io.refused[env, agent] = False
+            asked = valid and io.to_move[env, agent]
+        if asked:
             check(io, env, agent)
         else:
             clear(io, env, agent)
 
     @wp.func(inline=True)
     def tick(params: Params, state: State, io: IO, env: int):
-        episode.tick(io, env)
+        advance(io, env)
+
+    @wp.func(inline=True)
+    def rest(io: IO, env: int, agent: int):
+        """Leave an agent that does not decide one legal action, the no-op."""
+        for n in range(io.action_mask.shape[2]):
+            io.action_mask[env, agent, n] = n == 0
+
+    @wp.func(inline=True)
+    def look_around(params: Params, state: State, io: IO, env: int, agent: int):
+        look(params, state, io, env, agent)
+        if wp.static(turn_based):
+            if not io.to_move[env, agent]:
+                rest(io, env, agent)
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         if io.valid[env, agent]:
-            look(params, state, io, env, agent)
+            look_around(params, state, io, env, agent)
         else:  # an agent that has left sees nothing
             for column in range(io.obs.shape[2]):
                 io.obs[env, agent, column] = 0.0
 
     @wp.func(inline=True)
     def leave(params: Params, state: State, io: IO, env: int, agent: int):
+        if wp.static(turn_based):
+            if not io.active[env]:  # nothing has been played: the episode is over, or the mover is asked again
+                io.valid[env, agent] = False
+            elif io.forfeit[env]:
+                io.terminated[env, agent] = True
+                io.reward[env, agent] = wp.where(io.refused[env, agent], -1.0, 1.0 / float(num_agents - 1))
         if not io.valid[env, agent]:
             io.reward[env, agent] = 0.0
             io.terminated[env, agent] = False
@@ -124,6 +157,10 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
             io.running_return[env, agent] = total
             if terminated or truncated:
                 io.alive[env, agent] = False
+                if wp.static(masked):
+                    rest(io, env, agent)
+                if wp.static(turn_based):
+                    io.to_move[env, agent] = False
                 io.episode_return[env, agent] = total
                 io.episode_length[env, agent] = io.step[env]
                 for column in range(io.obs.shape[2]):
@@ -157,6 +194,11 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
             renew(params, state, io, env)
 
     @wp.func(inline=True)
+    def withdraw(params: Params, state: State, io: IO, env: int, agent: int):
+        if io.restart[env]:  # no step led here
+            io.valid[env, agent] = False
+
+    @wp.func(inline=True)
     def rejoin(params: Params, state: State, io: IO, env: int, agent: int):
         if io.restart[env]:
             io.alive[env, agent] = True
@@ -167,33 +209,40 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
     @wp.func(inline=True)
     def reobserve(params: Params, state: State, io: IO, env: int, agent: int):
         if io.restart[env]:
-            look(params, state, io, env, agent)
+            look_around(params, state, io, env, agent)
 
     last = [Phase(AGENT, rejoin, rare=True), Phase(AGENT, reobserve, rare=True)]
     step = [agent_phase(begin), world_phase(tick), *(_when_active(rules, phase) for phase in rules.phases)]
     step += [agent_phase(observe), agent_phase(leave), world_phase(turn), *last]
-    return step, [world_phase(start_anew), *last]
+    return step, [world_phase(start_anew), Phase(AGENT, withdraw, rare=True), *last]
 
 
 def _when_active(rules: Rules, phase: Phase) -> Phase:
     """Wrap an author's phase in "is this world active", so that autoreset modes never appear in rules."""
-    Params, State, run = rules.params, rules.state, phase.run
+    Params, State, run, turn_based = rules.params, rules.state, phase.run, rules.turn_based
+
+    @wp.func(inline=True)
+    def plays(io: IO, env: int):
+        played = io.active[env]
+        if wp.static(turn_based):
+            played = played and not io.forfeit[env]
+        return played
 
     if phase.over == WORLD:
 
         @wp.func(inline=True)
         def guarded_world(params: Params, state: State, io: IO, env: int):
-            if io.active[env]:
+            if plays(io, env):
                 run(params, state, io, env)
 
         return Phase(WORLD, guarded_world)
 
     @wp.func(inline=True)
-    def guarded_agent(params: Params, state: State, io: IO, env: int, agent: int):
-        if io.active[env]:
-            run(params, state, io, env, agent)
+    def guarded(params: Params, state: State, io: IO, env: int, index: int):
+        if plays(io, env):
+            run(params, state, io, env, index)
 
-    return Phase(AGENT, guarded_agent)
+    return Phase(phase.over, guarded)
 
 
 def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
@@ -229,8 +278,9 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
     """
     Params, State, num_agents = rules.params, rules.state, rules.num_agents
 
-    def over_agents(phase: Phase) -> Any:
+    def over_all(phase: Phase) -> Any:
         run = phase.run
+        count = num_agents if phase.over == AGENT else phase.over
 
         @wp.func(inline=True)
         def in_a_loop(params: Params, state: State, io: IO, env: int):
@@ -242,8 +292,8 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
 
         @wp.func(inline=True)
         def every(params: Params, state: State, io: IO, env: int):
-            for agent in range(num_agents):
-                run(params, state, io, env, agent)
+            for index in range(count):
+                run(params, state, io, env, index)
 
         return every
 
@@ -255,7 +305,7 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
 
         return both
 
-    runs = [phase.run if phase.over == WORLD else over_agents(phase) for phase in phases]
+    runs = [phase.run if phase.over == WORLD else over_all(phase) for phase in phases]
     chain = runs[0]
     for run in runs[1:]:
         chain = then(chain, run)
@@ -269,26 +319,27 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
 
 
 def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str], ...]:
-    """One kernel per phase; a thread per world and agent, or per world."""
+    """One kernel per phase; a thread per world, or per world and index."""
     Params, State = rules.params, rules.state
 
-    def kernel(index: int, phase: Phase) -> Any:
+    def kernel(number: int, phase: Phase) -> Any:
         run = phase.run
         if phase.over == WORLD:
 
-            @wp.kernel(module=module, name=f"{name}_{index}_world")
+            @wp.kernel(module=module, name=f"{name}_{number}_world")
             def of_world(first: int, params: wp.array(dtype=Params), state: State, io: IO):
                 env = first + wp.tid()
                 run(params[wp.min(env, params.shape[0] - 1)], state, io, env)
 
             return of_world
 
-        @wp.kernel(module=module, name=f"{name}_{index}_agent")
-        def of_agent(first: int, params: wp.array(dtype=Params), state: State, io: IO):
-            row, agent = wp.tid()
+        @wp.kernel(module=module, name=f"{name}_{number}_{'agent' if phase.over == AGENT else 'item'}")
+        def of_index(first: int, params: wp.array(dtype=Params), state: State, io: IO):
+            row, index = wp.tid()
             env = first + row
-            run(params[wp.min(env, params.shape[0] - 1)], state, io, env, agent)
+            run(params[wp.min(env, params.shape[0] - 1)], state, io, env, index)
 
-        return of_agent
+        return of_index
 
-    return tuple((kernel(index, phase), phase.over) for index, phase in enumerate(phases))
+    sizes = [rules.num_agents if phase.over == AGENT else phase.over for phase in phases]
+    return tuple((kernel(number, phase), size) for number, (phase, size) in enumerate(zip(phases, sizes, strict=True)))

@@ -1,0 +1,34 @@
+"""Whole rollouts as one CUDA graph: recorded once, replayed without Python."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+
+WARM_UPS = 2
+"""Runs before the recording: libraries choose their kernels and allocate their workspaces in the first ones."""
+
+
+def capture(core: "Core", play: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
+    """Record what ``play`` queues on the core's GPU; see :meth:`gpu_envs.core.Core.capture`."""
+    kept, drawn = core.get_state(), [generator.get_state() for generator in generators]
+    with torch.cuda.device(core.device):
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UPS):
+                play()
+        torch.cuda.current_stream().wait_stream(aside)
+        core.check()
+        graph = torch.cuda.CUDAGraph()
+        for generator in generators:
+            graph.register_generator_state(generator)
+        with torch.cuda.graph(graph):
+            play()
+    core.set_state(kept)
+    for generator, state in zip(generators, drawn, strict=True):
+        generator.set_state(state)
+    return graph.replay

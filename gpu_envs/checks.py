@@ -1,0 +1,61 @@
+"""What a core refuses before anything is allocated or launched, each in one line."""
+
+from typing import Any
+
+import torch
+
+from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.layout import AUTORESET
+from warp_kernels import philox
+from warp_kernels.schedules import Rules
+
+
+def check_tensor(
+    env_id: str, name: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> None:
+    """Refuse a tensor that does not fit.
+
+    Raises:
+        ActionError: Naming what was expected and what was given.
+    """
+    wanted = f"a {dtype} tensor {shape} on {device}"
+    if not isinstance(value, torch.Tensor):
+        raise ActionError(f"{env_id}: {name} must be {wanted}, got {type(value).__name__}")
+    if tuple(value.shape) != shape or value.dtype != dtype or value.device != device:
+        raise ActionError(
+            f"{env_id}: {name} must be {wanted}, got {value.dtype} {tuple(value.shape)} on {value.device}"
+        )
+
+
+def check_settings(
+    env_id: str, rules: Rules, num_envs: Any, autoreset: Any, env_offset: Any, illegal: Any, schedule: Any, threads: Any
+) -> None:
+    """Refuse settings that the runner cannot carry out.
+
+    Raises:
+        ConfigError: Naming the setting, what it may be and what it is.
+    """
+
+    def demand(good: bool, name: str, wanted: str, value: Any) -> None:
+        if not good:
+            raise ConfigError(f"{env_id}: {name} must be {wanted}, got {value!r}")
+
+    def whole(value: Any, low: int) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+    worlds = 2**31 - 1  # the kernels count them in 32 bits, and so does the random stream
+    demand(whole(num_envs, 1) and num_envs <= worlds, "num_envs", f"an int in [1, {worlds}]", num_envs)
+    demand(
+        whole(env_offset, 0) and env_offset + num_envs <= worlds, "env_offset", f"an int in [0, {worlds} - num_envs]",
+        env_offset,
+    )  # fmt: skip
+    modes = ", ".join(map(repr, AUTORESET))
+    demand(isinstance(autoreset, str) and autoreset in AUTORESET, "autoreset", f"one of {modes}", autoreset)
+    demand(schedule in (None, "fused", "phased"), "schedule", "'fused', 'phased' or None", schedule)
+    demand(threads is None or whole(threads, 1), "threads", "an int >= 1 or None", threads)
+    losing = "'error', or 'loss' where agents take turns"
+    demand(illegal == "error" or (illegal == "loss" and rules.turn_based), "illegal", losing, illegal)
+    demand(rules.masked or not rules.turn_based, "rules.masked", "True where agents take turns", rules.masked)
+    agents, components = rules.num_agents, rules.action_size
+    demand(agents <= philox.MAX_AGENTS, "the number of agents", f"<= {philox.MAX_AGENTS}", agents)
+    demand(components <= philox.MAX_DRAWS, "the number of action components", f"<= {philox.MAX_DRAWS}", components)

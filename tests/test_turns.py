@@ -1,0 +1,134 @@
+"""Games of turns: who moves, what the others may do, and what a refused action does. The game is in ``turns.py``."""
+
+import pytest
+import torch
+import turns
+from toy import announce
+
+from gpu_envs import errors
+from gpu_envs.check import check_env
+from gpu_envs.registry import make_core
+
+SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
+ROWS = torch.arange(64)
+
+
+@pytest.fixture
+def nim(monkeypatch):
+    """Makes cores of the game."""
+    announce(monkeypatch, "Nim-v0", turns)
+
+    def make(**settings):
+        core = make_core("Nim-v0", len(ROWS), "cpu", **{"seed": 0, **settings})
+        core.reset()
+        return core
+
+    return make
+
+
+def mover_of(core):
+    return core.world_state["mover"].long()
+
+
+@SCHEDULES
+def test_play_follows_the_rules(nim, schedule):
+    """Against Nim in torch: heaps, movers, winners, masks, over many games."""
+    core = nim(schedule=schedule, autoreset="disabled")
+    games = 0
+    for _ in range(40):
+        stones, mover = core.world_state["stones"].clone(), mover_of(core)
+        assert core.to_move[ROWS, mover].all()
+        assert not core.to_move[ROWS, 1 - mover].any()
+        assert torch.equal(core.action_mask[ROWS, mover], (stones[:, :, None] > torch.arange(turns.MOST)).flatten(1))
+        assert core.action_mask[ROWS, 1 - mover].sum(1).eq(1).all()
+        assert core.action_mask[ROWS, 1 - mover, 0].all()
+        action = core.sample_actions()
+        assert core.action_mask.gather(2, action[..., None]).all()
+        chosen = action[ROWS, mover]
+        _, reward, terminated, truncated, info = core.step(action)
+        stones[ROWS, chosen // turns.MOST] -= (chosen % turns.MOST + 1).int()
+        assert torch.equal(core.world_state["stones"], stones)
+        won = stones.sum(1) == 0
+        expected = torch.zeros(len(ROWS), 2)
+        expected[ROWS[won], mover[won]], expected[ROWS[won], 1 - mover[won]] = 1.0, -1.0
+        assert torch.equal(reward, expected)
+        assert torch.equal(terminated, won[:, None].expand(-1, 2))
+        assert not truncated.any()
+        assert info["valid"].all()
+        assert torch.equal(info["to_move"].any(1), ~won)
+        assert info["action_mask"][won].sum(2).eq(1).all(), "who has left keeps the no-op"
+        games += int(won.sum())
+        core.reset(mask=won)
+    assert games > 200
+
+
+@SCHEDULES
+def test_who_does_not_move_is_not_asked(nim, schedule):
+    one, two = nim(schedule=schedule), nim(schedule=schedule)
+    for _ in range(10):
+        action = one.sample_actions()
+        left = one.step(action)
+        right = two.step(torch.where(two.to_move, action, 10**9))
+        for a, b in zip(left[:4], right[:4], strict=True):
+            assert torch.equal(a, b)
+
+
+@SCHEDULES
+@pytest.mark.parametrize("threads", [1, 2])
+def test_refused_action_leaves_the_world_and_its_mover(nim, schedule, threads):
+    """The error names the lowest world; that world waits, all others go on."""
+    bad, good = (nim(schedule=schedule, threads=threads) for _ in range(2))
+    action, mover = bad.sample_actions(), mover_of(bad)
+    good.step(action)
+    wrong = action.clone()
+    wrong[5, mover[5]], wrong[40, mover[40]] = 99, -1
+    before = bad.get_state()
+    with pytest.raises(errors.ActionError, match="world 5 is out of range"):
+        bad.step(wrong)
+    waiting = (ROWS == 5) | (ROWS == 40)
+    after, played = bad.get_state(), good.get_state()
+    for name in ("state.stones", "state.mover", "io.obs", "io.to_move", "io.action_mask", "io.step", "io.alive"):
+        assert torch.equal(after[name][waiting], before[name][waiting]), name
+        assert torch.equal(after[name][~waiting], played[name][~waiting]), name
+    assert not bad.valid[waiting].any()
+    assert bad.valid[~waiting].all()
+    assert not bad.reward[waiting].any()
+    bad.step(torch.where(waiting[:, None], action, bad.sample_actions()))
+    for name in ("state.stones", "state.mover", "io.obs", "io.step"):  # another action, and all is well
+        assert torch.equal(bad.get_state()[name][waiting], played[name][waiting]), name
+
+
+@SCHEDULES
+def test_illegal_is_told_apart_from_out_of_range(nim, schedule):
+    core = nim(schedule=schedule)
+    mover, fewest = mover_of(core), core.world_state["stones"].argmin(1)
+    action = core.sample_actions()
+    world = int((core.world_state["stones"].amin(1) < turns.MOST).nonzero()[0])
+    action[world, mover[world]] = fewest[world] * turns.MOST + turns.MOST - 1
+    with pytest.raises(errors.ActionError, match=f"world {world} is illegal here"):
+        core.step(action)
+
+
+@SCHEDULES
+def test_illegal_action_loses(nim, schedule):
+    core = nim(schedule=schedule, illegal="loss")
+    fouls = ROWS % 3 == 0
+    for value in (99, -1):
+        mover, action, steps, seen = mover_of(core), core.sample_actions(), core.steps.clone(), core.obs.clone()
+        action[ROWS[fouls], mover[fouls]] = value
+        _, reward, terminated, _, info = core.step(action)
+        assert reward[ROWS[fouls], mover[fouls]].eq(-1).all()
+        assert reward[ROWS[fouls], 1 - mover[fouls]].eq(1).all()
+        assert terminated[fouls].all()
+        assert torch.equal(info["final_obs"][fouls], seen[fouls]), "the game stands as it stood"
+        assert torch.equal(info["episode_length"][fouls, 0], steps[fouls] + 1)
+        assert torch.equal(info["episode_return"][fouls], reward[fouls])
+        assert info["alive"].all(), "the next game has begun"
+        assert info["to_move"].sum(1).eq(1).all()
+    core.check()
+
+
+def test_keeps_the_contract(nim):
+    """Schedules and the order of heaps agree, with games that end by themselves and games cut short."""
+    check_env("Nim-v0")
+    check_env("Nim-v0", max_steps=4)
