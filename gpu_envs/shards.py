@@ -2,15 +2,39 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
 
+from gpu_envs.checks import check_tensor
 from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError
 
-_LIVE = ("obs", "reward", "terminated", "truncated", "alive", "valid", "final_obs", "steps")
+T = TypeVar("T")
+
+LIVE = ("obs", "reward", "terminated", "truncated", "alive", "valid", "final_obs", "steps", "action_mask", "to_move")
+"""Buffers of a core that are gathered when asked for."""
+SHARED = (
+    "id",
+    "config",
+    "definition",
+    "possible_agents",
+    "num_agents",
+    "groups",
+    "observation_spaces",
+    "action_spaces",
+    "obs_width",
+    "action_kind",
+    "num_choices",
+    "autoreset",
+    "illegal",
+    "env_offset",
+    "schedule",
+    "threads",
+    "render_fps",
+)
+"""What holds for all shards, and is told by the first."""
 
 
 class ShardedCore:
@@ -18,19 +42,27 @@ class ShardedCore:
 
     Every shard keeps the global indices of its worlds (``env_offset``), so the worlds play as they would in one core.
     Steps are queued on all devices before the first result is gathered. Gathering copies: results are always safe to
-    keep and cannot be captured in a CUDA graph; for the last bit of speed use ``shards``, each with its own learner.
+    keep, writing into them changes nothing, and they cannot be captured in a CUDA graph; for the last bit of speed use
+    ``shards``, each with its own learner.
 
     Args:
+        env_id: The environment's id, for messages.
         make_shard: ``make_shard(num_envs, device, env_offset)`` gives one core.
         num_envs: Worlds in all, at least one per device.
         devices: Where the shards live.
     """
 
     def __init__(
-        self, make_shard: Callable[[int, torch.device, int], Core], num_envs: int, devices: Sequence[torch.device]
+        self,
+        env_id: str,
+        make_shard: Callable[[int, torch.device, int], Core],
+        num_envs: int,
+        devices: Sequence[torch.device],
     ) -> None:
-        if num_envs < len(devices):
-            raise ConfigError(f"num_envs must be at least the number of devices, {len(devices)}, got {num_envs}")
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < len(devices):
+            raise ConfigError(
+                f"{env_id}: num_envs must be at least the number of devices, {len(devices)}, got {num_envs!r}"
+            )
         edges = [num_envs * part // len(devices) for part in range(len(devices) + 1)]
         self._spans = [slice(first, end) for first, end in pairwise(edges)]
         self.shards = [
@@ -45,35 +77,44 @@ class ShardedCore:
 
     def __getattr__(self, name: str) -> Any:
         """Live buffers are gathered; what all shards share is the first one's."""
-        if name == "shards":  # asked for before __init__ has set it, as copy and pickle do
-            raise AttributeError(name)
-        if name in _LIVE:
-            return self._gather([getattr(shard, name) for shard in self.shards])
-        return getattr(self.shards[0], name)
+        if name in LIVE:
+            parts = [getattr(shard, name) for shard in self.shards]
+            return None if parts[0] is None else self._gather(parts)
+        if name in SHARED:
+            return getattr(self.shards[0], name)
+        raise AttributeError(f"a sharded core has no {name!r}; its .shards, one core per device, may have")
 
     def reset(
         self, seed: int | torch.Tensor | None = None, mask: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """See :meth:`gpu_envs.core.Core.reset`."""
+        if isinstance(seed, torch.Tensor):
+            self._check("seed", seed, (self.num_envs,), torch.int64)
+        if mask is not None:
+            self._check("mask", mask, (self.num_envs,), torch.bool)
         seeds = self._split(seed) if isinstance(seed, torch.Tensor) else [seed] * len(self.shards)
         masks = [None] * len(self.shards) if mask is None else self._split(mask)
-        results = [shard.reset(s, m) for shard, s, m in zip(self.shards, seeds, masks, strict=True)]
+        results = self._each(lambda k: self.shards[k].reset(seeds[k], masks[k]))
         return self._gather([obs for obs, _ in results]), self._gather_dicts([info for _, info in results])
 
     def step(
         self, action: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
         """See :meth:`gpu_envs.core.Core.step`."""
-        results, refused = [], None
-        for shard, part in zip(self.shards, self._split(action), strict=True):
-            try:
-                results.append(shard.step(part))
-            except ActionError as error:  # the shard has stepped; let the others keep pace before it is told
-                refused = refused or error
-        if refused is not None:
-            raise refused
-        obs, reward, terminated, truncated = (self._gather([result[k] for result in results]) for k in range(4))
-        return obs, reward, terminated, truncated, self._gather_dicts([result[4] for result in results])
+        self._check("action", action, tuple(self.action_buffer.shape), self.action_buffer.dtype)
+        actions = self._split(action)
+        results = self._each(lambda k: self.shards[k].step(actions[k]))
+        return (
+            self._gather([result[0] for result in results]),
+            self._gather([result[1] for result in results]),
+            self._gather([result[2] for result in results]),
+            self._gather([result[3] for result in results]),
+            self._gather_dicts([result[4] for result in results]),
+        )
+
+    def capture(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: gathering allocates, and a CUDA graph belongs to one device."""
+        raise CaptureError(f"{self.id}: a sharded core cannot be captured; capture each of its .shards")
 
     def sample_actions(self) -> torch.Tensor:
         """See :meth:`gpu_envs.core.Core.sample_actions`."""
@@ -82,6 +123,11 @@ class ShardedCore:
     def state(self) -> torch.Tensor:
         """See :meth:`gpu_envs.core.Core.state`."""
         return self._gather([shard.state() for shard in self.shards])
+
+    @property
+    def world_state(self) -> dict[str, torch.Tensor]:
+        """Copies of the rules' State by field: (E, ...)."""
+        return self._gather_dicts([shard.world_state for shard in self.shards])
 
     def get_state(self) -> dict[str, torch.Tensor]:
         """Entries of every shard under ``shard<k>.``; see :meth:`gpu_envs.core.Core.get_state`."""
@@ -92,49 +138,79 @@ class ShardedCore:
         }
 
     def set_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Put back what :meth:`get_state` gave."""
-        for k, shard in enumerate(self.shards):
-            head = f"shard{k}."
-            shard.set_state(
-                {name.removeprefix(head): tensor for name, tensor in state.items() if name.startswith(head)}
+        """Put back what :meth:`get_state` gave.
+
+        Raises:
+            CheckpointError: The state is not of as many shards, or an entry does not fit.
+        """
+        given, mine = {name.partition(".")[0] for name in state}, [f"shard{k}" for k in range(len(self.shards))]
+        if given != set(mine):
+            raise CheckpointError(
+                f"{self.id}: this state is not of {len(mine)} shards; use the same devices and num_envs"
             )
+        for head, shard in zip(mine, self.shards, strict=True):
+            shard.set_state({name[len(head) + 1 :]: t for name, t in state.items() if name.startswith(f"{head}.")})
+
+    def get_params(self, envs: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        """Present constants by world, each (E,), or (W,) of the worlds ``envs``."""
+        per_world = self._gather_dicts(
+            [{n: v.expand(shard.num_envs) for n, v in shard.get_params().items()} for shard in self.shards]
+        )
+        return per_world if envs is None else {name: values[envs] for name, values in per_world.items()}
 
     def set_params(self, **values: float | torch.Tensor) -> None:
         """See :meth:`gpu_envs.core.Core.set_params`."""
+        tensors = {name: torch.as_tensor(value) for name, value in values.items()}
+        for name, value in tensors.items():
+            if value.shape not in ((), (self.num_envs,)):
+                wanted = f"a number or a tensor ({self.num_envs},)"
+                raise ConfigError(f"{self.id}: {name} must be {wanted}, got {tuple(value.shape)}")
         for shard, span in zip(self.shards, self._spans, strict=True):
-            part = {n: v[span] if isinstance(v, torch.Tensor) and v.ndim else v for n, v in values.items()}
-            shard.set_params(**part)
+            shard.set_params(**{name: value[span] if value.ndim else value for name, value in tensors.items()})
 
     def frame(self, envs: tuple[int, ...] = (0,), size: int = 256) -> np.ndarray:
         """See :meth:`gpu_envs.core.Core.frame`."""
         frames = []
         for env in envs:
-            k = next(k for k, span in enumerate(self._spans) if span.start <= env < span.stop)
+            k = next((k for k, span in enumerate(self._spans) if span.start <= env < span.stop), None)
+            if k is None:
+                raise ConfigError(f"{self.id}: envs must be indices of worlds in [0, {self.num_envs}), got {envs!r}")
             frames.append(self.shards[k].frame((env - self._spans[k].start,), size))
         return np.concatenate(frames)
 
     def check(self) -> None:
         """See :meth:`gpu_envs.core.Core.check`."""
-        for shard in self.shards:
-            shard.check()
+        self._each(lambda k: self.shards[k].check())
 
     def close(self) -> None:
         """Close every shard."""
-        for shard in self.shards:
-            shard.close()
+        self._each(lambda k: self.shards[k].close())
 
-    def _split(self, tensor: Any) -> list[torch.Tensor]:
-        if not isinstance(tensor, torch.Tensor) or len(tensor) != self.num_envs:
-            self.shards[0]._check_tensor(
-                "a batched argument", tensor, (self.num_envs, *self.action_buffer.shape[1:]), self.action_buffer.dtype
-            )
-        return [
-            tensor[span].to(shard.device, non_blocking=True)
-            for span, shard in zip(self._spans, self.shards, strict=True)
-        ]
+    def _each(self, call: Callable[[int], T]) -> list[T]:
+        """Call on every shard; a refused action is told when all have run, so that they keep pace."""
+        results, refused = [], None
+        for k in range(len(self.shards)):
+            try:
+                results.append(call(k))
+            except ActionError as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
+        return results
+
+    def _check(self, name: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        check_tensor(self.id, name, value, shape, dtype, self.device)
+
+    def _split(self, tensor: torch.Tensor) -> list[torch.Tensor]:
+        return [_moved(tensor[span], shard.device) for span, shard in zip(self._spans, self.shards, strict=True)]
 
     def _gather(self, parts: list[torch.Tensor]) -> torch.Tensor:
-        return torch.cat([part.to(self.device, non_blocking=True) for part in parts])
+        return torch.cat([_moved(part, self.device) for part in parts])
 
     def _gather_dicts(self, parts: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
         return {name: self._gather([part[name] for part in parts]) for name in parts[0]}
+
+
+def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """On a device; without waiting only between GPUs, since a CPU would read before the numbers have come."""
+    return tensor.to(device, non_blocking=tensor.is_cuda and device.type == "cuda")

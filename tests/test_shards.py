@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+import toy
 
 import gpu_envs
-from gpu_envs import errors
+from gpu_envs import check, errors
 
 
 @pytest.fixture
@@ -35,6 +36,89 @@ def test_shards_play_like_one_core(pair):
     mask = torch.arange(11) % 2 == 0
     assert torch.equal(whole.reset(mask=mask)[0], split.reset(mask=mask)[0])
     assert (whole.frame((0, 7), 32) == split.frame((0, 7), 32)).all()
+
+
+def test_it_has_what_a_core_has(env_id, pair):
+    whole, split = (env.core for env in pair)
+    whole.reset()
+    split.reset()
+    for name in (name for name in dir(whole) if not name.startswith("_")):
+        mine, theirs = getattr(split, name), getattr(whole, name)
+        if isinstance(theirs, torch.Tensor):
+            assert mine.shape == theirs.shape, name
+            assert mine.dtype == theirs.dtype, name
+        elif name == "world_state":
+            assert mine.keys() == theirs.keys()
+            assert all(torch.equal(mine[field], theirs[field]) for field in theirs)
+        else:
+            assert callable(theirs) or name == "definition" or mine == theirs, name
+    for name in ("_layout", "no_such"):
+        with pytest.raises(AttributeError, match=f"no '{name}'; its .shards"):
+            getattr(split, name)
+    with pytest.raises(errors.CaptureError, match="shards"):
+        split.capture(lambda: None)
+
+
+def test_masks_are_gathered(monkeypatch):
+    toy.announce(monkeypatch)
+    whole, split = (
+        gpu_envs.make("Toy-v0", 5, "cpu", seed=0).core,
+        gpu_envs.make("Toy-v0", 5, devices=["cpu", "cpu"], seed=0).core,
+    )
+    _, info = split.reset()
+    whole.reset()
+    for _ in range(4):
+        assert torch.equal(split.action_mask, whole.action_mask)
+        assert torch.equal(info["action_mask"], whole.action_mask)
+        *_, info = split.step(split.sample_actions())
+        whole.step(whole.sample_actions())
+    assert split.to_move is None
+
+
+def test_constants_of_each_world():
+    core = gpu_envs.make("SimpleTag-v0", 2, devices=["cpu", "cpu"], seed=0).core
+    core.set_params(good_size=torch.tensor([0.1, 0.2]), tag_reward=3.0)
+    params = core.get_params()
+    assert params["good_size"].tolist() == pytest.approx([0.1, 0.2])
+    assert params["tag_reward"].tolist() == [3.0, 3.0]
+    assert core.get_params(torch.tensor([1]))["good_size"].tolist() == pytest.approx([0.2])
+    with pytest.raises(errors.ConfigError, match=r"good_size must be a number or a tensor \(2,\), got \(3,\)"):
+        core.set_params(good_size=torch.ones(3))
+    assert core.get_params()["good_size"].tolist() == pytest.approx([0.1, 0.2])
+
+
+def test_it_can_be_checked(monkeypatch):
+    seen = []
+    monkeypatch.setattr(check, "LAWS", (seen.append,))
+    gpu_envs.check_env(gpu_envs.make("SimpleTag-v0", 2, devices=["cpu", "cpu"], num_good=2))
+    assert seen[0].config.num_good == 2
+
+
+def test_bad_shapes_are_those_of_the_whole_batch():
+    core = gpu_envs.make("SimpleTag-v0", 6, devices=["cpu", "cpu"], seed=0).core
+    core.reset()
+    action = core.sample_actions()
+    before = core.get_state()
+    cases = (
+        (
+            lambda: core.step(action[:3]),
+            r"action must be a torch.int64 tensor \(6, 4\) .*got .*\(3, 4\)",
+        ),
+        (lambda: core.step(action.int()), r"action must be a torch.int64 tensor \(6, 4\)"),
+        (lambda: core.step(action.tolist()), r"action must be .* \(6, 4\) .*got list"),
+        (lambda: core.reset(mask=torch.ones(4, dtype=torch.bool)), r"mask must be a torch.bool tensor \(6,\) .*\(4,\)"),
+        (lambda: core.reset(seed=torch.ones(7, dtype=torch.int64)), r"seed must be a torch.int64 tensor \(6,\)"),
+    )
+    for call, words in cases:
+        with pytest.raises(errors.ActionError, match=words):
+            call()
+    after = core.get_state()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    for bad in ((6,), (0, -1)):
+        with pytest.raises(errors.ConfigError, match=r"envs must be indices of worlds in \[0, 6\)"):
+            core.frame(bad, 16)
+    with pytest.raises(errors.CheckpointError, match="2 shards"):
+        core.set_state(gpu_envs.make("SimpleTag-v0", 9, devices=["cpu"] * 3, seed=0).core.get_state())
 
 
 def test_dicts_and_state(pair):
