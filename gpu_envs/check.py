@@ -1,6 +1,6 @@
 """Does an environment keep the tensor contract? A check for authors, which stops at the first broken promise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,12 @@ def check_env(id_or_env: Any, **config: Any) -> None:
     Raises:
         ConformanceError: One line: what was promised, and where it was broken. An ``AssertionError``.
     """
+    for _ in examine(id_or_env, **config):
+        pass
+
+
+def examine(id_or_env: Any, **config: Any) -> Iterator[str]:
+    """:func:`check_env` law by law: yields the name of each law that is kept, ``1 + len(LAWS)`` of them."""
     if isinstance(id_or_env, str):
         entry = find(id_or_env)
         kind, build = entry.load()
@@ -46,11 +52,13 @@ def check_env(id_or_env: Any, **config: Any) -> None:
             raise ConfigError(f"check_env: settings go with an id; this {core.id} is configured already")
         subject = Subject(core.id, core.config, core.definition)
     check_definition(subject)
+    yield "definition"
     limit = subject.definition.max_steps
     if limit == 0 or limit > LIMIT:
         subject = replace(subject, definition=replace(subject.definition, max_steps=LIMIT))
     for law in LAWS:
         law(subject)
+        yield law.__name__.removeprefix("check_")
 
 
 def check_definition(subject: Subject) -> None:

@@ -11,7 +11,11 @@ GROUP = "gpu_envs.commands"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a subcommand. A deliberate error is one line on stderr and exit code 2, never a traceback."""
+    """Run a subcommand.
+
+    What a user can mend is one line on stderr and exit code 2, never a traceback: a deliberate error, a file that
+    cannot be read or written, too little memory.
+    """
     args = sys.argv[1:] if argv is None else argv
     commands = {found.name: found for found in entry_points(group=GROUP)}
     if not args or args[0] in ("-h", "--help"):
@@ -21,19 +25,37 @@ def main(argv: list[str] | None = None) -> int:
     if name not in commands:
         near = difflib.get_close_matches(name, commands, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(commands))}"
-        print(f"gpu-envs: error: no command named {name!r}; {hint}", file=sys.stderr)
-        return 2
+        return _refused(f"no command named {name!r}; {hint}")
     try:
         return commands[name].load()(rest)
     except GpuEnvsError as error:
-        print(f"gpu-envs: error: {error}", file=sys.stderr)
-        return 2
+        return _refused(str(error))
     except KeyboardInterrupt:
         print("gpu-envs: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as in `gpu-envs list | head -1`
         sys.stderr.close()
         return 0
+    except OSError as error:
+        where = "" if error.filename is None else f": {error.filename}"
+        return _refused(f"{error.strerror or error}{where}")
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        told = str(error).partition("\n")[0] or type(error).__name__
+        return _refused(f"not enough memory ({told}); try fewer worlds, or a smaller picture")
+
+
+def _refused(why: str) -> int:
+    print(f"gpu-envs: error: {why}", file=sys.stderr)
+    return 2
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Is it Python's, torch's on a GPU (by name: torch is not loaded here), torch's on the CPU, or Warp's?"""
+    words = ("DefaultCPUAllocator: ", "Failed to allocate ")
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or any(word in str(error) for word in words)
 
 
 def _usage(commands: dict[str, EntryPoint]) -> str:

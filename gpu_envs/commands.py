@@ -1,21 +1,36 @@
 """Subcommands of this room: list, check, render, bench. Standard library arguments, so that they need no extra."""
 
 import argparse
+import inspect
 import json
+import math
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import find, list_envs, make, make_core
+
+RUNNER = set(inspect.signature(make_core).parameters) - {"max_episode_steps", "illegal", "config"}
+"""Arguments of make_core that say how to run. The others, like an environment's own settings, say what is played."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong arguments are one line, as every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{self.prog.removeprefix('gpu-envs ')}: {message}; see {self.prog} --help")
 
 
 def _parser(name: str, what: str, example: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
+    return _Parser(
         prog=f"gpu-envs {name}",
         description=what,
         epilog=f"example: {example}",
@@ -38,20 +53,50 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default=None, help="cpu, cuda or cuda:N; cuda if there is one")
 
 
-def settings(pairs: Sequence[str], option: str = "--env") -> dict[str, Any]:
+def _count(text: str) -> int:
+    """An int >= 1, for argparse."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be an int >= 1, got {text!r}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    """A finite number > 0, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds > 0, got {text!r}")
+    return value
+
+
+def settings(pairs: Sequence[str], option: str = "--env", options: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Turn NAME=VALUE strings into settings; values are JSON, else plain strings.
 
+    Args:
+        pairs: The strings.
+        option: Where they come from; with "--env", settings of the runner are refused, which the command chooses.
+        options: Options of the command that set something of the runner, by its name; for the message.
+
     Raises:
-        ConfigError: A string without "=".
+        ConfigError: A string without "=", or a setting of the runner.
     """
     values = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise ConfigError(f"{option} {pair}: expected NAME=VALUE, such as num_runners=12")
+        if option == "--env" and name in RUNNER:
+            hint = f"use {options[name]}" if options and name in options else "--help shows the command's own options"
+            raise ConfigError(f"{option} {pair}: {name} is no setting of the environment but of the runner; {hint}")
         try:
             value = json.loads(text)
-        except json.JSONDecodeError:
+        except ValueError:
             value = {"True": True, "False": False, "None": None}.get(text, text)
         values[name] = tuple(value) if isinstance(value, list) else value
     return values
@@ -69,10 +114,12 @@ def check_command(argv: list[str]) -> int:
     parser = _parser("check", "Check that an environment keeps the tensor contract.", "gpu-envs check SimpleTag-v0")
     _add_env(parser)
     args = parser.parse_args(argv)
-    from gpu_envs.check import check_env
+    from gpu_envs.check import LAWS, examine
 
     entry = find(args.id)
-    check_env(entry.id, **settings(args.env))
+    with ProgressBar(1 + len(LAWS), "laws", file=sys.stderr) as progress:
+        for done, law in enumerate(examine(entry.id, **settings(args.env)), start=1):
+            progress(done, law)
     print(f"{entry.id} keeps the contract")
     return 0
 
@@ -87,25 +134,27 @@ def render_command(argv: list[str]) -> int:
     _add_env(parser)
     _add_device(parser)
     parser.add_argument("--out", type=Path, default=Path("out/render.mp4"), help="file; .mp4, .gif or .png")
-    parser.add_argument("--worlds", type=int, default=4, help="worlds, tiled")
-    parser.add_argument("--steps", type=int, default=200, help="steps; a .png shows the last")
-    parser.add_argument("--size", type=int, default=320, help="pixels of a world's side")
+    parser.add_argument("--worlds", type=_count, default=4, help="worlds, tiled")
+    parser.add_argument("--steps", type=_count, default=200, help="steps; a .png shows the last")
+    parser.add_argument("--size", type=_count, default=320, help="pixels of a world's side")
     parser.add_argument("--seed", type=int, default=0, help="of the worlds and the random actions")
     args = parser.parse_args(argv)
     from gpu_envs.video import tile, write_video
 
-    if args.steps < 1:
-        raise ConfigError(f"--steps must be >= 1, got {args.steps}")
-    core = make_core(args.id, args.worlds, args.device, seed=args.seed, **settings(args.env))
+    own = settings(args.env, options={"num_envs": "--worlds", "seed": "--seed", "device": "--device"})
+    core = make_core(args.id, args.worlds, args.device, seed=args.seed, **own)
     core.reset()
 
-    def frames() -> Any:
+    def frames(progress: ProgressBar) -> Iterator[np.ndarray]:
         for step in range(args.steps):
             if args.out.suffix != ".png" or step == args.steps - 1:
                 yield tile(core.frame(tuple(range(args.worlds)), args.size))
             core.step(core.sample_actions())
+            progress(step + 1)
 
-    print(write_video(args.out, frames(), core.render_fps))
+    with ProgressBar(args.steps, "steps", file=sys.stderr) as progress:
+        path = write_video(args.out, frames(progress), core.render_fps)
+    print(path)
     return 0
 
 
@@ -118,14 +167,17 @@ def bench_command(argv: list[str]) -> int:
     )
     _add_env(parser)
     _add_device(parser)
-    parser.add_argument("--num-envs", type=int, default=4096, help="worlds")
-    parser.add_argument("--threads", type=int, default=None, help="CPU threads; chosen by the batch if not given")
+    parser.add_argument("--num-envs", type=_count, default=4096, help="worlds")
+    parser.add_argument("--threads", type=_count, default=None, help="CPU threads; chosen by the batch if not given")
     parser.add_argument(
         "--schedule", choices=("fused", "phased"), default=None, help="chosen by agents and device if not given"
     )
-    parser.add_argument("--seconds", type=float, default=1.0, help="time per row and round")
+    parser.add_argument("--seconds", type=_seconds, default=1.0, help="time per row and round")
     args = parser.parse_args(argv)
-    common: dict[str, Any] = dict(seed=0, threads=args.threads, schedule=args.schedule, **settings(args.env))
+    own = {"num_envs": "--num-envs", **{name: f"--{name}" for name in ("device", "threads", "schedule")}}
+    common: dict[str, Any] = dict(
+        seed=0, threads=args.threads, schedule=args.schedule, **settings(args.env, options=own)
+    )
     fast = make_core(args.id, args.num_envs, args.device, reuse_buffers=True, **common)
     safe = make_core(args.id, args.num_envs, args.device, **common)
     batched = make(args.id, args.num_envs, args.device, reuse_buffers=True, **common)
@@ -142,9 +194,11 @@ def bench_command(argv: list[str]) -> int:
         "dict of agents, reused buffers": lambda i: batched.step(dicts[i & 7]),
     }
     rates: dict[str, list[float]] = {door: [] for door in doors}
-    for _ in range(3):  # the doors alternate, so that a busy machine slows all alike
-        for door, step in doors.items():
-            rates[door].append(_rate(step, args.seconds / 3, fast.device))
+    rounds = [*doors] * 3  # the doors alternate, so that a busy machine slows all alike
+    with ProgressBar(len(rounds), "rounds", file=sys.stderr) as progress:
+        for done, door in enumerate(rounds, start=1):
+            rates[door].append(_rate(doors[door], args.seconds / 3, fast.device))
+            progress(done, door)
     where = f"{fast.device}, {fast.schedule}" + (f", {fast.threads} threads" if fast.device.type == "cpu" else "")
     print(f"{fast.id}: {args.num_envs} worlds x {fast.num_agents} agents on {where}")
     for door, measured in rates.items():

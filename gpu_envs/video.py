@@ -74,7 +74,7 @@ def _atomically(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         if not temporary.exists() or temporary.stat().st_size == 0:
-            raise GpuEnvsError(f"path: nothing could be written to {path}")
+            raise GpuEnvsError(f"cannot write {path}: the encoder gave no data; another suffix may do")
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

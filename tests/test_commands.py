@@ -1,0 +1,160 @@
+"""The command line: results on standard output, progress and one-line errors on standard error."""
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gpu_envs import check, cli, commands
+from gpu_envs.errors import ConfigError
+
+
+def run(capsys, *argv):
+    """Exit code, standard output, standard error."""
+    code = cli.main(list(argv))
+    return code, *capsys.readouterr()
+
+
+def refused(capsys, *argv):
+    """The one line that a refused command says."""
+    code, out, err = run(capsys, *argv)
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("gpu-envs: error: ")
+    return line
+
+
+def test_list(capsys):
+    code, out, err = run(capsys, "list")
+    assert (code, err) == (0, "")
+    assert "SimpleTag-v0" in out.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("lst", "no command named 'lst'; did you mean list?"),
+        ("list --al", "list: unrecognized arguments: --al; see gpu-envs list --help"),
+        ("check", "check: the following arguments are required: id"),
+        ("check Simple-v0", "no environment named 'Simple-v0'"),
+        ("check SimpleTag-v0 --env num_good", "--env num_good: expected NAME=VALUE"),
+        ("check SimpleTag-v0 --env num_envs=3", "num_envs is no setting of the environment but of the runner"),
+        ("render SimpleTag-v0 --env num_envs=3", "but of the runner; use --worlds"),
+        ("render SimpleTag-v0 --env seed=3", "but of the runner; use --seed"),
+        ("render SimpleTag-v0 --env reuse_buffers=true", "--env reuse_buffers=true: reuse_buffers is no setting"),
+        ("render SimpleTag-v0 --worlds 0", "argument --worlds: must be an int >= 1, got '0'"),
+        ("render SimpleTag-v0 --size 0", "argument --size: must be an int >= 1, got '0'"),
+        ("render SimpleTag-v0 --steps 1.5", "argument --steps: must be an int >= 1, got '1.5'"),
+        ("render SimpleTag-v0 --out x.avi --steps 1", "its suffix must be one of"),
+        ("bench SimpleTag-v0 --env device=cpu", "but of the runner; use --device"),
+        ("bench SimpleTag-v0 --env devices=cpu", "devices is no setting of the environment"),
+        ("bench SimpleTag-v0 --num-envs 0", "argument --num-envs: must be an int >= 1, got '0'"),
+        ("bench SimpleTag-v0 --threads -1", "argument --threads: must be an int >= 1"),
+        ("bench SimpleTag-v0 --schedule both", "argument --schedule: invalid choice: 'both'"),
+        ("bench SimpleTag-v0 --seconds -1", "argument --seconds: must be a number of seconds > 0, got '-1'"),
+        ("bench SimpleTag-v0 --seconds 0", "must be a number of seconds > 0, got '0'"),
+        ("bench SimpleTag-v0 --seconds nan", "must be a number of seconds > 0, got 'nan'"),
+        ("bench SimpleTag-v0 --env num_good=1e400", "num_good must be an int"),
+    ],
+)
+def test_wrong_arguments_are_one_line(capsys, line, words):
+    assert words in refused(capsys, *line.split())
+
+
+def test_every_argument_of_the_runner_is_refused_as_a_setting():
+    for name in ("num_envs", "device", "devices", "autoreset", "env_offset", "threads", "fuse_fp", "env_minor"):
+        with pytest.raises(ConfigError, match="of the runner"):
+            commands.settings([f"{name}=1"])
+    assert commands.settings(["max_episode_steps=3", "a=[1, 2]", "b=x"]) == {
+        "max_episode_steps": 3,
+        "a": (1, 2),
+        "b": "x",
+    }
+    assert commands.settings(["seed=blue"], "--policy") == {"seed": "blue"}  # a group may have any name
+
+
+def failing(monkeypatch, error):
+    """Make `gpu-envs fail` raise this."""
+
+    def command(argv):
+        raise error() if isinstance(error, type) else error
+
+    found = SimpleNamespace(name="fail", load=lambda: command)
+    monkeypatch.setattr(cli, "entry_points", lambda group: [found])
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError, "not enough memory (MemoryError); try fewer worlds"),
+        (torch.OutOfMemoryError("CUDA out of memory.\nmore"), "not enough memory (CUDA out of memory.)"),
+        (RuntimeError("Failed to allocate 9 bytes on device 'cuda:0'"), "not enough memory (Failed to allocate"),
+        (PermissionError(13, "Permission denied", "/root/x"), "Permission denied: /root/x"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("odd"), "odd"),
+    ],
+)
+def test_what_a_machine_lacks_is_one_line(capsys, monkeypatch, error, words):
+    failing(monkeypatch, error)
+    assert words in refused(capsys, "fail")
+
+
+def test_torch_on_the_cpu_says_that_memory_is_short(capsys, monkeypatch):
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60, dtype=torch.uint8)
+    failing(monkeypatch, caught.value)
+    assert "not enough memory" in refused(capsys, "fail")
+
+
+def test_other_errors_keep_their_traceback(monkeypatch):
+    failing(monkeypatch, RuntimeError("a defect"))
+    with pytest.raises(RuntimeError, match="a defect"):
+        cli.main(["fail"])
+
+
+def test_a_folder_that_cannot_be_made(capsys, tmp_path):
+    (tmp_path / "file").touch()
+    line = refused(capsys, "render", "SimpleTag-v0", "--steps", "1", "--size", "8", "--worlds", "1",
+                   "--out", str(tmp_path / "file" / "x.png"), "--device", "cpu")  # fmt: skip
+    assert str(tmp_path / "file") in line
+
+
+def test_render_shows_its_progress_and_says_where(capsys, tmp_path):
+    path = tmp_path / "deep" / "x.png"
+    argv = f"render SimpleTag-v0 --steps 3 --size 16 --worlds 2 --device cpu --env max_episode_steps=2 --out {path}"
+    code, out, err = run(capsys, *argv.split())
+    assert code == 0
+    assert out == f"{path}\n"
+    assert path.stat().st_size > 0
+    assert [line.split() for line in err.splitlines()] == [["1", "/", "3", "steps"], ["3", "/", "3", "steps"]]
+
+
+def test_check_shows_its_progress(capsys, monkeypatch):
+    def check_one(subject):
+        """Holds."""
+
+    monkeypatch.setattr(check, "LAWS", (check_one, check_one))
+    code, out, err = run(capsys, "check", "SimpleTag-v0")
+    assert (code, out) == (0, "SimpleTag-v0 keeps the contract\n")
+    assert [line.split() for line in err.splitlines()] == [
+        ["1", "/", "3", "laws", "definition"],
+        ["3", "/", "3", "laws", "one"],
+    ]
+
+
+def test_bench(capsys):
+    argv = ["bench", "SimpleTag-v0", "--num-envs", "4", "--seconds", "0.01", "--device", "cpu", "--threads", "1"]
+    code, out, err = run(capsys, *argv)
+    assert code == 0
+    assert out.startswith("SimpleTag-v0: 4 worlds x 4 agents on cpu, fused, 1 threads\n")
+    assert len(out.splitlines()) == 4
+    assert err.splitlines()[-1].split()[:4] == ["9", "/", "9", "rounds"]
+
+
+def test_a_closed_pipe_is_no_error(monkeypatch):
+    failing(monkeypatch, BrokenPipeError)
+    with open(os.devnull, "w") as file:
+        monkeypatch.setattr(sys, "stderr", file)
+        assert cli.main(["fail"]) == 0

@@ -1,0 +1,48 @@
+"""Progress of long work."""
+
+import io
+import sys
+
+from gpu_envs.progress import ProgressBar
+
+
+class Terminal(io.StringIO):
+    """A file that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_plain_lines_are_the_first_the_last_and_some_between(capsys):
+    with ProgressBar(2000, "frames") as progress:
+        for done in (10, 20, 2000):
+            progress(done, "fine")
+    assert capsys.readouterr().out.splitlines() == [
+        "          10 / 2,000 frames  fine",
+        "       2,000 / 2,000 frames  fine",
+    ]
+    with ProgressBar(3, "laws", every=0.0, file=sys.stderr) as progress:
+        for done in (1, 2, 3):
+            progress(done)
+    assert [line.split() for line in capsys.readouterr().err.splitlines()] == [
+        [str(done), "/", "3", "laws"] for done in (1, 2, 3)
+    ]
+
+
+def test_a_terminal_gets_a_bar():
+    file = Terminal()
+    with ProgressBar(4, "rounds", file=file) as progress:
+        progress(1, "[one]")
+        progress(9, "[all]")
+    shown = file.getvalue()
+    assert "4/4" in shown
+    assert "rounds" in shown
+    assert "[all]" in shown  # brackets are no markup
+
+
+def test_a_terminal_without_rich(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    file = Terminal()
+    with ProgressBar(1, file=file) as progress:
+        progress(1)
+    assert file.getvalue().split() == ["1", "/", "1", "steps"]
