@@ -20,10 +20,21 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError
-from trainers.files import read_json, read_tensors, sha256, write_json, write_tensors
+from trainers.files import check_fields, read_json, read_tensors, sha256, write_json, write_tensors
 from trainers.policy import Policy
 
 FORMAT = "gpu-envs checkpoint 1"
+MANIFEST = {
+    "format": str,
+    "iteration": int,
+    "steps": int,
+    "score": float | None,
+    "config": dict[str, Any],
+    "policies": list[str],
+    "scalars": dict[str, int | float | str],
+    "sha256": dict[str, str],
+}
+"""Fields of manifest.json."""
 
 
 @dataclass(frozen=True)
@@ -116,25 +127,33 @@ def load(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
         CheckpointError: Nothing there, damaged, or of another format; the line names the file, expected and got.
     """
     path = find(path)
-    manifest = read_json(path / "manifest.json")
-    got = manifest.get("format")
-    if got != FORMAT:
-        raise CheckpointError(f"{path / 'manifest.json'}: expected format {FORMAT!r}, got {got!r}")
-    try:
-        for file, expected in manifest["sha256"].items():
-            if (digest := sha256(path / file)) != expected:
-                raise CheckpointError(f"{path / file}: expected sha256 {expected[:12]}, got {digest[:12]} (damaged)")
-        return Checkpoint(
-            path=path,
-            iteration=manifest["iteration"],
-            steps=manifest["steps"],
-            config=manifest["config"],
-            score=manifest["score"],
-            state={**read_tensors(path / "state.safetensors", device), **manifest["scalars"]},
-            policies=tuple(manifest["policies"]),
-        )
-    except KeyError as error:
-        raise CheckpointError(f"{path / 'manifest.json'}: expected a field {error}, got none") from error
+    manifest = _manifest(path)
+    for file, expected in manifest["sha256"].items():
+        if (digest := sha256(path / file)) != expected:
+            raise CheckpointError(f"{path / file}: expected sha256 {expected[:12]}, got {digest[:12]} (damaged)")
+    return Checkpoint(
+        path=path,
+        iteration=manifest["iteration"],
+        steps=manifest["steps"],
+        config=manifest["config"],
+        score=manifest["score"],
+        state={**read_tensors(path / "state.safetensors", device), **manifest["scalars"]},
+        policies=tuple(manifest["policies"]),
+    )
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    """Reads the manifest of a checkpoint and checks its fields."""
+    file = path / "manifest.json"
+    manifest = read_json(file)
+    if (got := manifest.get("format")) != FORMAT:
+        raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
+    check_fields(str(file), manifest, MANIFEST)
+    for field in ("policies", "sha256"):
+        for name in manifest[field]:
+            if "/" in name or "\\" in name:
+                raise CheckpointError(f"{file}: {field}: expected names of files in this folder, got {name!r}")
+    return manifest
 
 
 def find(path: Path) -> Path:
@@ -149,7 +168,7 @@ def find(path: Path) -> Path:
 
 def best(folder: Path) -> Path | None:
     """The checkpoint with the highest score, the later one of equals; None if none was scored."""
-    scores = [(read_json(path / "manifest.json").get("score"), path) for path in _all(folder)]
+    scores = [(_manifest(path)["score"], path) for path in _all(folder)]
     return max(((score, path) for score, path in scores if score is not None), default=(None, None))[1]
 
 

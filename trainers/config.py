@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
+from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.files import check_fields
 from trainers.ppo import PPOConfig
 
-Core: TypeAlias = Any
-"""A gpu_envs core (gpu_envs/core.py), or anything with its interface."""
 CoreFactory: TypeAlias = Callable[..., Core]
 """(config, num_envs, seed, **settings) -> core."""
 FIXED = ("env_id", "env", "num_envs", "seed", "policies", "ppo")
@@ -56,12 +56,14 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrainConfig:
-        """The configuration that `dataclasses.asdict` gave; CheckpointError where it has other fields."""
+        """The configuration that `dataclasses.asdict` gave; CheckpointError where fields, types or values differ."""
+        where = "recorded configuration"
+        check_fields(where, data, {**get_type_hints(cls), "ppo": dict[str, Any]})
+        ppo = check_fields(f"{where}: ppo", data["ppo"], get_type_hints(PPOConfig))
         try:
-            ppo = {**data["ppo"], "hidden": tuple(data["ppo"]["hidden"])}
-            return cls(**{**data, "ppo": PPOConfig(**ppo)})
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"recorded configuration: expected the fields of TrainConfig, got {error}") from None
+            return cls(**{**data, "ppo": PPOConfig(**{**ppo, "hidden": tuple(ppo["hidden"])})})
+        except ConfigError as error:
+            raise CheckpointError(f"{where}: {error}") from None
 
     @property
     def iterations(self) -> int:
@@ -71,12 +73,11 @@ class TrainConfig:
 
 def groups_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
     """Which groups each policy plays: one policy per group, of its name, unless `config.policies` says otherwise."""
-    groups: dict[str, tuple[int, ...]] = core.groups
     for group in config.policies:
-        if group not in groups:
-            raise ConfigError(f"policies: {core.id} has no group {group!r}, only {', '.join(groups)}")
+        if group not in core.groups:
+            raise ConfigError(f"policies: {core.id} has no group {group!r}, only {', '.join(core.groups)}")
     names: dict[str, list[str]] = {}
-    for group in groups:
+    for group in core.groups:
         names.setdefault(config.policies.get(group, group), []).append(group)
     for name in names:
         if not name.replace("-", "_").isidentifier():  # it becomes part of a file's name

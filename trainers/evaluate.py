@@ -7,14 +7,16 @@ opponent. Every world plays exactly one episode and is counted once, so that sho
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from gpu_envs.core import Core
 from gpu_envs.errors import GpuEnvsError
+from trainers.agents import Agents, agents_of
+from trainers.logs import Progress
 from trainers.policy import Policy
 
 Players = Mapping[str, Policy | None]
@@ -48,7 +50,14 @@ class Outcome:
 
 
 @torch.no_grad()
-def play(core: Any, players: Players, seed: int, greedy: bool = False, max_steps: int = 100_000) -> Outcome:
+def play(
+    core: Core,
+    players: Players,
+    seed: int,
+    greedy: bool = False,
+    max_steps: int = 100_000,
+    finished_so_far: Callable[[int], None] | None = None,
+) -> Outcome:
     """Plays one episode in each world of a core that resets worlds by itself.
 
     Args:
@@ -58,6 +67,7 @@ def play(core: Any, players: Players, seed: int, greedy: bool = False, max_steps
         seed: Of the worlds and the policies' samples.
         greedy: Policies take their most probable action.
         max_steps: Raise GpuEnvsError if some world has not ended by then.
+        finished_so_far: Called now and then with the number of episodes that have ended.
     """
     obs, info = core.reset(seed=seed)
     shape = (core.num_envs, core.num_agents)
@@ -66,12 +76,12 @@ def play(core: Any, players: Players, seed: int, greedy: bool = False, max_steps
     finished = torch.zeros(shape, dtype=torch.bool, device=core.device)
     died, left = torch.zeros_like(finished), torch.zeros_like(finished)
     unfinished = torch.ones(core.num_envs, dtype=torch.bool, device=core.device)
-    rows = {group: torch.tensor(members, device=core.device) for group, members in core.groups.items()}
+    agents = {group: agents_of(core, [group]) for group in core.groups}
     for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):
         policy.seed(seed + index)
     every = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
     for step in range(max_steps):
-        action = joint_action(core, obs, info.get("action_mask"), players, rows, greedy)
+        action = joint_action(core, obs, info.get("action_mask"), players, agents, greedy)
         obs, reward, terminated, truncated, info = core.step(action)
         counted = info["valid"] & unfinished.unsqueeze(1)
         done = (terminated | truncated) & counted
@@ -81,32 +91,33 @@ def play(core: Any, players: Players, seed: int, greedy: bool = False, max_steps
         died |= terminated & counted
         unfinished = unfinished & ~finished.all(1)
         left |= done & unfinished.unsqueeze(1)
-        if step % every == 0 and not bool(unfinished.any()):
-            break
+        if step % every == 0:
+            going_on = int(unfinished.sum())
+            if finished_so_far is not None:
+                finished_so_far(core.num_envs - going_on)
+            if going_on == 0:
+                break
     else:
         count = f"{int(unfinished.sum())} of {core.num_envs}"
         raise GpuEnvsError(f"{core.id}: {count} episodes lasted over {max_steps} steps")
     return Outcome(
         episodes=core.num_envs,
         length=estimate(length),
-        returns={group: estimate(total[:, r].sum(1)) for group, r in rows.items()},
-        survivors={group: estimate((~died[:, r]).sum(1).float()) for group, r in rows.items()},
-        leaves={group: bool(left[:, r].any()) for group, r in rows.items()},
+        returns={group: estimate(total[:, own.rows].sum(1)) for group, own in agents.items()},
+        survivors={group: estimate((~died[:, own.rows]).sum(1).float()) for group, own in agents.items()},
+        leaves={group: bool(left[:, own.rows].any()) for group, own in agents.items()},
     )
 
 
 def joint_action(
-    core: Any, obs: Tensor, mask: Tensor | None, players: Players, rows: Mapping[str, Tensor], greedy: bool
+    core: Core, obs: Tensor, mask: Tensor | None, players: Players, agents: Mapping[str, Agents], greedy: bool
 ) -> Tensor:
-    """Actions of all agents, (E, A) or (E, A, K): random ones, overwritten where a group has a policy."""
+    """Actions of all agents, (E, A) or (E, A, K): random legal ones, overwritten where a group has a policy."""
     action = core.sample_actions()
     for group, policy in players.items():
         if policy is not None:
-            own = policy.act(obs[:, rows[group]], None if mask is None else mask[:, rows[group]], greedy)
-            if action.dim() == 3:
-                action[:, rows[group], : own.shape[-1]] = own
-            else:
-                action[:, rows[group]] = own
+            own = agents[group]
+            own.put(policy.act(obs[:, own.rows], own.mask(mask), greedy), action)
     return action
 
 
@@ -117,12 +128,13 @@ def estimate(samples: Tensor) -> Estimate:
 
 
 def crossplay(
-    core: Any,
+    core: Core,
     sides: Mapping[str, Sequence[str]],
     trained: Mapping[str, Policy],
     against: Mapping[str, Policy] | None,
     seed: int,
     greedy: bool = False,
+    progress: Progress | None = None,
 ) -> list[tuple[dict[str, str], Outcome]]:
     """Plays every side against random opponents, all sides against each other, and each against another checkpoint.
 
@@ -133,24 +145,36 @@ def crossplay(
         against: Policies of another checkpoint by the same names, or None.
         seed: The same for all matchups, so that they start from the same worlds.
         greedy: See `play`.
+        progress: Called with the episodes played so far, of E for each of the `matchups`.
 
     Returns:
         (who plays each policy: "random", "trained" or "other", outcome), one per matchup.
     """
-    names = list(sides)
+    results = []
+    for matchup in matchups(list(sides), against is not None):
+        pools: dict[str, Mapping[str, Policy]] = {"trained": trained, "other": against or {}, "random": {}}
+        players = {group: pools[who].get(name) for name, who in matchup.items() for group in sides[name]}
+        before = len(results) * core.num_envs
+        text = ", ".join(f"{name} {who}" for name, who in matchup.items())
+
+        def tell(episodes: int, before: int = before, text: str = text) -> None:
+            if progress is not None:
+                progress(before + episodes, text)
+
+        results.append((matchup, play(core, players, seed, greedy, finished_so_far=tell)))
+    return results
+
+
+def matchups(names: Sequence[str], other: bool) -> list[dict[str, str]]:
+    """Who plays each policy, matchup by matchup: "random", "trained" or, if there is another checkpoint, "other"."""
     matchups = [dict.fromkeys(names, "random"), dict.fromkeys(names, "trained")]
     if len(names) > 1:
         matchups[1:1] = [{name: "trained" if name == side else "random" for name in names} for side in names]
-    if against is not None:
+    if other:
         matchups.append(dict.fromkeys(names, "other"))
         if len(names) > 1:
             matchups += [{name: "trained" if name == side else "other" for name in names} for side in names]
-    results = []
-    for matchup in matchups:
-        pools: dict[str, Mapping[str, Policy]] = {"trained": trained, "other": against or {}, "random": {}}
-        players = {group: pools[who].get(name) for name, who in matchup.items() for group in sides[name]}
-        results.append((matchup, play(core, players, seed, greedy)))
-    return results
+    return matchups
 
 
 def table(results: Sequence[tuple[dict[str, str], Outcome]]) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import torch
 from safetensors import SafetensorError
@@ -40,10 +42,49 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
+def check_fields(where: str, data: Any, hints: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks that a JSON object has exactly the fields of `hints` (name -> type); returns it.
+
+    Raises:
+        CheckpointError: Naming the first field that is missing, is not expected or has another type.
+    """
+    if not isinstance(data, dict):
+        raise CheckpointError(f"{where}: expected a JSON object, got {type(data).__name__}")
+    for name in (*hints, *data):
+        if name not in data:
+            raise CheckpointError(f"{where}: expected a field {name!r}, got none")
+        if name not in hints:
+            raise CheckpointError(f"{where}: expected the fields {', '.join(sorted(hints))}, got also {name!r}")
+    for name, hint in hints.items():
+        if not _fits(data[name], hint):
+            wanted = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+            raise CheckpointError(f"{where}: {name}: expected {wanted}, got {data[name]!r:.80}")
+    return data
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value read from JSON is of a type, where lists stand for tuples and integers for floats too."""
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if kind is Any:
+        return True
+    if kind in (UnionType, Union):
+        return any(_fits(value, each) for each in inner)
+    if kind in (list, tuple):
+        return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
+    if kind is dict:
+        return isinstance(value, dict) and all(_fits(each, inner[1]) for each in value.values())
+    if kind in (int, float):
+        return isinstance(value, int | kind) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Writes copies of tensors to a safetensors file and flushes it to disk."""
     # clone(): safetensors refuses tensors that share memory, as views of one buffer do
-    save_file({name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}, path)
+    try:
+        save_file({name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:  # its word for what the file system refuses, such as a full disk
+        raise OSError(f"{path}: cannot be written ({error})") from error
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

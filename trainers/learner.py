@@ -20,8 +20,17 @@ class Learner(Protocol):
     two may read from the device.
     """
 
-    def act(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Actions for the environment: obs (E, n, D), mask (E, n, choices) True = legal -> (E, n) or (E, n, K)."""
+    def act(self, obs: Tensor, mask: Tensor | None = None, to_move: Tensor | None = None) -> Tensor:
+        """Actions for the environment.
+
+        Args:
+            obs: (E, n, D).
+            mask: (E, n, choices) bool, True = legal; None: all are.
+            to_move: (E, n) bool, whose turn it is; None: all agents move at every step.
+
+        Returns:
+            (E, n) or (E, n, K).
+        """
         ...
 
     def observe(self, transition: Transition) -> None:

@@ -20,7 +20,7 @@ class Clock:
 
     def __init__(self, device: torch.device) -> None:
         """Starts the first phase now."""
-        self.cuda = device.type == "cuda"
+        self.device, self.cuda = device, device.type == "cuda"
         self.totals: dict[str, float] = {}
         self.events: list[tuple[str, Any]] = []
         self.last: Any = None
@@ -29,8 +29,9 @@ class Clock:
     def _now(self) -> Any:
         if not self.cuda:
             return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
+        with torch.cuda.device(self.device):  # an event belongs to the device that is current when it is recorded
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
         return event
 
     def start(self) -> None:
@@ -49,7 +50,7 @@ class Clock:
     def read(self) -> dict[str, float]:
         """Seconds by phase since the last reading; on a GPU this waits for the stream."""
         if self.cuda:
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(self.device)
             for phase, (begin, end) in self.events:
                 self.totals[phase] = self.totals.get(phase, 0.0) + begin.elapsed_time(end) / 1e3
             self.events.clear()
@@ -113,9 +114,19 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
 
 
-def plot_curves(csv_path: Path, png_path: Path) -> None:
-    """Draws every learning curve of a metrics.csv: one panel per quantity, one line per policy or group."""
-    from matplotlib.figure import Figure
+def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
+    """Draws every learning curve of a metrics.csv: one panel per quantity, one line per policy or group.
+
+    Returns:
+        png_path, None if there is nothing to draw yet.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"curves need {error.name}: pip install 'gpu-envs[train]'") from None
 
     rows = read_rows(csv_path)
     panels: dict[str, list[str]] = {}
@@ -124,7 +135,7 @@ def plot_curves(csv_path: Path, png_path: Path) -> None:
         if owner and owner != "time":
             panels.setdefault(("eval " if owner.startswith("eval/") else "") + quantity, []).append(column)
     if not panels:
-        return
+        return None
     wide = 4
     high = math.ceil(len(panels) / wide)
     figure = Figure(figsize=(4 * wide, 2.6 * high), layout="constrained")
@@ -141,22 +152,23 @@ def plot_curves(csv_path: Path, png_path: Path) -> None:
         axes.legend(fontsize=7)
     figure.supxlabel("steps of worlds", fontsize=9)
     figure.savefig(png_path, dpi=110)
+    return png_path
 
 
 class Progress(Protocol):
-    """Where the trainer reports after every iteration."""
+    """Where long work reports how far it is."""
 
-    def __call__(self, steps: int, text: str) -> None:
-        """Shows the steps done so far and a line of figures."""
+    def __call__(self, done: int, text: str) -> None:
+        """Shows how much is done so far, and a line about it."""
         ...
 
 
 class ProgressBar:
     """A rich bar where output is a terminal, else a plain line every few seconds. Use it in a `with` block."""
 
-    def __init__(self, total_steps: int, every: float = 10.0) -> None:
-        """Args are the steps that mean "finished" and the seconds between two plain lines."""
-        self.total_steps, self.every, self.printed = total_steps, every, -math.inf
+    def __init__(self, total: int, unit: str = "steps", every: float = 10.0) -> None:
+        """Args are how much means "finished", of what, and the seconds between two plain lines."""
+        self.total, self.unit, self.every, self.printed = total, unit, every, -math.inf
         self.bar: Any = None
         self.task: Any = None
 
@@ -168,16 +180,16 @@ class ProgressBar:
             columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
             self.bar = Progress(*columns)
             self.bar.start()
-            self.task = self.bar.add_task("", total=self.total_steps)
+            self.task = self.bar.add_task("", total=self.total)
         return self
 
-    def __call__(self, steps: int, text: str) -> None:
-        """Shows the steps done so far and a line of figures."""
+    def __call__(self, done: int, text: str) -> None:
+        """Shows how much is done so far, and a line about it."""
         if self.bar is not None:
-            self.bar.update(self.task, completed=min(steps, self.total_steps), description=text)
-        elif time.monotonic() - self.printed >= self.every or steps >= self.total_steps:
+            self.bar.update(self.task, completed=min(done, self.total), description=text)
+        elif time.monotonic() - self.printed >= self.every or done >= self.total:
             self.printed = time.monotonic()
-            print(f"{steps:>12,} / {self.total_steps:,} steps  {text}", flush=True)
+            print(f"{done:>12,} / {self.total:,} {self.unit}  {text}", flush=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

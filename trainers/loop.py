@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import CheckpointError
+from gpu_envs.core import Core
+from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import checkpoint
 from trainers.checkpoint import Checkpoint
-from trainers.config import FIXED, Core, CoreFactory, TrainConfig, make_core, make_eval_core
+from trainers.config import FIXED, CoreFactory, TrainConfig, make_core, make_eval_core
 from trainers.evaluate import play
 from trainers.files import write_json
 from trainers.learner import State
@@ -50,10 +51,15 @@ class Trainer:
         Args:
             config: The run.
             out: Its folder.
-            resume: Continue from here; CheckpointError where it does not fit `config`.
+            resume: Continue from here; CheckpointError where it does not fit `config`, ConfigError where `out` holds
+                another run.
             factory: Makes cores, `make_core` unless a test has its own.
             progress: Called after every iteration.
         """
+        if resume is not None and not _same_run(resume, out) and (found := run_file(out)) is not None:
+            raise ConfigError(
+                f"{found}: another run than that of {resume.path}; resume into its own folder or a new one"
+            )
         self.config, self.out, self.factory, self.progress = config, out, factory, progress
         self.core = factory(config, config.num_envs, config.seed)
         self.device: torch.device = self.core.device
@@ -139,14 +145,13 @@ class Trainer:
         core, clock = self.core, self.clock
         episodes = torch.zeros((3, core.num_agents), device=self.device)
         for _ in range(self.config.ppo.rollout_length):
-            mask = self.info.get("action_mask")
             for seat in self.seats.values():
-                seat.act(core.obs, mask, self.action)
+                seat.act(core.obs, self.info, self.action)
             clock.mark("policy")
             self.info = core.step(self.action)[4]
             clock.mark("environment")
             for seat in self.seats.values():
-                seat.observe(core)
+                seat.observe(core, self.info)
             going_on = (core.steps > 0).unsqueeze(1)  # after SAME_STEP's reset the clock stands at 0
             episodes[0] += (~going_on).sum(0)
             episodes[1] += self.info["episode_return"].masked_fill(going_on, 0.0).sum(0)
@@ -189,7 +194,7 @@ class Trainer:
         self.saved = self.iteration
 
     def _restore(self, resume: Checkpoint) -> None:
-        """Puts everything back; later checkpoints of the same folder go, as their iterations come again."""
+        """Puts everything back; later checkpoints of the same run go, as their iterations come again."""
         recorded = TrainConfig.from_json(resume.config)
         for name in FIXED:
             expected, got = getattr(self.config, name), getattr(recorded, name)
@@ -202,10 +207,28 @@ class Trainer:
         self.core.set_state(part("core."))
         for name, seat in self.seats.items():
             seat.learner.load_state_dict(part(f"learner.{name}."))
-        self.seconds = part("trainer.")["seconds"]
-        self.iteration = self.saved = resume.iteration
-        self.steps = resume.steps
-        checkpoint.forget_after(self.out / "checkpoints", resume.iteration)
+        seconds = resume.state.get("trainer.seconds")
+        if not isinstance(seconds, int | float):
+            raise CheckpointError(
+                f"{resume.path / 'manifest.json'}: trainer.seconds: expected a number, got {seconds!r}"
+            )
+        self.seconds, self.iteration, self.steps = seconds, resume.iteration, resume.steps
+        if _same_run(resume, self.out):
+            self.saved = resume.iteration
+            checkpoint.forget_after(self.out / "checkpoints", resume.iteration)
+        else:  # a run in a folder of its own has its first checkpoint there
+            self._save(resume.score)
+
+
+def run_file(out: Path) -> Path | None:
+    """What shows that a folder holds a run; None if nothing does."""
+    names = ("checkpoints", "metrics.csv", "config.json")
+    return next((out / name for name in names if (out / name).exists()), None)
+
+
+def _same_run(resume: Checkpoint, out: Path) -> bool:
+    """Whether a checkpoint lies among those of the run in `out`."""
+    return resume.path.resolve().parent == (out / "checkpoints").resolve()
 
 
 @contextlib.contextmanager

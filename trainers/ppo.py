@@ -7,6 +7,7 @@ except for truncations, which are bootstrapped from the true last observation.
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.learner import State
 from trainers.nets import ACTIVATIONS, ObservationNormalizer, action_spec, make_head, mlp
 from trainers.policy import Policy
-from trainers.returns import gae
+from trainers.returns import gae, gae_by_turns
 from trainers.rollout import Rollout, Transition
 
 
@@ -66,8 +67,9 @@ class PPOConfig:
     """"tanh" or "relu"."""
     init_log_std: float = 0.0
     """Log standard deviation that continuous policies start from."""
-    truncation_capacity: float = 2.0
-    """Truncations per agent and rollout that the buffer of final observations has room for."""
+    truncation_capacity: float | None = None
+    """Truncations per agent and rollout that the buffer of final observations has room for, on average over agents;
+    if None, one more than the time limit can bring about, and at least 2."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
@@ -86,7 +88,7 @@ class PPOConfig:
             "reward_scale": (self.reward_scale > 0, "> 0"),
             "hidden": (all(width >= 1 for width in self.hidden), "widths >= 1"),
             "activation": (self.activation in ACTIVATIONS, f"one of {sorted(ACTIVATIONS)}"),
-            "truncation_capacity": (self.truncation_capacity > 0, "> 0"),
+            "truncation_capacity": (self.truncation_capacity is None or self.truncation_capacity > 0, "> 0 or None"),
         }
         for field, (good, allowed) in rules.items():
             if not good:
@@ -106,6 +108,7 @@ class PPO:
         total_steps: int,
         device: torch.device | str = "cpu",
         seed: int = 0,
+        time_limit: int = 0,
     ) -> None:
         """Builds networks and buffers.
 
@@ -118,6 +121,7 @@ class PPO:
             total_steps: Steps at which the schedules reach their end.
             device: Of environment and networks.
             seed: Of the initial weights, the sampled actions and the order of minibatches. Global streams are not used.
+            time_limit: Steps after which an episode ends in any case; 0 if there is no limit.
         """
         self.config, self.total_steps, self.steps = config, total_steps, 0
         self.device = torch.device(device)
@@ -145,14 +149,14 @@ class PPO:
             obs_width,
             self.head.action_shape,
             self.head.action_dtype,
-            capacity=int(config.truncation_capacity * num_envs * num_agents) + 1,
+            capacity=_final_rows(config, time_limit, num_envs * num_agents),
             device=self.device,
         )
 
     @torch.no_grad()
-    def act(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Samples actions (E, n) or (E, n, K) for obs (E, n, D); mask (E, n, choices) True = legal."""
-        obs, mask = self.rollout.begin(obs, mask)
+    def act(self, obs: Tensor, mask: Tensor | None = None, to_move: Tensor | None = None) -> Tensor:
+        """Samples actions (E, n) or (E, n, K); arguments as `Learner.act`."""
+        obs, mask = self.rollout.begin(obs, mask, to_move)
         action, log_prob = self.head.sample(self.actor(self.normalizer(obs)), self.generator, mask)
         self.rollout.decide(action, log_prob)
         return self.head.to_env(action)
@@ -203,10 +207,15 @@ class PPO:
 
     @torch.no_grad()
     def _batch(self) -> dict[str, Tensor]:
-        """Values the rollout and compacts its N valid rows to tensors (N, ...): the update's one host sync."""
+        """Values the rollout and compacts its N valid rows to tensors (N, ...).
+
+        The host waits for the device here, to learn how many final observations there are and how large N is, and in
+        the rest of the update only where `target_kl` asks it to.
+        """
         c, r = self.config, self.rollout
         final_count = r.check()
-        rows = r.valid.flatten().nonzero().squeeze(-1)
+        decided = r.valid if r.to_move is None else r.valid & r.to_move[:-1]
+        rows = decided.flatten().nonzero().squeeze(-1)
         raw_obs = r.obs.flatten(0, 2)[rows]
         obs = self.normalizer(raw_obs)
         valued = self.critic(obs).squeeze(-1)
@@ -215,10 +224,13 @@ class PPO:
         final_value = torch.zeros(r.capacity + 1, device=self.device)
         final_value[:final_count] = self.critic(self.normalizer(r.final_obs[:final_count])).squeeze(-1)
         reward = r.reward * c.reward_scale
-        advantage, returns = gae(
-            reward, value, last_value, r.terminated, r.truncated, final_value[r.final_slot], r.valid,
-            c.gamma, c.gae_lambda,
-        )  # fmt: skip
+        steps = (reward, value, last_value, r.terminated, r.truncated, final_value[r.final_slot], r.valid)
+        if r.to_move is None:
+            advantage, returns = gae(*steps, c.gamma, c.gae_lambda)
+        else:
+            advantage, returns, known = gae_by_turns(*steps, r.to_move, c.gamma, c.gae_lambda)
+            keep = known.flatten()[rows]
+            rows, raw_obs, obs, valued = rows[keep], raw_obs[keep], obs[keep], valued[keep]
         advantage = advantage.flatten()[rows]
         if c.normalize_advantage and rows.numel() > 0:
             advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
@@ -306,3 +318,12 @@ class PPO:
         self.generator.set_state(generator.cpu())
         self.steps = steps
         self.rollout.clear()
+
+
+def _final_rows(config: PPOConfig, time_limit: int, agents: int) -> int:
+    """Rows for the final observations of truncated agents in a rollout, out of T * E * n that there can be at most."""
+    length = config.rollout_length
+    per_agent = config.truncation_capacity
+    if per_agent is None:  # the limit cuts an agent ceil(T / limit) times at most; rules may cut some agents oftener
+        per_agent = math.ceil(length / (time_limit or length)) + 1
+    return math.ceil(min(per_agent, length) * agents)

@@ -52,3 +52,57 @@ def gae(
     for t in range(delta.shape[0] - 1, -1, -1):
         following = torch.addcmul(delta[t], decay[t], following, out=advantage[t])
     return advantage, advantage + value.masked_fill(~valid, 0.0)
+
+
+def gae_by_turns(
+    reward: Tensor,
+    value: Tensor,
+    last_value: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    final_value: Tensor,
+    valid: Tensor,
+    to_move: Tensor,
+    gamma: float,
+    lam: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`gae` for games in which agents take turns: the time of an agent counts its own decisions.
+
+    A decision's reward is all that its agent gets until its next decision, and what follows it is that next decision or
+    the end of the agent's episode, on whosever turn it came. With all agents to move at every step it equals `gae`.
+
+    Args:
+        reward: As for `gae`, and so are the next six.
+        value: Read only at decisions.
+        last_value: Read only of agents whose turn it is then.
+        terminated: On whosever turn the end comes.
+        truncated: Likewise.
+        final_value: Read only where truncated and not terminated.
+        valid: The agent was alive, moving or not.
+        to_move: (T + 1, ...) bool, whose turn was step t; its last row is the turn after the rollout.
+        gamma: Discount per decision.
+        lam: As for `gae`.
+
+    Returns:
+        (advantage, returns, known), all (T, ...). `known` is True at valid decisions of which the rollout shows what
+        followed; the others, one per agent at most, and all steps without a decision are zero.
+    """
+    advantage, known = torch.zeros_like(reward), torch.zeros_like(valid)
+    # what follows step t for its agent: rewards until it moves again, value and advantage of that decision
+    coming, following = torch.zeros_like(last_value), torch.zeros_like(last_value)
+    next_value, settled = last_value, to_move[-1]
+    for t in range(reward.shape[0] - 1, -1, -1):
+        done, decided = (terminated | truncated)[t], valid[t] & to_move[t]
+        next_value = torch.where(truncated[t], final_value[t], next_value).masked_fill(terminated[t], 0.0)
+        coming = reward[t] + coming.masked_fill(done, 0.0)
+        following = following.masked_fill(done, 0.0)
+        settled = settled | done
+        known[t] = decided & settled
+        gain = coming + gamma * next_value - value[t] + (gamma * lam) * following
+        advantage[t] = gain.masked_fill(~known[t], 0.0)
+        # a decision whose outcome is not known has a value all the same, and ends what came before like any other
+        following = torch.where(decided, advantage[t], following)
+        coming = coming.masked_fill(decided, 0.0)
+        next_value = torch.where(decided, value[t], next_value)
+        settled = settled | decided
+    return advantage, advantage + value.masked_fill(~known, 0.0), known

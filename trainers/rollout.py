@@ -33,6 +33,8 @@ class Transition:
     """(E, n, D) float32, what the agent acts on next; after an autoreset, the next episode's first."""
     final_obs: Tensor
     """(E, n, D) float32, the true last observation; defined only where terminated or truncated."""
+    next_to_move: Tensor | None = None
+    """(E, n) bool, whose turn is next; None where all agents move at every step."""
 
 
 class Rollout:
@@ -61,7 +63,7 @@ class Rollout:
             obs_width: D.
             action_shape: () or (K,), of one agent's action.
             action_dtype: int64 or float32.
-            capacity: Truncated rows that fit in one rollout.
+            capacity: Truncated rows that fit in one rollout, at most T * E * n.
             device: Where the buffers live.
         """
         steps = (length, *shape)
@@ -75,13 +77,18 @@ class Rollout:
         self.valid = torch.zeros(steps, dtype=torch.bool, device=device)
         self.last_obs = torch.zeros((*shape, obs_width), device=device)
         self.mask: Tensor | None = None  # (T, E, n, choices), allocated when the first mask comes
+        self.to_move: Tensor | None = None  # (T + 1, E, n), likewise
         self.final_obs = torch.zeros((capacity + 1, obs_width), device=device)
         self.final_slot = torch.full(steps, capacity, dtype=torch.int64, device=device)
         self.final_count = torch.zeros((), dtype=torch.int64, device=device)
 
-    def begin(self, obs: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def begin(self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Copies what step t is decided on; returns the copies of observation (E, n, D) and mask."""
         self.obs[self.t].copy_(obs)
+        if to_move is not None:
+            if self.to_move is None:
+                self.to_move = torch.ones((self.length + 1, *to_move.shape), dtype=torch.bool, device=to_move.device)
+            self.to_move[self.t].copy_(to_move)
         if mask is None:
             return self.obs[self.t], None
         if self.mask is None:
@@ -110,6 +117,8 @@ class Rollout:
         self.t += 1
         if self.t == self.length:
             self.last_obs.copy_(transition.next_obs)
+            if self.to_move is not None and transition.next_to_move is not None:
+                self.to_move[self.t].copy_(transition.next_to_move)
 
     def check(self) -> int:
         """Final observations kept, RolloutOverflowError if some were lost (one host sync, at the rollout's end)."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from gpu_envs.errors import ConfigError
-from trainers.config import Core, TrainConfig, groups_by_policy
+from gpu_envs.core import Core
+from trainers.agents import Agents, agents_of
+from trainers.config import TrainConfig, groups_by_policy
 from trainers.learner import Learner
 from trainers.ppo import PPO
 from trainers.rollout import Transition
@@ -19,48 +20,49 @@ class Seat:
     """The agents that one policy plays, and the learner of that policy."""
 
     groups: tuple[str, ...]
-    rows: slice | Tensor
-    """Rows of its n agents; a slice where they are contiguous, so that reading them copies nothing."""
-    width: int
-    """Widest observation among them."""
+    agents: Agents
     learner: Learner
 
-    def act(self, obs: Tensor, mask: Tensor | None, into: Tensor) -> None:
-        """Asks the learner and writes its actions (E, n[, k]) into those of all agents (E, A[, K])."""
-        action = self.learner.act(obs[:, self.rows, : self.width], None if mask is None else mask[:, self.rows])
-        if into.dim() == 3:
-            into[:, self.rows, : action.shape[-1]] = action
-        else:
-            into[:, self.rows] = action
+    def act(self, obs: Tensor, info: Mapping[str, Tensor], into: Tensor) -> None:
+        """Asks the learner and writes its actions into those of all agents (E, A[, K])."""
+        mask, to_move = self.agents.mask(info.get("action_mask")), self._to_move(info)
+        action = self.learner.act(obs[:, self.agents.rows, : self.agents.width], mask, to_move)
+        self.agents.put(action, into)
 
-    def observe(self, core: Core) -> None:
+    def observe(self, core: Core, info: Mapping[str, Tensor]) -> None:
         """Hands the learner its agents' part of the step."""
-        rows = self.rows
+        rows, width = self.agents.rows, self.agents.width
         self.learner.observe(
             Transition(
                 reward=core.reward[:, rows],
                 terminated=core.terminated[:, rows],
                 truncated=core.truncated[:, rows],
                 valid=core.valid[:, rows],
-                next_obs=core.obs[:, rows, : self.width],
-                final_obs=core.final_obs[:, rows, : self.width],
+                next_obs=core.obs[:, rows, :width],
+                final_obs=core.final_obs[:, rows, :width],
+                next_to_move=self._to_move(info),
             )
         )
+
+    def _to_move(self, info: Mapping[str, Tensor]) -> Tensor | None:
+        return info["to_move"][:, self.agents.rows] if "to_move" in info else None
 
 
 def make_seats(config: TrainConfig, core: Core) -> dict[str, Seat]:
     """One seat per policy, in the order of the environment's groups."""
     seats = {}
     for index, (name, groups) in enumerate(groups_by_policy(config, core).items()):
-        members = [row for group in groups for row in core.groups[group]]
-        agents = [core.possible_agents[row] for row in members]
-        space = core.action_spaces[agents[0]]
-        if any(core.action_spaces[agent] != space for agent in agents):
-            raise ConfigError(f"policies: {', '.join(groups)} differ in action space, they cannot share {name!r}")
-        contiguous = members == list(range(members[0], members[0] + len(members)))
-        rows = slice(members[0], members[-1] + 1) if contiguous else torch.tensor(members, device=core.device)
-        width = max(core.observation_spaces[agent].shape[0] for agent in agents)
-        seed = config.seed * 1009 + index  # a stream of its own for every learner
-        learner = PPO(config.ppo, width, space, core.num_envs, len(agents), config.total_steps, core.device, seed)
-        seats[name] = Seat(tuple(groups), rows, width, learner)
+        agents = agents_of(core, groups)
+        learner = PPO(
+            config.ppo,
+            agents.width,
+            agents.space,
+            core.num_envs,
+            sum(len(core.groups[group]) for group in groups),
+            config.total_steps,
+            core.device,
+            seed=config.seed * 1009 + index,  # a stream of its own for every learner
+            time_limit=core.definition.max_steps,
+        )
+        seats[name] = Seat(tuple(groups), agents, learner)
     return seats

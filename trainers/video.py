@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
+from gpu_envs.core import Core
+from trainers.agents import agents_of
 from trainers.evaluate import Players, joint_action
+from trainers.logs import Progress
+
+MAX_FRAMES = 600
+"""Frames that a video ends at in any case."""
 
 
-def frames(core: Any, players: Players, seed: int, size: int = 256, max_frames: int = 600) -> Iterator[np.ndarray]:
+def frames(
+    core: Core, players: Players, seed: int, size: int = 256, progress: Progress | None = None
+) -> Iterator[np.ndarray]:
     """Plays until every world has ended an episode, and yields all worlds side by side after each step.
 
     Args:
@@ -20,7 +27,7 @@ def frames(core: Any, players: Players, seed: int, size: int = 256, max_frames: 
         players: A policy, or None for random actions, per group.
         seed: Of the worlds and the policies' samples.
         size: Side of one world [pixels].
-        max_frames: Frames to stop at in any case.
+        progress: Called after every frame with the number so far; the last one counts as MAX_FRAMES.
 
     Yields:
         (height, width, 3) uint8.
@@ -28,23 +35,28 @@ def frames(core: Any, players: Players, seed: int, size: int = 256, max_frames: 
     from gpu_envs.video import tile
 
     envs = tuple(range(core.num_envs))
-    rows = {group: torch.tensor(members, device=core.device) for group, members in core.groups.items()}
+    agents = {group: agents_of(core, [group]) for group in core.groups}
     obs, info = core.reset(seed=seed)
     for policy in players.values():
         if policy is not None:
             policy.seed(seed)
     finished = torch.zeros((core.num_envs, core.num_agents), dtype=torch.bool, device=core.device)
-    for _ in range(max_frames):
+    for count in range(1, MAX_FRAMES + 1):
         yield tile(np.asarray(core.frame(envs, size)))
-        action = joint_action(core, obs, info.get("action_mask"), players, rows, greedy=False)
+        action = joint_action(core, obs, info.get("action_mask"), players, agents, greedy=False)
         obs, _, terminated, truncated, info = core.step(action)
         finished |= terminated | truncated
-        if bool(finished.all()):
+        over = bool(finished.all())
+        if progress is not None:
+            progress(MAX_FRAMES if over else count, "video")
+        if over:
             return
 
 
-def record(core: Any, players: Players, path: Path, seed: int, size: int = 256) -> Path:
+def record(
+    core: Core, players: Players, path: Path, seed: int, size: int = 256, progress: Progress | None = None
+) -> Path:
     """Writes the frames as a video (.mp4 or .gif) at the environment's own pace."""
     from gpu_envs.video import write_video
 
-    return write_video(path, frames(core, players, seed, size), core.render_fps)
+    return write_video(path, frames(core, players, seed, size, progress), core.render_fps)

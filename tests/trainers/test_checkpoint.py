@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from gpu_envs.errors import CheckpointError
 from trainers import checkpoint
+from trainers.files import write_tensors
 from trainers.policy import Policy
 from trainers.ppo import PPO, PPOConfig
 
@@ -113,6 +114,37 @@ def test_a_bad_manifest_is_named(tmp_path):
         with pytest.raises(CheckpointError, match=f"manifest.json: {message}") as caught:
             checkpoint.load(tmp_path)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("iteration", "1", "expected int, got '1'"),
+        ("iteration", True, "expected int, got True"),
+        ("steps", 1.5, "expected int, got 1.5"),
+        ("score", "high", r"expected float \| None, got 'high'"),
+        ("config", ["env_id"], "expected dict.*, got"),
+        ("policies", "main", r"expected list\[str\], got 'main'"),
+        ("policies", [1], r"expected list\[str\], got"),
+        ("policies", ["../../main"], "expected names of files in this folder, got '../../main'"),
+        ("scalars", [], "expected dict.*, got"),
+        ("scalars", {"count": None}, "expected dict.*, got"),
+        ("sha256", {"state.safetensors": 7}, r"expected dict\[str, str\], got"),
+        ("sha256", {"/etc/passwd": "0"}, "expected names of files in this folder, got '/etc/passwd'"),
+    ],
+)
+def test_fields_of_the_manifest_have_their_types(tmp_path, field, value, message):
+    manifest = save(tmp_path) / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), field: value}))
+    with pytest.raises(CheckpointError, match=f"manifest.json: {field}: {message}"):
+        checkpoint.load(tmp_path)
+
+
+def test_a_full_disk_is_an_operating_system_error(tmp_path):
+    """A folder stands for what the file system refuses."""
+    with pytest.raises(OSError, match=rf"{tmp_path}: cannot be written") as caught:
+        write_tensors(tmp_path, {"a": torch.zeros(2)})
+    assert "\n" not in str(caught.value)
 
 
 def test_nothing_there_is_named(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainers.returns import gae
+from trainers.returns import gae, gae_by_turns
 
 NAN = float("nan")
 
@@ -80,6 +80,79 @@ def test_dead_at_the_end_of_the_rollout_never_reads_the_last_value():
     # truncated at 0: delta0 = 1 + 0.5 * 6 - 2 = 2, then dead
     advantage, _ = run(column(1, NAN), column(2, NAN), last=NAN, truncated=(0,), final={0: 6}, invalid=(1,))
     assert advantage == [2, 0]
+
+
+def turns(rows: list[dict], last: float, last_to_move: int, lam: float = 0.5) -> tuple[list, list, list]:
+    """One agent, gamma = 0.5; a row has r (reward), v (value), mine, and perhaps end ("t" or "c"), final, dead."""
+    flags = {name: torch.tensor([[row.get("end") == name] for row in rows]) for name in "tc"}
+    advantage, returns, known = gae_by_turns(
+        column(*(float(row["r"]) for row in rows)), column(*(float(row.get("v", NAN)) for row in rows)),
+        torch.tensor([last]), flags["t"], flags["c"], column(*(float(row.get("final", NAN)) for row in rows)),
+        torch.tensor([["dead" not in row] for row in rows]),
+        torch.tensor([[bool(row.get("mine"))] for row in rows] + [[bool(last_to_move)]]), 0.5, lam,
+    )  # fmt: skip
+    return advantage[:, 0].tolist(), returns[:, 0].tolist(), known[:, 0].tolist()
+
+
+def test_rewards_between_two_turns_belong_to_the_first():
+    # decisions at 0, 2, 4 and after the rollout; the opponent moves at 1, 3, 5
+    # delta4 = (5 + 6) + 0.5 * 8 - 2 = 13         A4 = 13
+    # delta2 = (3 + 4) + 0.5 * 2 - 4 = 4          A2 = 4 + 0.25 * 13 = 7.25
+    # delta0 = (1 + 2) + 0.5 * 4 - 2 = 3          A0 = 3 + 0.25 * 7.25 = 4.8125
+    mine = [{"r": 1, "v": 2, "mine": 1}, {"r": 3, "v": 4, "mine": 1}, {"r": 5, "v": 2, "mine": 1}]
+    rows = [mine[0], {"r": 2}, mine[1], {"r": 4}, mine[2], {"r": 6}]
+    advantage, returns, known = turns(rows, last=8, last_to_move=1)
+    assert advantage == [4.8125, 0, 7.25, 0, 13, 0]
+    assert returns == [6.8125, 0, 11.25, 0, 15, 0]
+    assert known == [True, False] * 3
+
+
+def test_an_end_on_the_opponents_move_ends_the_last_decision():
+    # the opponent wins at 1: delta0 = (0 - 1) + 0 - 2 = -3; the next episode begins with the opponent's move 2
+    # decision 3 is cut on the opponent's move 4: delta3 = (1 + 1) + 0.5 * 6 - 4 = 1
+    # decision 5 runs on to the one after the rollout: delta5 = 5 + 0.5 * 8 - 2 = 7
+    rows = [
+        {"r": 0, "v": 2, "mine": 1}, {"r": -1, "end": "t"}, {"r": 7}, {"r": 1, "v": 4, "mine": 1},
+        {"r": 1, "end": "c", "final": 6}, {"r": 5, "v": 2, "mine": 1},
+    ]  # fmt: skip
+    advantage, returns, known = turns(rows, last=8, last_to_move=1)
+    assert advantage == [-3, 0, 0, 1, 0, 7]
+    assert returns == [-1, 0, 0, 5, 0, 9]
+    assert known == [True, False, False, True, False, True]
+
+
+def test_a_decision_whose_outcome_is_not_seen_is_left_out():
+    # the opponent is to move after the rollout: nothing is known of decision 2 but its value, where decision 0 ends
+    # delta0 = (1 + 2) + 0.5 * 4 - 2 = 3
+    rows = [{"r": 1, "v": 2, "mine": 1}, {"r": 2}, {"r": 3, "v": 4, "mine": 1}, {"r": 4}]
+    advantage, returns, known = turns(rows, last=NAN, last_to_move=0)
+    assert advantage == [3, 0, 0, 0]
+    assert returns == [5, 0, 0, 0]
+    assert known == [True, False, False, False]
+
+
+def test_turns_of_the_dead_do_not_leak():
+    # dies at 0 on its own move, dead at 1 and 2, a new episode at 3: delta0 = 1 - 2 = -1, delta3 = 3 + 0.5 * 8 - 2 = 5
+    rows = [
+        {"r": 1, "v": 2, "mine": 1, "end": "t"}, {"r": NAN, "dead": 1, "mine": 1}, {"r": 1e9, "dead": 1},
+        {"r": 3, "v": 2, "mine": 1},
+    ]  # fmt: skip
+    advantage, _, known = turns(rows, last=8, last_to_move=1)
+    assert advantage == [-1, 0, 0, 5]
+    assert known == [True, False, False, True]
+
+
+def test_with_everyone_to_move_turns_change_nothing():
+    generator = torch.Generator().manual_seed(0)
+    reward, value, final = torch.randn(3, 9, 4, generator=generator)
+    terminated, truncated = torch.rand(2, 9, 4, generator=generator) < 0.2
+    last, always = torch.randn(4, generator=generator), torch.ones(10, 4, dtype=torch.bool)
+    steps = (reward, value, last, terminated, truncated, final, always[1:])
+    advantage, returns, known = gae_by_turns(*steps, always, 0.9, 0.8)
+    plain_advantage, plain_returns = gae(*steps, 0.9, 0.8)
+    torch.testing.assert_close(advantage, plain_advantage)
+    torch.testing.assert_close(returns, plain_returns)
+    assert known.all()
 
 
 @pytest.mark.parametrize("lam", [0.0, 1.0])

@@ -21,6 +21,7 @@ class ToyCore:
 
     def __init__(self, num_envs: int, groups: dict[str, tuple[int, ...]], limit: int, seed: int = 0) -> None:
         self.id, self.config, self.limit = type(self).__name__, SimpleNamespace(), limit
+        self.definition, self.action_mask = SimpleNamespace(max_steps=limit), None
         self.groups, self.num_envs, self.device = groups, num_envs, torch.device("cpu")
         self.num_agents = sum(len(rows) for rows in groups.values())
         names = {row: f"{group}_{i}" for group, rows in groups.items() for i, row in enumerate(rows)}
@@ -130,7 +131,7 @@ class Identity(ToyCore):
         self.mask = torch.ones((num_envs, 3, 3), dtype=torch.bool)
         self._finish_init(1 if kind == "continuous" else sum(self.sizes), dict.fromkeys(self.possible_agents, space))
         if masked:
-            self.info["action_mask"] = self.mask
+            self.info["action_mask"] = self.action_mask = self.mask
 
     def _start(self, mask: Tensor) -> None:
         fresh = [self._random(size, (self.num_envs, 3)).float() for size in self.sizes]

@@ -1,0 +1,60 @@
+"""Agents that act as one: where they stand among all agents of a core, and what of its tensors is theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from gpu_envs.core import Core
+from gpu_envs.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Some of the A agents of every world, n of them, all with one action space."""
+
+    rows: slice | Tensor
+    """Their rows; a slice where they are contiguous, so that reading them copies nothing."""
+    width: int
+    """Widest observation among them."""
+    space: spaces.Space
+    """Their action space."""
+
+    def mask(self, mask: Tensor | None) -> Tensor | None:
+        """Their part (E, n, choices) of all agents' action masks (E, A, widest), cut to their own choices."""
+        if mask is None:
+            return None
+        assert isinstance(self.space, spaces.Discrete)  # `agents_of` has seen to it
+        return mask[:, self.rows, : int(self.space.n)]
+
+    def put(self, action: Tensor, into: Tensor) -> None:
+        """Writes their actions (E, n[, k]) into those of all agents (E, A[, K]), whose padding stays as it is."""
+        if into.dim() == 3:
+            into[:, self.rows, : action.shape[-1]] = action
+        else:
+            into[:, self.rows] = action
+
+
+def agents_of(core: Core, groups: Sequence[str]) -> Agents:
+    """The agents of some groups.
+
+    Raises:
+        ConfigError: They differ in action space, or have action masks for anything but Discrete actions.
+    """
+    rows = [row for group in groups for row in core.groups[group]]
+    names = [core.possible_agents[row] for row in rows]
+    space = core.action_spaces[names[0]]
+    if any(core.action_spaces[name] != space for name in names):
+        raise ConfigError(f"policies: {', '.join(groups)} differ in action space, they cannot share a policy")
+    if core.action_mask is not None and not isinstance(space, spaces.Discrete):
+        raise ConfigError(f"{core.id}: {', '.join(groups)}: action masks need Discrete actions, got {space}")
+    contiguous = rows == list(range(rows[0], rows[0] + len(rows)))
+    return Agents(
+        rows=slice(rows[0], rows[-1] + 1) if contiguous else torch.tensor(rows, device=core.device),
+        width=max(core.observation_spaces[name].shape[0] for name in names),
+        space=space,
+    )
