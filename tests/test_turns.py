@@ -132,3 +132,13 @@ def test_keeps_the_contract(nim):
     """Schedules and the order of heaps agree, with games that end by themselves and games cut short."""
     check_env("Nim-v0")
     check_env("Nim-v0", max_steps=4)
+
+
+@SCHEDULES
+def test_a_cut_game_has_nobody_on_the_move(nim, schedule):
+    core = nim(schedule=schedule, autoreset="disabled", max_steps=1, largest=9)
+    *_, truncated, info = core.step(core.sample_actions())
+    cut = truncated.all(1)
+    assert cut.any()
+    assert not info["to_move"][cut].any()
+    assert info["action_mask"][cut].sum(2).eq(1).all()
