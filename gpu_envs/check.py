@@ -20,13 +20,15 @@ from gpu_envs.shards import ShardedCore
 def check_env(id_or_env: Any, **config: Any) -> None:
     """Check that an environment keeps the contract that every view and trainer relies on.
 
-    It looks at names, groups and spaces; shapes, dtypes and bounds of what a step returns; ends as events, and silence
-    after them; masks and refused actions; equal seeds, worlds alone and among many, schedules, and siblings in another
-    order, all bit for bit; the autoreset modes; results that survive later steps; state read and written back. All of
-    it on the CPU and with time limits shortened; it compiles the rules three times.
+    It looks at names, groups and spaces; shapes, dtypes and bounds of what a step returns; fresh starts; ends as
+    events, and silence after them; masks, turns and refused actions; equal seeds, worlds alone and among many,
+    schedules, and siblings in another order, all bit for bit; the autoreset modes and resets by mask; results that
+    survive later steps; state read and written back. All of it in cores of its own, on the CPU and with time limits
+    shortened; it compiles the rules three times.
 
     Args:
-        id_or_env: An id, or an environment of this library (anything with ``.core``), checked as it is configured.
+        id_or_env: An id, or an environment of this library (a core, or anything with ``.core``), checked as it is
+            configured.
         **config: With an id, its settings.
 
     Raises:
@@ -108,6 +110,7 @@ def check_tensors(subject: Subject) -> None:
     obs, info = core.reset()
     _check_observations(subject, core, 0, "obs", obs, info["alive"])
     subject.nowhere(info["valid"], "no step led to a fresh start: valid is False", 0, "valid")
+    subject.nowhere(~info["alive"], "everyone is alive at a fresh start", 0, "alive")
     for t in range(1, STEPS + 1):
         action = core.sample_actions()
         if masked:

@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         where = "" if error.filename is None else f": {error.filename}"
-        return _refused(f"{error.strerror or error}{where}")
+        return _refused(f"{error.strerror or str(error).partition(chr(10))[0]}{where}")
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise

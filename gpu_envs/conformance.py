@@ -109,8 +109,11 @@ def check_autoreset(subject: Subject) -> None:
         left, right = (dict(zip(RESULTS, core.step(action)[:4], strict=True)) for core in (hand, same))
         done = left["terminated"] | left["truncated"]
         subject.nowhere((hand.final_obs != same.final_obs).any(2) & done, promise, t, "final_obs")
-        left["obs"], _ = hand.reset(mask=~hand.alive.any(1))
+        over, valid = ~hand.alive.any(1), hand.valid.clone()
+        left["obs"], info = hand.reset(mask=over)
         subject.alike(left, right, promise, t)
+        fresh = {"alive": hand.alive | over[:, None], "valid": valid & ~over[:, None]}
+        subject.alike(fresh, info, "a reset world is all alive and not valid, the others stay as they are", t)
     promise = "NEXT_STEP is SAME_STEP with a reset step after each episode"
     same_story, next_story = (_story(subject, mode) for mode in ("same_step", "next_step"))
     for left_world, right_world in zip(same_story, next_story, strict=True):

@@ -69,15 +69,20 @@ def _checked(frames: Iterable[np.ndarray | torch.Tensor]) -> Iterator[np.ndarray
 @contextlib.contextmanager
 def _atomically(path: Path) -> Iterator[Path]:
     """A temporary file beside `path`, of the same suffix, that takes its place if the block succeeds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch()  # tells here, and not in many lines of an encoder, that there is no way to write
         yield temporary
-        if not temporary.exists() or temporary.stat().st_size == 0:
+        if temporary.stat().st_size == 0:
             raise GpuEnvsError(f"cannot write {path}: the encoder gave no data; another suffix may do")
         temporary.replace(path)
+    except OSError as error:
+        why = error.strerror or str(error).partition("\n")[0]
+        raise GpuEnvsError(f"cannot write {path}: {why}; choose another place") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # there may be no such folder
+            temporary.unlink()
 
 
 def write_video(path: str | Path, frames: Iterable[np.ndarray | torch.Tensor], fps: float) -> Path:
@@ -97,6 +102,7 @@ def write_video(path: str | Path, frames: Iterable[np.ndarray | torch.Tensor], f
     Raises:
         ConfigError: if the suffix is not one of these, or fps is not positive.
         MissingExtraError: if imageio is not installed.
+        GpuEnvsError: if the file cannot be written there.
         ValueError: if there is no frame, or frames differ in size or dtype.
     """
     path = Path(path)

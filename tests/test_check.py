@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 import gpu_envs
 from gpu_envs import check
+from gpu_envs.core import Core
 from gpu_envs.definition import box
 from gpu_envs.errors import ConfigError, ConformanceError, GpuEnvsError
 from gpu_envs.registry import make_core
@@ -78,6 +79,20 @@ def test_definitions_that_do_not_fit(change, words):
     definition = toy.build(config)
     with pytest.raises(ConformanceError, match=words):
         check.check_definition(check.Subject("Toy-v0", config, replace(definition, **change(definition))))
+
+
+def test_resets_by_mask_are_looked_at(toys, monkeypatch):
+    """What a rule set cannot break: the core's own reset, here one that forgets to say what is fresh."""
+    whole = Core.reset
+
+    def careless(self, seed=None, mask=None):
+        before = self.valid.clone()
+        obs, info = whole(self, seed, mask)
+        return obs, info if mask is None else {**info, "valid": before}
+
+    monkeypatch.setattr(Core, "reset", careless)
+    with pytest.raises(ConformanceError, match=r"a reset world is all alive and not valid, .*: valid of walker_"):
+        gpu_envs.check_env("Toy-v0")
 
 
 def test_an_environment_with_its_configuration(toys, monkeypatch):

@@ -11,8 +11,8 @@ import torch
 import warp as wp
 
 import warp_kernels
-from gpu_envs import rendering
-from gpu_envs.errors import ConfigError, MissingExtraError
+from gpu_envs import rendering, video
+from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
 from gpu_envs.rendering import Scene, boxes, circles, join, lines, rasterise, rings
 from gpu_envs.video import Window, tile, write_video
 from warp_kernels import raster
@@ -232,6 +232,22 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         write_video(path, [], fps=10)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".png"])
+def test_what_cannot_be_written_is_one_line(tmp_path, monkeypatch, suffix):
+    pytest.importorskip("imageio")
+    frames = [np.zeros((16, 16, 3), np.uint8)]
+    (tmp_path / "file").touch()
+    (tmp_path / f"folder{suffix}").mkdir()
+    for name, why in ((f"file/x{suffix}", "Not a directory|File exists"), (f"folder{suffix}", "Is a directory")):
+        with pytest.raises(GpuEnvsError, match=f"^cannot write {tmp_path / name}: ({why}); choose another place$"):
+            write_video(tmp_path / name, frames, fps=10)
+    monkeypatch.setattr(video, "_write_mp4", lambda *_: None)
+    if suffix == ".mp4":
+        with pytest.raises(GpuEnvsError, match=f"^cannot write {tmp_path}/x.mp4: the encoder gave no data"):
+            write_video(tmp_path / "x.mp4", frames, fps=10)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", f"folder{suffix}"]
 
 
 def test_bad_arguments_and_missing_libraries_are_named(tmp_path, monkeypatch):
