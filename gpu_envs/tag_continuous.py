@@ -158,11 +158,11 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: taggers red with the reach of a tag around them, runners blue; who has left is gone."""
     from gpu_envs.rendering import BLUE, RED, Scene, circles, join, lines, rings
 
-    size, taggers = core.config.grid_length, core.config.num_taggers
+    taggers, params = core.config.num_taggers, core.get_params(envs)
+    size, reach = params["grid_length"][:, None], params["tagging_margin"][:, None]  # (W, 1), they differ by world
     pos, alive = core.world_state["pos"][envs], core.alive[envs]
     direction = core.world_state["direction"][envs]
-    ahead = pos + torch.stack([direction.cos(), direction.sin()], -1) * 0.02 * size
-    reach = core.get_params(envs)["tagging_margin"][:, None]
+    ahead = pos + torch.stack([direction.cos(), direction.sin()], -1) * 0.02 * size[..., None]
     radius = 0.009 * size
     parts = [
         rings(pos[:, :taggers], reach, RED, 0.002 * size, alpha=0.5 * alive[:, :taggers]),
@@ -171,4 +171,4 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         lines(pos[:, :taggers], ahead[:, :taggers], 0.006 * size, RED, alpha=alive[:, :taggers]),
         circles(pos[:, :taggers], 1.5 * radius, RED, alpha=alive[:, :taggers]),
     ]
-    return Scene(join(*parts), bounds=(0.0, 0.0, size, size))
+    return Scene(join(*parts), bounds=torch.cat([0.0 * size, 0.0 * size, size, size], 1))

@@ -103,13 +103,13 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: the cells, the runner blue, taggers red (stacked ones show as one)."""
     from gpu_envs.rendering import BLUE, GREY, RED, Scene, boxes, circles, join
 
-    cells = core.config.grid_length + 1
-    axis = torch.arange(cells, device=core.device) + 0.5
-    grid = torch.cartesian_prod(axis, axis)[None]
+    cells = core.get_params(envs)["grid_length"][:, None] + 1.0  # (W, 1) a side, they differ by world
+    axis = torch.arange(int(cells.max()), device=core.device) + 0.5
+    grid = torch.cartesian_prod(axis, axis).expand(len(envs), -1, -1)
     places = core.world_state["cell"][envs] + 0.5
     parts = [
-        boxes(grid, 0.5, GREY, alpha=0.35, line_width=0.03),
+        boxes(grid, 0.5, GREY, alpha=0.35 * (grid.amax(2) < cells), line_width=0.03),
         boxes(places[:, -1:], 0.42, BLUE),
         circles(places[:, :-1], 0.34, RED),
     ]
-    return Scene(join(*parts), bounds=(0.0, 0.0, float(cells), float(cells)))
+    return Scene(join(*parts), bounds=torch.cat([0.0 * cells, 0.0 * cells, cells, cells], 1))

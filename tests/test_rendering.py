@@ -13,6 +13,7 @@ import warp as wp
 import warp_kernels
 from gpu_envs import rendering, video
 from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
+from gpu_envs.registry import make_core
 from gpu_envs.rendering import Scene, boxes, circles, join, lines, rasterise, rings
 from gpu_envs.video import Window, tile, write_video
 from warp_kernels import raster
@@ -232,6 +233,28 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         write_video(path, [], fps=10)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "settings"),
+    [("TagGridworld-v0", {}), ("TagContinuous-v0", {"num_runners": 1, "starting_directions": (0, 1)})],
+)
+def test_worlds_are_drawn_by_their_own_constants(env_id, settings):
+    """A square made smaller in one world looks as one that was made that small."""
+    start = {"num_taggers": 1, "starting_location_x": (1, 2), "starting_location_y": (2, 3)}
+
+    def core(size):
+        made = make_core(env_id, 2, "cpu", grid_length=size, **start, **settings)
+        made.reset()
+        return made
+
+    mixed, small, large = core(8), core(4), core(8)
+    mixed.set_params(grid_length=torch.tensor([4, 8]))
+    if env_id == "TagContinuous-v0":
+        mixed.set_params(tagging_margin=torch.tensor([0.08, 0.16]))
+    np.testing.assert_array_equal(mixed.frame((0,), 64), small.frame((0,), 64))
+    np.testing.assert_array_equal(mixed.frame((1,), 64), large.frame((1,), 64))
+    assert mixed.frame((1, 0), 32).shape == (2, 32, 32, 3)
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".png"])
