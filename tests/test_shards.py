@@ -3,6 +3,7 @@
 import pytest
 import torch
 import toy
+import turns
 
 import gpu_envs
 from gpu_envs import check, errors
@@ -59,20 +60,23 @@ def test_it_has_what_a_core_has(env_id, pair):
         split.capture(lambda: None)
 
 
-def test_masks_are_gathered(monkeypatch):
-    toy.announce(monkeypatch)
-    whole, split = (
-        gpu_envs.make("Toy-v0", 5, "cpu", seed=0).core,
-        gpu_envs.make("Toy-v0", 5, devices=["cpu", "cpu"], seed=0).core,
-    )
+@pytest.mark.parametrize("host", [toy, turns])
+def test_masks_and_turns_are_gathered(monkeypatch, host):
+    toy.announce(monkeypatch, "Game-v0", host)
+    whole = gpu_envs.make("Game-v0", 5, "cpu", seed=0).core
+    split = gpu_envs.make("Game-v0", 5, devices=["cpu", "cpu"], seed=0).core
     _, info = split.reset()
     whole.reset()
     for _ in range(4):
         assert torch.equal(split.action_mask, whole.action_mask)
         assert torch.equal(info["action_mask"], whole.action_mask)
+        if host is turns:
+            assert torch.equal(split.to_move, whole.to_move)
+            assert torch.equal(info["to_move"], whole.to_move)
+        else:
+            assert split.to_move is None
         *_, info = split.step(split.sample_actions())
         whole.step(whole.sample_actions())
-    assert split.to_move is None
 
 
 def test_constants_of_each_world():
