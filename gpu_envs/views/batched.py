@@ -99,8 +99,9 @@ class BatchedEnv:
 
         Returns:
             Dicts by agent: observations (E, D of that agent), rewards, terminated, truncated (E,) and info, itself a
-            dict of "valid", "alive", "final_obs", "episode_return", "episode_length" and, where there are illegal
-            actions, "action_mask" (E, n of that agent). See :meth:`gpu_envs.core.Core.step`.
+            dict of "valid", "alive", "final_obs", "episode_return", "episode_length", where there are illegal actions
+            "action_mask" (E, n of that agent) and where agents take turns "to_move". See
+            :meth:`gpu_envs.core.Core.step`.
 
         Raises:
             ActionError: An agent missing or unknown, or a tensor that does not fit; names the agent.

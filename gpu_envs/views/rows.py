@@ -29,8 +29,8 @@ class RowsEnv(VectorEnv):
     own end was a truncation). An agent that left earlier goes on with observation 0, reward 0, ``info["alive"]`` False.
 
     Results are tensors on the core's device. ``info`` holds "alive" (acts on the next step), "valid" (was alive before
-    this one), "episode_return" and "episode_length" (the agent's own) and, where actions can be illegal, "action_mask".
-    As everywhere in Gymnasium, ``info["_name"]`` says where ``info["name"]`` is defined. With SAME_STEP, "final_obs" is
+    this one), "episode_return" and "episode_length" (the agent's own), where actions can be illegal "action_mask", and
+    where agents take turns "to_move". As everywhere in Gymnasium, ``info["_name"]`` says where ``info["name"]`` is defined. With SAME_STEP, "final_obs" is
     each agent's own true last observation, and the finished episode's figures are in "final_info".
 
     Args:
@@ -186,7 +186,7 @@ class RowsEnv(VectorEnv):
     def _present(self, info: dict[str, torch.Tensor]) -> dict[str, Any]:
         """What every row has at every step."""
         everyone = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=self.core.device))
-        out = {name: self._row(info[name]) for name in ("alive", "valid")}
+        out = {name: self._row(info[name]) for name in ("alive", "valid", "to_move") if name in info}
         if "action_mask" in info:
             out["action_mask"] = self._row(info["action_mask"][..., : self._choices])
         return out | {f"_{name}": everyone for name in out}

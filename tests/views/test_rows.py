@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import toy
+import turns
 from conftest import SMALL
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
@@ -163,6 +164,18 @@ def test_rows_of_everyone(toys):
     action[row] = choice
     with pytest.raises(ActionError, match=rf"of walker_{row % 3} in world {row // 3} is illegal"):
         env.step(action)
+
+
+def test_rows_of_a_game_of_turns(monkeypatch):
+    """A row is told when it decides."""
+    toy.announce(monkeypatch, "Nim-v0", turns)
+    env = gymnasium.make_vec("gpu_envs/Nim-v0", num_envs=4, device="cpu", autoreset_mode="same_step")
+    _, info = env.reset(seed=0)
+    for _ in range(6):
+        assert torch.equal(info["to_move"], env.core.to_move.reshape(8))
+        assert info["_to_move"].all()
+        assert (info["to_move"].reshape(4, 2).sum(1) == 1).all()
+        *_, info = env.step(env.sample_actions())
 
 
 def test_own_ends_differ_inside_a_world(toys):
