@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpu_envs.errors import CheckpointError, ConfigError, MissingExtraError
-from gpu_envs.registry import find, resolve_device
+from gpu_envs.registry import NAMESPACE, find, list_envs, resolve_device
 from trainers import checkpoint
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig
@@ -105,6 +105,7 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
 
     Defaults are those of the preset of the environment and device named, or those of the run to resume.
     """
+    argv = _id_first(argv)
     words = [word for word in argv if word not in ("-h", "--help")]
     first = parse(TrainArgs, "train", words)  # for what decides about the defaults
     if first.resume is not None:
@@ -129,6 +130,16 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
         before = tuple(f"{key}={json.dumps(value)}" for key, value in recorded.items())
         setattr(args, name, (*before, *getattr(args, name)))
     return args, resume
+
+
+def _id_first(argv: Sequence[str]) -> Sequence[str]:
+    """Moves the id away from behind the one option of several values, which would take it for another."""
+    for i, word in enumerate(argv):
+        if word == "--ppo.hidden":
+            after = next((j for j in range(i + 1, len(argv)) if not argv[j].isdigit()), len(argv))
+            if after < len(argv) and argv[after].removeprefix(NAMESPACE) in list_envs():
+                return [argv[after], *argv[:after], *argv[after + 1 :]]
+    return argv
 
 
 def parse(kind: type[A], command: str, argv: Sequence[str], default: A | None = None) -> A:

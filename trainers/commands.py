@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import resolve_device
 from trainers import checkpoint
 from trainers.agents import agents_of
@@ -23,7 +24,7 @@ from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig, groups_by_policy, make_eval_core
 from trainers.evaluate import Outcome, crossplay, matchups, table
 from trainers.files import write_json
-from trainers.logs import ProgressBar, plot_curves
+from trainers.logs import plot_curves
 from trainers.loop import Trainer
 from trainers.policy import Policy
 from trainers.ppo import PPOConfig
@@ -33,32 +34,12 @@ FINAL_EPISODES = 256
 """Episodes per matchup of the table at the end of a training."""
 
 
-class MemoryShortError(GpuEnvsError, MemoryError):
-    """The machine or its GPU has not enough memory for what was asked."""
-
-
-@contextlib.contextmanager
-def _memory_errors() -> Iterator[None]:
-    """Allocators that give up, of torch, Warp and NumPy, as one error in one line."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
-        text = str(error)
-        signs = ("out of memory", "allocate", "Storage size")
-        if isinstance(error, GpuEnvsError) or not (isinstance(error, MemoryError) or any(s in text for s in signs)):
-            raise
-        what = text.partition("\n")[0] or "out of memory"
-        advice = "take fewer worlds (--num-envs, --episodes) or a shorter --ppo.rollout-length"
-        raise MemoryShortError(f"not enough memory: {what}; {advice}") from error
-
-
-@_memory_errors()
 def train_command(argv: list[str]) -> int:
     """`gpu-envs train ID ...`; returns 0, or 128 + n when signal n ended the run early."""
     args, resume = parse_train(argv)
     config = TrainConfig(
         env_id=args.id,
-        env=settings(args.env),
+        env=settings(args.env, options={name: f"--{name.replace('_', '-')}" for name in SHARED}),
         policies=settings(args.policy, "--policy"),
         ppo=PPOConfig(**vars(args.ppo)),
         **{name: getattr(args, name) for name in SHARED},
@@ -66,10 +47,11 @@ def train_command(argv: list[str]) -> int:
     if config.threads:  # for the evaluation at the end too
         torch.set_num_threads(config.threads)
     out = _folder(args, resume)
-    with ProgressBar(config.total_steps) as progress:
-        trainer = Trainer(config, out, resume, progress=progress)
-        what = f"{', '.join(trainer.seats)} on {config.env_id}"
-        print(f"training {what}: {config.num_envs} worlds on {trainer.device}, {out}/")
+    progress = ProgressBar(config.total_steps, "steps", file=sys.stderr)
+    trainer = Trainer(config, out, resume, progress=progress)
+    what = f"{', '.join(trainer.seats)} on {config.env_id}"
+    print(f"training {what}: {config.num_envs} worlds on {trainer.device}, {out}/", flush=True)
+    with progress:
         last = trainer.run()
     written = [out / "metrics.csv", out / "config.json"]
     written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png"))
@@ -88,7 +70,7 @@ def train_command(argv: list[str]) -> int:
     if args.video:
         players = {group: trained[name] for name, groups in sides.items() for group in groups}
         core = make_eval_core(config, 4, FINAL_SEED)
-        with ProgressBar(MAX_FRAMES, "frames") as progress:
+        with ProgressBar(MAX_FRAMES, "frames", file=sys.stderr) as progress:
             written += _optional(
                 "video", lambda: record(core, players, out / "video.mp4", FINAL_SEED, progress=progress)
             )
@@ -138,13 +120,12 @@ def _crossplay(
 ) -> list[tuple[dict[str, str], Outcome]]:
     """Plays every matchup under a progress bar and prints the table."""
     total = core.num_envs * len(matchups(list(sides), other is not None))
-    with ProgressBar(total, "episodes") as progress:
+    with ProgressBar(total, "episodes", file=sys.stderr) as progress:
         results = crossplay(core, sides, trained, other, seed, greedy, progress)
     print(table(results))
     return results
 
 
-@_memory_errors()
 def eval_command(argv: list[str]) -> int:
     """`gpu-envs eval PATH ...`: prints the cross-play table of a checkpoint; returns 0."""
     args = parse(EvalArgs, "eval", argv)
@@ -152,7 +133,7 @@ def eval_command(argv: list[str]) -> int:
         raise ConfigError(f"--episodes {args.episodes}: expected >= 2, an interval needs a spread")
     saved = checkpoint.load(args.path)
     config = TrainConfig.from_json(saved.config)
-    env = config.env | settings(args.env)
+    env = config.env | settings(args.env, options={"num_envs": "--episodes", "seed": "--seed", "device": "--device"})
     config = dataclasses.replace(config, env=env, device=str(resolve_device(args.device)))
     if config.threads:
         torch.set_num_threads(config.threads)

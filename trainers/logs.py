@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import math
-import sys
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import torch
 
@@ -149,7 +147,8 @@ def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
         axes.set_title(quantity.replace("_", " "), fontsize=10)
         axes.tick_params(labelsize=8)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+        if axes.lines:
+            axes.legend(fontsize=7)
     figure.supxlabel("steps of worlds", fontsize=9)
     figure.savefig(png_path, dpi=110)
     return png_path
@@ -161,39 +160,3 @@ class Progress(Protocol):
     def __call__(self, done: int, text: str) -> None:
         """Shows how much is done so far, and a line about it."""
         ...
-
-
-class ProgressBar:
-    """A rich bar where output is a terminal, else a plain line every few seconds. Use it in a `with` block."""
-
-    def __init__(self, total: int, unit: str = "steps", every: float = 10.0) -> None:
-        """Args are how much means "finished", of what, and the seconds between two plain lines."""
-        self.total, self.unit, self.every, self.printed = total, unit, every, -math.inf
-        self.bar: Any = None
-        self.task: Any = None
-
-    def __enter__(self) -> Self:
-        """Opens the bar if there is a terminal."""
-        if sys.stdout.isatty():
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-            self.bar = Progress(*columns)
-            self.bar.start()
-            self.task = self.bar.add_task("", total=self.total)
-        return self
-
-    def __call__(self, done: int, text: str) -> None:
-        """Shows how much is done so far, and a line about it."""
-        if self.bar is not None:
-            self.bar.update(self.task, completed=min(done, self.total), description=text)
-        elif time.monotonic() - self.printed >= self.every or done >= self.total:
-            self.printed = time.monotonic()
-            print(f"{done:>12,} / {self.total:,} {self.unit}  {text}", flush=True)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Closes the bar."""
-        if self.bar is not None:
-            self.bar.stop()

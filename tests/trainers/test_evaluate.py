@@ -4,10 +4,14 @@ import math
 
 import pytest
 import torch
+from gymnasium import spaces
 from toy_core import Corridor, Identity
 
-from gpu_envs.errors import GpuEnvsError
+from gpu_envs.errors import ConfigError, GpuEnvsError
+from trainers.agents import agents_of
+from trainers.config import TrainConfig
 from trainers.evaluate import crossplay, estimate, play, table
+from trainers.seats import make_seats
 
 
 class Fixed:
@@ -86,6 +90,71 @@ def test_crossplay_pits_each_side_against_random_and_another():
     assert lines[0].split() == ["all", "even", "return", "odd", "return", "episode", "length"]
     assert "survivors" not in lines[0]  # nobody leaves early in Identity
     assert lines[-1] == "6 episodes each, mean ± half of the 95 % interval"
+
+
+class Uneasy(Identity):
+    """Of the three answers, agents of group "odd" have but two; masks are padded to three, padding illegal."""
+
+    def __init__(self, num_envs: int, kind: str = "discrete") -> None:
+        super().__init__(num_envs, kind, masked=kind == "discrete")
+        self.action_mask = self.mask
+        if kind == "discrete":
+            self.action_spaces["odd_1"] = spaces.Discrete(2)
+
+    def _update_mask(self) -> None:
+        self.mask.fill_(True)[:, 1] = torch.tensor([False, True, False])
+
+    def _answer(self) -> torch.Tensor:
+        return self.worlds["target"][..., 0].long() % torch.tensor([3, 2, 3])
+
+
+def test_masks_are_cut_to_a_groups_own_choices():
+    core = Uneasy(8)
+    seats = make_seats(TrainConfig("Uneasy", num_envs=8), core)
+    obs, info = core.reset()
+    for seat in seats.values():
+        seat.act(obs, info, core.action_buffer)
+    assert core.action_buffer[:, 1].tolist() == [1] * 8  # its only legal one
+    play(core, {name: seat.learner.policy() for name, seat in seats.items()}, seed=0)  # the toy asserts legality
+
+
+def test_masks_of_several_components_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"Uneasy: even: action masks need Discrete actions, got MultiDiscrete"
+    ) as caught:
+        make_seats(TrainConfig("Uneasy"), Uneasy(2, "multi_discrete"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["discrete", "multi_discrete", "continuous"])
+def test_actions_of_some_agents_go_into_those_of_all(kind):
+    core = Identity(2, kind)
+    for groups, rows in ((["even"], [0, 2]), (["odd"], [1]), (["odd", "even"], [1, 0, 2])):
+        into = torch.full((2, 3, *core.action_buffer.shape[2:]), -7.0)
+        if into.dim() == 3:
+            into = torch.nn.functional.pad(into, (0, 1), value=-7.0)  # wider than the group's own
+        own = torch.arange(1.0, 1 + 2 * len(rows) * max(core.action_buffer[0, 0].numel(), 1))
+        own = own.view(2, len(rows), *core.action_buffer.shape[2:])
+        agents_of(core, groups).put(own, into)
+        got = into[:, rows, : own.shape[-1]] if into.dim() == 3 else into[:, rows]
+        assert torch.equal(got, own)
+        assert (into == -7).sum() == into.numel() - own.numel()
+
+
+def test_crossplay_tells_how_far_it_is():
+    told = []
+    core = Corridor(5, limit=3)
+    crossplay(
+        core,
+        {"walker": ["walker"]},
+        {"walker": Fixed(0)},
+        None,
+        0,
+        progress=lambda done, text: told.append((done, text)),
+    )
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert (5, "walker random") in told
+    assert told[-1] == (10, "walker trained")
 
 
 def test_interval_by_hand():

@@ -1,10 +1,14 @@
 """metrics.csv without duplicates, curves, phases."""
 
+import contextlib
+import sys
 import time
 
+import pytest
 import torch
 
-from trainers.logs import Clock, ProgressBar, RunLog, plot_curves, read_rows
+from gpu_envs.errors import MissingExtraError
+from trainers.logs import Clock, RunLog, plot_curves, read_rows
 
 
 def rows(log: RunLog, iterations: range, **more: float) -> None:
@@ -60,9 +64,38 @@ def test_clock_gives_time_to_phases():
     assert second == {}
 
 
-def test_progress_prints_plain_lines_where_there_is_no_terminal(capsys):
-    with ProgressBar(100) as progress:
-        for steps in (10, 20, 100):
-            progress(steps, "fine")
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["10", "100"]  # the first and the last, not one per iteration
+def test_curves_without_matplotlib_name_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match="curves need matplotlib"):
+        plot_curves(tmp_path / "metrics.csv", tmp_path / "curves.png")
+
+
+def test_events_belong_to_the_clocks_own_gpu(monkeypatch):
+    """Stand-ins for torch.cuda with two GPUs, of which 0 is the current one."""
+    current, waited = [0], []
+
+    @contextlib.contextmanager
+    def device(wanted):
+        current.append(wanted.index)
+        yield
+        current.pop()
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+            self.made = current[-1]
+
+        def record(self):
+            assert current[-1] == self.made == 1
+
+        def elapsed_time(self, other):
+            return 2000.0  # [ms]
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: waited.append(device))
+    clock = Clock(torch.device("cuda", 1))
+    clock.mark("a")
+    assert clock.read() == {"a": 2.0}
+    assert waited == [torch.device("cuda", 1)]
+    assert current == [0]

@@ -5,6 +5,8 @@ import torch
 from toy_core import Corridor, Identity
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.config import TrainConfig
+from trainers.loop import Trainer
 from trainers.ppo import PPO, PPOConfig
 from trainers.rollout import Rollout, RolloutOverflowError, Transition
 
@@ -217,6 +219,62 @@ def test_more_truncations_than_the_buffer_holds_are_an_error():
     rollout.end(Transition(zero, never, always, always, obs, obs))
     with pytest.raises(RolloutOverflowError, match=r"12 truncated agents.*holds 7.*truncation_capacity"):
         rollout.check()
+
+
+@pytest.mark.parametrize(
+    ("length", "limit", "given", "per_agent"),
+    [
+        (25, 4, None, 8),  # at most 7 cuts by the limit in 25 steps, and one more
+        (25, 25, None, 2), (25, 0, None, 2), (25, 100, None, 2),
+        (4, 1, None, 4),  # never more than one per step
+        (25, 4, 0.5, 0.5), (4, 4, 9.0, 4),
+    ],
+)  # fmt: skip
+def test_room_for_final_observations_follows_from_the_time_limit(length, limit, given, per_agent):
+    config = PPOConfig(rollout_length=length, truncation_capacity=given)
+    learner = PPO(config, 1, Corridor(1).action_spaces["walker_0"], 6, 2, 100, time_limit=limit)
+    assert learner.rollout.capacity == per_agent * 12
+
+
+@pytest.mark.parametrize("limit", [1, 3, 4])
+def test_short_episodes_fit_into_a_rollout(limit, tmp_path):
+    core = Identity(4, limit=limit)
+    config = TrainConfig("Identity", num_envs=4, ppo=PPOConfig(rollout_length=25))
+    trainer = Trainer(config, tmp_path, None, lambda *_: core)
+    for _ in range(3):
+        trainer.iterate()
+    trainer.log.close()
+
+
+def test_steps_of_the_opponent_are_no_decisions():
+    """Two players in one world, in turn: player 0 decides at steps 0 and 2, player 1 at step 1; 3 steps a rollout."""
+    config = PPOConfig(rollout_length=3, gamma=0.5, gae_lambda=0.5, normalize_obs=False, normalize_advantage=False)
+    learner = PPO(config, 1, Corridor(1).action_spaces["walker_0"], 1, 2, 100)
+    learner.critic = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(learner.critic.weight)  # V(obs) = obs
+    never, always = torch.zeros(1, 2, dtype=torch.bool), torch.ones(1, 2, dtype=torch.bool)
+    mask = torch.ones(1, 2, 2, dtype=torch.bool)
+    turn = torch.tensor([[True, False]])  # a live buffer, as a core's
+    seen = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]], [[5.0], [6.0]], [[7.0], [8.0]]]).unsqueeze(1)
+    for first in (0, 1):
+        for t in range(3):
+            learner.act(seen[t], mask, turn)
+            turn.logical_not_()
+            reward = torch.tensor([[10.0, 100.0]]) * (t + 1)
+            learner.observe(Transition(reward, never, never, always, seen[t + 1], seen[t + 1], turn))
+        batch = learner._batch()
+        if first == 0:
+            # player 0's decision 2 has no outcome yet. Decision 0: (10 + 20) + 0.5 * V(5) = 32.5
+            # player 1's decision 1: (200 + 300) + 0.5 * V(8) = 504
+            assert batch["obs"].flatten().tolist() == [1, 4]
+            assert batch["returns"].tolist() == [32.5, 504]
+        else:
+            # player 1 decides at 0 and 2, the latter without an outcome: (100 + 200) + 0.5 * V(6) = 303
+            # player 0's decision 1: (20 + 30) + 0.5 * V(7) = 53.5
+            assert batch["obs"].flatten().tolist() == [2, 3]
+            assert batch["returns"].tolist() == [303, 53.5]
+        assert all(len(value) == 2 for value in batch.values())
+        learner.rollout.clear()
 
 
 def test_stored_rollouts_survive_the_reuse_of_buffers():

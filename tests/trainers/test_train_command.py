@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from test_trainer import assert_equal_checkpoints, iterations_of
 
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, UnknownEnvironmentError
 from trainers import checkpoint
+from trainers.arguments import parse_train
 from trainers.commands import eval_command, train_command
 from trainers.config import TrainConfig
 from trainers.logs import read_rows
@@ -54,8 +56,14 @@ def test_eval_prints_the_table(run, capsys, tmp_path):
 
 
 def test_resume_goes_on_in_the_same_run(run, tmp_path, capsys):
-    assert train_command(["SimpleTag-v0", "--resume", str(run), "--total-steps", "1400", "--no-video"]) == 0
+    for stale in ("video.mp4", "crossplay.json", "curves.png"):
+        (run / stale).write_text("of the run before")
+    capsys.readouterr()
+    options = ["--resume", str(run), "--total-steps", "1400", "--no-video", "--eval-episodes", "0"]
+    assert train_command(options) == 0  # the id is recorded
     assert iterations_of(run) == list(range(1, 10))
+    listed = {Path(line).name for line in capsys.readouterr().out.splitlines() if line.startswith("  /")}
+    assert listed == {"metrics.csv", "config.json", "curves.png", "000000009"}
     with pytest.raises(CheckpointError, match="num_envs: expected 8, got 16"):
         train_command(["SimpleTag-v0", "--resume", str(run), "--num-envs", "8"])
 
@@ -71,10 +79,82 @@ def test_errors_are_one_line(run, tmp_path):
         (ConfigError, "there is a run already", [*SMALL, "--out", str(run)]),
         (CheckpointError, "got neither", ["SimpleTag-v0", "--resume", str(tmp_path / "nothing")]),
         (DeviceError, "tpu", ["SimpleTag-v0", "--device", "tpu"]),
+        (ConfigError, "expected an environment, got none", []),
+        (ConfigError, "expected an environment, got none", ["--seed", "1"]),
+        (ConfigError, "--num-envs: invalid literal for int.* 'x'", ["SimpleTag-v0", "--num-envs", "x"]),
+        (ConfigError, "--num-env, 3; did you mean --num-envs", ["SimpleTag-v0", "--num-env", "3"]),
+        (ConfigError, "Missing value for argument '--seed'", ["SimpleTag-v0", "--seed"]),
+        (ConfigError, "--env seed=3: .* use --seed", ["SimpleTag-v0", "--env", "seed=3"]),
+        (CheckpointError, "expected TagContinuous-v0, got SimpleTag-v0", ["TagContinuous-v0", "--resume", str(run)]),
     ]:
         with pytest.raises(error, match=message) as caught:
             train_command(argv)
         assert "\n" not in str(caught.value)
+
+
+def test_the_order_of_options_does_not_matter(run):
+    usual = parse_train(["SimpleTag-v0", "--seed", "1", "--env", "num_good=2"])
+    assert usual[0].num_envs == 256  # the preset's, not the general 64
+    assert usual == parse_train(["--seed", "1", "SimpleTag-v0", "--env", "num_good=2"])
+    assert usual == parse_train(["--env", "num_good=2", "--seed=1", "gpu_envs/SimpleTag-v0"])
+    resumed = parse_train(["SimpleTag-v0", "--resume", str(run), "--device", "cpu"])
+    assert (resumed[0].num_envs, resumed[0].ppo.hidden, resumed[0].env) == (16, (16,), ("num_good=2",))
+    assert resumed[1].path.parent == run / "checkpoints"
+    for argv in (["--device=cpu", "--resume", str(run), "SimpleTag-v0"], [f"--resume={run}"]):
+        other = parse_train(argv)
+        assert (other[0].id, other[0].num_envs, other[0].ppo, other[0].env) == (
+            "SimpleTag-v0", 16, resumed[0].ppo, ("num_good=2",)
+        )  # fmt: skip
+        assert other[1].path == resumed[1].path
+    assert parse_train(["--ppo.hidden", "8", "9", "SimpleTag-v0"])[0].ppo.hidden == (8, 9)
+
+
+def test_help_shows_the_values_of_the_preset(capsys):
+    for argv, worlds in ((["--help"], 64), (["-h", "SimpleTag-v0"], 256)):
+        with pytest.raises(SystemExit) as stop:
+            train_command(argv)
+        assert not stop.value.code
+        assert f"Worlds simulated at once. (default: {worlds})" in capsys.readouterr().out
+
+
+def test_another_run_is_never_resumed_into(run, tmp_path):
+    assert train_command([*SMALL, "--total-steps", "160", "--eval-episodes", "0", "--out", str(tmp_path / "b")]) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match=r"b/checkpoints: another run than that of .*; resume into") as caught:
+        train_command(["--resume", str(run), "--out", str(tmp_path / "b"), "--no-video"])
+    assert "\n" not in str(caught.value)
+    assert {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()} == before
+
+
+def test_a_checkpoint_outside_of_a_run_needs_a_folder(run, tmp_path):
+    copy = shutil.copytree(checkpoint.find(run), tmp_path / "elsewhere" / "copy")
+    with pytest.raises(ConfigError, match=r"copy: a checkpoint outside of any run; name a folder with --out"):
+        train_command(["--resume", str(copy), "--no-video"])
+    assert [path.name for path in tmp_path.rglob("*") if path.is_dir()] == ["elsewhere", "copy"]
+
+
+def test_missing_extras_do_not_make_a_finished_training_look_failed(tmp_path, monkeypatch, capsys):
+    for name in ("matplotlib.figure", "imageio_ffmpeg"):
+        monkeypatch.setitem(sys.modules, name, None)
+    options = [option for option in SMALL if option != "--no-video"]
+    assert train_command([*options, "--total-steps", "160", "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "no curves: curves need matplotlib" in text
+    assert "no video: writing .mp4 needs imageio_ffmpeg" in text
+    assert f"{tmp_path / 'crossplay.json'}\n" in text
+    assert "curves.png" not in text
+
+
+def test_every_long_part_shows_progress(tmp_path, capsys):
+    options = [option for option in SMALL if option != "--no-video"]
+    assert train_command([*options, "--total-steps", "160", "--out", str(tmp_path)]) == 0
+    told = capsys.readouterr().err
+    for last in ("160 / 160 steps", "1,024 / 1,024 episodes", "600 / 600 frames"):
+        assert last in told
+    assert eval_command([str(tmp_path), "--episodes", "4"]) == 0
+    said = capsys.readouterr()
+    assert "16 / 16 episodes  adversary trained, agent trained" in said.err
+    assert "episodes  " not in said.out
 
 
 def test_policies_of_another_size_are_refused(run):
