@@ -30,8 +30,9 @@ class RowsEnv(VectorEnv):
 
     Results are tensors on the core's device. ``info`` holds "alive" (acts on the next step), "valid" (was alive before
     this one), "episode_return" and "episode_length" (the agent's own), where actions can be illegal "action_mask", and
-    where agents take turns "to_move". As everywhere in Gymnasium, ``info["_name"]`` says where ``info["name"]`` is defined. With SAME_STEP, "final_obs" is
-    each agent's own true last observation, and the finished episode's figures are in "final_info".
+    where agents take turns "to_move". As everywhere in Gymnasium, ``info["_name"]`` says where ``info["name"]`` is
+    defined. With SAME_STEP, "final_obs" is each agent's own true last observation, and the finished episode's figures
+    are in "final_info".
 
     Args:
         num_envs: Number of worlds.
