@@ -1,0 +1,31 @@
+"""Games of turns: PPO learns to win one against itself. The game is Nim, of ``tests/turns.py``."""
+
+import torch
+import turns
+from toy import announce
+
+from trainers.config import TrainConfig
+from trainers.loop import Trainer
+from trainers.ppo import PPOConfig
+
+
+def test_ppo_finds_the_winning_moves_of_nim(tmp_path, monkeypatch):
+    """One heap of up to 7 stones, of which a move takes 1 to 3: leave a multiple of 4."""
+    announce(monkeypatch, "Nim-v0", turns)
+    ppo = PPOConfig(
+        rollout_length=16, learning_rate=0.01, gamma=0.5, gae_lambda=0.5, entropy=0.1, entropy_end=0.01,
+        activation="relu", hidden=(64, 64),
+    )  # fmt: skip
+    env = {"heaps": 1, "largest": 7}
+    config = TrainConfig("Nim-v0", env, num_envs=64, total_steps=60 * 1024, threads=1, eval_episodes=0, ppo=ppo)
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    learner = trainer.seats["player"].learner
+    stones = torch.tensor([1, 2, 3, 5, 6, 7])
+    obs = torch.stack([stones / 7, torch.ones(6)], 1)
+    mask = stones[:, None] > torch.arange(turns.MOST)
+    assert (learner.policy().act(obs, mask, greedy=True) + 1).tolist() == (stones % 4).tolist()
+    every = torch.stack([torch.arange(1, 8) / 7, torch.ones(7)], 1)
+    value = learner.critic(learner.normalizer(every)).flatten()
+    expected = torch.tensor([1.0, 1.0, 1.0, -1.0, 0.5, 0.5, 0.5])  # with 5 to 7 left one wins a decision later
+    torch.testing.assert_close(value, expected, atol=0.2, rtol=0.0)
