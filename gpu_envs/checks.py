@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.errors import ActionError, ConfigError, described
 from gpu_envs.layout import AUTORESET
 from warp_kernels import philox
 from warp_kernels.schedules import Rules
@@ -18,13 +18,14 @@ def check_tensor(
     Raises:
         ActionError: Naming what was expected and what was given.
     """
-    wanted = f"a {dtype} tensor {shape} on {device}"
-    if not isinstance(value, torch.Tensor):
-        raise ActionError(f"{env_id}: {name} must be {wanted}, got {type(value).__name__}")
-    if tuple(value.shape) != shape or value.dtype != dtype or value.device != device:
-        raise ActionError(
-            f"{env_id}: {name} must be {wanted}, got {value.dtype} {tuple(value.shape)} on {value.device}"
-        )
+    if (
+        not isinstance(value, torch.Tensor)
+        or tuple(value.shape) != shape
+        or value.dtype != dtype
+        or value.device != device
+    ):
+        wanted = f"a {dtype} tensor {shape} on {device}"
+        raise ActionError(f"{env_id}: {name} must be {wanted}, got {described(value)}")
 
 
 def check_settings(

@@ -10,7 +10,7 @@ import torch
 from gpu_envs import buffers
 from gpu_envs.checks import check_settings, check_tensor
 from gpu_envs.definition import Definition
-from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError
+from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, described
 from gpu_envs.layout import Layout
 from gpu_envs.runner import Runner, choose_schedule, choose_threads
 from warp_kernels import episode
@@ -246,27 +246,30 @@ class Core:
         Raises:
             CheckpointError: Naming the entry whose presence, shape or dtype does not fit.
         """
-        mine = self._layout.everything()
-        if set(state) != {*mine, "params"}:
-            odd = sorted(set(state) ^ {*mine, "params"})
-            raise CheckpointError(
-                f"{self.id}: this state is of another environment or version; entries that differ: {', '.join(odd[:5])}"
-            )
-        table = self._layout.params
-        for name, tensor in (*mine.items(), ("params", table)):
-            given, shapes = state[name], [tensor.shape]
-            if name == "params":  # constants come one row for all, or one per world
-                shapes = [torch.Size((rows, table.shape[1])) for rows in (1, self.num_envs)]
-            if not isinstance(given, torch.Tensor) or given.shape not in shapes or given.dtype != tensor.dtype:
-                wanted = f"{' or '.join(str(tuple(shape)) for shape in dict.fromkeys(shapes))} {tensor.dtype}"
-                got = f"{tuple(given.shape)} {given.dtype}" if isinstance(given, torch.Tensor) else type(given).__name__
-                raise CheckpointError(
-                    f"{self.id}: {name} must be {wanted}, got {got}; use the same config and num_envs"
-                )
-        for name, tensor in mine.items():
+        self.check_state(state)
+        for name, tensor in self._layout.everything().items():
             tensor.copy_(state[name])
         self._set_params(state["params"].to(self.device))
         self._started = True
+
+    def check_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Raise what :meth:`set_state` would; changes nothing."""
+        table = self._layout.params
+        mine = self._layout.everything() | {"params": table}
+        if set(state) != set(mine):
+            odd = sorted(set(state) ^ set(mine))
+            raise CheckpointError(
+                f"{self.id}: this state is of another environment or version; entries that differ: {', '.join(odd[:5])}"
+            )
+        for name, tensor in mine.items():
+            given, shapes = state[name], [tuple(tensor.shape)]
+            if name == "params":  # one row for all, or one per world
+                shapes = list(dict.fromkeys((rows, table.shape[1]) for rows in (1, self.num_envs)))
+            if not isinstance(given, torch.Tensor) or given.shape not in shapes or given.dtype != tensor.dtype:
+                wanted = f"{tensor.dtype} {' or '.join(map(str, shapes))}"
+                raise CheckpointError(
+                    f"{self.id}: {name} must be {wanted}, got {described(given)}; use the same config and num_envs"
+                )
 
     def set_params(self, **values: float | torch.Tensor) -> None:
         """Change constants of the rules, for the whole batch (a number) or world by world (a tensor (E,)).

@@ -141,15 +141,19 @@ class ShardedCore:
         """Put back what :meth:`get_state` gave.
 
         Raises:
-            CheckpointError: The state is not of as many shards, or an entry does not fit.
+            CheckpointError: The state is not of as many shards, or an entry does not fit; nothing has changed then.
         """
-        given, mine = {name.partition(".")[0] for name in state}, [f"shard{k}" for k in range(len(self.shards))]
-        if given != set(mine):
-            raise CheckpointError(
-                f"{self.id}: this state is not of {len(mine)} shards; use the same devices and num_envs"
-            )
-        for head, shard in zip(mine, self.shards, strict=True):
-            shard.set_state({name[len(head) + 1 :]: t for name, t in state.items() if name.startswith(f"{head}.")})
+        self.check_state(state)
+        for k, shard in enumerate(self.shards):
+            shard.set_state(_of_shard(state, k))
+
+    def check_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Raise what :meth:`set_state` would; changes nothing."""
+        if {name.partition(".")[0] for name in state} != {f"shard{k}" for k in range(len(self.shards))}:
+            count = len(self.shards)
+            raise CheckpointError(f"{self.id}: this state is not of {count} shards; use the same devices and num_envs")
+        for k, shard in enumerate(self.shards):
+            shard.check_state(_of_shard(state, k))
 
     def get_params(self, envs: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
         """Present constants by world, each (E,), or (W,) of the worlds ``envs``."""
@@ -214,3 +218,9 @@ class ShardedCore:
 def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """On a device; without waiting only between GPUs, since a CPU would read before the numbers have come."""
     return tensor.to(device, non_blocking=tensor.is_cuda and device.type == "cuda")
+
+
+def _of_shard(state: dict[str, torch.Tensor], k: int) -> dict[str, torch.Tensor]:
+    """The entries of one shard, under their own names."""
+    head = f"shard{k}."
+    return {name.removeprefix(head): tensor for name, tensor in state.items() if name.startswith(head)}

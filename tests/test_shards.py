@@ -140,6 +140,17 @@ def test_dicts_and_state(pair):
         assert torch.equal(obs, expected[agent])
 
 
+def test_a_state_that_does_not_fit_changes_nothing():
+    core = gpu_envs.make("SimpleTag-v0", 6, devices=["cpu", "cpu"], seed=0).core
+    core.reset()
+    before = core.get_state()
+    core.step(core.sample_actions())
+    now = core.get_state()
+    with pytest.raises(errors.CheckpointError, match=r"io\.obs"):
+        core.set_state({**before, "shard1.io.obs": before["shard1.io.obs"][:2]})
+    assert all(torch.equal(now[name], tensor) for name, tensor in core.get_state().items())
+
+
 def test_errors_name_the_world_of_the_batch():
     core = gpu_envs.make("SimpleTag-v0", 6, devices=["cpu", "cpu"], seed=0).core
     core.reset()
