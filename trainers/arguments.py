@@ -163,8 +163,10 @@ def parse(kind: type[A], command: str, argv: Sequence[str], default: A | None = 
 def _one_line(box: str) -> str:
     """The message in a box of tyro's, up to its first rule, and the nearest option if tyro names one."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    inside = [line.strip("│| ") for line in plain.splitlines() if line.strip() and not line.startswith(("╭", "╰", "+"))]
-    rule = next((i for i, line in enumerate(inside) if not line.strip("─-")), len(inside))
+    inside = [line.strip("│ ") for line in plain.splitlines() if line.strip()][1:]  # the first is the title
+    while inside and not inside[0].strip("─-"):  # where the terminal has no box, a rule follows it
+        inside.pop(0)
+    rule = next((i for i, line in enumerate(inside) if not line.strip("─-╰╯")), len(inside))
     message = " ".join(inside[:rule])
     with contextlib.suppress(ValueError, IndexError):
         near = inside[inside.index("Perhaps you meant:") + 1].split()[0]
