@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from docs import claims, tables
-from docs.tables import ROOT, configured, field_words, names, plain, table, words
+from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table, words
 from gpu_envs import core, registry
 
-PAGES = ROOT / "docs" / "envs"
 STRIP = ROOT / "docs" / "tags.png"
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -30,11 +29,11 @@ MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL
 def environments() -> str:
     """All environments in a table, for the README."""
     rows = []
-    for name, id in sorted(names().items(), key=lambda item: item[1]):
-        d = configured(name, {})[1]
+    for place, id in sorted(names().items()):
+        d = configured(place, {})[1]
         who = ", ".join(f"{len(members)} {group}" for group, members in d.groups.items())
-        first = (PAGES / f"{name}.md").read_text().split("\n\n")[1].replace("\n", " ")
-        rows.append((f"[{id}](docs/envs/{name}.md)", who, tables.kinds_of(d.action_spaces), first))
+        first = (PAGES / f"{place}.md").read_text().split("\n\n")[1].replace("\n", " ")
+        rows.append((f"[{id}](docs/envs/{place}.md)", who, tables.kinds_of(d.action_spaces), first))
     return table(("id", "agents by default", "action", "what it is"), rows)
 
 
@@ -105,8 +104,8 @@ OF_OTHERS = (environments, runner, errors, presets, options)
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_OTHERS)}
 
 
-def filled(path: Path) -> str:
-    """A page with its generated parts made anew.
+def filled(path: Path, place: str = "") -> str:
+    """A page with its generated parts made anew; ``place`` says whose page it is, if it lies elsewhere.
 
     Raises:
         KeyError: A marker names a part that does not exist.
@@ -114,7 +113,8 @@ def filled(path: Path) -> str:
 
     def one(match: re.Match) -> str:
         part, *arguments = match[2].split()
-        arguments = [path.stem] if PARTS[part] in OF_PAGE else arguments
+        own = place or str(path.relative_to(PAGES).with_suffix("")) if PARTS[part] in OF_PAGE else ""
+        arguments = [own] if own else arguments
         return f"{match[1]}{PARTS[part](*arguments)}\n{match[3]}"
 
     return MARKED.sub(one, path.read_text(encoding="utf-8"))
@@ -130,10 +130,10 @@ def pages() -> list[Path]:
 
 def pictures() -> dict[Path, np.ndarray]:
     """A picture of every environment, and all of them side by side for the README."""
-    frames = {name: claims.frame(id, words(name).PICTURE) for name, id in sorted(names().items())}
+    frames = {place: claims.frame(id, words(place).PICTURE) for place, id in sorted(names().items())}
     gap = np.full((next(iter(frames.values())).shape[0], 12, 3), 255, np.uint8)
     strip = np.concatenate([part for frame in frames.values() for part in (gap, frame)][1:], axis=1)
-    return {PAGES / f"{name}.png": frame for name, frame in frames.items()} | {STRIP: strip}
+    return {PAGES / f"{place}.png": frame for place, frame in frames.items()} | {STRIP: strip}
 
 
 def same_picture(path: Path, frame: np.ndarray) -> bool:

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,21 +20,34 @@ from gpu_envs.definition import Definition
 ROOT = Path(__file__).parents[1]
 
 
+PAGES = ROOT / "docs" / "envs"
+
+
 def names() -> dict[str, str]:
-    """Id by name of the files of an environment: {"simple_tag": "SimpleTag-v0", ...}."""
+    """Id by place of the files of an environment: {"mpe/simple_tag": "SimpleTag-v0", ...}."""
     modules = {entry.module: id for id, entry in registry._entries.items() if entry.module}
-    return {module.rpartition(".")[2]: id for module, id in modules.items() if module.startswith("gpu_envs.")}
+    return {
+        module.removeprefix("gpu_envs.").replace(".", "/"): id
+        for module, id in modules.items()
+        if module.startswith("gpu_envs.")
+    }
 
 
-def words(name: str) -> Any:
-    """The page's own words: the module docs/envs/NAME.py."""
-    return importlib.import_module(f"docs.envs.{name}")
+def words(place: str) -> Any:
+    """The page's own words: the module docs/envs/PLACE.py."""
+    return importlib.import_module(f"docs.envs.{place.replace('/', '.')}")
 
 
-def configured(name: str, settings: dict[str, Any]) -> tuple[Any, Definition]:
+def oracle(place: str) -> Path:
+    """The oracle test of an environment."""
+    folder, _, name = place.rpartition("/")
+    return ROOT / "tests" / "oracles" / folder / f"test_{name}.py"
+
+
+def configured(place: str, settings: dict[str, Any]) -> tuple[Any, Definition]:
     """Config and definition of an environment."""
-    kind, build = registry.find(names()[name]).load()
-    config = build_config(kind, settings, names()[name])
+    kind, build = registry.find(names()[place]).load()
+    config = build_config(kind, settings, names()[place])
     return config, build(config)
 
 
@@ -104,9 +118,9 @@ def allowed(field: dataclasses.Field) -> str:
 # ---------------------------------------------------------------- parts of an environment's page
 
 
-def summary(name: str) -> str:
+def summary(place: str) -> str:
     """The environment at a glance, with default settings."""
-    _, d = configured(name, {})
+    _, d = configured(place, {})
     groups = [f"{len(rows)} {group} ({_span([d.agents[row] for row in rows])})" for group, rows in d.groups.items()]
     kinds = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi-discrete", spaces.Box: "continuous"}
     widths = {space.shape[0] for space in d.observation_spaces.values()}
@@ -114,16 +128,16 @@ def summary(name: str) -> str:
     own = d.global_state_size
     joined = "own" if own else "the agents' observations, joined"
     rows = [
-        ("id", f"`{names()[name]}`"),
-        ("make", f'`gpu_envs.make("{names()[name]}", num_envs=1024)`'),
+        ("id", f"`{names()[place]}`"),
+        ("make", f'`gpu_envs.make("{names()[place]}", num_envs=1024)`'),
         ("agents by group", "; ".join(groups)),
         ("actions", f"{kinds[type(d.action_spaces[d.agents[0]])]}, {kinds_of(d.action_spaces)}"),
         ("observation", f"float32, {' or '.join(str(width) for width in sorted(widths))} numbers an agent"),
         ("global state", f"{own or sum(s.shape[0] for s in d.observation_spaces.values())} numbers a world, {joined}"),
         ("time limit", f"{d.max_steps} steps, {limit}"),
-        ("rules", _link(f"warp_kernels/{name}.py")),
-        ("settings, spaces, drawing", _link(f"gpu_envs/{name}.py")),
-        ("oracle test", _link(f"tests/oracles/test_{name}.py") + f", errors up to {' or '.join(tolerances(name))}"),
+        ("rules", _link(place, ROOT / "warp_kernels" / f"{place}.py")),
+        ("settings, spaces, drawing", _link(place, ROOT / "gpu_envs" / f"{place}.py")),
+        ("oracle test", _link(place, oracle(place)) + f", errors up to {' or '.join(tolerances(place))}"),
     ]
     return table(("", "with default settings"), rows)
 
@@ -136,14 +150,15 @@ def kinds_of(table_: dict[str, spaces.Space]) -> str:
     return " or ".join(dict.fromkeys(f"`{space}`" for space in table_.values()))
 
 
-def _link(path: str) -> str:
-    return f"[{path}](../../{path})"
+def _link(place: str, file: Path) -> str:
+    """A link to a file, from the page of an environment."""
+    return f"[{file.relative_to(ROOT)}]({os.path.relpath(file, (PAGES / place).parent)})"
 
 
-def tolerances(name: str) -> list[str]:
+def tolerances(place: str) -> list[str]:
     """The largest errors that the oracle test lets pass, as written there."""
     found = set()
-    for node in ast.walk(ast.parse((ROOT / "tests" / "oracles" / f"test_{name}.py").read_text())):
+    for node in ast.walk(ast.parse(oracle(place).read_text())):
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TOLERANCE":
             found.add(ast.literal_eval(node.value))
         if isinstance(node, ast.keyword) and node.arg == "atol" and isinstance(node.value, ast.Constant):
@@ -151,18 +166,18 @@ def tolerances(name: str) -> list[str]:
     return [f"{value:.0e}".replace("e-0", "e-") for value in sorted(found)]
 
 
-def actions(name: str) -> str:
+def actions(place: str) -> str:
     """Action tables by index."""
-    return "\n\n".join(f"{t.title}:\n\n{table(t.head, t.rows)}" for t in words(name).actions())
+    return "\n\n".join(f"{t.title}:\n\n{table(t.head, t.rows)}" for t in words(place).actions())
 
 
-def observations(name: str) -> str:
+def observations(place: str) -> str:
     """Observation tables by index, one per kind of observer."""
     parts = []
-    for title, (agent, settings) in words(name).OBSERVATIONS.items():
-        config, d = configured(name, settings)
+    for title, (agent, settings) in words(place).OBSERVATIONS.items():
+        config, d = configured(place, settings)
         column, rows = 0, []
-        for block in words(name).blocks(config, d.agents.index(agent)):
+        for block in words(place).blocks(config, d.agents.index(agent)):
             last = column + block.width - 1
             span = f"{column}" if last == column else f"{column} to {last}"
             low, high = number(block.low), number(block.high)
@@ -172,11 +187,11 @@ def observations(name: str) -> str:
     return "\n\n".join(parts)
 
 
-def rewards(name: str) -> str:
+def rewards(place: str) -> str:
     """Causes of reward, with the default amount where a setting or a constant gives it."""
-    config, d = configured(name, {})
+    config, d = configured(place, {})
     rows = []
-    for reward in words(name).REWARDS:
+    for reward in words(place).REWARDS:
         sign, key = ("-", reward.amount[1:]) if reward.amount.startswith("-") else ("", reward.amount)
         value = getattr(config, key, d.params.get(key))
         if value is None:
@@ -186,14 +201,14 @@ def rewards(name: str) -> str:
     return table(("who", "when", "adds", "default"), rows)
 
 
-def settings(name: str) -> str:
+def settings(place: str) -> str:
     """The Config."""
-    return settings_table(registry.find(names()[name]).load()[0])
+    return settings_table(registry.find(names()[place]).load()[0])
 
 
-def constants(name: str) -> str:
+def constants(place: str) -> str:
     """The rules' Params, which `core.set_params` changes."""
-    source = inspect.getsource(importlib.import_module(f"warp_kernels.{name}"))
-    comments, params = field_comments(source, "Params"), configured(name, {})[1].params
+    source = inspect.getsource(importlib.import_module(f"warp_kernels.{place.replace('/', '.')}"))
+    comments, params = field_comments(source, "Params"), configured(place, {})[1].params
     rows = [(f"`{key}`", number(params[key]), comment) for key, comment in comments.items()]
     return table(("constant", "default", "meaning, unit"), rows)

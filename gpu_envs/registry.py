@@ -232,6 +232,6 @@ def make_core(
     return cast(Core, ShardedCore(entry.id, make_shard, num_envs, places))
 
 
-register("SimpleTag-v0", "gpu_envs.simple_tag")
-register("TagContinuous-v0", "gpu_envs.tag_continuous")
-register("TagGridworld-v0", "gpu_envs.tag_gridworld")
+register("SimpleTag-v0", "gpu_envs.mpe.simple_tag")
+register("TagContinuous-v0", "gpu_envs.tag.tag_continuous")
+register("TagGridworld-v0", "gpu_envs.tag.tag_gridworld")

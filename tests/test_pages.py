@@ -32,6 +32,8 @@ def python_blocks(path):
 
 def functions(path):
     """Names of the functions and classes at the top of a module."""
+    if path.suffix != ".py":
+        return set()
     return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
 
 
@@ -41,12 +43,16 @@ def functions(path):
 def test_registry_is_files_is_pages_is_oracles():
     """Every environment has its two files, a page with words and picture, and an oracle test; no file is left over."""
     assert sorted(NAMES.values()) == list_envs()
-    host = {path.stem for path in (ROOT / "gpu_envs").glob("*.py") if {"Config", "build"} <= functions(path)}
-    rules = {
-        path.stem for path in (ROOT / "warp_kernels").glob("*.py") if {"rules", "Params", "State"} <= functions(path)
-    }
-    pages, words, pictures = ({path.stem for path in generate.PAGES.glob(f"*.{end}")} for end in ("md", "py", "png"))
-    oracles = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "oracles").glob("test_*.py")}
+
+    def places(folder, pattern, wanted=frozenset()):
+        """Files under a folder without their suffix, as places."""
+        found = [path for path in (ROOT / folder).rglob(pattern) if path.name != "__init__.py"]
+        return {str(path.relative_to(ROOT / folder).with_suffix("")) for path in found if wanted <= functions(path)}
+
+    host = places("gpu_envs", "*.py", {"Config", "build"})
+    rules = places("warp_kernels", "*.py", {"rules", "Params", "State"})
+    pages, words, pictures = (places("docs/envs", f"*.{end}") for end in ("md", "py", "png"))
+    oracles = {path.replace("test_", "") for path in places("tests/oracles", "test_*.py")}
     assert set(NAMES) == host == rules == pages == words == pictures == oracles
     assert set(SMALL) == set(list_envs())
 
@@ -66,8 +72,9 @@ def test_page_holds_every_part(name):
         "## Version history",
     ):
         assert heading in text, heading
-    assert f"{name}.png" in text
-    assert f"test_{name}.py" in text
+    stem = name.rpartition("/")[2]
+    assert f"{stem}.png" in text
+    assert f"test_{stem}.py" in text
     assert f"- v{NAMES[name].rpartition('-v')[2]}: " in text
 
 
@@ -95,9 +102,9 @@ def test_pictures_are_fresh_and_small():
 
 def test_a_stale_table_is_found(tmp_path):
     page = tmp_path / "simple_tag.md"
-    text = (generate.PAGES / "simple_tag.md").read_text(encoding="utf-8")
+    text = (generate.PAGES / "mpe" / "simple_tag.md").read_text(encoding="utf-8")
     page.write_text(text.replace("| `num_good` | `int` | `1` |", "| `num_good` | `int` | `2` |"), encoding="utf-8")
-    assert page.read_text(encoding="utf-8") != text == generate.filled(page)
+    assert page.read_text(encoding="utf-8") != text == generate.filled(page, "mpe/simple_tag")
 
 
 # ---------------------------------------------------------------- numbers mean what the page says
@@ -166,13 +173,13 @@ def simple_tag_actions():
     def apart(state):
         state["pos"].copy_(torch.arange(12.0).view(1, 6, 2))
 
-    discrete, continuous = tables.words("simple_tag").actions()
+    discrete, continuous = tables.words("mpe/simple_tag").actions()
     accel = torch.tensor([[3.0], [3.0], [3.0], [4.0]])
     for index, push in discrete.rows:
-        after = one_step("simple_tag", apart, index)
+        after = one_step("mpe/simple_tag", apart, index)
         torch.testing.assert_close(after["vel"], accel * 0.1 * direction_of(push))
     for index, push, _ in continuous.rows:
-        after = one_step("simple_tag", apart, torch.eye(5)[index], continuous_actions=True)
+        after = one_step("mpe/simple_tag", apart, torch.eye(5)[index], continuous_actions=True)
         torch.testing.assert_close(after["vel"], accel * 0.1 * direction_of(push))
 
 
@@ -181,24 +188,24 @@ def tag_continuous_actions():
         state["speed"].fill_(0.5)
         state["direction"].fill_(3.0)
 
-    (table,) = tables.words("tag_continuous").actions()
+    (table,) = tables.words("tag/tag_continuous").actions()
     for index, acceleration, turn in table.rows:
-        after = one_step("tag_continuous", moving, index)
+        after = one_step("tag/tag_continuous", moving, index)
         assert abs(after["acceleration"][0] - float(acceleration)) < 1e-4
         assert abs(after["direction"][0] - 3.0 - float(turn)) < 1e-3
 
 
 def tag_gridworld_actions():
-    (table,) = tables.words("tag_gridworld").actions()
+    (table,) = tables.words("tag/tag_gridworld").actions()
     for index, move in table.rows:
-        after = one_step("tag_gridworld", lambda state: state["cell"].fill_(2), index)
+        after = one_step("tag/tag_gridworld", lambda state: state["cell"].fill_(2), index)
         assert (after["cell"] - 2 == direction_of(move)).all()
 
 
 ACTIONS = {
-    "simple_tag": simple_tag_actions,
-    "tag_continuous": tag_continuous_actions,
-    "tag_gridworld": tag_gridworld_actions,
+    "mpe/simple_tag": simple_tag_actions,
+    "tag/tag_continuous": tag_continuous_actions,
+    "tag/tag_gridworld": tag_gridworld_actions,
 }
 
 
@@ -212,7 +219,7 @@ def test_phases_of_architecture():
     """The table of phases is the step's, in order."""
     from warp_kernels.schedules import step_phases
 
-    step, reset = step_phases(tables.configured("tag_gridworld", {})[1].rules)
+    step, reset = step_phases(tables.configured("tag/tag_gridworld", {})[1].rules)
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text[text.index("### A step, phase by phase") :].split("\n## ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|\*the rules\*) \| (\w+)", table, re.MULTILINE)

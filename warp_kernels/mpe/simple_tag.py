@@ -7,8 +7,9 @@ from functools import cache
 
 import warp as wp
 
-from warp_kernels import particles, philox
+from warp_kernels import philox
 from warp_kernels.episode import IO
+from warp_kernels.mpe import particles
 from warp_kernels.schedules import Rules, agent_phase
 
 

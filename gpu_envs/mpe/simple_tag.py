@@ -1,4 +1,4 @@
-"""SimpleTag-v0 on the host: settings, agents, spaces, and how to draw it. Rules: ``warp_kernels/simple_tag.py``."""
+"""SimpleTag-v0 on the host: settings, agents, spaces, and how to draw it. Rules: ``warp_kernels/mpe/simple_tag.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
-from warp_kernels import simple_tag
+from warp_kernels.mpe import simple_tag
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core

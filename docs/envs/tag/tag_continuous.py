@@ -3,7 +3,7 @@
 import numpy as np
 
 from docs.claims import Block, Reward, Table, World
-from gpu_envs.tag_continuous import Config
+from gpu_envs.tag.tag_continuous import Config
 
 PICTURE = {"seed": 3, "steps": 60, "size": 384}
 OBSERVATIONS = {

@@ -1,4 +1,4 @@
-"""TagGridworld-v0 on the host: settings, agents, spaces, how to draw it. Rules: ``warp_kernels/tag_gridworld.py``."""
+"""TagGridworld-v0 on the host: settings, agents, spaces, how to draw it. Rules: ``warp_kernels/tag/tag_gridworld.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
 from gpu_envs.errors import ConfigError
-from warp_kernels import tag_gridworld
+from warp_kernels.tag import tag_gridworld
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core

@@ -3,7 +3,7 @@
 import numpy as np
 
 from docs.claims import Block, Reward, Table, World
-from gpu_envs.tag_gridworld import Config
+from gpu_envs.tag.tag_gridworld import Config
 
 PICTURE = {"seed": 2, "steps": 4, "size": 384}
 OBSERVATIONS = {

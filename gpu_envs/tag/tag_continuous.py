@@ -1,4 +1,4 @@
-"""TagContinuous-v0 on the host: settings, agents, spaces, how to draw it. Rules: ``warp_kernels/tag_continuous.py``."""
+"""TagContinuous-v0 on the host: settings, agents, spaces, how to draw it. Rules: ``warp_kernels/tag/tag_continuous.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
 from gpu_envs.errors import ConfigError
-from warp_kernels import tag_continuous
+from warp_kernels.tag import tag_continuous
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core

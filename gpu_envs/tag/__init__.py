@@ -1,0 +1,1 @@
+"""Host files of WarpDrive's Tags."""
