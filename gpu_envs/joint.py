@@ -1,16 +1,23 @@
-"""Joint actions: those of some agents laid into those of all."""
+"""Some agents among all: which rows of a joint tensor are theirs, and their actions laid into those of everyone."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
 
-def put(full: torch.Tensor, rows: Any, actions: torch.Tensor) -> None:
+def rows_index(rows: Sequence[int], device: torch.device) -> slice | torch.Tensor:
+    """What picks these rows of a tensor: a slice (a view, no copy) where they lie together, as they mostly do."""
+    if list(rows) == list(range(rows[0], rows[0] + len(rows))):
+        return slice(rows[0], rows[0] + len(rows))
+    return torch.tensor(rows, device=device)
+
+
+def put(full: torch.Tensor, rows: slice | torch.Tensor, actions: torch.Tensor) -> None:
     """Lay some agents' actions into those of all, in place.
 
     Args:
         full: (E, A) or (E, A, K), the joint action.
-        rows: The agents' rows: a slice, a list or an index tensor of n rows.
+        rows: The agents' n rows, see :func:`rows_index`.
         actions: (E, n) or (E, n, k) with k <= K; what lies beyond k is padding and stays as it is.
     """
     if full.ndim == 2:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from gpu_envs import joint
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
+from gpu_envs.joint import rows_index
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Agents:
     """Some of the A agents of every world, n of them, all with one action space."""
 
     rows: slice | Tensor
-    """Their rows; a slice where they are contiguous, so that reading them copies nothing."""
+    """Their rows, see :func:`gpu_envs.joint.rows_index`."""
     width: int
     """Widest observation among them."""
     space: spaces.Space
@@ -33,10 +34,7 @@ class Agents:
 
     def put(self, action: Tensor, into: Tensor) -> None:
         """Writes their actions (E, n[, k]) into those of all agents (E, A[, K]), whose padding stays as it is."""
-        if into.dim() == 3:
-            into[:, self.rows, : action.shape[-1]] = action
-        else:
-            into[:, self.rows] = action
+        joint.put(into, self.rows, action)
 
 
 def agents_of(core: Core, groups: Sequence[str]) -> Agents:
@@ -52,9 +50,8 @@ def agents_of(core: Core, groups: Sequence[str]) -> Agents:
         raise ConfigError(f"policies: {', '.join(groups)} differ in action space, they cannot share a policy")
     if core.action_mask is not None and not isinstance(space, spaces.Discrete):
         raise ConfigError(f"{core.id}: {', '.join(groups)}: action masks need Discrete actions, got {space}")
-    contiguous = rows == list(range(rows[0], rows[0] + len(rows)))
     return Agents(
-        rows=slice(rows[0], rows[-1] + 1) if contiguous else torch.tensor(rows, device=core.device),
+        rows=rows_index(rows, core.device),
         width=max(core.observation_spaces[name].shape[0] for name in names),
         space=space,
     )

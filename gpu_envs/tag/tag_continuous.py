@@ -1,4 +1,4 @@
-"""TagContinuous-v0 on the host: settings, agents, spaces, how to draw it. Rules: ``warp_kernels/tag/tag_continuous.py``."""
+"""TagContinuous-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/tag/tag_continuous.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

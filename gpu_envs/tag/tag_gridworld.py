@@ -1,4 +1,4 @@
-"""TagGridworld-v0 on the host: settings, agents, spaces, how to draw it. Rules: ``warp_kernels/tag/tag_gridworld.py``."""
+"""TagGridworld-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/tag/tag_gridworld.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from gpu_envs.config import AUTORESET, autoreset_member
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
-from gpu_envs.joint import put
+from gpu_envs.joint import put, rows_index
 from gpu_envs.registry import make_core
 from gpu_envs.views.batched import Screen, check_render_mode
 from gpu_envs.views.gymnasium import RENDER_MODES, policies
@@ -85,10 +85,10 @@ class RowsEnv(VectorEnv):
             "render_fps": core.render_fps,
             "autoreset_mode": self.autoreset_mode,
         }
-        self._rows = _index(core, rows)
+        self._rows = rows_index(rows, core.device)
         self._choices = int(core.num_choices[rows[0]].max())  # n, the width of these agents' action masks
         self._policies = policies(core, others, [name for name in core.groups if group is not None and name != group])
-        self._other_rows = {name: _index(core, core.groups[name]) for name in self._policies}
+        self._other_rows = {name: rows_index(core.groups[name], core.device) for name in self._policies}
         self._cut = torch.zeros_like(core.truncated)  # (E, A) this agent's present episode ended as a truncation
         self._screen: Screen | None = None
         self.closed = False
@@ -265,10 +265,3 @@ def _rows(core: Core, group: str | None) -> tuple[int, ...]:
         choices = " or ".join(f"group={name!r}" for name in core.groups)
         raise ConfigError(f"{core.id}: its groups have different spaces, and rows must be alike; choose {choices}")
     return tuple(range(core.num_agents))
-
-
-def _index(core: Core, rows: tuple[int, ...]) -> Any:
-    """What picks these rows of a tensor: a slice (a view, no copy) where they lie together, as they mostly do."""
-    if list(rows) == list(range(rows[0], rows[0] + len(rows))):
-        return slice(rows[0], rows[0] + len(rows))
-    return torch.tensor(rows, device=core.device)
