@@ -38,6 +38,8 @@ class Definition:
     """Frames per second that show it at a natural pace."""
     initial: dict[str, np.ndarray] = field(default_factory=dict)
     """Fields of State that are laid once for all worlds, such as given starts; shapes as in ``state``."""
+    info: dict[str, str] = field(default_factory=dict)
+    """What ``info`` tells beside what the runner knows: name there -> field of State, per agent (A, ...)."""
     fixed_params: tuple[str, ...] = ()
     """Params that ``set_params`` refuses, because the runner's clock or other settings go by them too."""
     global_state_size: int = 0

@@ -94,6 +94,7 @@ class Layout:
             self.info["action_mask"] = io["action_mask"]
         if rules.turn_based:
             self.info["to_move"] = io["to_move"]
+        self.info |= {name: self.state[field] for name, field in d.info.items()}
         self.results = [io["obs"], io["reward"], io["terminated"], io["truncated"], *self.info.values()]
         widths = [d.observation_spaces[agent].shape[0] for agent in d.agents]
         columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]

@@ -129,6 +129,7 @@ def build(config: Config) -> Definition:
         max_steps=config.max_steps,
         limit_terminates=config.limit_terminates,
         draw=lambda core, envs: None,
+        info={"place": "cell"},
     )
 
 

@@ -73,7 +73,7 @@ class LearnerEnv(gymnasium.Env, EzPickle):
         """Start an episode. A seed starts the random streams anew; ``options`` are not used."""
         super().reset(seed=seed)
         self._world.reset(seed)
-        return self._world.observation(self.learner), self._info()
+        return self._world.observation(self.learner), self._world.info(self.learner)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Play the learner's action, and the others' beside it.
@@ -92,7 +92,7 @@ class LearnerEnv(gymnasium.Env, EzPickle):
                 masks = (world.action_mask(agent),) if world.masked else ()
                 actions[agent] = self._others[agent](world.observation(agent), *masks)
         world.step(actions, others_random=True)
-        return world.observation(self.learner), *world.outcome(self.learner), self._info()
+        return world.observation(self.learner), *world.outcome(self.learner), world.info(self.learner)
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
         """The world as uint8 (H, W, 3); None with ``render_mode="human"``, which shows it in a window."""
@@ -101,9 +101,6 @@ class LearnerEnv(gymnasium.Env, EzPickle):
     def close(self) -> None:
         """Release the environment."""
         self._world.close()
-
-    def _info(self) -> dict[str, Any]:
-        return {"action_mask": self._world.action_mask(self.learner)} if self._world.masked else {}
 
 
 def policies(core: Core, others: Any, names: list[str]) -> dict[str, Callable]:

@@ -125,6 +125,4 @@ class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
         }
 
     def _infos(self, agents: list[str]) -> Infos:
-        return {
-            agent: {"action_mask": self._world.action_mask(agent)} if self._world.masked else {} for agent in agents
-        }
+        return {agent: self._world.info(agent) for agent in agents}

@@ -187,7 +187,8 @@ class RowsEnv(VectorEnv):
     def _present(self, info: dict[str, torch.Tensor]) -> dict[str, Any]:
         """What every row has at every step."""
         everyone = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=self.core.device))
-        out = {name: self._row(info[name]) for name in ("alive", "valid", "to_move") if name in info}
+        names = ("alive", "valid", "to_move", *self.core.definition.info)
+        out = {name: self._row(info[name]) for name in names if name in info}
         if "action_mask" in info:
             out["action_mask"] = self._row(info["action_mask"][..., : self._choices])
         return out | {f"_{name}": everyone for name in out}

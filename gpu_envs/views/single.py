@@ -113,6 +113,13 @@ class OneWorld:
         assert self.core.action_mask is not None
         return self.core.action_mask[0, self._rows[agent], : self.mask_size(agent)].cpu().numpy().astype(np.int8)
 
+    def info(self, agent: str) -> dict[str, Any]:
+        """What an agent is told beside its observation: its action mask, and what the environment adds."""
+        row, core = self._rows[agent], self.core
+        told: dict[str, Any] = {"action_mask": self.action_mask(agent)} if self.masked else {}
+        own = {name: core.world_state[field] for name, field in core.definition.info.items()}
+        return told | {name: values[0, row].cpu().numpy().copy() for name, values in own.items()}
+
     def mask_size(self, agent: str) -> int:
         """Number of choices in an agent's action mask."""
         space = self.action_spaces[agent]

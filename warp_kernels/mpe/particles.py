@@ -4,7 +4,12 @@ Discs that push each other apart, damping, a speed cap. Integration is explicit 
 velocity, then the velocity changes.
 """
 
+from typing import Any
+
 import warp as wp
+
+from warp_kernels.episode import IO
+from warp_kernels.schedules import Phase, agent_phase
 
 DT = wp.constant(0.1)  # [s]
 KEPT_VELOCITY = wp.constant(0.75)  # 1 - damping 0.25
@@ -32,9 +37,94 @@ def contact(here: wp.vec2, there: wp.vec2, touch: float) -> wp.vec2:
 
 @wp.func(inline=True)
 def accelerate(velocity: wp.vec2, force: wp.vec2, max_speed: float) -> wp.vec2:
-    """The next velocity [m/s] of a unit mass: damped, pushed, capped."""
+    """The next velocity [m/s] of a unit mass: damped, pushed, capped (a cap below 0 is none)."""
     v = velocity * KEPT_VELOCITY + force * DT
     squared = wp.dot(v, v)
-    if squared > max_speed * max_speed:
+    if max_speed >= 0.0 and squared > max_speed * max_speed:
         v = v * (max_speed / wp.sqrt(squared))
     return v
+
+
+def steering(continuous: bool) -> Any:
+    """Build ``steer(io, env, agent) -> vec2``: where an agent pushes, each axis in [-1, 1].
+
+    Discrete: nothing, left, right, down, up; whatever an agent says stands above, choice = letter * 5 + push.
+    Continuous: the first five components, in the same order.
+    """
+
+    @wp.func(inline=True)
+    def steer(io: IO, env: int, agent: int):
+        x = float(0.0)
+        y = float(0.0)
+        if wp.static(continuous):
+            x = io.control[env, agent, 2] - io.control[env, agent, 1]
+            y = io.control[env, agent, 4] - io.control[env, agent, 3]
+        else:
+            push = int(io.choice[env, agent, 0]) % 5
+            x = wp.where(push == 2, 1.0, 0.0) - wp.where(push == 1, 1.0, 0.0)
+            y = wp.where(push == 4, 1.0, 0.0) - wp.where(push == 3, 1.0, 0.0)
+        return wp.vec2(x, y)
+
+    return steer
+
+
+def motion(
+    Params: type,
+    State: type,
+    num_agents: int,
+    num_entities: int,
+    continuous: bool,
+    accel_of: Any,
+    cap_of: Any,
+    size_of: Any = None,
+) -> tuple[Phase, ...]:
+    """Build the phases of a step of physics: forces, then explicit Euler.
+
+    Args:
+        Params: The scenario's.
+        State: The scenario's, with ``pos`` (E, N) vec2 [m], agents first; ``vel`` (E, A) vec2 [m/s]; and, where discs
+            push each other, ``force`` (E, A) vec2 [N].
+        num_agents: A.
+        num_entities: N, discs that push each other: agents first.
+        continuous: Kind of the actions.
+        accel_of: ``f(params, agent) -> float``, force at full throttle [N].
+        cap_of: ``f(params, agent) -> float``, speed cap [m/s]; below 0: none.
+        size_of: ``f(params, entity) -> float``, radius [m]; None: nothing collides.
+
+    Returns:
+        One phase, or two where discs push each other: what all siblings feel is summed up before anybody moves.
+    """
+    steer = steering(continuous)
+
+    @wp.func(inline=True)
+    def go(params: Params, state: State, env: int, agent: int, force: wp.vec2):
+        vel = state.vel[env, agent]
+        state.pos[env, agent] = state.pos[env, agent] + vel * DT
+        state.vel[env, agent] = accelerate(vel, force, cap_of(params, agent))
+
+    if size_of is None:
+
+        @wp.func(inline=True)
+        def drift(params: Params, state: State, io: IO, env: int, agent: int):
+            """Nobody is in anybody's way. Writes the agent's position and velocity."""
+            go(params, state, env, agent, steer(io, env, agent) * accel_of(params, agent))
+
+        return (agent_phase(drift),)
+
+    @wp.func
+    def push(params: Params, state: State, io: IO, env: int, agent: int):
+        """Sum the forces on an agent; writes its force."""
+        here = state.pos[env, agent]
+        size = size_of(params, agent)
+        total = steer(io, env, agent) * accel_of(params, agent)
+        for other in range(num_entities):
+            if other != agent:
+                total += contact(here, state.pos[env, other], size + size_of(params, other))
+        state.force[env, agent] = total
+
+    @wp.func
+    def move(params: Params, state: State, io: IO, env: int, agent: int):
+        """Explicit Euler; writes the agent's position and velocity."""
+        go(params, state, env, agent, state.force[env, agent])
+
+    return agent_phase(push), agent_phase(move)

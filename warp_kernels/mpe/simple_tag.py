@@ -58,36 +58,13 @@ def rules(num_good: int, num_adversaries: int, num_obstacles: int, continuous: b
             size = params.good_size
         return size
 
-    @wp.func
-    def steering(io: IO, env: int, agent: int):
-        # actions: nothing, left, right, down, up
-        if wp.static(continuous):
-            x = io.control[env, agent, 2] - io.control[env, agent, 1]
-            y = io.control[env, agent, 4] - io.control[env, agent, 3]
-            return wp.vec2(x, y)
-        choice = int(io.choice[env, agent, 0])
-        x = wp.where(choice == 2, 1.0, 0.0) - wp.where(choice == 1, 1.0, 0.0)
-        y = wp.where(choice == 4, 1.0, 0.0) - wp.where(choice == 3, 1.0, 0.0)
-        return wp.vec2(x, y)
+    @wp.func(inline=True)
+    def accel_of(params: Params, agent: int):
+        return wp.where(agent < num_adversaries, params.adversary_accel, params.good_accel)
 
-    @wp.func
-    def push(params: Params, state: State, io: IO, env: int, agent: int):
-        """Sum the forces on an agent; writes its force."""
-        here = state.pos[env, agent]
-        size = size_of(params, agent)
-        total = steering(io, env, agent) * wp.where(agent < num_adversaries, params.adversary_accel, params.good_accel)
-        for other in range(num_entities):
-            if other != agent:
-                total += particles.contact(here, state.pos[env, other], size + size_of(params, other))
-        state.force[env, agent] = total
-
-    @wp.func
-    def move(params: Params, state: State, io: IO, env: int, agent: int):
-        """Explicit Euler; writes the agent's position and velocity."""
-        vel = state.vel[env, agent]
-        cap = wp.where(agent < num_adversaries, params.adversary_max_speed, params.good_max_speed)
-        state.pos[env, agent] = state.pos[env, agent] + vel * particles.DT
-        state.vel[env, agent] = particles.accelerate(vel, state.force[env, agent], cap)
+    @wp.func(inline=True)
+    def cap_of(params: Params, agent: int):
+        return wp.where(agent < num_adversaries, params.adversary_max_speed, params.good_max_speed)
 
     @wp.func
     def touch(params: Params, state: State, io: IO, env: int, agent: int):
@@ -170,7 +147,11 @@ def rules(num_good: int, num_adversaries: int, num_obstacles: int, continuous: b
         num_agents=num_agents,
         action_size=5 if continuous else 1,
         continuous=continuous,
-        phases=(agent_phase(push), agent_phase(move), agent_phase(touch), agent_phase(score)),
+        phases=(
+            *particles.motion(Params, State, num_agents, num_entities, continuous, accel_of, cap_of, size_of),
+            agent_phase(touch),
+            agent_phase(score),
+        ),
         reset=reset,
         observe=observe,
         max_unroll=4,
