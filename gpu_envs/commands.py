@@ -29,7 +29,8 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{self.prog.removeprefix('gpu-envs ')}: {message}; see {self.prog} --help")
 
 
-def _parser(name: str, what: str, example: str) -> argparse.ArgumentParser:
+def command_parser(name: str, what: str, example: str) -> argparse.ArgumentParser:
+    """The argument parser of a subcommand."""
     return _Parser(
         prog=f"gpu-envs {name}",
         description=what,
@@ -104,14 +105,16 @@ def settings(pairs: Sequence[str], option: str = "--env", options: Mapping[str, 
 
 def list_command(argv: list[str]) -> int:
     """Print the ids of all environments."""
-    _parser("list", "Print the ids of all environments.", "gpu-envs list").parse_args(argv)
+    command_parser("list", "Print the ids of all environments.", "gpu-envs list").parse_args(argv)
     print("\n".join(list_envs()))
     return 0
 
 
 def check_command(argv: list[str]) -> int:
     """Check that an environment keeps the tensor contract."""
-    parser = _parser("check", "Check that an environment keeps the tensor contract.", "gpu-envs check SimpleTag-v0")
+    parser = command_parser(
+        "check", "Check that an environment keeps the tensor contract.", "gpu-envs check SimpleTag-v0"
+    )
     _add_env(parser)
     args = parser.parse_args(argv)
     from gpu_envs.check import LAWS, examine
@@ -126,7 +129,7 @@ def check_command(argv: list[str]) -> int:
 
 def render_command(argv: list[str]) -> int:
     """Write a picture or a video of random play."""
-    parser = _parser(
+    parser = command_parser(
         "render",
         "Write a picture or a video of random play.",
         "gpu-envs render TagContinuous-v0 --worlds 4 --out out/tag.mp4",
@@ -160,7 +163,7 @@ def render_command(argv: list[str]) -> int:
 
 def bench_command(argv: list[str]) -> int:
     """Time one environment through its doors."""
-    parser = _parser(
+    parser = command_parser(
         "bench",
         "Time one environment: random actions made beforehand, autoreset included.",
         "gpu-envs bench SimpleTag-v0",

@@ -3,12 +3,14 @@
 Part of :func:`gpu_envs.check_env`.
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from gpu_envs import blame
 from gpu_envs.core import Core
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ConformanceError
@@ -83,7 +85,8 @@ def check_worlds(subject: Subject) -> None:
         pair = zip(play(subject.core()), play(subject.core(1, env_offset=world)), strict=True)
         for t, (many, alone) in enumerate(pair):
             mine = {name: value[world : world + 1] for name, value in many.items()}
-            subject.alike(alone, mine, f"world {world} plays the same alone and among many", t)
+            with _explained(lambda: blame.worlds(subject, world)):  # noqa: B023 called at once
+                subject.alike(alone, mine, f"world {world} plays the same alone and among many", t)
 
 
 def check_schedules(subject: Subject) -> None:
@@ -95,7 +98,18 @@ def check_schedules(subject: Subject) -> None:
         (subject.core(definition=mirrored, schedule="fused"), "no agent reads what a sibling writes in the same phase"),
     ):
         for t, (left, right) in enumerate(zip(play(subject.core(schedule="fused")), play(other), strict=True)):
-            subject.alike(left, right, promise, t)
+            with _explained(lambda: blame.siblings(subject)):
+                subject.alike(left, right, promise, t)
+
+
+@contextlib.contextmanager
+def _explained(blamed: Callable[[], str]) -> Iterator[None]:
+    """Add to a broken promise which phase has broken it."""
+    try:
+        yield
+    except ConformanceError as error:
+        reason = blamed()
+        raise ConformanceError(f"{error}; {reason}" if reason else str(error)) from None
 
 
 def check_autoreset(subject: Subject) -> None:

@@ -87,13 +87,28 @@ def list_envs() -> list[str]:
     return sorted(_entries)
 
 
+def spelled(id: str) -> str:
+    """An id as configurations keep it: without ``gpu_envs/``, with the module that registers it if one was named."""
+    find(id)
+    return str(id).removeprefix(NAMESPACE)
+
+
 def find(id: str) -> Entry:
     """The entry of an id, with or without ``gpu_envs/``.
 
+    As in Gymnasium, "module:Name-v0" imports a module first, which registers the environment.
+
     Raises:
-        UnknownEnvironmentError: Naming close matches.
+        UnknownEnvironmentError: Naming close matches, or the module that cannot be imported.
     """
-    name = str(id).removeprefix(NAMESPACE)
+    module, colon, name = str(id).removeprefix(NAMESPACE).rpartition(":")
+    if colon:
+        try:
+            importlib.import_module(module)
+        except (ModuleNotFoundError, TypeError, ValueError) as error:
+            raise UnknownEnvironmentError(
+                f"{id!r}: {error}; is {module!r} installed, or in a folder on PYTHONPATH?"
+            ) from error
     if name not in _entries:
         near = difflib.get_close_matches(name, _entries, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else "gpu_envs.list_envs() gives all"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpu_envs.errors import CheckpointError, ConfigError, MissingExtraError
-from gpu_envs.registry import NAMESPACE, find, list_envs, resolve_device
+from gpu_envs.registry import NAMESPACE, find, list_envs, resolve_device, spelled
 from trainers import checkpoint
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig
@@ -112,10 +112,10 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
         resume = checkpoint.load(first.resume)
         base = TrainConfig.from_json(resume.config)
         env_id, device = base.env_id, first.device or base.device
-        if first.id and (got := find(first.id).id) != env_id:
+        if first.id and (got := find(first.id).id) != find(env_id).id:
             raise CheckpointError(f"{resume.path / 'manifest.json'}: env_id: expected {got}, got {env_id}")
     elif first.id:
-        env_id, device, resume = find(first.id).id, str(resolve_device(first.device)), None
+        env_id, device, resume = spelled(first.id), str(resolve_device(first.device)), None
         base = preset(env_id, device)
     else:
         parse(TrainArgs, "train", argv)  # --help ends here

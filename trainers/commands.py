@@ -16,7 +16,7 @@ from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.progress import ProgressBar
-from gpu_envs.registry import resolve_device
+from gpu_envs.registry import find, resolve_device
 from trainers import checkpoint
 from trainers.agents import agents_of
 from trainers.arguments import FINAL_SEED, SHARED, EvalArgs, TrainArgs, parse, parse_train
@@ -84,7 +84,7 @@ def _folder(args: TrainArgs, resume: Checkpoint | None) -> Path:
     """Makes the run's folder, and sees that a new run gets a new one."""
     out = args.out
     if out is None and resume is None:
-        out = Path("out") / f"{args.id}-{time.strftime('%Y%m%d-%H%M%S')}"
+        out = Path("out") / f"{find(args.id).id}-{time.strftime('%Y%m%d-%H%M%S')}"
     elif out is None and resume is not None:
         path = resume.path if resume.path.parent.name == "checkpoints" else resume.path.resolve()  # it may be "."
         if path.parent.name != "checkpoints":
