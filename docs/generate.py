@@ -99,8 +99,17 @@ def presets() -> str:
 
 OF_PAGE = (tables.summary, tables.actions, tables.observations, tables.rewards, tables.settings, tables.constants)
 """Parts of an environment's page; they get its name."""
-OF_OTHERS = (environments, runner, errors, presets, options)
-"""Parts of other pages; `options` gets the word behind it in the marker."""
+
+
+def template(file: str) -> str:
+    """A file that ``gpu-envs new meet`` writes, as a block of code."""
+    from gpu_envs.new import written
+
+    return f"```python\n# file: meet/{file}\n{written('meet')[file]}```"
+
+
+OF_OTHERS = (environments, runner, errors, presets, options, template)
+"""Parts of other pages; `options` and `template` get the word behind them in the marker."""
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_OTHERS)}
 
 

@@ -24,7 +24,7 @@ def siblings(subject: "Subject") -> str:
     found = _first_difference(subject, one, other, 0)
     if not found:
         return ""
-    over = {AGENT: "agents", WORLD: "worlds"}.get(found[1], f"its {found[1]} items")
+    over = "agents" if found[1] == AGENT else "worlds" if found[1] == WORLD else f"its {found[1]} items"
     return (
         f"phase {found[0]} (over {over}): {found[2]} depends on the order in which siblings run. It reads what a "
         "sibling writes in the same phase: read it in a later phase, or write to another array"

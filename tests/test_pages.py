@@ -1,9 +1,7 @@
 """The pages tell the truth: nothing is missing, tables are fresh, columns mean what they say, examples run."""
 
 import ast
-import importlib
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +9,12 @@ import pytest
 import torch
 from conftest import SMALL
 
-import gpu_envs
-import warp_kernels
 from docs import claims, generate, tables
-from gpu_envs import registry
 from gpu_envs.registry import list_envs, make_core
 
 ROOT = Path(__file__).parents[1]
 NAMES = tables.names()
 HEADINGS = ("Rules", "Rewards", "End of an episode", "Actions", "Observations", "Settings", "Oracle", "Version history")
-EXAMPLE = ("warp_kernels/meet.py", "gpu_envs/meet.py", "tests/oracles/test_meet.py", "docs/envs/meet.py")
 
 
 def python_blocks(path):
@@ -243,47 +237,3 @@ def test_examples(page):
     assert blocks
     for line, code in blocks:
         exec(compile("\n" * (line - 1) + code, ROOT / page, "exec"), space)
-
-
-def test_example_environment(tmp_path, monkeypatch):
-    """The environment of architecture.md: registered, checked, its oracle test run, its tables made."""
-    import docs.envs
-
-    files, others = {}, []
-    for _, code in python_blocks(ROOT / "docs" / "architecture.md"):
-        match = re.match(r"# (file|add to): (\S+)\n", code)
-        assert match, f"a block without a file: {code[:60]}"
-        if match[1] == "file":
-            files[match[2]] = code
-        else:
-            others.append(code)
-    assert list(files) == [
-        "warp_kernels/meet.py",
-        "gpu_envs/meet.py",
-        "tests/oracles/test_meet.py",
-        "docs/envs/meet.py",
-    ]
-    for path, code in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(code, encoding="utf-8")
-    for package, folder in ((warp_kernels, "warp_kernels"), (gpu_envs, "gpu_envs"), (docs.envs, "docs/envs")):
-        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / folder)])
-    monkeypatch.syspath_prepend(str(tmp_path / "tests" / "oracles"))
-    announced = []
-    monkeypatch.setattr(registry, "_announce", announced.append)  # not to Gymnasium and PettingZoo, which keep names
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    try:
-        for code in others:
-            exec(code, {"register": registry.register})
-        assert announced == ["Meet-v0"]
-        gpu_envs.check_env("Meet-v0")
-        importlib.import_module("test_meet").test_transitions()
-        for part in generate.OF_PAGE:
-            if part is not tables.summary:  # it reads the oracle test in tests/
-                assert part("meet").count("\n") > 1
-        core = make_core("Meet-v0", 20, "cpu", seed=0, autoreset="disabled")
-        assert check_blocks(core, tables.words("meet").blocks, range(3)) > 100
-        assert claims.frame("Meet-v0", tables.words("meet").PICTURE).std() > 5
-    finally:
-        for module in ("warp_kernels.meet", "gpu_envs.meet", "docs.envs.meet", "test_meet"):
-            sys.modules.pop(module, None)

@@ -1,0 +1,110 @@
+"""The tutorial is followed to the letter, in an empty folder: write, check, break, test, train, use."""
+
+import ast
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from gpu_envs.cli import main
+from gpu_envs.new import written
+
+PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "write_an_environment.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def blocks(kind):
+    """The code blocks of a kind, in order."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def code_lines(source):
+    """Lines of code: no blank ones, comments or docstrings."""
+    documented = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            documented |= set(range(node.lineno, node.end_lineno + 1))
+    silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in silent]
+    return len({line for token in tokens for line in range(token.start[0], token.end[0] + 1)} - documented)
+
+
+def test_it_is_under_a_hundred_lines():
+    files = written("meet")
+    assert code_lines(files["rules.py"]) + code_lines(files["__init__.py"]) < 100
+
+
+def test_followed_to_the_letter(tmp_path):
+    def run(command, code=0):
+        words = command.split()
+        program = {"gpu-envs": [str(Path(sys.executable).with_name("gpu-envs"))], "python": [sys.executable]}[words[0]]
+        paths = os.pathsep.join(filter(None, (str(PAGE.parents[2]), os.environ.get("PYTHONPATH"))))
+        done = subprocess.run(
+            [*program, *words[1:]],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    commands = [line for block in blocks("sh") for line in block.splitlines()]
+    assert [command.split()[1] for command in commands] == ["new", "check", "-m", "train"]
+    new, check, test, train = commands
+    run(new)
+    rules, change, use = (block for block in blocks("python") if not block.startswith("# file: meet/__init__.py"))
+    path = tmp_path / "meet" / "rules.py"
+    assert path.read_text() == rules.removeprefix("# file: meet/rules.py\n")
+    run(check)
+    before, after = change.removeprefix("# change in: meet/rules.py\n").split("# to\n")
+    assert before in rules
+    path.write_text(path.read_text().replace(before, after))
+    assert " ".join(blocks("text")[0].split()) in " ".join(run(check, code=2).split())
+    path.write_text(rules.removeprefix("# file: meet/rules.py\n"))
+    assert "2 passed" in run(test)
+    run(f"{train} --no-video --eval-episodes 64 --out out/meet")
+    random, trained = json.loads((tmp_path / "out/meet/crossplay.json").read_text())["matchups"]
+    assert random["policies"] == {"walker": "random"}
+    assert trained["returns"]["walker"]["mean"] > random["returns"]["walker"]["mean"] + 50
+    (tmp_path / "use_meet.py").write_text(use)
+    run("python use_meet.py")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["Meet"], "small letters"),
+        (["json"], "a module of this name"),
+        (["simple_tag"], "SimpleTag-v0 already"),
+        ([], "required: name"),
+    ],
+)
+def test_names_that_are_no_good(arguments, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_overwritten(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "my_own_game", "--folder", "games"]) == 0
+    (tmp_path / "games" / "my_own_game" / "rules.py").write_text("mine")
+    assert main(["new", "my_own_game", "--folder", "games"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (tmp_path / "games" / "my_own_game" / "rules.py").read_text() == "mine"
+
+
+def test_modules_that_are_not_there(capsys):
+    assert main(["check", "nowhere_at_all:Meet-v0"]) == 2
+    assert "No module named 'nowhere_at_all'" in capsys.readouterr().err
