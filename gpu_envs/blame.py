@@ -70,7 +70,8 @@ def _name(subject: "Subject", number: int) -> str:
     """A phase's function as its author called it; the runner's own come before and after."""
     rules = subject.definition.rules
     own = [phase.run.key.rpartition("__")[2] for phase in rules.phases]
-    after = ["observe", "leave", "turn", "reset_agent", "observe (at the start)"]
+    start = ["reset"] if rules.reset is not None else []
+    after = ["observe", "leave", "turn", *start, "reset_agent", "observe (at the start)"]
     return ["begin", "tick", *own, *after][number]
 
 

@@ -8,6 +8,7 @@ import warp as wp
 # Warp scalar type -> torch dtype of the same bytes; unsigned ones as signed, for which torch has arithmetic.
 _TORCH = {
     wp.float32: torch.float32,
+    wp.float64: torch.float64,
     wp.int32: torch.int32,
     wp.int64: torch.int64,
     wp.uint64: torch.int64,

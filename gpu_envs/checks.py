@@ -1,10 +1,13 @@
 """What a core refuses before anything is allocated or launched, each in one line."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from gpu_envs.errors import ActionError, ConfigError, described
+from gpu_envs.buffers import param_fields
+from gpu_envs.definition import Definition
+from gpu_envs.errors import ActionError, ConfigError, described, listed
 from gpu_envs.layout import AUTORESET
 from warp_kernels import philox
 from warp_kernels.schedules import Rules
@@ -60,3 +63,31 @@ def check_settings(
     agents, components = rules.num_agents, rules.action_size
     demand(agents <= philox.MAX_AGENTS, "the number of agents", f"<= {philox.MAX_AGENTS}", agents)
     demand(components <= philox.MAX_DRAWS, "the number of action components", f"<= {philox.MAX_DRAWS}", components)
+
+
+def check_ranges(env_id: str, definition: Definition, ranges: Any) -> dict[str, tuple[float, float]]:
+    """Ranges of constants as numbers; None is none.
+
+    Raises:
+        ConfigError: Naming the constant, what its range may be and what it is.
+    """
+    if ranges is None:
+        return {}
+    if not isinstance(ranges, Mapping):
+        raise ConfigError(f"{env_id}: randomise must be a dict, name -> (lowest, highest), got {ranges!r}")
+    kinds, checked = param_fields(definition.rules.params), {}
+    for name, bounds in ranges.items():
+        if name not in kinds or name in definition.fixed_params:
+            can = listed(kind for kind in kinds if kind not in definition.fixed_params)
+            raise ConfigError(f"{env_id}: randomise: no constant named {name} to draw; there are {can}")
+        whole = kinds[name] == torch.int32
+        try:
+            low, high = (int(bound) if whole else float(bound) for bound in bounds)
+            good = -(2.0**31) <= low <= high < 2.0**31 and (not whole or (low, high) == tuple(bounds))
+        except (TypeError, ValueError, OverflowError):
+            good, low, high = False, 0, 0
+        if not good:
+            numbers = "ints" if whole else "numbers"
+            raise ConfigError(f"{env_id}: randomise: {name} needs two {numbers}, lowest <= highest, got {bounds!r}")
+        checked[name] = (low, high)
+    return checked

@@ -18,7 +18,7 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import find, list_envs, make, make_core
 
-RUNNER = set(inspect.signature(make_core).parameters) - {"max_episode_steps", "illegal", "config"}
+RUNNER = set(inspect.signature(make_core).parameters) - {"max_episode_steps", "illegal", "randomise", "config"}
 """Arguments of make_core that say how to run. The others, like an environment's own settings, say what is played."""
 
 

@@ -1,14 +1,14 @@
 """The stacked-tensor environment every view stands on: E worlds, A agents, one device, one call a step."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from gpu_envs import buffers
-from gpu_envs.checks import check_settings, check_tensor
+from gpu_envs.checks import check_ranges, check_settings, check_tensor
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, described
 from gpu_envs.layout import Layout
@@ -49,6 +49,8 @@ class Core:
         threads: CPU threads; None to choose by the size of the batch.
         fuse_fp: Contract multiply-adds; None: on a GPU only, so that CPU schedules agree bit for bit.
         env_minor: Lay State out with the worlds fastest.
+        randomise: Constants of the rules that every world draws anew for every episode, uniformly: name -> (lowest,
+            highest), such as {"good_max_speed": (1.0, 1.6)}. Domain randomisation; the draws are the world's own.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class Core:
         threads: int | None = None,
         fuse_fp: bool | None = None,
         env_minor: bool = False,
+        randomise: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         rules = definition.rules
+        self.randomise = check_ranges(env_id, definition, randomise)
         check_settings(env_id, rules, num_envs, autoreset, env_offset, illegal, schedule, threads)
         self.id = env_id
         self.config = config
@@ -91,7 +95,8 @@ class Core:
         self.threads = min(self.threads, num_envs)
         fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
         self._runner = Runner(rules, self.schedule, fuse, num_envs, self.threads, device)
-        layout = self._layout = Layout(definition, num_envs, len(self._runner.shards), device, env_minor)
+        shards = len(self._runner.shards)
+        layout = self._layout = Layout(definition, num_envs, shards, device, env_minor, self.randomise)
         io = self._io = layout.io
         self.obs_width = layout.width
         self.action_kind = layout.action_kind
@@ -286,6 +291,8 @@ class Core:
                 raise ConfigError(f"{self.id}: no constant named {name}; it has {', '.join(fields)}")
             if name in self.definition.fixed_params:
                 raise ConfigError(f"{self.id}: {name} is fixed when the environment is made; make(..., {name}=...)")
+            if name in self.randomise:
+                raise ConfigError(f"{self.id}: {name} is drawn anew for every episode; make(..., randomise=...)")
             column = torch.as_tensor(value, dtype=fields[name], device=self.device)
             if column.shape not in ((), (self.num_envs,)):
                 raise ConfigError(

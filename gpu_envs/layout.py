@@ -1,5 +1,6 @@
 """Every buffer of a batch of worlds, sized by a Definition: what kernels write and tensors show."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ _PER_AGENT = (
     "episode_return",
     "episode_length",
 )
+_NOT_KEPT = ("error", "params", "range_column", "range_whole", "range_low", "range_high")
 _PER_WORLD = ("seed", "episode", "step", "active", "over", "restart")
 
 
@@ -46,10 +48,17 @@ class Layout:
         slots: Error slots, one per CPU thread.
         device: Where.
         env_minor: Lay State out with the worlds fastest.
+        ranges: Lowest and highest value of constants that are drawn anew for every episode.
     """
 
     def __init__(
-        self, definition: Definition, num_envs: int, slots: int, device: torch.device, env_minor: bool
+        self,
+        definition: Definition,
+        num_envs: int,
+        slots: int,
+        device: torch.device,
+        env_minor: bool,
+        ranges: Mapping[str, tuple[float, float]],
     ) -> None:
         d, rules = definition, definition.rules
         e, a, k = num_envs, rules.num_agents, rules.action_size
@@ -73,13 +82,20 @@ class Layout:
             "obs": (e, a, self.width),
             "final_obs": (e, a, self.width),
             "global_state": (e, d.global_state_size),
+            "params": (0, 0),  # laid over the table below
+            **dict.fromkeys(("range_column", "range_whole", "range_low", "range_high"), (len(ranges),)),
             "error": (slots,),
             **dict.fromkeys(_PER_AGENT, (e, a)),
             **dict.fromkeys(_PER_WORLD, (e,)),
         }
         self.io = buffers.allocate(episode.IO, shapes, device)
         self.state = buffers.allocate(rules.state, {n: (e, *tail) for n, tail in d.state.items()}, device, env_minor)
-        self.params = buffers.params_tensor(rules.params, d.params, 1, device)
+        self.params = buffers.params_tensor(rules.params, d.params, e if ranges else 1, device)
+        kinds = buffers.param_fields(rules.params)
+        for row, (name, bounds) in enumerate(ranges.items()):
+            self.io["range_column"][row] = list(kinds).index(name)
+            self.io["range_whole"][row] = kinds[name] == torch.int32
+            self.io["range_low"][row], self.io["range_high"][row] = bounds
         for name, values in d.initial.items():
             self.state[name].copy_(torch.from_numpy(values))
         for name, values in (("low", low), ("high", high)) if rules.continuous else (("num_choices", counts),):
@@ -114,7 +130,9 @@ class Layout:
             "illegal_loses": int(illegal == "loss"),
         }
         ios = [
-            buffers.fill(episode.IO, self.io | {"error": self.io["error"][slot : slot + 1]}, settings)
+            buffers.fill(
+                episode.IO, self.io | {"params": self.params, "error": self.io["error"][slot : slot + 1]}, settings
+            )
             for slot in range(len(self.io["error"]))
         ]
         return buffers.view(self.params, d.rules.params, 1), buffers.fill(d.rules.state, self.state), ios
@@ -122,7 +140,7 @@ class Layout:
     def everything(self) -> dict[str, torch.Tensor]:
         """All tensors that a continuation depends on, live, by name; but for the constants, whose shape may change."""
         kept = {f"state.{name}": tensor for name, tensor in self.state.items()}
-        return kept | {f"io.{name}": tensor for name, tensor in self.io.items() if name != "error"}
+        return kept | {f"io.{name}": tensor for name, tensor in self.io.items() if name not in _NOT_KEPT}
 
 
 def _bounds(d: Definition, agents: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ import difflib
 import importlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -187,6 +187,7 @@ def make_core(
     threads: int | None = None,
     fuse_fp: bool | None = None,
     env_minor: bool = False,
+    randomise: Mapping[str, tuple[float, float]] | None = None,
     max_episode_steps: int | None = None,
     **config: Any,
 ) -> Core:
@@ -229,6 +230,7 @@ def make_core(
             threads=threads,
             fuse_fp=fuse_fp,
             env_minor=env_minor,
+            randomise=randomise,
         )
 
     if devices is None:

@@ -16,6 +16,7 @@ T = TypeVar("T")
 LIVE = ("obs", "reward", "terminated", "truncated", "alive", "valid", "final_obs", "steps", "action_mask", "to_move")
 """Buffers of a core that are gathered when asked for."""
 SHARED = (
+    "randomise",
     "id",
     "config",
     "definition",

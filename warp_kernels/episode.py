@@ -57,6 +57,11 @@ class IO:
     over: wp.array(dtype=wp.bool)  # (E,) the episode has ended and waits for its reset
     restart: wp.array(dtype=wp.bool)  # (E,) a new episode starts in this launch
     forfeit: wp.array(dtype=wp.bool)  # (E,) a refused action has lost the game; empty unless agents take turns
+    params: wp.array2d(dtype=float)  # (1 or E, F) the constants, an int by its bits; written where ranges are given
+    range_column: wp.array(dtype=int)  # (R,) constants that are drawn anew for every episode
+    range_whole: wp.array(dtype=wp.bool)  # (R,) it is an int
+    range_low: wp.array(dtype=wp.float64)  # (R,)
+    range_high: wp.array(dtype=wp.float64)  # (R,) inclusive for ints
     error: wp.array(dtype=wp.int64)  # (1,) lowest bad action: world << 32 | agent << 8 | what
     env_offset: int  # global index of world 0
     max_steps: int  # time limit [steps]; 0 for none
@@ -159,6 +164,21 @@ def tick_in_turns(io: IO, env: int):
     io.restart[env] = (not plays) and io.autoreset == NEXT_STEP
     if io.active[env]:
         io.step[env] = io.step[env] + 1
+
+
+@wp.func(inline=True)
+def draw_params(io: IO, env: int):
+    """Draw the constants that have a range, for the episode that starts."""
+    for row in range(io.range_column.shape[0]):
+        column = io.range_column[row]
+        word = philox.bits(stream(io, env), column, philox.RANGE, 0)[0]
+        low = io.range_low[row]
+        high = io.range_high[row]
+        if io.range_whole[row]:
+            value = int(low) + philox.below(word, int(high - low) + 1)
+            io.params[env, column] = wp.cast(value, float)
+        else:
+            io.params[env, column] = float(low + wp.float64(philox.unit(word)) * (high - low))
 
 
 def sample_phase(params_type: type, state_type: type, num_components: int, masked: bool, continuous: bool):

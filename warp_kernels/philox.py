@@ -11,6 +11,7 @@ import warp as wp
 RESET = wp.constant(0)
 STEP = wp.constant(1)
 SAMPLE = wp.constant(2)
+RANGE = wp.constant(3)
 
 # Bits of the last counter word: 20 agent, 4 purpose, 8 draw.
 MAX_AGENTS = 1 << 20

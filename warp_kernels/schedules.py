@@ -25,7 +25,7 @@ class Phase:
 
     over: str | int  # AGENT, WORLD, or how many of anything else a world has
     run: Any
-    rare: bool = False  # runs once an episode: a fused kernel does not unroll it, for the compiler's sake
+    rare: bool = False  # runs where an episode starts, behind all others: a fused kernel does not unroll it
 
 
 def agent_phase(run: Any) -> Phase:
@@ -167,12 +167,11 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
                     io.final_obs[env, agent, column] = io.obs[env, agent, column]
 
     @wp.func(inline=True)
-    def renew(params: Params, state: State, io: IO, env: int):
+    def renew(io: IO, env: int):
         io.episode[env] = io.episode[env] + 1
         io.step[env] = 0
         io.over[env] = False
-        if wp.static(has_start):
-            start(params, state, env, episode.stream(io, env))
+        episode.draw_params(io, env)
 
     @wp.func(inline=True)
     def turn(params: Params, state: State, io: IO, env: int):
@@ -186,12 +185,18 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
                 else:
                     io.over[env] = True
         if io.restart[env]:
-            renew(params, state, io, env)
+            renew(io, env)
 
     @wp.func(inline=True)
     def start_anew(params: Params, state: State, io: IO, env: int):
         if io.restart[env]:  # the mask, laid there by the runner
-            renew(params, state, io, env)
+            renew(io, env)
+
+    @wp.func(inline=True)
+    def begin_world(params: Params, state: State, io: IO, env: int):
+        if io.restart[env]:
+            if wp.static(has_start):
+                start(params, state, env, episode.stream(io, env))
 
     @wp.func(inline=True)
     def withdraw(params: Params, state: State, io: IO, env: int, agent: int):
@@ -211,7 +216,8 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
         if io.restart[env]:
             look_around(params, state, io, env, agent)
 
-    last = [Phase(AGENT, rejoin, rare=True), Phase(AGENT, reobserve, rare=True)]
+    last = [Phase(WORLD, begin_world, rare=True)] if has_start else []
+    last += [Phase(AGENT, rejoin, rare=True), Phase(AGENT, reobserve, rare=True)]
     step = [agent_phase(begin), world_phase(tick), *(_when_active(rules, phase) for phase in rules.phases)]
     step += [agent_phase(observe), agent_phase(leave), world_phase(turn), *last]
     return step, [world_phase(start_anew), Phase(AGENT, withdraw, rare=True), *last]
@@ -305,15 +311,22 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
 
         return both
 
-    runs = [phase.run if phase.over == WORLD else over_all(phase) for phase in phases]
-    chain = runs[0]
-    for run in runs[1:]:
-        chain = then(chain, run)
+    def chained(rare: bool) -> Any:
+        runs = [p.run if p.over == WORLD else over_all(p) for p in phases if p.rare == rare]
+        chain = runs[0]
+        for run in runs[1:]:
+            chain = then(chain, run)
+        return chain
+
+    play, start = chained(rare=False), chained(rare=True)
 
     @wp.kernel(module=module, name=f"{name}_fused")
     def fused(first: int, end: int, stride: int, params: wp.array(dtype=Params), state: State, io: IO):
         for env in range(first + wp.tid(), end, stride):
-            chain(params[wp.min(env, params.shape[0] - 1)], state, io, env)
+            row = wp.min(env, params.shape[0] - 1)
+            play(params[row], state, io, env)
+            if io.restart[env]:
+                start(params[row], state, io, env)  # read again: the new episode may have new constants
 
     return ((fused, FUSED),)
 

@@ -1,0 +1,133 @@
+"""Domain randomisation: constants drawn anew for every episode, world by world, by the world's own stream."""
+
+import pytest
+import torch
+from test_laws import assert_same, play
+from toy import announce
+
+import gpu_envs
+from gpu_envs import errors
+from gpu_envs.registry import make_core
+
+RANGES = {"good_max_speed": (0.5, 1.5), "tag_reward": (10.0, 10.0)}
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    announce(monkeypatch)
+
+
+def make(num_envs=16, **settings):
+    return make_core("SimpleTag-v0", num_envs, "cpu", **{"seed": 0, "max_cycles": 7, "randomise": RANGES, **settings})
+
+
+def test_drawn_for_every_episode_and_kept_in_it():
+    core = make(512)
+    core.reset()
+    first = core.get_params()
+    speed = first["good_max_speed"]
+    assert speed.shape == (512,)
+    assert 0.5 <= speed.min() < 0.52
+    assert 1.48 < speed.max() < 1.5
+    assert abs(speed.mean() - 1.0) < 0.05
+    assert first["tag_reward"].eq(10.0).all()
+    assert first["good_size"].eq(torch.tensor(0.05)).all()
+    for _ in range(6):
+        core.step(core.sample_actions())
+        assert torch.equal(core.get_params()["good_max_speed"], speed)
+    core.step(core.sample_actions())
+    again = core.get_params()["good_max_speed"]
+    assert (again != speed).all()
+    assert abs(torch.corrcoef(torch.stack([again, speed]))[0, 1]) < 0.15
+    core.reset(0)
+    assert torch.equal(core.get_params()["good_max_speed"], speed)
+
+
+def test_it_changes_the_world_it_is_drawn_for():
+    """Same starts and actions, another cap on the good agent's speed."""
+    plain, drawn = make(64, randomise=None), make(64)
+    assert torch.equal(plain.reset()[0], drawn.reset()[0])
+    fastest = torch.zeros(64)
+    for _ in range(6):
+        action = plain.sample_actions()
+        action[:, 3] = 2  # to the right, all the time
+        drawn.step(action)
+        fastest = torch.maximum(fastest, drawn.world_state["vel"][:, 3].norm(dim=1))
+    cap = drawn.get_params()["good_max_speed"]
+    assert (fastest <= cap + 1e-5).all()
+    assert (fastest[cap < 0.8] > cap[cap < 0.8] - 1e-4).all()
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+def test_schedules_agree(autoreset):
+    fused, phased = (make(33, schedule=schedule, autoreset=autoreset, threads=2) for schedule in ("fused", "phased"))
+    assert_same(play(fused, 30), play(phased, 30))
+    assert torch.equal(fused.get_params()["good_max_speed"], phased.get_params()["good_max_speed"])
+
+
+def test_world_alone_equals_world_among_many():
+    many = play(make(9), 20)
+    assert_same(many, play(make(1, env_offset=5), 20), rows=slice(5, 6))
+    split = gpu_envs.make("SimpleTag-v0", 9, devices=["cpu"] * 2, seed=0, max_cycles=7, randomise=RANGES).core
+    assert_same(many, play(split, 20))
+
+
+def test_a_reset_uses_what_is_drawn_for_it(toys):
+    """An int, both ends included; the toy starts its agents below the length that is drawn with them."""
+    for schedule in ("fused", "phased"):
+        settings = {"seed": 0, "length": 9, "schedule": schedule, "randomise": {"length": (1, 4)}, "max_steps": 2}
+        core = make_core("Toy-v0", 400, "cpu", masked=False, **settings)
+        core.reset()
+        for _ in range(5):
+            length = core.get_params()["length"]
+            assert length.unique().tolist() == [1, 2, 3, 4]
+            assert (core.world_state["cell"] <= length[:, None]).all()
+            start = core.steps == 0
+            assert (core.world_state["cell"] < length[:, None])[start].all()
+            assert (core.obs <= 1).all()
+            core.step(core.sample_actions())
+
+
+def test_a_state_brings_its_constants_along():
+    one, two = make(), make(seed=5)
+    play(one, 9)
+    two.set_state(one.get_state())
+    for _ in range(20):
+        for a, b in zip(one.step(one.sample_actions())[:4], two.step(two.sample_actions())[:4], strict=True):
+            assert torch.equal(a, b)
+    assert torch.equal(one.get_params()["good_max_speed"], two.get_params()["good_max_speed"])
+
+
+def test_other_constants_can_be_set_and_these_not():
+    core = make()
+    core.reset()
+    core.set_params(good_accel=torch.linspace(1, 2, 16))
+    play(core, 10)
+    assert torch.equal(core.get_params()["good_accel"], torch.linspace(1, 2, 16))
+    with pytest.raises(errors.ConfigError, match="good_max_speed is drawn anew"):
+        core.set_params(good_max_speed=1.0)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "words"),
+    [
+        ({"god_max_speed": (0, 1)}, "no constant named god_max_speed"),
+        ({"good_max_speed": (2, 1)}, "lowest <= highest"),
+        ({"good_max_speed": (0, float("nan"))}, "two numbers"),
+        ({"good_max_speed": 1.0}, "two numbers"),
+        ({"good_max_speed": ("a", "b")}, "two numbers"),
+        ([("good_max_speed", (0, 1))], "must be a dict"),
+    ],
+)
+def test_bad_ranges(ranges, words):
+    with pytest.raises(errors.ConfigError, match=words) as caught:
+        make(randomise=ranges)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_ranges_of_ints(toys):
+    for bounds in ((0.5, 2), (0, 2**40), (True, "x")):
+        with pytest.raises(errors.ConfigError, match="two ints"):
+            make_core("Toy-v0", 2, "cpu", randomise={"length": bounds})
+    with pytest.raises(errors.ConfigError, match="no constant named episode_length to draw"):
+        make_core("TagGridworld-v0", 2, "cpu", randomise={"episode_length": (5, 9)})
