@@ -15,20 +15,22 @@ WARM_UPS = 2
 def capture(core: "Core", play: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
     """Record what ``play`` queues on the core's GPU; see :meth:`gpu_envs.core.Core.capture`."""
     kept, drawn = core.get_state(), [generator.get_state() for generator in generators]
-    with torch.cuda.device(core.device):
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(WARM_UPS):
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.device(core.device):
+            aside = torch.cuda.Stream()
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):
+                for _ in range(WARM_UPS):
+                    play()
+            torch.cuda.current_stream().wait_stream(aside)
+            core.check()
+            for generator in generators:
+                graph.register_generator_state(generator)
+            with torch.cuda.graph(graph):
                 play()
-        torch.cuda.current_stream().wait_stream(aside)
-        core.check()
-        graph = torch.cuda.CUDAGraph()
-        for generator in generators:
-            graph.register_generator_state(generator)
-        with torch.cuda.graph(graph):
-            play()
-    core.set_state(kept)
-    for generator, state in zip(generators, drawn, strict=True):
-        generator.set_state(state)
+    finally:  # a warm-up may have failed
+        core.set_state(kept)
+        for generator, state in zip(generators, drawn, strict=True):
+            generator.set_state(state)
     return graph.replay

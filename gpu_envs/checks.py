@@ -1,8 +1,11 @@
 """What a core refuses before anything is allocated or launched, each in one line."""
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from gpu_envs.buffers import param_fields
@@ -29,6 +32,51 @@ def check_tensor(
     ):
         wanted = f"a {dtype} tensor {shape} on {device}"
         raise ActionError(f"{env_id}: {name} must be {wanted}, got {described(value)}")
+
+
+def check_frame(env_id: str, envs: Any, num_envs: int, size: Any) -> tuple[int, ...]:
+    """Indices of worlds to draw, one or several.
+
+    Raises:
+        ConfigError: No world, one that is not there, or a size that is none.
+    """
+    several = (envs,) if isinstance(envs, (int, np.integer)) else envs
+    try:
+        rows = tuple(int(env) if isinstance(env, np.integer) else env for env in several)
+    except TypeError:
+        rows = ()
+    if not rows or not all(isinstance(env, int) and 0 <= env < num_envs for env in rows):
+        raise ConfigError(f"{env_id}: envs must be indices of worlds in [0, {num_envs}), got {envs!r}")
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ConfigError(f"{env_id}: size must be an int >= 1 [pixels], got {size!r}")
+    return rows
+
+
+def check_constant(env_id: str, config: Any, name: str, value: Any, dtype: torch.dtype, num_envs: int) -> torch.Tensor:
+    """A constant of the rules as a tensor () or (E,) of its kind.
+
+    Raises:
+        ConfigError: Not a number or a tensor (E,); not finite, not whole where it must be, or outside the bounds of the
+            setting of the same name.
+    """
+    wanted = f"{'an int' if dtype == torch.int32 else 'a finite number'} or a tensor ({num_envs},) of such"
+    try:
+        given = torch.as_tensor(value)
+        column = given.to(dtype)
+    except (TypeError, ValueError, RuntimeError):
+        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {value!r}") from None
+    if given.shape not in ((), (num_envs,)):
+        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {described(given)}")
+    exact = bool(column.isfinite().all()) and (dtype != torch.int32 or bool((column == given).all()))
+    if not exact:
+        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {given.tolist() if given.ndim == 0 else 'others'}")
+    for field in dataclasses.fields(config):
+        if field.name == name:
+            low, high = field.metadata.get("low"), field.metadata.get("high")
+            if (low is not None and column.min() < low) or (high is not None and column.max() > high):
+                spread = f"[{-math.inf if low is None else low}, {math.inf if high is None else high}]"
+                raise ConfigError(f"{env_id}: {name} must lie in {spread}, got {column.min():g} to {column.max():g}")
+    return column
 
 
 def check_settings(
@@ -61,6 +109,7 @@ def check_settings(
     demand(illegal == "error" or (illegal == "loss" and rules.turn_based), "illegal", losing, illegal)
     demand(rules.masked or not rules.turn_based, "rules.masked", "True where agents take turns", rules.masked)
     agents, components = rules.num_agents, rules.action_size
+    demand(agents > 1 or not rules.turn_based, "the number of agents", ">= 2 where agents take turns", agents)
     demand(agents <= philox.MAX_AGENTS, "the number of agents", f"<= {philox.MAX_AGENTS}", agents)
     demand(components <= philox.MAX_DRAWS, "the number of action components", f"<= {philox.MAX_DRAWS}", components)
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from gpu_envs import buffers
-from gpu_envs.checks import check_ranges, check_settings, check_tensor
+from gpu_envs.checks import check_constant, check_frame, check_ranges, check_settings, check_tensor
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, described
 from gpu_envs.layout import Layout
@@ -44,7 +44,7 @@ class Core:
         seed: Key of all random streams until ``reset(seed=)``; None draws one from the operating system.
         env_offset: Global index of world 0, where a batch is one shard of a larger one.
         illegal: What a refused action does where agents take turns: "error" (raised, and the world waits for another
-            action of the same agent) or "loss" (that agent loses the game: reward -1, the others share 1).
+            action of the same agent) or "loss" (that agent loses: reward -1, the others still in the game share 1).
         schedule: "fused", "phased" or None to choose by agents and device.
         threads: CPU threads; None to choose by the size of the batch.
         fuse_fp: Contract multiply-adds; None: on a GPU only, so that CPU schedules agree bit for bit.
@@ -143,6 +143,8 @@ class Core:
                 raise ResetNeededError(f"{self.id}: reset(mask=...) before the first full reset; call reset() once")
             self._io["restart"].copy_(mask)
         else:
+            if self._on_gpu and self._is_capturing():
+                raise CaptureError(f"{self.id}: reset() waits for the device; put reset(mask=...) into a CUDA graph")
             self.check()
             self._io["restart"].fill_(True)
         if seed is not None:
@@ -172,9 +174,8 @@ class Core:
                 on a CPU from this call, on a GPU from a later one. A refused action counts as the no-op; where agents
                 take turns the world does not move and waits for another action of the same agent.
         """
-        if not self._started or self._closed:
-            self._check_open()
-            raise ResetNeededError(f"{self.id}: step before the first reset; call reset() first")
+        if not self._started or self._closed or self._on_gpu:
+            self._prepare()
         if (
             not isinstance(action, torch.Tensor)
             or action.shape != self._action_shape
@@ -182,8 +183,17 @@ class Core:
             or action.device != self.device
         ):
             check_tensor(self.id, "action", action, tuple(self._action_shape), self._action_dtype, self.device)
-        if self._on_gpu:
-            self._look_for_errors()
+        return self._play(action)
+
+    def _prepare(self) -> None:
+        """Raise what speaks against a step: nothing to step, or an earlier action that a GPU has found bad."""
+        self._check_open()
+        if not self._started:
+            raise ResetNeededError(f"{self.id}: step before the first reset; call reset() first")
+        self._look_for_errors()
+
+    def _play(self, action: torch.Tensor) -> Any:
+        """Run a step with an action that fits; what it finds wrong on a CPU is raised behind it."""
         results = self._runner.step(action, self.reuse_buffers)
         if self._on_gpu:
             self._error_seen.copy_(self._io["error"], non_blocking=True)
@@ -261,6 +271,8 @@ class Core:
         """Raise what :meth:`set_state` would; changes nothing."""
         table = self._layout.params
         mine = self._layout.everything() | {"params": table}
+        if not isinstance(state, Mapping):
+            raise CheckpointError(f"{self.id}: a state is a dict of tensors by name, got {type(state).__name__}")
         if set(state) != set(mine):
             odd = sorted(set(state) ^ set(mine))
             raise CheckpointError(
@@ -282,7 +294,8 @@ class Core:
         The first per-world value moves the constants to new memory: captured CUDA graphs must be captured again.
 
         Raises:
-            ConfigError: An unknown name, one that buffers and clocks are built by, or a tensor of another shape.
+            ConfigError: An unknown name, one that buffers and clocks are built by, a tensor of another shape, or a
+                value that is not finite, not whole where it must be, or outside what the setting of this name allows.
         """
         fields = buffers.param_fields(self.definition.rules.params)
         table = self._layout.params.clone()
@@ -293,11 +306,7 @@ class Core:
                 raise ConfigError(f"{self.id}: {name} is fixed when the environment is made; make(..., {name}=...)")
             if name in self.randomise:
                 raise ConfigError(f"{self.id}: {name} is drawn anew for every episode; make(..., randomise=...)")
-            column = torch.as_tensor(value, dtype=fields[name], device=self.device)
-            if column.shape not in ((), (self.num_envs,)):
-                raise ConfigError(
-                    f"{self.id}: {name} must be a number or a tensor ({self.num_envs},), got {tuple(column.shape)}"
-                )
+            column = check_constant(self.id, self.config, name, value, fields[name], self.num_envs).to(self.device)
             if column.ndim and len(table) != self.num_envs:
                 table = table.expand(self.num_envs, -1).clone()
             table[:, list(fields).index(name)] = column.view(torch.float32)
@@ -340,17 +349,14 @@ class Core:
 
     # ---------------------------------------------------------------- pictures and the end
 
-    def frame(self, envs: tuple[int, ...] = (0,), size: int = 256) -> np.ndarray:
-        """Draw some worlds, frames of ``size`` pixels a side: uint8 (len(envs), size, size, 3)."""
+    def frame(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
+        """Draw some worlds (indices, or one), frames of ``size`` pixels a side: uint8 (W, size, size, 3)."""
         from gpu_envs.rendering import rasterise
 
         self._check_open()
         if not self._started:
             raise ResetNeededError(f"{self.id}: nothing to draw before the first reset; call reset() first")
-        if not envs or not all(isinstance(env, (int, np.integer)) and 0 <= env < self.num_envs for env in envs):
-            raise ConfigError(f"{self.id}: envs must be indices of worlds in [0, {self.num_envs}), got {envs!r}")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ConfigError(f"{self.id}: size must be an int >= 1 [pixels], got {size!r}")
+        envs = check_frame(self.id, envs, self.num_envs, size)
         rows = torch.as_tensor(envs, device=self.device)
         return rasterise(self.definition.draw(self, rows), size).cpu().numpy()
 

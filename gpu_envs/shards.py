@@ -1,13 +1,13 @@
 """Several devices in one process: one core per device, together behind the interface of one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
 
-from gpu_envs.checks import check_tensor
+from gpu_envs.checks import check_frame, check_tensor
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError
 
@@ -93,6 +93,8 @@ class ShardedCore:
             self._check("seed", seed, (self.num_envs,), torch.int64)
         if mask is not None:
             self._check("mask", mask, (self.num_envs,), torch.bool)
+        if mask is None:  # raise what is to be raised before any shard starts anew
+            self.check()
         seeds = self._split(seed) if isinstance(seed, torch.Tensor) else [seed] * len(self.shards)
         masks = [None] * len(self.shards) if mask is None else self._split(mask)
         results = self._each(lambda k: self.shards[k].reset(seeds[k], masks[k]))
@@ -104,7 +106,8 @@ class ShardedCore:
         """See :meth:`gpu_envs.core.Core.step`."""
         self._check("action", action, tuple(self.action_buffer.shape), self.action_buffer.dtype)
         actions = self._split(action)
-        results = self._each(lambda k: self.shards[k].step(actions[k]))
+        self._each(lambda k: self.shards[k]._prepare())  # all shards step, or none
+        results = self._each(lambda k: self.shards[k]._play(actions[k]))
         return (
             self._gather([result[0] for result in results]),
             self._gather([result[1] for result in results]),
@@ -150,6 +153,8 @@ class ShardedCore:
 
     def check_state(self, state: dict[str, torch.Tensor]) -> None:
         """Raise what :meth:`set_state` would; changes nothing."""
+        if not isinstance(state, Mapping):
+            raise CheckpointError(f"{self.id}: a state is a dict of tensors by name, got {type(state).__name__}")
         if {name.partition(".")[0] for name in state} != {f"shard{k}" for k in range(len(self.shards))}:
             count = len(self.shards)
             raise CheckpointError(f"{self.id}: this state is not of {count} shards; use the same devices and num_envs")
@@ -173,13 +178,11 @@ class ShardedCore:
         for shard, span in zip(self.shards, self._spans, strict=True):
             shard.set_params(**{name: value[span] if value.ndim else value for name, value in tensors.items()})
 
-    def frame(self, envs: tuple[int, ...] = (0,), size: int = 256) -> np.ndarray:
+    def frame(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
         """See :meth:`gpu_envs.core.Core.frame`."""
         frames = []
-        for env in envs:
-            k = next((k for k, span in enumerate(self._spans) if span.start <= env < span.stop), None)
-            if k is None:
-                raise ConfigError(f"{self.id}: envs must be indices of worlds in [0, {self.num_envs}), got {envs!r}")
+        for env in check_frame(self.id, envs, self.num_envs, size):
+            k = next(k for k, span in enumerate(self._spans) if span.start <= env < span.stop)
             frames.append(self.shards[k].frame((env - self._spans[k].start,), size))
         return np.concatenate(frames)
 

@@ -1,11 +1,16 @@
 """Shared by all tests: one torch thread, since the suite runs on several processes."""
 
+import os
+
 import pytest
 import torch
+import warp as wp
 
 from gpu_envs.registry import list_envs, make_core
 
 torch.set_num_threads(1)
+if os.environ.get("GPU_ENVS_DEBUG"):  # see test_debug_mode.py
+    wp.config.mode = "debug"
 
 # Small, quick to compile, every rule in play. An entry here is all that the general tests need of an environment.
 SMALL = {
@@ -20,6 +25,14 @@ SMALL = {
     },
     "TagGridworld-v0": {"num_taggers": 3, "grid_length": 4, "episode_length": 8},
 }
+
+# What SMALL does not reach: other kinds of actions, observations, phases.
+SPECIAL = (
+    ("SimpleTag-v0", {"continuous_actions": True}),
+    ("TagContinuous-v0", {"use_full_observation": True}),
+    ("TagContinuous-v0", {"fixed_start": True, "runner_exits_game_after_tagged": False}),
+    ("TagGridworld-v0", {"use_full_observation": False}),
+)
 
 
 @pytest.fixture(params=list_envs())

@@ -1,25 +1,14 @@
-"""The suite's small worlds in Warp's debug mode, where every array access is checked against its bounds."""
+"""The suite in Warp's debug mode, where every array access is checked against its bounds."""
 
+import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
-from conftest import SMALL
 
-PLAY = """
-import warp as wp
-import warp_kernels
-wp.config.mode = "debug"
-from gpu_envs.registry import make_core
-for schedule in ("fused", "phased"):
-    core = make_core({env_id!r}, 3, "cpu", seed=0, schedule=schedule, **{settings!r})
-    core.reset()
-    for _ in range(25):
-        core.step(core.sample_actions())
-    core.state()
-print("played")
-"""
+TESTS = Path(__file__).parent
 
 OUT_OF_BOUNDS = """
 import warp as wp
@@ -43,11 +32,19 @@ def run(script, folder):
     return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)
 
 
+SUITE = ("test_laws.py", "test_turns.py", "test_randomise.py", "test_errors.py", "test_shards.py", "oracles")
+
+
 @pytest.mark.slow
-def test_within_bounds(env_id, tmp_path):
-    done = run(PLAY.format(env_id=env_id, settings=SMALL[env_id]), tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "played" in done.stdout
+@pytest.mark.parametrize("part", SUITE)
+def test_within_bounds(part):
+    """The tests of environments and their oracles pass with every access checked."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(TESTS / part)]
+    done = subprocess.run(
+        command, env=os.environ | {"GPU_ENVS_DEBUG": "1"}, cwd=TESTS.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert " passed" in done.stdout
 
 
 @pytest.mark.slow

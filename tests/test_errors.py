@@ -288,7 +288,7 @@ def test_constants_of_some_worlds(core):
 
 
 def test_bad_frames(core):
-    for envs in ((3,), (-1,), (), (0.5,)):
+    for envs in ((3,), (-1,), (), (0.5,), 3, None):
         with pytest.raises(errors.ConfigError) as info:
             core.frame(envs)
         one_line(info, "envs", "[0, 3)")
@@ -316,3 +316,28 @@ def test_capture_on_a_cpu_plays_and_needs_reused_buffers(core):
     replay = fast.capture(lambda: fast.step(fast.sample_actions()))
     replay()
     assert fast.steps.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("max_speed", float("nan"), "a finite number"),
+        ("grid_length", -5.0, r"in \[1e-06, inf\]"),
+        ("exits", 0.7, "an int"),
+        ("tag_reward_for_tagger", "x", "a finite number"),
+        ("tag_penalty_for_runner", torch.tensor([-1.0, 1.0]), r"in \[-inf, 0.0\]"),
+        ("max_turn", torch.tensor([0.0, float("inf")]), "a finite number"),
+    ],
+)
+def test_constants_are_checked(name, value, words):
+    core = make_core("TagContinuous-v0", 2, "cpu", num_taggers=1, num_runners=1)
+    before = core.get_params()
+    with pytest.raises(errors.ConfigError, match=f"{name} .*{words}") as info:
+        core.set_params(**{name: value})
+    one_line(info)
+    assert all(torch.equal(before[key], kept) for key, kept in core.get_params().items())
+
+
+def test_a_state_is_a_dict(core):
+    with pytest.raises(errors.CheckpointError, match="a dict of tensors by name, got NoneType"):
+        core.set_state(None)

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+import turns
 from conftest import SMALL
+from toy import announce
 
 from gpu_envs import errors
 from gpu_envs.registry import make_core
@@ -122,3 +124,72 @@ def test_bad_action_is_told_later():
     torch.cuda.synchronize()
     with pytest.raises(errors.ActionError, match="world 5"):
         core.step(core.sample_actions())
+
+
+def test_a_rollout_with_its_policy_is_captured():
+    """Network, sampling and eight steps in one graph play like the same lines run eagerly."""
+
+    def rollout(seed):
+        core = make("SimpleTag-v0", reuse_buffers=True)
+        core.reset()
+        torch.manual_seed(0)
+        net = torch.nn.Linear(core.obs_width, 5).cuda().requires_grad_(False)
+        generator = torch.Generator("cuda").manual_seed(seed)
+        total = torch.zeros(core.num_envs, core.num_agents, device="cuda")
+
+        def play():
+            for _ in range(8):
+                noise = torch.rand((core.num_envs, core.num_agents, 5), generator=generator, device="cuda")
+                core.action_buffer.copy_((net(core.obs) - (-noise.log()).log()).argmax(-1))
+                core.step(core.action_buffer)
+                total.add_(core.reward)
+
+        return core, play, generator, total
+
+    eager, play, _, expected = rollout(3)
+    captured, record, generator, total = rollout(3)
+    replay = captured.capture(record, [generator])
+    total.zero_()  # the warm-up wrote there
+    for _ in range(5):
+        play()
+        replay()
+    assert torch.equal(eager.obs, captured.obs)
+    assert torch.equal(expected, total)
+    captured.check()
+
+
+def test_a_failed_capture_leaves_the_worlds_as_they_were():
+    core = make("SimpleTag-v0", reuse_buffers=True)
+    core.reset()
+    before = core.get_state()
+
+    def play():
+        core.step(core.sample_actions())
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        core.capture(play)
+    assert all(torch.equal(before[name], tensor) for name, tensor in core.get_state().items())
+
+
+def test_a_full_reset_cannot_be_captured():
+    core = make("SimpleTag-v0", reuse_buffers=True)
+    core.reset()
+    with pytest.raises(errors.CaptureError, match="mask"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        core.reset()
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_turns_on_a_gpu(schedule, monkeypatch):
+    """A game of turns, captured, equals the CPU's, step by step."""
+    announce(monkeypatch, "Nim-v0", turns)
+    settings = {"seed": 0, "reuse_buffers": True}
+    cpu, gpu = (make_core("Nim-v0", 64, d, schedule=schedule, **settings) for d in ("cpu", "cuda"))
+    cpu.reset()
+    gpu.reset()
+    replay = gpu.capture(lambda: gpu.step(gpu.sample_actions()))
+    for _ in range(30):
+        cpu.step(cpu.sample_actions())
+        replay()
+        for name in ("obs", "reward", "terminated", "to_move", "action_mask", "alive"):
+            assert torch.equal(getattr(cpu, name), getattr(gpu, name).cpu()), name

@@ -166,3 +166,28 @@ def test_errors_name_the_world_of_the_batch():
             gpu_envs.make("SimpleTag-v0", 2, **bad)
     with pytest.raises(errors.ConfigError, match="num_envs"):
         gpu_envs.make("SimpleTag-v0", 1, devices=["cpu", "cpu"])
+
+
+def test_shards_keep_pace_when_a_gpu_tells_of_an_earlier_action():
+    """A GPU raises before it steps: then no shard may step."""
+    core = gpu_envs.make("SimpleTag-v0", 6, devices=["cpu", "cpu"], seed=0).core
+    core.reset()
+    action = core.sample_actions()
+
+    def once():
+        core.shards[1].__dict__.pop("_look_for_errors")
+        raise errors.ActionError("an earlier action")
+
+    core.shards[1]._on_gpu, core.shards[1]._look_for_errors = True, once
+    with pytest.raises(errors.ActionError, match="earlier"):
+        core.step(action)
+    core.shards[1]._on_gpu = False
+    assert core.steps.tolist() == [0] * 6
+    core.step(action)
+    assert core.steps.tolist() == [1] * 6
+    assert core.frame(5, 8).shape == (1, 8, 8, 3)
+    for bad in (6, (), None):
+        with pytest.raises(errors.ConfigError, match="envs must be indices"):
+            core.frame(bad)
+    with pytest.raises(errors.CheckpointError, match="a dict of tensors"):
+        core.set_state(None)

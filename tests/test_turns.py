@@ -1,10 +1,12 @@
 """Games of turns: who moves, what the others may do, and what a refused action does. The game is in ``turns.py``."""
 
+import gymnasium
 import pytest
 import torch
 import turns
 from toy import announce
 
+import gpu_envs
 from gpu_envs import errors
 from gpu_envs.check import check_env
 from gpu_envs.registry import make_core
@@ -142,3 +144,48 @@ def test_a_cut_game_has_nobody_on_the_move(nim, schedule):
     assert cut.any()
     assert not info["to_move"][cut].any()
     assert info["action_mask"][cut].sum(2).eq(1).all()
+
+
+def test_the_others_still_in_the_game_share_what_a_foul_gives(nim):
+    core = nim(illegal="loss", players=4)
+    mover = mover_of(core)
+    gone = (mover + 2) % 4
+    core.alive[ROWS, gone] = False
+    action = torch.full((len(ROWS), 4), 99)
+    _, reward, terminated, _, info = core.step(action)
+    assert reward[ROWS, mover].eq(-1).all()
+    assert not reward[ROWS, gone].any()
+    assert not terminated[ROWS, gone].any()
+    assert reward.sum(1).eq(0).all()
+    assert info["valid"].sum(1).eq(3).all()
+
+
+def test_turns_need_two(nim):
+    with pytest.raises(errors.ConfigError, match=">= 2 where agents take turns"):
+        make_core("Nim-v0", 2, "cpu", players=1)
+
+
+def test_single_worlds_judge_as_the_core(nim):
+    """Who is not on the move is not asked; a foul is an error, or loses where the game says so."""
+    env = gpu_envs.parallel_env("Nim-v0")
+    _, infos = env.reset(seed=0)
+    mover, other = sorted(env.agents, key=lambda agent: not infos[agent]["to_move"])
+    assert not infos[other]["to_move"]
+    with pytest.raises(errors.ActionError, match=f"{mover} is out of range"):
+        env.step({mover: 99, other: 99})
+    legal = int(infos[mover]["action_mask"].nonzero()[0][0])
+    _, _, _, _, infos = env.step({mover: legal, other: 99})
+    assert infos[other]["to_move"]
+    env = gpu_envs.parallel_env("Nim-v0", illegal="loss")
+    _, infos = env.reset(seed=0)
+    _, rewards, terminated, _, _ = env.step({mover: 99, other: 0})
+    assert rewards == {mover: -1.0, other: 1.0}
+    assert all(terminated.values())
+    assert not env.agents
+    learner = gymnasium.make("gpu_envs/Nim-v0", learner="player_0", others=lambda obs, mask: int(mask.nonzero()[0][-1]))
+    for seed in range(4):
+        _, info = learner.reset(seed=seed)
+        for _ in range(4):
+            *_, ended, _, info = learner.step(int(info["action_mask"].nonzero()[0][0]))
+            if ended:
+                break

@@ -35,13 +35,14 @@ class State:
 class Config:
     """Settings of the game."""
 
+    players: int = setting(2, low=1)
     heaps: int = setting(3, low=1)
     largest: int = setting(5, low=1)
     max_steps: int = setting(0, low=0)
 
 
 @cache
-def rules(heaps: int) -> Rules:
+def rules(heaps: int, players: int) -> Rules:
     @wp.func
     def take(params: Params, state: State, io: IO, env: int, heap: int):
         """Writes the heap's stones."""
@@ -56,7 +57,7 @@ def rules(heaps: int) -> Rules:
             left += state.stones[env, heap]
         if left == 0:
             state.winner[env] = state.mover[env]
-        state.mover[env] = 1 - state.mover[env]
+        state.mover[env] = (state.mover[env] + 1) % players
 
     @wp.func
     def score(params: Params, state: State, io: IO, env: int, agent: int):
@@ -79,14 +80,14 @@ def rules(heaps: int) -> Rules:
         for heap in range(heaps):
             word = philox.bits(rng, 0, philox.RESET, heap)[0]
             state.stones[env, heap] = 1 + philox.below(word, params.largest)
-        state.mover[env] = philox.below(philox.bits(rng, 1, philox.RESET, 0)[0], 2)
+        state.mover[env] = philox.below(philox.bits(rng, 1, philox.RESET, 0)[0], players)
         state.winner[env] = -1
 
     return Rules(
-        key=f"nim {heaps}",
+        key=f"nim {heaps} {players}",
         params=Params,
         state=State,
-        num_agents=2,
+        num_agents=players,
         action_size=1,
         continuous=False,
         phases=(item_phase(heaps, take), world_phase(judge), agent_phase(score)),
@@ -98,13 +99,13 @@ def rules(heaps: int) -> Rules:
 
 
 def build(config: Config) -> Definition:
-    agents = ("player_0", "player_1")
+    agents = tuple(f"player_{index}" for index in range(config.players))
     return Definition(
-        rules=rules(config.heaps),
+        rules=rules(config.heaps, config.players),
         params={"largest": config.largest},
         state={"stones": (config.heaps,), "mover": (), "winner": ()},
         agents=agents,
-        groups={"player": (0, 1)},
+        groups={"player": tuple(range(config.players))},
         observation_spaces={agent: box(config.heaps + 1, 0.0, 1.0) for agent in agents},
         action_spaces={agent: spaces.Discrete(config.heaps * MOST) for agent in agents},
         max_steps=config.max_steps,

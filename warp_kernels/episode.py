@@ -56,7 +56,7 @@ class IO:
     active: wp.array(dtype=wp.bool)  # (E,) the world plays in this step
     over: wp.array(dtype=wp.bool)  # (E,) the episode has ended and waits for its reset
     restart: wp.array(dtype=wp.bool)  # (E,) a new episode starts in this launch
-    forfeit: wp.array(dtype=wp.bool)  # (E,) a refused action has lost the game; empty unless agents take turns
+    forfeit: wp.array(dtype=int)  # (E,) players of a game that a refused action has lost, else 0; empty without turns
     params: wp.array2d(dtype=float)  # (1 or E, F) the constants, an int by its bits; written where ranges are given
     range_column: wp.array(dtype=int)  # (R,) constants that are drawn anew for every episode
     range_whole: wp.array(dtype=wp.bool)  # (R,) it is an int
@@ -156,10 +156,13 @@ def tick(io: IO, env: int):
 def tick_in_turns(io: IO, env: int):
     """The same where agents take turns: after a refused action the world waits for another, or the game is lost."""
     refused = bool(False)
+    players = int(0)
     for agent in range(io.refused.shape[1]):
         refused = refused or io.refused[env, agent]
+        if io.valid[env, agent]:
+            players += 1
     plays = not io.over[env]
-    io.forfeit[env] = plays and refused and io.illegal_loses == 1
+    io.forfeit[env] = wp.where(plays and refused and io.illegal_loses == 1, players, 0)
     io.active[env] = plays and (not refused or io.illegal_loses == 1)
     io.restart[env] = (not plays) and io.autoreset == NEXT_STEP
     if io.active[env]:

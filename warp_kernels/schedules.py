@@ -25,7 +25,7 @@ class Phase:
 
     over: str | int  # AGENT, WORLD, or how many of anything else a world has
     run: Any
-    rare: bool = False  # runs where an episode starts, behind all others: a fused kernel does not unroll it
+    rare: bool = False  # of the runner's: where an episode starts, behind all others; not unrolled in a fused kernel
 
 
 def agent_phase(run: Any) -> Phase:
@@ -138,9 +138,10 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
         if wp.static(turn_based):
             if not io.active[env]:  # nothing has been played: the episode is over, or the mover is asked again
                 io.valid[env, agent] = False
-            elif io.forfeit[env]:
+            elif io.forfeit[env] > 0:
                 io.terminated[env, agent] = True
-                io.reward[env, agent] = wp.where(io.refused[env, agent], -1.0, 1.0 / float(num_agents - 1))
+                share = 1.0 / float(wp.max(io.forfeit[env] - 1, 1))
+                io.reward[env, agent] = wp.where(io.refused[env, agent], -1.0, share)
         if not io.valid[env, agent]:
             io.reward[env, agent] = 0.0
             io.terminated[env, agent] = False
@@ -231,7 +232,7 @@ def _when_active(rules: Rules, phase: Phase) -> Phase:
     def plays(io: IO, env: int):
         played = io.active[env]
         if wp.static(turn_based):
-            played = played and not io.forfeit[env]
+            played = played and io.forfeit[env] == 0
         return played
 
     if phase.over == WORLD:
@@ -277,7 +278,7 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
     )
 
 
-def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str], ...]:
+def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str | int], ...]:
     """One kernel, all phases of a world in turn, by one thread.
 
     On a GPU every world has its thread; a CPU thread loops over its share, which saves copying the structs per world.
@@ -294,6 +295,7 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
                 run(params, state, io, env, agent)
 
         if phase.rare:
+            assert phase.over == AGENT
             return in_a_loop
 
         @wp.func(inline=True)
@@ -331,7 +333,7 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
     return ((fused, FUSED),)
 
 
-def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str], ...]:
+def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str | int], ...]:
     """One kernel per phase; a thread per world, or per world and index."""
     Params, State = rules.params, rules.state
 

@@ -86,9 +86,9 @@ class LearnerEnv(gymnasium.Env, EzPickle):
         world.check_running()
         if self.learner not in world.agents:
             raise ResetNeededError(f"{self.core.id}: the episode is over, {self.learner} has left; call reset()")
-        actions = {self.learner: world.checked(self.learner, action)}
+        actions = {self.learner: world.checked(self.learner, action) if world.moves(self.learner) else action}
         for agent in world.agents:
-            if agent in self._others:
+            if agent in self._others and world.moves(agent):
                 masks = (world.action_mask(agent),) if world.masked else ()
                 actions[agent] = self._others[agent](world.observation(agent), *masks)
         world.step(actions, others_random=True)

@@ -210,6 +210,8 @@ class RowsEnv(VectorEnv):
         actions = actions.reshape(core.num_envs, len(self.agents), *shape[1:])
         if actions.shape == core.action_buffer.shape:
             return actions
+        if core.reuse_buffers:  # they may lie in the buffer that the draw goes to
+            actions = actions.clone()
         full = core.sample_actions()
         for group, policy in self._policies.items():
             rows = self._other_rows[group]

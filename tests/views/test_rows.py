@@ -389,3 +389,14 @@ def test_rows_on_a_gpu(env_id):
     obs, _ = one.reset(seed=3)
     assert one.observation_space.contains(obs)
     assert one.observation_space.contains(one.step(one.action_space.sample())[0])
+
+
+def test_own_actions_of_reused_buffers():
+    """One world: the actions drawn are a view of the buffer that the others' are drawn into."""
+    settings = {"num_envs": 1, "group": "adversary", "device": "cpu"}
+    one, two = (gymnasium.make_vec("gpu_envs/SimpleTag-v0", **settings, reuse_buffers=reuse) for reuse in (True, False))
+    one.reset(seed=0)
+    two.reset(seed=0)
+    for _ in range(5):
+        left, right = one.step(one.sample_actions()), two.step(two.sample_actions())
+        assert torch.equal(left[0], right[0])
