@@ -14,13 +14,15 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bounds.build import FLAGS, compiler_version
 from benchmarks.cases import Case, available
-from benchmarks.targets import QUICK, TARGETS, Effort, Figure
+from benchmarks.compare import QUIET
+from benchmarks.targets import NOISE, QUICK, TARGETS, Effort, Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -35,9 +37,9 @@ Generated from `{source}` by `python -m benchmarks.report --from {source}`; do n
 Random actions are made beforehand; observation, reward, flags and autoreset are included. Subjects alternate within
 one run. Figures are medians of the turns, with their quartiles (start-up times: with their range); a ratio is the
 median of the ratios of neighbouring turns. A round counts if other processes used at most 5 % of the machine meanwhile;
-where there were too few such rounds the least disturbed are kept, and the tables say how much the others used: figures
-with two threads mean nothing on a busy machine. The C step is the same work in scalar C with OpenMP
-(`benchmarks/bounds/`), tested to give the same results.
+where there were too few such rounds the least disturbed are kept, the tables say how much the others used, and no
+verdict is given: figures with two threads mean nothing on a busy machine. The C step is the same work in scalar C with
+OpenMP (`benchmarks/bounds/`), tested to give the same results.
 """
 
 
@@ -72,9 +74,8 @@ def _commit() -> str:
     return git("rev-parse", "--short=12", "HEAD") + (" and uncommitted changes" if changed else "")
 
 
-def measure(only: list[str], effort: Effort) -> dict[str, Any]:
-    """Measure the groups named, or all; gives them by id."""
-    groups = {}
+def measure(only: list[str], effort: Effort) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Measure the groups named, or all; gives each with its id as soon as it is there."""
     for target in TARGETS:
         if (only and target.id not in only) or not available(Case(target.needs, 1)):
             continue
@@ -82,19 +83,23 @@ def measure(only: list[str], effort: Effort) -> dict[str, Any]:
         load = os.getloadavg()[0]
         figures = []
         for figure in target.measure(effort):
-            figures.append(asdict(figure))
-            print(f"    {figure.what}: {_number(figure.value)} {figure.unit} {_verdict(figure)}", flush=True)
+            figures.append(figure)
+            print(f"    {figure.what}: {_number(figure.value)} {figure.unit} {_verdict(figure, False)}", flush=True)
+        if _busy(figures):
+            print("    the machine was busy: nothing of this counts", flush=True)
         today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-        groups[target.id] = {
-            "title": target.title,
-            "date": today,
-            "commit": _commit(),
-            "command": f"python -m benchmarks.report --only {target.id}",
-            "effort": asdict(effort),
-            "load_before": round(load, 2),
-            "figures": figures,
-        }
-    return groups
+        yield (
+            target.id,
+            {
+                "title": target.title,
+                "date": today,
+                "commit": _commit(),
+                "command": f"python -m benchmarks.report --only {target.id}",
+                "effort": asdict(effort),
+                "load_before": round(load, 2),
+                "figures": [asdict(figure) for figure in figures],
+            },
+        )
 
 
 def page(result: dict[str, Any], source: str) -> str:
@@ -104,19 +109,20 @@ def page(result: dict[str, Any], source: str) -> str:
     lines += ["", "## Targets", "", "| | figure | unit | target | |", "|---|---|---|---|---|"]
     groups = _in_order(result["groups"])
     for group in groups:
-        for figure in (Figure(**one) for one in group["figures"] if one["target"]):
+        figures = [Figure(**one) for one in group["figures"]]
+        for figure in (figure for figure in figures if figure.target):
             what = figure.what if group["title"] in figure.what else f"{group['title']}: {figure.what}"
-            lines.append(
-                f"| {what} | {_number(figure.value)} | {figure.unit} | {_sign(figure.target)} | {_verdict(figure)} |"
-            )
+            cells = (what, _number(figure.value), figure.unit, _sign(figure.target), _verdict(figure, _busy(figures)))
+            lines.append(f"| {' | '.join(cells)} |")
     lines.append("")
     for group in groups:
         lines += [f"## {group['title']}", ""]
         lines += ["| | figure | quartiles | unit | target | |", "|---|---|---|---|---|---|"]
-        for figure in (Figure(**one) for one in group["figures"]):
+        figures = [Figure(**one) for one in group["figures"]]
+        for figure in figures:
             spread = "" if figure.low is None else f"{_number(figure.low)} – {_number(figure.high)}"
-            verdict = " · ".join(part for part in (_verdict(figure), figure.note) if part)
-            target = figure.target.replace(">=", "≥").replace("<=", "≤")
+            verdict = " · ".join(part for part in (_verdict(figure, _busy(figures)), figure.note) if part)
+            target = _sign(figure.target)
             lines.append(
                 f"| {figure.what} | {_number(figure.value)} | {spread} | {figure.unit} | {target} | {verdict} |"
             )
@@ -138,8 +144,15 @@ def _sign(target: str) -> str:
     return target.replace(">=", "≥").replace("<=", "≤")
 
 
-def _verdict(figure: Figure) -> str:
+def _verdict(figure: Figure, busy: bool) -> str:
+    """Nothing is met or missed on a machine that others were using."""
+    if figure.met is not None and busy:
+        return "not measured: the machine was busy"
     return {None: "", True: "met", False: "**not met**"}[figure.met]
+
+
+def _busy(figures: list[Figure]) -> bool:
+    return any(figure.what == NOISE and figure.value > 100 * QUIET for figure in figures)
 
 
 def _number(value: float | None) -> str:
@@ -178,9 +191,10 @@ def main(argv: list[str]) -> None:
         folder = ROOT / "out" / "bench" if given.quick else RESULTS
         target = folder / f"{name}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        old = json.loads(target.read_text())["groups"] if given.only and target.exists() else {}
-        groups = old | measure(given.only, QUICK if given.quick else Effort())
-        target.write_text(json.dumps({"machine": here, "groups": groups}, indent=1, ensure_ascii=False) + "\n")
+        groups = json.loads(target.read_text())["groups"] if given.only and target.exists() else {}
+        for id, group in measure(given.only, QUICK if given.quick else Effort()):
+            groups[id] = group
+            target.write_text(json.dumps({"machine": here, "groups": groups}, indent=1, ensure_ascii=False) + "\n")
     written = target.with_suffix(".md") if given.quick else PAGE
     written.parent.mkdir(parents=True, exist_ok=True)
     source = target.resolve()

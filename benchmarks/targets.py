@@ -22,6 +22,8 @@ class Effort:
     compiles: int = 3
 
 
+NOISE = "other processes meanwhile"
+"""The figure that says how busy the machine was otherwise."""
 QUICK = Effort(rounds=5, seconds=0.1, memory_steps=20_000, compiles=1)
 
 
@@ -99,7 +101,7 @@ def _doors(env_id: str, target: str, effort: Effort) -> Iterator[Figure]:
 
 def _noise(played: Rounds | list[float]) -> Figure:
     shares = played.disturbance if isinstance(played, Rounds) else played
-    return _figure("other processes meanwhile", "% of the machine", Spread.of(shares), 100)
+    return _figure(NOISE, "% of the machine", Spread.of(shares), 100)
 
 
 def _percent(what: str, more: Spread, target: str) -> Figure:

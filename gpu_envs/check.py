@@ -9,11 +9,10 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs import conformance
-from gpu_envs.config import build_config
 from gpu_envs.conformance import LIMIT, STEPS, Subject
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError
-from gpu_envs.registry import find
+from gpu_envs.registry import defined
 from gpu_envs.shards import ShardedCore
 
 
@@ -29,7 +28,7 @@ def check_env(id_or_env: Any, **config: Any) -> None:
     Args:
         id_or_env: An id, or an environment of this library (a core, or anything with ``.core``), checked as it is
             configured.
-        **config: With an id, its settings.
+        **config: With an id, its settings, and ``max_episode_steps``.
 
     Raises:
         ConformanceError: One line: what was promised, and where it was broken. An ``AssertionError``.
@@ -41,10 +40,7 @@ def check_env(id_or_env: Any, **config: Any) -> None:
 def examine(id_or_env: Any, **config: Any) -> Iterator[str]:
     """:func:`check_env` law by law: yields the name of each law that is kept, ``1 + len(LAWS)`` of them."""
     if isinstance(id_or_env, str):
-        entry = find(id_or_env)
-        kind, build = entry.load()
-        settings = build_config(kind, config, entry.id)
-        subject = Subject(entry.id, settings, build(settings))
+        subject = Subject(*defined(id_or_env, config.pop("max_episode_steps", None), config))
     else:
         core = id_or_env if isinstance(id_or_env, Core | ShardedCore) else getattr(id_or_env, "core", None)
         if not isinstance(core, Core | ShardedCore):

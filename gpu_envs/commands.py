@@ -150,7 +150,7 @@ def render_command(argv: list[str]) -> int:
 
     def frames(progress: ProgressBar) -> Iterator[np.ndarray]:
         for step in range(args.steps):
-            if args.out.suffix != ".png" or step == args.steps - 1:
+            if args.out.suffix.lower() != ".png" or step == args.steps - 1:
                 yield tile(core.frame(tuple(range(args.worlds)), args.size))
             core.step(core.sample_actions())
             progress(step + 1)

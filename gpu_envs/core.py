@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigEr
 from gpu_envs.layout import Layout
 from gpu_envs.runner import Runner, choose_schedule, choose_threads
 from warp_kernels import episode
+
+if TYPE_CHECKING:
+    from gpu_envs.recording import Recorder
 
 _WRONG = {
     episode.OUT_OF_RANGE: "is out of range",
@@ -111,6 +114,7 @@ class Core:
         self._action_shape, self._action_dtype = layout.action.shape, layout.action.dtype
         self._runner.bind(layout.action, layout.results)
         self._record()
+        self._recorders: list[Recorder] = []
         self._started = False
         self._closed = False
         self._seed_all(int.from_bytes(os.urandom(8), "little") if seed is None else seed, None)
@@ -151,6 +155,8 @@ class Core:
             self._seed_all(seed, mask)
         self._runner.run(self._runner.reset_launches)
         self._started = True
+        for recorder in self._recorders:
+            recorder.after_reset()
         return self._out(self.obs), self._infos()
 
     def step(
@@ -195,6 +201,8 @@ class Core:
     def _play(self, action: torch.Tensor) -> Any:
         """Run a step with an action that fits; what it finds wrong on a CPU is raised behind it."""
         results = self._runner.step(action, self.reuse_buffers)
+        for recorder in self._recorders:
+            recorder.after_step()
         if self._on_gpu:
             self._error_seen.copy_(self._io["error"], non_blocking=True)
         elif min(self._error_slots) != episode.NO_ERROR:
@@ -228,6 +236,23 @@ class Core:
         from gpu_envs.capture import capture
 
         return capture(self, play, generators)
+
+    def record(self, envs: int | Sequence[int]) -> "Recorder":
+        """Keep whole episodes of some worlds from now on: state, observation, action, reward and ends of every step.
+
+        ::
+
+            with core.record([0, 7]) as recorder:
+                ...  # step and reset as usual
+            for episode in recorder.take():
+                print(episode.world, episode.reward.sum(0))
+
+        See :class:`gpu_envs.recording.Recorder`, which also draws them.
+        """
+        self._check_open()
+        from gpu_envs.recording import Recorder
+
+        return Recorder(self, envs)
 
     def sample_actions(self) -> torch.Tensor:
         """Draw a uniformly random legal action for every agent, on the device, from the worlds' own streams.

@@ -172,6 +172,28 @@ def make(
     return BatchedEnv(make_core(id, num_envs, device, **kwargs), render_mode)
 
 
+def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> tuple[str, Any, Definition]:
+    """Name, settings and definition of an environment, its time limit shortened if that is asked for.
+
+    Raises:
+        UnknownEnvironmentError: No such id.
+        ConfigError: A setting that does not exist or has a bad value.
+    """
+    entry = find(id)
+    kind, build = entry.load()
+    settings = build_config(kind, config, entry.id)
+    definition = build(settings)
+    if max_episode_steps is not None:
+        whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)
+        if not whole or not 1 <= max_episode_steps <= MAX_INT:
+            raise ConfigError(
+                f"{entry.id}: max_episode_steps must be an int in [1, {MAX_INT}] or None, got {max_episode_steps!r}"
+            )
+        if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
+            definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
+    return entry.id, settings, definition
+
+
 def make_core(
     id: str,
     num_envs: int = 1,
@@ -196,28 +218,17 @@ def make_core(
     ``devices`` instead of ``device`` splits the worlds over several, as a :class:`gpu_envs.shards.ShardedCore`.
     ``max_episode_steps`` cuts (truncates) episodes earlier than the environment's own time limit would end them.
     """
-    entry = find(id)
-    kind, build = entry.load()
-    settings = build_config(kind, config, entry.id)
-    definition = build(settings)
+    name, settings, definition = defined(id, max_episode_steps, config)
     mode = autoreset_member(autoreset)
     if mode is None:
         words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
-        raise ConfigError(f"{entry.id}: autoreset must be one of {words}, got {autoreset!r}")
+        raise ConfigError(f"{name}: autoreset must be one of {words}, got {autoreset!r}")
     word = AUTORESET[mode]
-    if max_episode_steps is not None:
-        whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)
-        if not whole or not 1 <= max_episode_steps <= MAX_INT:
-            raise ConfigError(
-                f"{entry.id}: max_episode_steps must be an int in [1, {MAX_INT}] or None, got {max_episode_steps!r}"
-            )
-        if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
-            definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
 
     def build_core(worlds: int, where: torch.device, offset: int, key: int | None) -> Core:
         return Core(
             definition,
-            env_id=entry.id,
+            env_id=name,
             config=settings,
             num_envs=worlds,
             device=where,
@@ -237,7 +248,7 @@ def make_core(
         return build_core(num_envs, resolve_device(device), env_offset, seed)
     if device is not None or not devices or not isinstance(devices, list | tuple):
         raise ConfigError(
-            f"{entry.id}: devices must be a list such as ['cuda:0', 'cuda:1'], without device=; got {devices!r}"
+            f"{name}: devices must be a list such as ['cuda:0', 'cuda:1'], without device=; got {devices!r}"
         )
     key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
     places = [resolve_device(place) for place in devices]
@@ -246,7 +257,7 @@ def make_core(
         return build_core(worlds, where, env_offset + first, key)
 
     # It answers to everything that a Core does; tests/test_shards.py compares the two.
-    return cast(Core, ShardedCore(entry.id, make_shard, num_envs, places))
+    return cast(Core, ShardedCore(name, make_shard, num_envs, places))
 
 
 register("SimpleTag-v0", "gpu_envs.mpe.simple_tag")

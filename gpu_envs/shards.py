@@ -120,6 +120,10 @@ class ShardedCore:
         """Refused: gathering allocates, and a CUDA graph belongs to one device."""
         raise CaptureError(f"{self.id}: a sharded core cannot be captured; capture each of its .shards")
 
+    def record(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: a recorder stands beside one device."""
+        raise ConfigError(f"{self.id}: a sharded core cannot be recorded; record worlds of its .shards")
+
     def sample_actions(self) -> torch.Tensor:
         """See :meth:`gpu_envs.core.Core.sample_actions`."""
         return self._gather([shard.sample_actions() for shard in self.shards])

@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be_made(capsys, tmp_path):
 
 
 def test_render_shows_its_progress_and_says_where(capsys, tmp_path):
-    path = tmp_path / "deep" / "x.png"
+    path = tmp_path / "deep" / "x.PNG"
     argv = f"render SimpleTag-v0 --steps 3 --size 16 --worlds 2 --device cpu --env max_episode_steps=2 --out {path}"
     code, out, err = run(capsys, *argv.split())
     assert code == 0

@@ -1,0 +1,152 @@
+"""Whole episodes of chosen worlds, kept for replay and plots."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+
+from gpu_envs.checks import check_frame
+from gpu_envs.errors import CaptureError
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+
+_KEPT = ("reward", "terminated", "truncated", "valid")
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode of one world, T steps, on the CPU."""
+
+    world: int
+    """Global index of the world."""
+    number: int
+    """Episodes that this world had played before, since its seed was laid."""
+    state: dict[str, torch.Tensor]
+    """The rules' State before every step, by field: (T, ...)."""
+    params: dict[str, float]
+    """Constants of the rules in this world."""
+    obs: torch.Tensor
+    """(T, A, D), what agents acted on."""
+    action: torch.Tensor
+    """(T, A) or (T, A, K), as played: the no-op of agents that had left, or whose action was refused."""
+    reward: torch.Tensor
+    """(T, A)."""
+    terminated: torch.Tensor
+    """(T, A) bool."""
+    truncated: torch.Tensor
+    """(T, A) bool."""
+    valid: torch.Tensor
+    """(T, A) bool, alive before the step."""
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+
+class Recorder:
+    """Made by :meth:`gpu_envs.core.Core.record`. Use it in a ``with`` block, or close it.
+
+    Nothing waits for the device while worlds are stepped; memory grows with every step until :meth:`take`.
+    """
+
+    def __init__(self, core: "Core", envs: int | Sequence[int]) -> None:
+        self.core = core
+        self.envs = check_frame(core.id, envs, core.num_envs, 1)
+        self._rows = torch.tensor(self.envs, device=core.device)
+        self._steps: list[dict[str, torch.Tensor]] = []
+        self._before = self._look()
+        core._recorders.append(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop recording; what was recorded stays."""
+        if self in self.core._recorders:
+            self.core._recorders.remove(self)
+
+    def take(self) -> list[Episode]:
+        """Episodes that have begun and ended since recording began, in the order of their ends; forgets them."""
+        self._steps = [{name: tensor.cpu() for name, tensor in step.items()} for step in self._steps]
+        done: list[tuple[int, Episode]] = []
+        going: list[set[int]] = [set() for _ in self._steps]  # rows of each step whose episode goes on
+        for row, env in enumerate(self.envs):
+            line: list[int] = []
+            for t, step in enumerate(self._steps):
+                if not bool(step["valid"][row].any()):
+                    continue  # a reset step, or a world that waits
+                if int(step["step"][row]) == 0:
+                    line = []
+                line.append(t)
+                left = step["valid"][row] & ~(step["terminated"][row] | step["truncated"][row])
+                if not bool(left.any()):
+                    if int(self._steps[line[0]]["step"][row]) == 0:
+                        done.append((t, self._episode(row, env, line)))
+                    line = []
+            for t in line:
+                going[t].add(row)
+        first = min((t for t, rows in enumerate(going) if rows), default=len(self._steps))
+        self._steps = self._steps[first:]
+        return [episode for _, episode in sorted(done, key=lambda pair: pair[0])]
+
+    def frames(self, episode: Episode, size: int = 256) -> np.ndarray:
+        """Draw every state of an episode: uint8 (T, size, size, 3)."""
+        from gpu_envs.core import Core
+
+        core = self.core
+        stage = Core(
+            core.definition,
+            env_id=core.id,
+            config=core.config,
+            num_envs=len(episode),
+            device=torch.device("cpu"),
+        )
+        stage.reset()
+        fixed = [name for name in core.definition.fixed_params if name in episode.params]
+        stage.set_params(**{name: value for name, value in episode.params.items() if name not in fixed})
+        for name, values in episode.state.items():
+            stage.world_state[name].copy_(values)
+        stage.alive.copy_(episode.valid)
+        return stage.frame(tuple(range(len(episode))), size)
+
+    def _look(self) -> dict[str, torch.Tensor]:
+        """The recorded worlds as they stand."""
+        core, rows = self.core, self._rows
+        seen = {f"state.{name}": tensor[rows] for name, tensor in core.world_state.items()}
+        seen |= {f"params.{name}": tensor for name, tensor in core.get_params(rows).items()}
+        clocks = core._io
+        return seen | {"obs": core.obs[rows], "step": clocks["step"][rows], "episode": clocks["episode"][rows]}
+
+    def after_reset(self) -> None:
+        """The core has been reset, in part or as a whole: an episode cut short by it will not be whole."""
+        self._before = self._look()
+
+    def after_step(self) -> None:
+        """The core has stepped."""
+        core = self.core
+        if core.device.type == "cuda" and core._is_capturing():
+            raise CaptureError(f"{core.id}: recording allocates; close the recorder before a CUDA graph is captured")
+        played = {name: getattr(core, name)[self._rows] for name in _KEPT}
+        played["action"] = core.action_buffer[self._rows]
+        self._steps.append(self._before | played)
+        self._before = self._look()
+
+    def _episode(self, row: int, env: int, line: list[int]) -> Episode:
+        def column(name: str) -> torch.Tensor:
+            return torch.stack([self._steps[t][name][row] for t in line]).cpu()
+
+        first: dict[str, Any] = self._steps[line[0]]
+        return Episode(
+            world=env + self.core.env_offset,
+            number=int(first["episode"][row]),
+            state={name.removeprefix("state."): column(name) for name in first if name.startswith("state.")},
+            params={
+                name.removeprefix("params."): first[name][row].item() for name in first if name.startswith("params.")
+            },
+            **{name: column(name) for name in ("obs", "action", *_KEPT)},
+        )

@@ -1,0 +1,87 @@
+"""core.record keeps whole episodes of chosen worlds, as they were played."""
+
+import pytest
+import torch
+
+from gpu_envs import errors
+
+
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+@pytest.mark.parametrize("reuse_buffers", [False, True])
+def test_what_was_played(env_id, small_core, autoreset, reuse_buffers):
+    """Against steps kept by hand; episodes begun before, or cut short by a reset, are not whole."""
+    core = small_core(env_id, 6, autoreset=autoreset, reuse_buffers=reuse_buffers, env_offset=3)
+    core.reset()
+    core.step(core.sample_actions())  # this episode has begun already
+    story = []
+    with core.record([4, 1]) as recorder:
+        for t in range(40):
+            before = core.get_state() | {f"state.{name}": value.clone() for name, value in core.world_state.items()}
+            core.step(core.sample_actions())
+            story.append((before, core.get_state()))
+            if autoreset == "disabled":
+                core.reset(mask=~core.alive.any(1))
+            if t == 25:
+                core.reset(mask=torch.tensor([False, False, False, False, True, False]))
+    core.step(core.sample_actions())
+    episodes = recorder.take()
+    assert recorder.take() == []
+    compared = 0
+    for env in (4, 1):
+        mine = [episode for episode in episodes if episode.world == env + 3]
+        assert len(mine) >= 2
+        for episode in mine:
+            steps = [
+                (b, a) for b, a in story if int(b["io.episode"][env]) == episode.number and a["io.valid"][env].any()
+            ]
+            assert int(steps[0][0]["io.step"][env]) == 0
+            assert len(steps) == len(episode)
+            for t, (b, a) in enumerate(steps):
+                for name, values in episode.state.items():
+                    assert torch.equal(values[t], b[f"state.{name}"][env]), name
+                assert torch.equal(episode.obs[t], b["io.obs"][env])
+                for name in ("reward", "terminated", "truncated", "valid"):
+                    assert torch.equal(getattr(episode, name)[t], a[f"io.{name}"][env]), name
+                chosen = a["io.choice" if core.action_kind != "continuous" else "io.control"][env]
+                assert torch.equal(episode.action[t].flatten(), chosen.flatten())
+                compared += 1
+            ended = (episode.terminated | episode.truncated).sum(0)
+            assert ended.eq(1).all()
+        numbers = [episode.number for episode in mine]
+        assert numbers == sorted(numbers)
+        assert 0 not in numbers
+    assert compared > 20
+
+
+def test_a_running_episode_is_kept_for_the_next_taking(small_core):
+    core = small_core("SimpleTag-v0", 2)
+    core.reset()
+    recorder = core.record(0)
+    for expected in (0, 1, 1):  # episodes of seven steps
+        for _ in range(5):
+            core.step(core.sample_actions())
+        assert [len(episode) for episode in recorder.take()] == [7] * expected
+    recorder.close()
+    recorder.close()
+
+
+def test_frames_are_those_of_the_worlds(env_id, small_core):
+    core = small_core(env_id, 3)
+    core.reset()
+    pictures = []
+    with core.record(2) as recorder:
+        while core.get_state()["io.episode"][2] == 0:
+            pictures.append(core.frame(2, 32)[0])
+            core.step(core.sample_actions())
+    (episode,) = recorder.take()
+    frames = recorder.frames(episode, 32)
+    assert frames.shape == (len(episode), 32, 32, 3)
+    for mine, theirs in zip(frames, pictures, strict=True):
+        assert (mine == theirs).all()
+
+
+def test_bad_worlds(small_core):
+    core = small_core("SimpleTag-v0", 2)
+    core.reset()
+    with pytest.raises(errors.ConfigError, match=r"envs must be indices of worlds in \[0, 2\)"):
+        core.record([0, 2])
