@@ -1,16 +1,11 @@
 """What a core refuses before anything is allocated or launched, each in one line."""
 
-import dataclasses
-import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from gpu_envs.buffers import param_fields
-from gpu_envs.definition import Definition
-from gpu_envs.errors import ActionError, ConfigError, described, listed
+from gpu_envs.errors import ActionError, ConfigError, described
 from gpu_envs.layout import AUTORESET
 from warp_kernels import philox
 from warp_kernels.schedules import Rules
@@ -52,33 +47,6 @@ def check_frame(env_id: str, envs: Any, num_envs: int, size: Any) -> tuple[int, 
     return rows
 
 
-def check_constant(env_id: str, config: Any, name: str, value: Any, dtype: torch.dtype, num_envs: int) -> torch.Tensor:
-    """A constant of the rules as a tensor () or (E,) of its kind.
-
-    Raises:
-        ConfigError: Not a number or a tensor (E,); not finite, not whole where it must be, or outside the bounds of the
-            setting of the same name.
-    """
-    wanted = f"{'an int' if dtype == torch.int32 else 'a finite number'} or a tensor ({num_envs},) of such"
-    try:
-        given = torch.as_tensor(value)
-        column = given.to(dtype)
-    except (TypeError, ValueError, RuntimeError):
-        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {value!r}") from None
-    if given.shape not in ((), (num_envs,)):
-        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {described(given)}")
-    exact = bool(column.isfinite().all()) and (dtype != torch.int32 or bool((column == given).all()))
-    if not exact:
-        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {given.tolist() if given.ndim == 0 else 'others'}")
-    for field in dataclasses.fields(config):
-        if field.name == name:
-            low, high = field.metadata.get("low"), field.metadata.get("high")
-            if (low is not None and column.min() < low) or (high is not None and column.max() > high):
-                spread = f"[{-math.inf if low is None else low}, {math.inf if high is None else high}]"
-                raise ConfigError(f"{env_id}: {name} must lie in {spread}, got {column.min():g} to {column.max():g}")
-    return column
-
-
 def check_settings(
     env_id: str, rules: Rules, num_envs: Any, autoreset: Any, env_offset: Any, illegal: Any, schedule: Any, threads: Any
 ) -> None:
@@ -112,31 +80,3 @@ def check_settings(
     demand(agents > 1 or not rules.turn_based, "the number of agents", ">= 2 where agents take turns", agents)
     demand(agents <= philox.MAX_AGENTS, "the number of agents", f"<= {philox.MAX_AGENTS}", agents)
     demand(components <= philox.MAX_DRAWS, "the number of action components", f"<= {philox.MAX_DRAWS}", components)
-
-
-def check_ranges(env_id: str, definition: Definition, ranges: Any) -> dict[str, tuple[float, float]]:
-    """Ranges of constants as numbers; None is none.
-
-    Raises:
-        ConfigError: Naming the constant, what its range may be and what it is.
-    """
-    if ranges is None:
-        return {}
-    if not isinstance(ranges, Mapping):
-        raise ConfigError(f"{env_id}: randomise must be a dict, name -> (lowest, highest), got {ranges!r}")
-    kinds, checked = param_fields(definition.rules.params), {}
-    for name, bounds in ranges.items():
-        if name not in kinds or name in definition.fixed_params:
-            can = listed(kind for kind in kinds if kind not in definition.fixed_params)
-            raise ConfigError(f"{env_id}: randomise: no constant named {name} to draw; there are {can}")
-        whole = kinds[name] == torch.int32
-        try:
-            low, high = (int(bound) if whole else float(bound) for bound in bounds)
-            good = -(2.0**31) <= low <= high < 2.0**31 and (not whole or (low, high) == tuple(bounds))
-        except (TypeError, ValueError, OverflowError):
-            good, low, high = False, 0, 0
-        if not good:
-            numbers = "ints" if whole else "numbers"
-            raise ConfigError(f"{env_id}: randomise: {name} needs two {numbers}, lowest <= highest, got {bounds!r}")
-        checked[name] = (low, high)
-    return checked

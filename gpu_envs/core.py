@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gpu_envs import buffers
-from gpu_envs.checks import check_constant, check_frame, check_ranges, check_settings, check_tensor
+from gpu_envs import constants
+from gpu_envs.checks import check_frame, check_settings, check_tensor
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, described
 from gpu_envs.layout import Layout
@@ -76,7 +76,7 @@ class Core:
         randomise: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         rules = definition.rules
-        self.randomise = check_ranges(env_id, definition, randomise)
+        self.randomise = constants.check_ranges(env_id, definition, randomise)
         check_settings(env_id, rules, num_envs, autoreset, env_offset, illegal, schedule, threads)
         self.id = env_id
         self.config = config
@@ -322,28 +322,11 @@ class Core:
             ConfigError: An unknown name, one that buffers and clocks are built by, a tensor of another shape, or a
                 value that is not finite, not whole where it must be, or outside what the setting of this name allows.
         """
-        fields = buffers.param_fields(self.definition.rules.params)
-        table = self._layout.params.clone()
-        for name, value in values.items():
-            if name not in fields:
-                raise ConfigError(f"{self.id}: no constant named {name}; it has {', '.join(fields)}")
-            if name in self.definition.fixed_params:
-                raise ConfigError(f"{self.id}: {name} is fixed when the environment is made; make(..., {name}=...)")
-            if name in self.randomise:
-                raise ConfigError(f"{self.id}: {name} is drawn anew for every episode; make(..., randomise=...)")
-            column = check_constant(self.id, self.config, name, value, fields[name], self.num_envs).to(self.device)
-            if column.ndim and len(table) != self.num_envs:
-                table = table.expand(self.num_envs, -1).clone()
-            table[:, list(fields).index(name)] = column.view(torch.float32)
-        self._set_params(table)
+        self._set_params(constants.changed(self, self._layout.params, values))
 
     def get_params(self, envs: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
         """Present constants of the rules by name, each (1,) or (E,); of the worlds ``envs`` (W,) int64, each (W,)."""
-        fields = buffers.param_fields(self.definition.rules.params)
-        table = self._layout.params
-        if envs is not None:
-            table = table.expand(self.num_envs, -1)[envs]
-        return {name: table[:, column].clone().view(dtype) for column, (name, dtype) in enumerate(fields.items())}
+        return constants.read(self.definition, self._layout.params, self.num_envs, envs)
 
     def _set_params(self, table: torch.Tensor) -> None:
         if table.shape == self._layout.params.shape:

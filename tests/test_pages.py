@@ -213,7 +213,7 @@ def test_phases_of_architecture():
     """The table of phases is the step's, in order."""
     from warp_kernels.schedules import step_phases
 
-    step, reset = step_phases(tables.configured("tag/tag_gridworld", {})[1].rules)
+    step, reset = step_phases(tables.configured("mpe/simple_tag", {})[1].rules)
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text[text.index("### A step, phase by phase") :].split("\n## ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|\*the rules\*) \| (\w+)", table, re.MULTILINE)
