@@ -221,14 +221,13 @@ class PPO:
         valued = self.critic(obs).squeeze(-1)
         value = torch.zeros(r.valid.numel(), device=self.device).index_copy_(0, rows, valued).view_as(r.reward)
         last_value = self.critic(self.normalizer(r.last_obs)).squeeze(-1)
-        final_value = torch.zeros(r.capacity + 1, device=self.device)
-        final_value[:final_count] = self.critic(self.normalizer(r.final_obs[:final_count])).squeeze(-1)
-        reward = r.reward * c.reward_scale
-        steps = (reward, value, last_value, r.terminated, r.truncated, final_value[r.final_slot], r.valid)
+        steps = (r.reward * c.reward_scale, value, last_value, r.terminated, r.truncated)
         if r.to_move is None:
-            advantage, returns = gae(*steps, c.gamma, c.gae_lambda)
+            final_value = torch.zeros(r.capacity + 1, device=self.device)
+            final_value[:final_count] = self.critic(self.normalizer(r.final_obs[:final_count])).squeeze(-1)
+            advantage, returns = gae(*steps, final_value[r.final_slot], r.valid, c.gamma, c.gae_lambda)
         else:
-            advantage, returns, known = gae_by_turns(*steps, r.to_move, c.gamma, c.gae_lambda)
+            advantage, returns, known = gae_by_turns(*steps, r.valid, r.to_move, c.gamma, c.gae_lambda)
             keep = known.flatten()[rows]
             rows, raw_obs, obs, valued = rows[keep], raw_obs[keep], obs[keep], valued[keep]
         advantage = advantage.flatten()[rows]

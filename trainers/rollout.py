@@ -42,7 +42,7 @@ class Rollout:
 
     Final observations are kept only for truncated rows, the only ones a critic has to value: each is copied to the next
     free row of a buffer of `capacity` rows, and `final_slot` remembers which. The row after the last is a dump that
-    takes all other writes.
+    takes all other writes. Where agents take turns none are kept, see `gae_by_turns`.
     """
 
     def __init__(
@@ -108,12 +108,13 @@ class Rollout:
         self.terminated[t].copy_(transition.terminated)
         self.truncated[t].copy_(transition.truncated)
         self.valid[t].copy_(transition.valid)
-        cut = (self.truncated[t] & ~self.terminated[t] & self.valid[t]).flatten()
-        slot = self.final_count + cut.cumsum(0) - 1
-        slot = torch.where(cut, slot.clamp(max=self.capacity), self.capacity)
-        self.final_obs.index_copy_(0, slot, transition.final_obs.flatten(0, 1))
-        self.final_slot[t].copy_(slot.view_as(self.final_slot[t]))
-        self.final_count += cut.sum()
+        if self.to_move is None:
+            cut = (self.truncated[t] & ~self.terminated[t] & self.valid[t]).flatten()
+            slot = self.final_count + cut.cumsum(0) - 1
+            slot = torch.where(cut, slot.clamp(max=self.capacity), self.capacity)
+            self.final_obs.index_copy_(0, slot, transition.final_obs.flatten(0, 1))
+            self.final_slot[t].copy_(slot.view_as(self.final_slot[t]))
+            self.final_count += cut.sum()
         self.t += 1
         if self.t == self.length:
             self.last_obs.copy_(transition.next_obs)
