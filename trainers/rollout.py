@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -35,6 +36,20 @@ class Transition:
     """(E, n, D) float32, the true last observation; defined only where terminated or truncated."""
     next_to_move: Tensor | None = None
     """(E, n) bool, whose turn is next; None where all agents move at every step."""
+
+
+def final_rows(length: int, time_limit: int, agents: int, per_agent: float | None = None) -> int:
+    """Rows for the final observations of truncated agents in a rollout, out of T * E * n that there can be at most.
+
+    Args:
+        length: Steps, T.
+        time_limit: Steps after which an episode is cut in any case; 0 if there is no limit.
+        agents: E * n.
+        per_agent: Truncations per agent to have room for, on average; None: what the limit brings about, and one more.
+    """
+    if per_agent is None:  # the limit cuts an agent ceil(T / limit) times at most; rules may cut some agents oftener
+        per_agent = math.ceil(length / (time_limit or length)) + 1
+    return math.ceil(min(per_agent, length) * agents)
 
 
 class Rollout:
