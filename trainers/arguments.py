@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpu_envs.errors import CheckpointError, ConfigError, MissingExtraError
-from gpu_envs.registry import NAMESPACE, find, list_envs, resolve_device, spelled
+from gpu_envs.registry import NAMESPACE, find, resolve_device, spelled
 from trainers import checkpoint
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig
 from trainers.ppo import PPOConfig
 from trainers.presets import preset
+from trainers.settings import setting
 
 try:
     import tyro
@@ -71,7 +72,7 @@ class TrainArgs:
     eval_episodes: int = 64
     """Episodes per policy against random ones at every checkpoint; 0 for no evaluation, not even at the end."""
     threads: int = 0
-    """Threads of torch on the CPU; 0 leaves them as they are."""
+    """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
     video: bool = True
     """Write video.mp4 at the end."""
     ppo: PPOArgs = field(default_factory=PPOArgs)
@@ -88,9 +89,11 @@ class EvalArgs:
     """Another run or checkpoint of the same environment."""
     env: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE, a setting of the environment to change; repeat it for more."""
-    episodes: int = 256
+    id: str | None = None
+    """Environment of the checkpoint; needed only where it is in a module, "module:Name-v0", which is then imported."""
+    episodes: int = setting(256, ">= 2")
     """Episodes per matchup, played at once, one per world."""
-    seed: int = FINAL_SEED
+    seed: int = setting(FINAL_SEED, "in [0, 2**63)")
     """Of the worlds and the samples of the policies."""
     device: str | None = None
     """"cpu", "cuda" or "cuda:<i>"; cuda if there is one."""
@@ -112,8 +115,7 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
         resume = checkpoint.load(first.resume)
         base = TrainConfig.from_json(resume.config)
         env_id, device = base.env_id, first.device or base.device
-        if first.id and (got := find(first.id).id) != find(env_id).id:
-            raise CheckpointError(f"{resume.path / 'manifest.json'}: env_id: expected {got}, got {env_id}")
+        check_id(resume, env_id, first.id, f"gpu-envs train {env_id} --resume {first.resume}")
     elif first.id:
         env_id, device, resume = spelled(first.id), str(resolve_device(first.device)), None
         base = preset(env_id, device)
@@ -126,10 +128,40 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
     default = TrainArgs(id=env_id, ppo=PPOArgs(**vars(base.ppo)), **{**shared, "device": device})
     args = parse(TrainArgs, "train", argv, default)
     args.id, args.device = env_id, device
-    for name, recorded in {"env": base.env, "policy": base.policies}.items():  # what was given comes last, and so wins
-        before = tuple(f"{key}={json.dumps(value)}" for key, value in recorded.items())
-        setattr(args, name, (*before, *getattr(args, name)))
+    # what was given comes last, and so wins
+    args.env = (*(f"{name}={json.dumps(value)}" for name, value in base.env.items()), *args.env)
+    args.policy = (*(f"{group}={name}" for group, name in base.policies.items()), *args.policy)
     return args, resume
+
+
+def check_id(saved: Checkpoint, recorded: str, given: str | None, command: str) -> None:
+    """Sees that a checkpoint is of the environment asked for, and imports the module that was named, if any.
+
+    To import a module is to run it, and a checkpoint may come from anywhere: the module that one names is not imported
+    unless the command line names it too.
+
+    Raises:
+        CheckpointError: It is of another environment, or of one in a module that was not named; `command` names it.
+    """
+    file, name = saved.path / "manifest.json", recorded.rpartition(":")[2]
+    given = (given or "").removeprefix(NAMESPACE)
+    if name != recorded and given in ("", name):
+        raise CheckpointError(f"{file}: {recorded} is in a module, which is imported only where you name it: {command}")
+    if given and given not in (recorded, f"{given.rpartition(':')[0]}:{recorded}"):
+        raise CheckpointError(f"{file}: env_id: expected {given}, got {recorded}")
+    if given:
+        find(given)
+
+
+def policy_names(pairs: Sequence[str]) -> dict[str, str]:
+    """What the values of --policy say: policy by group."""
+    names = {}
+    for pair in pairs:
+        group, equals, name = pair.partition("=")
+        if not (group and equals and name):
+            raise ConfigError(f"--policy {pair}: expected GROUP=NAME, such as adversary=shared")
+        names[group] = name
+    return names
 
 
 def _id_first(argv: Sequence[str]) -> Sequence[str]:
@@ -137,7 +169,7 @@ def _id_first(argv: Sequence[str]) -> Sequence[str]:
     for i, word in enumerate(argv):
         if word == "--ppo.hidden":
             after = next((j for j in range(i + 1, len(argv)) if not argv[j].isdigit()), len(argv))
-            if after < len(argv) and argv[after].removeprefix(NAMESPACE) in list_envs():
+            if after < len(argv) and not argv[after].startswith("-"):
                 return [argv[after], *argv[:after], *argv[after + 1 :]]
     return argv
 

@@ -10,6 +10,7 @@ any moment leaves only whole checkpoints.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -124,9 +125,21 @@ def load(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
         device: Where the tensors go.
 
     Raises:
-        CheckpointError: Nothing there, damaged, or of another format; the line names the file, expected and got.
+        CheckpointError: Nothing there, damaged, or of another format; the line names the file, expected and got, and
+            the last whole checkpoint before it, if there is one.
     """
     path = find(path)
+    try:
+        return _read(path, device)
+    except CheckpointError as error:
+        older = [other for other in every(path.parent) if other.name < path.name]
+        whole = next((other for other in reversed(older) if _is_whole(other)), None)
+        if whole is None:
+            raise
+        raise CheckpointError(f"{error}; the last whole one before it is {whole}") from error
+
+
+def _read(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
     manifest = _manifest(path)
     for file, expected in manifest["sha256"].items():
         if (digest := sha256(path / file)) != expected:
@@ -140,6 +153,14 @@ def load(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
         state={**read_tensors(path / "state.safetensors", device), **manifest["scalars"]},
         policies=tuple(manifest["policies"]),
     )
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        _read(path)
+    except CheckpointError:
+        return False
+    return True
 
 
 def _manifest(path: Path) -> dict[str, Any]:
@@ -161,32 +182,31 @@ def find(path: Path) -> Path:
     if (path / "manifest.json").exists():
         return path
     for folder in (path, path / "checkpoints"):
-        if found := _all(folder):
+        if found := every(folder):
             return found[-1]
     raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither")
 
 
 def best(folder: Path) -> Path | None:
-    """The checkpoint with the highest score, the later one of equals; None if none was scored."""
-    scores = [(_manifest(path)["score"], path) for path in _all(folder)]
+    """The checkpoint with the highest score, the later one of equals; None if none was scored.
+
+    One that cannot be read does not count: it must not end the run that goes on beside it.
+    """
+    scores = []
+    for path in every(folder):
+        with contextlib.suppress(CheckpointError):
+            scores.append((_manifest(path)["score"], path))
     return max(((score, path) for score, path in scores if score is not None), default=(None, None))[1]
 
 
-def forget_after(folder: Path, iteration: int) -> None:
-    """Removes checkpoints later than `iteration`: a run resumed from there makes them anew."""
-    for path in _all(folder):
-        if int(path.name) > iteration:
-            shutil.rmtree(path)
-
-
-def _all(folder: Path) -> list[Path]:
+def every(folder: Path) -> list[Path]:
     """Complete checkpoints of a folder, oldest first."""
     return sorted(path for path in folder.glob("[0-9]*") if path.name.isdigit() and (path / "manifest.json").exists())
 
 
 def _outdated(folder: Path, keep_last: int) -> list[Path]:
     top = best(folder)
-    return [path for path in _all(folder)[: -max(keep_last, 1)] if path != top]
+    return [path for path in every(folder)[: -max(keep_last, 1)] if path != top]
 
 
 def _fsync_folder(folder: Path) -> None:

@@ -5,29 +5,28 @@ from __future__ import annotations
 import dataclasses
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.progress import ProgressBar
-from gpu_envs.registry import find, resolve_device
+from gpu_envs.registry import resolve_device
 from trainers import checkpoint
 from trainers.agents import agents_of
-from trainers.arguments import FINAL_SEED, SHARED, EvalArgs, TrainArgs, parse, parse_train
+from trainers.arguments import FINAL_SEED, SHARED, EvalArgs, TrainArgs, check_id, parse, parse_train, policy_names
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig, groups_by_policy, make_eval_core
 from trainers.evaluate import Outcome, crossplay, matchups, table
-from trainers.files import write_json
+from trainers.files import check_folder, write_json
 from trainers.logs import plot_curves
 from trainers.loop import Trainer
+from trainers.nets import action_spec
 from trainers.policy import Policy
 from trainers.ppo import PPOConfig
+from trainers.settings import check_settings
 from trainers.video import MAX_FRAMES, record
 
 FINAL_EPISODES = 256
@@ -37,19 +36,13 @@ FINAL_EPISODES = 256
 def train_command(argv: list[str]) -> int:
     """`gpu-envs train ID ...`; returns 0, or 128 + n when signal n ended the run early."""
     args, resume = parse_train(argv)
-    config = TrainConfig(
-        env_id=args.id,
-        env=settings(args.env, options={name: f"--{name.replace('_', '-')}" for name in SHARED}),
-        policies=settings(args.policy, "--policy"),
-        ppo=PPOConfig(**vars(args.ppo)),
-        **{name: getattr(args, name) for name in SHARED},
-    )
-    if config.threads:  # for the evaluation at the end too
-        torch.set_num_threads(config.threads)
-    out = _folder(args, resume)
-    progress = ProgressBar(config.total_steps, "steps", file=sys.stderr)
-    trainer = Trainer(config, out, resume, progress=progress)
-    what = f"{', '.join(trainer.seats)} on {config.env_id}"
+    config = _config(args)
+    config.use_threads()  # for the evaluation at the end too
+    progress = ProgressBar(config.iterations * config.rollout_steps, "steps", file=sys.stderr)
+    trainer = Trainer(config, args.out, resume, progress=progress)
+    out, what = trainer.out, f"{', '.join(trainer.seats)} on {config.env_id}"
+    if trainer.aside is not None:
+        print(f"what came after iteration {trainer.iteration} is now in {trainer.aside}/")
     print(f"training {what}: {config.num_envs} worlds on {trainer.device}, {out}/", flush=True)
     with progress:
         last = trainer.run()
@@ -57,7 +50,9 @@ def train_command(argv: list[str]) -> int:
     written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png"))
     if trainer.stopped_by is not None:
         name = signal.Signals(trainer.stopped_by).name
-        print(f"{name}: saved {last}; continue with: gpu-envs train --resume {out}")
+        id = f"{config.env_id} " if ":" in config.env_id else ""  # a module is to be named, see `check_id`
+        left = trainer.iteration < config.iterations
+        print(f"{name}: saved {last}" + (f"; continue with: gpu-envs train {id}--resume {out}" if left else ""))
         return 128 + trainer.stopped_by
     print(f"trained {trainer.steps:,} steps in {trainer.seconds:.0f} s")
     trained = {name: seat.learner.policy() for name, seat in trainer.seats.items()}
@@ -80,24 +75,15 @@ def train_command(argv: list[str]) -> int:
     return 0
 
 
-def _folder(args: TrainArgs, resume: Checkpoint | None) -> Path:
-    """Makes the run's folder, and sees that a new run gets a new one."""
-    out = args.out
-    if out is None and resume is None:
-        out = Path("out") / f"{find(args.id).id}-{time.strftime('%Y%m%d-%H%M%S')}"
-    elif out is None and resume is not None:
-        path = resume.path if resume.path.parent.name == "checkpoints" else resume.path.resolve()  # it may be "."
-        if path.parent.name != "checkpoints":
-            raise ConfigError(f"--resume {path}: a checkpoint outside of any run; name a folder with --out")
-        out = path.parent.parent
-    assert out is not None
-    if resume is None and (out / "checkpoints").exists():
-        raise ConfigError(f"--out {out}: there is a run already; continue it with --resume {out}, or choose another")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--out {out}: expected a folder that can be made, got {error.strerror}") from None
-    return out
+def _config(args: TrainArgs) -> TrainConfig:
+    """The run that the arguments describe."""
+    return TrainConfig(
+        env_id=args.id,
+        env=settings(args.env, options={name: f"--{name.replace('_', '-')}" for name in SHARED}),
+        policies=policy_names(args.policy),
+        ppo=PPOConfig(**vars(args.ppo)),
+        **{name: getattr(args, name) for name in SHARED},
+    )
 
 
 def _optional(what: str, make: Callable[[], Path | None]) -> list[Path]:
@@ -129,14 +115,15 @@ def _crossplay(
 def eval_command(argv: list[str]) -> int:
     """`gpu-envs eval PATH ...`: prints the cross-play table of a checkpoint; returns 0."""
     args = parse(EvalArgs, "eval", argv)
-    if args.episodes < 2:
-        raise ConfigError(f"--episodes {args.episodes}: expected >= 2, an interval needs a spread")
+    check_settings(args, "--")
+    if args.out is not None:
+        _check_file(args.out)
     saved = checkpoint.load(args.path)
     config = TrainConfig.from_json(saved.config)
+    check_id(saved, config.env_id, args.id, f"gpu-envs eval {args.path} --id {config.env_id}")
     env = config.env | settings(args.env, options={"num_envs": "--episodes", "seed": "--seed", "device": "--device"})
     config = dataclasses.replace(config, env=env, device=str(resolve_device(args.device)))
-    if config.threads:
-        torch.set_num_threads(config.threads)
+    config.use_threads()
     core = make_eval_core(config, args.episodes, args.seed)
     sides = groups_by_policy(config, core)
     trained = _policies(saved, sides, core)
@@ -155,15 +142,26 @@ def eval_command(argv: list[str]) -> int:
     return 0
 
 
+def _check_file(path: Path) -> None:
+    """Sees, before long work, that a file can be written."""
+    if path.is_dir():
+        raise ConfigError(f"--out {path}: expected a file, got a folder")
+    check_folder(path.parent)
+
+
 def _policies(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Core) -> dict[str, Policy]:
     """The policies that the sides need, checked against the environment they are to play in."""
     policies = {name: saved.policy(name, core.device) for name in sides}
     for name, groups in sides.items():
-        width = agents_of(core, groups).width
-        if policies[name].obs_width != width:
-            file = saved.path / f"policy-{name}.json"
-            got = policies[name].obs_width
-            raise CheckpointError(f"{file}: obs_width: expected {width} as in this {core.id}, got {got}")
+        policy, agents = policies[name], agents_of(core, groups)
+        init_log_std = policy.spec["action"].get("init_log_std", 0.0)  # no part of the space
+        for what, wanted, got in (
+            ("obs_width", agents.width, policy.obs_width),
+            ("action", action_spec(agents.space, init_log_std), policy.spec["action"]),
+        ):
+            if wanted != got:
+                file = saved.path / f"policy-{name}.json"
+                raise CheckpointError(f"{file}: {what}: expected {wanted} as in this {core.id}, got {got}")
     return policies
 
 

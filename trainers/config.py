@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_type_hints
+
+import torch
 
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.files import check_fields
 from trainers.ppo import PPOConfig
+from trainers.settings import check_settings, setting
 
 CoreFactory: TypeAlias = Callable[..., Core]
 """(config, num_envs, seed, **settings) -> core."""
@@ -26,33 +29,30 @@ class TrainConfig:
     """Environment, such as "TagContinuous-v0"."""
     env: dict[str, Any] = field(default_factory=dict)
     """Its settings, where they differ from its defaults."""
-    num_envs: int = 64
+    num_envs: int = setting(64, ">= 1")
     """Worlds simulated at once, E."""
-    total_steps: int = 1_000_000
+    total_steps: int = setting(1_000_000, ">= 1")
     """Steps of worlds to train for, rounded up to whole rollouts."""
-    seed: int = 0
+    seed: int = setting(0, "in [0, 2**63)")
     """Of environment and learners."""
     device: str = "cpu"
     """"cpu", "cuda" or "cuda:<i>"."""
     policies: dict[str, str] = field(default_factory=dict)
     """Which policy a group plays, for groups that do not have their own: {"adversary": "shared", "agent": "shared"}."""
-    checkpoint_every: int = 50
+    checkpoint_every: int = setting(50, ">= 1")
     """Iterations between checkpoints; there is always one at the end."""
-    keep_last: int = 3
+    keep_last: int = setting(3, ">= 1")
     """Checkpoints to keep beside the best."""
-    eval_episodes: int = 64
+    eval_episodes: int = setting(64, ">= 0")
     """Episodes that each policy plays against random ones at every checkpoint; 0 for none."""
-    threads: int = 0
-    """Threads of torch on the CPU; 0 leaves them as they are."""
+    threads: int = setting(0, ">= 0")
+    """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     """Settings of the learners."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
-        lowest = {"num_envs": 1, "total_steps": 1, "checkpoint_every": 1, "keep_last": 1, "eval_episodes": 0}
-        for name, low in {**lowest, "threads": 0, "seed": 0}.items():
-            if getattr(self, name) < low:
-                raise ConfigError(f"{name} = {getattr(self, name)!r}: expected >= {low}")
+        check_settings(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrainConfig:
@@ -66,9 +66,19 @@ class TrainConfig:
             raise CheckpointError(f"{where}: {error}") from None
 
     @property
+    def rollout_steps(self) -> int:
+        """Steps of worlds in a rollout."""
+        return self.num_envs * self.ppo.rollout_length
+
+    @property
     def iterations(self) -> int:
-        """Rollouts to collect."""
-        return math.ceil(self.total_steps / (self.num_envs * self.ppo.rollout_length))
+        """Rollouts to collect, rounded up."""
+        return -(-self.total_steps // self.rollout_steps)
+
+    def use_threads(self) -> None:
+        """Tells torch, which takes any number and dies of too large a one."""
+        if self.threads:
+            torch.set_num_threads(min(self.threads, os.cpu_count() or 1))
 
 
 def groups_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
@@ -78,10 +88,10 @@ def groups_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
             raise ConfigError(f"policies: {core.id} has no group {group!r}, only {', '.join(core.groups)}")
     names: dict[str, list[str]] = {}
     for group in core.groups:
-        names.setdefault(config.policies.get(group, group), []).append(group)
-    for name in names:
-        if not name.replace("-", "_").isidentifier():  # it becomes part of a file's name
-            raise ConfigError(f"policies: expected names of letters, digits, _ and -, got {name!r}")
+        name = config.policies.get(group, group)
+        if not isinstance(name, str) or not name.replace("-", "_").isidentifier():  # it becomes part of a file's name
+            raise ConfigError(f"policies: {group}: expected a name of letters, digits, _ and -, got {name!r}")
+        names.setdefault(name, []).append(group)
     return names
 
 

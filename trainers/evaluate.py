@@ -18,6 +18,7 @@ from gpu_envs.errors import GpuEnvsError
 from trainers.agents import Agents, agents_of
 from trainers.logs import Progress
 from trainers.policy import Policy
+from trainers.settings import SEEDS
 
 Players = Mapping[str, Policy | None]
 """Who plays each group; None plays at random."""
@@ -78,7 +79,7 @@ def play(
     unfinished = torch.ones(core.num_envs, dtype=torch.bool, device=core.device)
     agents = {group: agents_of(core, [group]) for group in core.groups}
     for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):
-        policy.seed(seed + index)
+        policy.seed((seed + index) % SEEDS)
     every = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
     for step in range(max_steps):
         action = joint_action(core, obs, info.get("action_mask"), players, agents, greedy)

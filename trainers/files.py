@@ -15,18 +15,32 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from gpu_envs.errors import CheckpointError
+from gpu_envs.errors import CheckpointError, ConfigError
+
+
+def check_folder(path: Path) -> None:
+    """Sees, before long work, that files can be written in a folder or that it can be made; raises ConfigError."""
+    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not there.is_dir():
+        raise ConfigError(f"{path}: expected a folder that can be made, got the file {there}")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(f"{path}: expected a folder that can be made, got {there}, which cannot be written")
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Writes JSON atomically: readers see the old file or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(data, file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(data, file, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -97,6 +111,16 @@ def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Te
         raise CheckpointError(f"{path}: expected a readable file, got {error.strerror or error}") from error
     except SafetensorError as error:
         raise CheckpointError(f"{path}: expected safetensors, got a damaged file ({error})") from error
+
+
+def check_tensors(where: str, got: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of `got` that `like` has; CheckpointError names the first that is missing or has another shape."""
+    for name, tensor in like.items():
+        each = got.get(name)
+        if not isinstance(each, Tensor) or each.shape != tensor.shape:
+            found = tuple(each.shape) if isinstance(each, Tensor) else "nothing"
+            raise CheckpointError(f"{where}: {name}: expected shape {tuple(tensor.shape)}, got {found}")
+    return {name: got[name] for name in like}
 
 
 def sha256(path: Path) -> str:

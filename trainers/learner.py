@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -11,6 +11,11 @@ from trainers.rollout import Transition
 
 State = dict[str, Tensor | int | float | str]
 """What a learner saves, flat: tensors go to safetensors, the rest to JSON."""
+
+
+def part_of(state: State, prefix: str) -> dict[str, Any]:
+    """What stands in a state below a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
 class Learner(Protocol):

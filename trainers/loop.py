@@ -11,19 +11,18 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from gpu_envs.core import Core
-from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import checkpoint
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from trainers import checkpoint, runs
 from trainers.checkpoint import Checkpoint
 from trainers.config import FIXED, CoreFactory, TrainConfig, make_core, make_eval_core
 from trainers.evaluate import play
 from trainers.files import write_json
-from trainers.learner import State
+from trainers.learner import State, part_of
 from trainers.logs import Clock, Progress, RunLog
 from trainers.seats import make_seats
 
@@ -41,26 +40,28 @@ class Trainer:
     def __init__(
         self,
         config: TrainConfig,
-        out: Path,
+        out: Path | None = None,
         resume: Checkpoint | None = None,
         factory: CoreFactory = make_core,
         progress: Progress | None = None,
     ) -> None:
-        """Builds environment and learners.
+        """Builds environment and learners, and then opens the run's folder.
 
         Args:
             config: The run.
-            out: Its folder.
-            resume: Continue from here; CheckpointError where it does not fit `config`, ConfigError where `out` holds
-                another run.
+            out: Its folder, not that of another run; if None a new one below out/, or the run's own with `resume`.
+            resume: Continue from here. Later checkpoints of the same run go aside, see `runs.set_aside`.
             factory: Makes cores, `make_core` unless a test has its own.
             progress: Called after every iteration.
+
+        Raises:
+            ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
+            CheckpointError: `resume` does not fit `config`.
         """
-        if resume is not None and not _same_run(resume, out) and (found := run_file(out)) is not None:
-            raise ConfigError(
-                f"{found}: another run than that of {resume.path}; resume into its own folder or a new one"
-            )
-        self.config, self.out, self.factory, self.progress = config, out, factory, progress
+        out = runs.choose(out, resume)
+        self.config, self.factory, self.progress = config, factory, progress
+        if resume is not None:
+            _check_resume(config, resume)
         self.core = factory(config, config.num_envs, config.seed)
         self.device: torch.device = self.core.device
         self.obs, self.info = self.core.reset(seed=config.seed)
@@ -69,12 +70,19 @@ class Trainer:
         self.iteration, self.steps, self.seconds = 0, 0, 0.0
         self.stopped_by: int | None = None
         self.saved: int | None = None
+        self.aside: Path | None = None
         self.shown: dict[str, str] = {}
         self.eval_core: Core | None = None
         if resume is not None:
             self._restore(resume)
-        self.log = RunLog(out, after=self.iteration)
-        write_json(out / "config.json", dataclasses.asdict(config))
+        self.out = runs.open_folder(out, config.env_id)
+        if resume is not None and runs.belongs(resume, self.out):
+            self.saved = resume.iteration
+            self.aside = runs.set_aside(self.out, resume.iteration)
+        elif resume is not None:  # a run in a folder of its own has its first checkpoint there
+            self._save(resume.score)
+        self.log = RunLog(self.out, after=self.iteration)
+        write_json(self.out / "config.json", dataclasses.asdict(config))
         self.clock = Clock(self.device)
 
     def run(self) -> Path:
@@ -82,10 +90,12 @@ class Trainer:
 
         Returns:
             The last checkpoint, saved in either case. `stopped_by` holds the signal, if any.
+
+        Raises:
+            GpuEnvsError: Losses or gradients are no longer finite; the checkpoints are from before.
         """
         threads = torch.get_num_threads()
-        if self.config.threads:
-            torch.set_num_threads(self.config.threads)
+        self.config.use_threads()
         try:
             with _signals(self._stop):
                 while self.iteration < self.config.iterations and self.stopped_by is None:
@@ -110,9 +120,10 @@ class Trainer:
             metrics |= {f"{name}/{key}": value for key, value in seat.learner.update().items()}
         self.clock.mark("learning")
         self.iteration += 1
-        taken = self.config.num_envs * self.config.ppo.rollout_length
+        taken = self.config.rollout_steps
         self.steps += taken
         values = torch.stack([value.float() for value in metrics.values()]).tolist() if metrics else []
+        self._check_finite(dict(zip(metrics, values, strict=True)))
         phases = self.clock.read()
         lasted = time.perf_counter() - begin
         self.seconds += lasted
@@ -135,6 +146,17 @@ class Trainer:
                 self.shown[group] = self.shown.get(group, "-") if math.isnan(value) else f"{value:.2f}"
             text = "  ".join(f"{group} {value}" for group, value in self.shown.items())
             self.progress(self.steps, f"{row['steps_per_second']:,.0f} steps/s  return per agent: {text}")
+
+    def _check_finite(self, metrics: dict[str, float]) -> None:
+        """Ends a training that has come apart, before it is saved over what it was."""
+        for name, value in metrics.items():
+            if name.endswith(("loss", "grad_norm")) and not math.isfinite(value):
+                kept = checkpoint.every(self.out / "checkpoints")
+                where = f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
+                raise GpuEnvsError(
+                    f"iteration {self.iteration}: {name} is {value}: the training has diverged, or the environment "
+                    f"gave what is not finite; {where}. Try a lower ppo.learning_rate or ppo.reward_scale"
+                )
 
     @torch.no_grad()
     def _collect(self) -> Tensor:
@@ -194,41 +216,30 @@ class Trainer:
         self.saved = self.iteration
 
     def _restore(self, resume: Checkpoint) -> None:
-        """Puts everything back; later checkpoints of the same run go, as their iterations come again."""
-        recorded = TrainConfig.from_json(resume.config)
-        for name in FIXED:
-            expected, got = getattr(self.config, name), getattr(recorded, name)
-            if expected != got:
-                raise CheckpointError(f"{resume.path / 'manifest.json'}: {name}: expected {expected}, got {got}")
-
-        def part(prefix: str) -> dict[str, Any]:
-            return {key.removeprefix(prefix): value for key, value in resume.state.items() if key.startswith(prefix)}
-
-        self.core.set_state(part("core."))
+        """Puts everything back."""
+        self.core.set_state(part_of(resume.state, "core."))
         for name, seat in self.seats.items():
-            seat.learner.load_state_dict(part(f"learner.{name}."))
+            seat.learner.load_state_dict(part_of(resume.state, f"learner.{name}."))
         seconds = resume.state.get("trainer.seconds")
         if not isinstance(seconds, int | float):
             raise CheckpointError(
                 f"{resume.path / 'manifest.json'}: trainer.seconds: expected a number, got {seconds!r}"
             )
         self.seconds, self.iteration, self.steps = seconds, resume.iteration, resume.steps
-        if _same_run(resume, self.out):
-            self.saved = resume.iteration
-            checkpoint.forget_after(self.out / "checkpoints", resume.iteration)
-        else:  # a run in a folder of its own has its first checkpoint there
-            self._save(resume.score)
 
 
-def run_file(out: Path) -> Path | None:
-    """What shows that a folder holds a run; None if nothing does."""
-    names = ("checkpoints", "metrics.csv", "config.json")
-    return next((out / name for name in names if (out / name).exists()), None)
-
-
-def _same_run(resume: Checkpoint, out: Path) -> bool:
-    """Whether a checkpoint lies among those of the run in `out`."""
-    return resume.path.resolve().parent == (out / "checkpoints").resolve()
+def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:
+    """Sees that a checkpoint is of this run and that something is left to do."""
+    recorded = TrainConfig.from_json(resume.config)
+    for name in FIXED:
+        expected, got = getattr(config, name), getattr(recorded, name)
+        if expected != got:
+            raise CheckpointError(f"{resume.path / 'manifest.json'}: {name}: expected {expected}, got {got}")
+    if config.total_steps <= resume.steps:
+        raise ConfigError(
+            f"total_steps = {config.total_steps}: expected more than the {resume.steps} of {resume.path}; "
+            "raise it, or see what was learned with gpu-envs eval"
+        )
 
 
 @contextlib.contextmanager

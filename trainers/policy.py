@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import CheckpointError
-from trainers.files import read_json, read_tensors, write_json, write_tensors
+from trainers.files import check_tensors, read_json, read_tensors, write_json, write_tensors
 from trainers.nets import Head, ObservationNormalizer, make_head, mlp
 
 FORMAT = "gpu-envs policy 1"
@@ -72,13 +72,8 @@ class Policy:
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{file}: expected a policy's shape, got a bad or missing field {error}") from error
         policy = cls(spec, normalizer, actor, head, seed)
-        tensors = read_tensors(path.with_suffix(".safetensors"))
-        for name, tensor in policy.net.state_dict().items():
-            found = tuple(tensors[name].shape) if name in tensors else "nothing"
-            if found != tuple(tensor.shape):
-                where = path.with_suffix(".safetensors")
-                raise CheckpointError(f"{where}: {name}: expected shape {tuple(tensor.shape)}, got {found}")
-        policy.net.load_state_dict(tensors, strict=False)
+        weights = path.with_suffix(".safetensors")
+        policy.net.load_state_dict(check_tensors(str(weights), read_tensors(weights), policy.net.state_dict()))
         policy.net.to(device)
         policy.generator = torch.Generator(device).manual_seed(seed)
         return policy

@@ -7,7 +7,6 @@ except for truncations, which are bootstrapped from the true last observation.
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,84 +14,67 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.learner import State
+from gpu_envs.errors import CheckpointError
+from trainers.files import check_tensors
+from trainers.learner import State, part_of
 from trainers.nets import ACTIVATIONS, ObservationNormalizer, action_spec, make_head, mlp
 from trainers.policy import Policy
 from trainers.returns import gae, gae_by_turns
-from trainers.rollout import Rollout, Transition
+from trainers.rollout import Rollout, Transition, final_rows
+from trainers.settings import check_settings, setting
 
 
 @dataclass(frozen=True)
 class PPOConfig:
     """Settings of PPO. A "step" is one step of one world, whatever the number of its agents."""
 
-    rollout_length: int = 32
+    rollout_length: int = setting(32, ">= 1")
     """Steps per world between two updates, T."""
-    epochs: int = 4
+    epochs: int = setting(4, ">= 1")
     """Passes over the rollout per update."""
-    minibatches: int = 4
+    minibatches: int = setting(4, ">= 1")
     """Gradient steps per pass."""
-    learning_rate: float = 1e-3
+    learning_rate: float = setting(1e-3, "> 0")
     """Adam's step size at the start."""
-    learning_rate_end: float = 1e-4
+    learning_rate_end: float = setting(1e-4, ">= 0")
     """Adam's step size after `total_steps`; linear in between."""
-    gamma: float = 0.98
+    gamma: float = setting(0.98, "in [0, 1]")
     """Discount per step."""
-    gae_lambda: float = 0.95
+    gae_lambda: float = setting(0.95, "in [0, 1]")
     """Decay of the advantage estimator: 0 is one-step, 1 is Monte Carlo."""
-    clip: float = 0.2
+    clip: float = setting(0.2, "> 0")
     """The probability ratio is clipped to [1 - clip, 1 + clip]."""
-    clip_value: float | None = None
+    clip_value: float | None = setting(None, "> 0")
     """Bound on how far an update may move a value prediction, in units of scaled return; none if None."""
-    value_coef: float = 0.5
+    value_coef: float = setting(0.5, ">= 0")
     """Weight of the value loss."""
-    entropy: float = 0.01
+    entropy: float = setting(0.01, ">= 0")
     """Weight of the entropy bonus at the start."""
-    entropy_end: float = 0.001
+    entropy_end: float = setting(0.001, ">= 0")
     """Weight of the entropy bonus after `total_steps`; linear in between."""
-    max_grad_norm: float = 0.5
+    max_grad_norm: float = setting(0.5, "> 0")
     """Gradients are scaled down to this global norm."""
-    target_kl: float | None = None
+    target_kl: float | None = setting(None, "> 0")
     """An update stops after the pass whose mean KL divergence exceeds this (one host sync per pass); never if None."""
     normalize_advantage: bool = True
     """Give the advantages of a rollout mean 0 and standard deviation 1, over valid rows."""
     normalize_obs: bool = True
     """Normalise observations by running statistics over valid rows."""
-    reward_scale: float = 1.0
+    reward_scale: float = setting(1.0, "> 0")
     """Multiplies rewards before learning: choose it so that returns are of order 1 to 10."""
-    hidden: tuple[int, ...] = (64, 64)
+    hidden: tuple[int, ...] = setting((64, 64), ">= 1")
     """Widths of the hidden layers, of actor and critic alike."""
-    activation: str = "tanh"
+    activation: str = setting("tanh", tuple(ACTIVATIONS))
     """"tanh" or "relu"."""
     init_log_std: float = 0.0
     """Log standard deviation that continuous policies start from."""
-    truncation_capacity: float | None = None
+    truncation_capacity: float | None = setting(None, "> 0")
     """Truncations per agent and rollout that the buffer of final observations has room for, on average over agents;
     if None, one more than the time limit can bring about, and at least 2."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
-        rules: dict[str, tuple[bool, str]] = {
-            "rollout_length": (self.rollout_length >= 1, ">= 1"),
-            "epochs": (self.epochs >= 1, ">= 1"),
-            "minibatches": (self.minibatches >= 1, ">= 1"),
-            "learning_rate": (self.learning_rate > 0, "> 0"),
-            "learning_rate_end": (self.learning_rate_end >= 0, ">= 0"),
-            "gamma": (0 <= self.gamma <= 1, "in [0, 1]"),
-            "gae_lambda": (0 <= self.gae_lambda <= 1, "in [0, 1]"),
-            "clip": (self.clip > 0, "> 0"),
-            "clip_value": (self.clip_value is None or self.clip_value > 0, "> 0 or None"),
-            "max_grad_norm": (self.max_grad_norm > 0, "> 0"),
-            "target_kl": (self.target_kl is None or self.target_kl > 0, "> 0 or None"),
-            "reward_scale": (self.reward_scale > 0, "> 0"),
-            "hidden": (all(width >= 1 for width in self.hidden), "widths >= 1"),
-            "activation": (self.activation in ACTIVATIONS, f"one of {sorted(ACTIVATIONS)}"),
-            "truncation_capacity": (self.truncation_capacity is None or self.truncation_capacity > 0, "> 0 or None"),
-        }
-        for field, (good, allowed) in rules.items():
-            if not good:
-                raise ConfigError(f"ppo.{field} = {getattr(self, field)!r}: expected {allowed}")
+        check_settings(self, "ppo.")
 
 
 class PPO:
@@ -149,7 +131,7 @@ class PPO:
             obs_width,
             self.head.action_shape,
             self.head.action_dtype,
-            capacity=_final_rows(config, time_limit, num_envs * num_agents),
+            capacity=final_rows(config.rollout_length, time_limit, num_envs * num_agents, config.truncation_capacity),
             device=self.device,
         )
 
@@ -221,14 +203,13 @@ class PPO:
         valued = self.critic(obs).squeeze(-1)
         value = torch.zeros(r.valid.numel(), device=self.device).index_copy_(0, rows, valued).view_as(r.reward)
         last_value = self.critic(self.normalizer(r.last_obs)).squeeze(-1)
-        final_value = torch.zeros(r.capacity + 1, device=self.device)
-        final_value[:final_count] = self.critic(self.normalizer(r.final_obs[:final_count])).squeeze(-1)
-        reward = r.reward * c.reward_scale
-        steps = (reward, value, last_value, r.terminated, r.truncated, final_value[r.final_slot], r.valid)
+        steps = (r.reward * c.reward_scale, value, last_value, r.terminated, r.truncated)
         if r.to_move is None:
-            advantage, returns = gae(*steps, c.gamma, c.gae_lambda)
+            final_value = torch.zeros(r.capacity + 1, device=self.device)
+            final_value[:final_count] = self.critic(self.normalizer(r.final_obs[:final_count])).squeeze(-1)
+            advantage, returns = gae(*steps, final_value[r.final_slot], r.valid, c.gamma, c.gae_lambda)
         else:
-            advantage, returns, known = gae_by_turns(*steps, r.to_move, c.gamma, c.gae_lambda)
+            advantage, returns, known = gae_by_turns(*steps, r.valid, r.to_move, c.gamma, c.gae_lambda)
             keep = known.flatten()[rows]
             rows, raw_obs, obs, valued = rows[keep], raw_obs[keep], obs[keep], valued[keep]
         advantage = advantage.flatten()[rows]
@@ -292,17 +273,10 @@ class PPO:
 
     def load_state_dict(self, state: State) -> None:
         """Continues from `state_dict`; raises CheckpointError naming the first tensor that does not fit."""
-        net = {}
-        for name, tensor in self.net.state_dict().items():
-            got = state.get(f"net.{name}")
-            if not isinstance(got, Tensor) or got.shape != tensor.shape:
-                found = tuple(got.shape) if isinstance(got, Tensor) else "nothing"
-                raise CheckpointError(f"learner state net.{name}: expected shape {tuple(tensor.shape)}, got {found}")
-            net[name] = got
+        net = check_tensors("learner state net", part_of(state, "net."), self.net.state_dict())
         self.net.load_state_dict(net)
         for i, parameter in enumerate(self.parameters):
-            prefix = f"adam.{i}."
-            adam = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            adam = part_of(state, f"adam.{i}.")
             self.optimizer.state[parameter] = {
                 k: v.to(self.device, copy=True) for k, v in adam.items() if isinstance(v, Tensor)
             }
@@ -318,12 +292,3 @@ class PPO:
         self.generator.set_state(generator.cpu())
         self.steps = steps
         self.rollout.clear()
-
-
-def _final_rows(config: PPOConfig, time_limit: int, agents: int) -> int:
-    """Rows for the final observations of truncated agents in a rollout, out of T * E * n that there can be at most."""
-    length = config.rollout_length
-    per_agent = config.truncation_capacity
-    if per_agent is None:  # the limit cuts an agent ceil(T / limit) times at most; rules may cut some agents oftener
-        per_agent = math.ceil(length / (time_limit or length)) + 1
-    return math.ceil(min(per_agent, length) * agents)

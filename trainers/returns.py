@@ -60,7 +60,6 @@ def gae_by_turns(
     last_value: Tensor,
     terminated: Tensor,
     truncated: Tensor,
-    final_value: Tensor,
     valid: Tensor,
     to_move: Tensor,
     gamma: float,
@@ -69,15 +68,17 @@ def gae_by_turns(
     """`gae` for games in which agents take turns: the time of an agent counts its own decisions.
 
     A decision's reward is all that its agent gets until its next decision, and what follows it is that next decision or
-    the end of the agent's episode, on whosever turn it came. With all agents to move at every step it equals `gae`.
+    the end of the agent's episode, on whosever turn it came. A critic can value only what an agent sees on its own
+    turn, as it learns from nothing else. So a decision after which the agent was not asked again, because the episode
+    was cut or the rollout ended, has no known outcome. With all agents to move at every step and no truncation it
+    equals `gae`.
 
     Args:
-        reward: As for `gae`, and so are the next six.
+        reward: As for `gae`, and so are the next five; there is no value of final observations.
         value: Read only at decisions.
         last_value: Read only of agents whose turn it is then.
         terminated: On whosever turn the end comes.
         truncated: Likewise.
-        final_value: Read only where truncated and not terminated.
         valid: The agent was alive, moving or not.
         to_move: (T + 1, ...) bool, whose turn was step t; its last row is the turn after the rollout.
         gamma: Discount per decision.
@@ -85,7 +86,7 @@ def gae_by_turns(
 
     Returns:
         (advantage, returns, known), all (T, ...). `known` is True at valid decisions of which the rollout shows what
-        followed; the others, one per agent at most, and all steps without a decision are zero.
+        followed; the others, one per agent and episode at most, and all steps without a decision are zero.
     """
     advantage, known = torch.zeros_like(reward), torch.zeros_like(valid)
     # what follows step t for its agent: rewards until it moves again, value and advantage of that decision
@@ -93,10 +94,10 @@ def gae_by_turns(
     next_value, settled = last_value, to_move[-1]
     for t in range(reward.shape[0] - 1, -1, -1):
         done, decided = (terminated | truncated)[t], valid[t] & to_move[t]
-        next_value = torch.where(truncated[t], final_value[t], next_value).masked_fill(terminated[t], 0.0)
+        next_value = next_value.masked_fill(terminated[t], 0.0)
         coming = reward[t] + coming.masked_fill(done, 0.0)
         following = following.masked_fill(done, 0.0)
-        settled = settled | done
+        settled = settled & ~truncated[t] | terminated[t]
         known[t] = decided & settled
         gain = coming + gamma * next_value - value[t] + (gamma * lam) * following
         advantage[t] = gain.masked_fill(~known[t], 0.0)

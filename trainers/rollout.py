@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -37,12 +38,26 @@ class Transition:
     """(E, n) bool, whose turn is next; None where all agents move at every step."""
 
 
+def final_rows(length: int, time_limit: int, agents: int, per_agent: float | None = None) -> int:
+    """Rows for the final observations of truncated agents in a rollout, out of T * E * n that there can be at most.
+
+    Args:
+        length: Steps, T.
+        time_limit: Steps after which an episode is cut in any case; 0 if there is no limit.
+        agents: E * n.
+        per_agent: Truncations per agent to have room for, on average; None: what the limit brings about, and one more.
+    """
+    if per_agent is None:  # the limit cuts an agent ceil(T / limit) times at most; rules may cut some agents oftener
+        per_agent = math.ceil(length / (time_limit or length)) + 1
+    return math.ceil(min(per_agent, length) * agents)
+
+
 class Rollout:
     """Fixed buffers for T steps, filled by `begin` (before a step) and `end` (after it), without a host sync.
 
     Final observations are kept only for truncated rows, the only ones a critic has to value: each is copied to the next
     free row of a buffer of `capacity` rows, and `final_slot` remembers which. The row after the last is a dump that
-    takes all other writes.
+    takes all other writes. Where agents take turns none are kept, see `gae_by_turns`.
     """
 
     def __init__(
@@ -108,12 +123,13 @@ class Rollout:
         self.terminated[t].copy_(transition.terminated)
         self.truncated[t].copy_(transition.truncated)
         self.valid[t].copy_(transition.valid)
-        cut = (self.truncated[t] & ~self.terminated[t] & self.valid[t]).flatten()
-        slot = self.final_count + cut.cumsum(0) - 1
-        slot = torch.where(cut, slot.clamp(max=self.capacity), self.capacity)
-        self.final_obs.index_copy_(0, slot, transition.final_obs.flatten(0, 1))
-        self.final_slot[t].copy_(slot.view_as(self.final_slot[t]))
-        self.final_count += cut.sum()
+        if self.to_move is None:
+            cut = (self.truncated[t] & ~self.terminated[t] & self.valid[t]).flatten()
+            slot = self.final_count + cut.cumsum(0) - 1
+            slot = torch.where(cut, slot.clamp(max=self.capacity), self.capacity)
+            self.final_obs.index_copy_(0, slot, transition.final_obs.flatten(0, 1))
+            self.final_slot[t].copy_(slot.view_as(self.final_slot[t]))
+            self.final_count += cut.sum()
         self.t += 1
         if self.t == self.length:
             self.last_obs.copy_(transition.next_obs)

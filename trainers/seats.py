@@ -13,6 +13,7 @@ from trainers.config import TrainConfig, groups_by_policy
 from trainers.learner import Learner
 from trainers.ppo import PPO
 from trainers.rollout import Transition
+from trainers.settings import derived_seed
 
 
 @dataclass
@@ -61,7 +62,7 @@ def make_seats(config: TrainConfig, core: Core) -> dict[str, Seat]:
             sum(len(core.groups[group]) for group in groups),
             config.total_steps,
             core.device,
-            seed=config.seed * 1009 + index,  # a stream of its own for every learner
+            seed=derived_seed(config.seed, index),  # a stream of its own for every learner
             time_limit=core.definition.max_steps,
         )
         seats[name] = Seat(tuple(groups), agents, learner)

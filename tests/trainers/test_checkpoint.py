@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from gpu_envs.errors import CheckpointError
 from trainers import checkpoint
-from trainers.files import write_tensors
+from trainers.files import write_json, write_tensors
 from trainers.policy import Policy
 from trainers.ppo import PPO, PPOConfig
 
@@ -61,8 +61,26 @@ def test_the_last_ones_and_the_best_are_kept(tmp_path):
     assert checkpoint.best(tmp_path) == tmp_path / "000000002"
     save(tmp_path, 7, 0.95, keep_last=2)
     assert names(tmp_path) == ["000000006", "000000007"]
-    checkpoint.forget_after(tmp_path, 6)
-    assert names(tmp_path) == ["000000006"]
+
+
+def test_a_damaged_manifest_does_not_end_the_run_beside_it(tmp_path):
+    for iteration, score in enumerate([0.9, 0.5, 0.1], start=1):
+        save(tmp_path, iteration, score, keep_last=3)
+    (tmp_path / "000000001" / "manifest.json").write_text("{")
+    save(tmp_path, 4, 0.2, keep_last=1)
+    assert checkpoint.best(tmp_path) == tmp_path / "000000002"
+    assert names(tmp_path) == ["000000002", "000000004"]
+
+
+def test_the_last_whole_one_before_a_damaged_one_is_named(tmp_path):
+    for iteration in range(1, 5):
+        save(tmp_path / "checkpoints", iteration, keep_last=4)
+    for damaged, file in (("000000004", "manifest.json"), ("000000003", "state.safetensors")):
+        (tmp_path / "checkpoints" / damaged / file).write_bytes(b"{")
+    with pytest.raises(CheckpointError, match=r"4/manifest.json: .*; the last whole one before it is .*000000002$"):
+        checkpoint.load(tmp_path)
+    with pytest.raises(CheckpointError, match=r"3/state.safetensors: .*\(damaged\); .*000000002$"):
+        checkpoint.load(tmp_path / "checkpoints" / "000000003")
 
 
 def test_a_killed_write_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
@@ -145,6 +163,17 @@ def test_a_full_disk_is_an_operating_system_error(tmp_path):
     with pytest.raises(OSError, match=rf"{tmp_path}: cannot be written") as caught:
         write_tensors(tmp_path, {"a": torch.zeros(2)})
     assert "\n" not in str(caught.value)
+
+
+def test_a_json_file_that_cannot_be_written_leaves_nothing_and_is_named(tmp_path):
+    (tmp_path / "table.json").mkdir()
+    with pytest.raises(OSError, match="directory") as caught:
+        write_json(tmp_path / "table.json", {})
+    assert caught.value.filename == str(tmp_path / "table.json")
+    assert names(tmp_path) == ["table.json"]
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "other.json", {"a": object()})
+    assert names(tmp_path) == ["table.json"]
 
 
 def test_nothing_there_is_named(tmp_path):

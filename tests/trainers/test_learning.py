@@ -3,7 +3,6 @@
 import dataclasses
 
 import pytest
-import torch
 
 from trainers.config import make_eval_core
 from trainers.evaluate import play
@@ -20,7 +19,8 @@ def test_both_sides_of_tag_beat_random(seed, tmp_path):
     config = dataclasses.replace(preset("TagContinuous-v0", "cpu"), seed=seed, eval_episodes=0)
     trainer = Trainer(config, tmp_path)
     trainer.run()
-    torch.set_num_threads(config.threads)
+    assert trainer.seconds <= 180, "two CPU cores learn it within three minutes"
+    config.use_threads()
     core = make_eval_core(config, EPISODES, seed=1234)
     policy = {name: seat.learner.policy() for name, seat in trainer.seats.items()}
     chance = play(core, {"tagger": None, "runner": None}, seed=1)

@@ -1,5 +1,7 @@
 """PPO on tasks with known answers, and what must not touch an update."""
 
+from typing import get_type_hints
+
 import pytest
 import torch
 from toy_core import Corridor, Identity
@@ -14,6 +16,7 @@ FAST = PPOConfig(
     rollout_length=8, epochs=4, minibatches=2, learning_rate=0.01, learning_rate_end=0.001, hidden=(32,),
     truncation_capacity=2.0,
 )  # fmt: skip
+FLOATS = [name for name, hint in get_type_hints(PPOConfig).items() if hint in (float, float | None)]
 
 
 def drive(core, learner: PPO, iterations: int) -> list[dict[str, float]]:
@@ -332,8 +335,12 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("epochs", 0), ("gamma", 1.5), ("clip", 0.0), ("activation", "gelu"), ("hidden", (0,)), ("target_kl", -1.0)],
-)
+    [
+        ("epochs", 0), ("gamma", 1.5), ("clip", 0.0), ("activation", "gelu"), ("hidden", (0,)), ("target_kl", -1.0),
+        ("value_coef", -1.0), ("entropy", -0.1), ("entropy_end", -0.1),
+        *((name, value) for name in FLOATS for value in (float("nan"), float("inf"))),
+    ],
+)  # fmt: skip
 def test_bad_settings_name_the_field(field, value):
     with pytest.raises(ConfigError, match=f"ppo.{field} = .*expected"):
         PPOConfig(**{field: value})

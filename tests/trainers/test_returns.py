@@ -83,11 +83,11 @@ def test_dead_at_the_end_of_the_rollout_never_reads_the_last_value():
 
 
 def turns(rows: list[dict], last: float, last_to_move: int, lam: float = 0.5) -> tuple[list, list, list]:
-    """One agent, gamma = 0.5; a row has r (reward), v (value), mine, and perhaps end ("t" or "c"), final, dead."""
+    """One agent, gamma = 0.5; a row has r (reward), v (value), mine, and perhaps end ("t" or "c"), dead."""
     flags = {name: torch.tensor([[row.get("end") == name] for row in rows]) for name in "tc"}
     advantage, returns, known = gae_by_turns(
         column(*(float(row["r"]) for row in rows)), column(*(float(row.get("v", NAN)) for row in rows)),
-        torch.tensor([last]), flags["t"], flags["c"], column(*(float(row.get("final", NAN)) for row in rows)),
+        torch.tensor([last]), flags["t"], flags["c"],
         torch.tensor([["dead" not in row] for row in rows]),
         torch.tensor([[bool(row.get("mine"))] for row in rows] + [[bool(last_to_move)]]), 0.5, lam,
     )  # fmt: skip
@@ -109,16 +109,29 @@ def test_rewards_between_two_turns_belong_to_the_first():
 
 def test_an_end_on_the_opponents_move_ends_the_last_decision():
     # the opponent wins at 1: delta0 = (0 - 1) + 0 - 2 = -3; the next episode begins with the opponent's move 2
-    # decision 3 is cut on the opponent's move 4: delta3 = (1 + 1) + 0.5 * 6 - 4 = 1
+    # decision 3 wins at once: delta3 = 1 + 0 - 4 = -3; the opponent begins the next at 4
     # decision 5 runs on to the one after the rollout: delta5 = 5 + 0.5 * 8 - 2 = 7
     rows = [
-        {"r": 0, "v": 2, "mine": 1}, {"r": -1, "end": "t"}, {"r": 7}, {"r": 1, "v": 4, "mine": 1},
-        {"r": 1, "end": "c", "final": 6}, {"r": 5, "v": 2, "mine": 1},
+        {"r": 0, "v": 2, "mine": 1}, {"r": -1, "end": "t"}, {"r": 7}, {"r": 1, "v": 4, "mine": 1, "end": "t"},
+        {"r": 1}, {"r": 5, "v": 2, "mine": 1},
     ]  # fmt: skip
     advantage, returns, known = turns(rows, last=8, last_to_move=1)
-    assert advantage == [-3, 0, 0, 1, 0, 7]
-    assert returns == [-1, 0, 0, 5, 0, 9]
+    assert advantage == [-3, 0, 0, -3, 0, 7]
+    assert returns == [-1, 0, 0, 1, 0, 9]
     assert known == [True, False, False, True, False, True]
+
+
+def test_a_cut_leaves_the_last_decision_out():
+    # cut on the opponent's move 3 and on the own move 5: who was to move then is not known, nor what it is worth
+    # decision 0 goes on to decision 2 all the same: delta0 = (1 + 2) + 0.5 * 4 - 2 = 3
+    rows = [
+        {"r": 1, "v": 2, "mine": 1}, {"r": 2}, {"r": 3, "v": 4, "mine": 1}, {"r": 4, "end": "c"},
+        {"r": 5}, {"r": 6, "v": 2, "mine": 1, "end": "c"},
+    ]  # fmt: skip
+    advantage, returns, known = turns(rows, last=8, last_to_move=1)
+    assert advantage == [3, 0, 0, 0, 0, 0]
+    assert returns == [5, 0, 0, 0, 0, 0]
+    assert known == [True, False, False, False, False, False]
 
 
 def test_a_decision_whose_outcome_is_not_seen_is_left_out():
@@ -144,12 +157,12 @@ def test_turns_of_the_dead_do_not_leak():
 
 def test_with_everyone_to_move_turns_change_nothing():
     generator = torch.Generator().manual_seed(0)
-    reward, value, final = torch.randn(3, 9, 4, generator=generator)
-    terminated, truncated = torch.rand(2, 9, 4, generator=generator) < 0.2
+    reward, value = torch.randn(2, 9, 4, generator=generator)
+    terminated = torch.rand(9, 4, generator=generator) < 0.2
     last, always = torch.randn(4, generator=generator), torch.ones(10, 4, dtype=torch.bool)
-    steps = (reward, value, last, terminated, truncated, final, always[1:])
-    advantage, returns, known = gae_by_turns(*steps, always, 0.9, 0.8)
-    plain_advantage, plain_returns = gae(*steps, 0.9, 0.8)
+    steps = (reward, value, last, terminated, torch.zeros_like(terminated))
+    advantage, returns, known = gae_by_turns(*steps, always[1:], always, 0.9, 0.8)
+    plain_advantage, plain_returns = gae(*steps, torch.full_like(value, NAN), always[1:], 0.9, 0.8)
     torch.testing.assert_close(advantage, plain_advantage)
     torch.testing.assert_close(returns, plain_returns)
     assert known.all()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from test_trainer import assert_equal_checkpoints, iterations_of
+from toy import announce
 
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, UnknownEnvironmentError
 from trainers import checkpoint
@@ -68,14 +69,23 @@ def test_resume_goes_on_in_the_same_run(run, tmp_path, capsys):
         train_command(["SimpleTag-v0", "--resume", str(run), "--num-envs", "8"])
 
 
-def test_errors_are_one_line(run, tmp_path):
+def test_errors_are_one_line(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for error, message, argv in [
         (UnknownEnvironmentError, "SimpleTag-v0", ["SimpleTga-v0"]),
         (ConfigError, "num_goood", ["SimpleTag-v0", "--env", "num_goood=2", "--out", str(tmp_path)]),
         (ConfigError, "expected NAME=VALUE", ["SimpleTag-v0", "--env", "num_good", "--out", str(tmp_path)]),
         (ConfigError, "ppo.gamma = 2.0: expected in", ["SimpleTag-v0", "--ppo.gamma", "2", "--out", str(tmp_path)]),
+        (ConfigError, "ppo.entropy = nan: expected a finite number", ["SimpleTag-v0", "--ppo.entropy", "nan"]),
+        (ConfigError, r"seed = 9{20}: expected in \[0, 2", ["SimpleTag-v0", "--seed", "9" * 20]),
+        (ConfigError, "expected a name of letters, digits, _ and -, got '1'", [*SMALL, "--policy", "adversary=1"]),
+        (ConfigError, "--policy agent: expected GROUP=NAME, such as adv", ["SimpleTag-v0", "--policy", "agent"]),
         (ConfigError, "num_envs = 0: expected >= 1", ["SimpleTag-v0", "--num-envs", "0", "--out", str(tmp_path)]),
-        (ConfigError, "can be made, got", ["SimpleTag-v0", "--out", str(run / "config.json" / "x")]),
+        (
+            ConfigError,
+            "can be made, got the file .*config.json$",
+            ["SimpleTag-v0", "--out", str(run / "config.json" / "x")],
+        ),
         (ConfigError, "there is a run already", [*SMALL, "--out", str(run)]),
         (CheckpointError, "got neither", ["SimpleTag-v0", "--resume", str(tmp_path / "nothing")]),
         (DeviceError, "tpu", ["SimpleTag-v0", "--device", "tpu"]),
@@ -90,6 +100,23 @@ def test_errors_are_one_line(run, tmp_path):
         with pytest.raises(error, match=message) as caught:
             train_command(argv)
         assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_eval_errors_are_one_line_before_any_play(run, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for error, message, argv in [
+        (ConfigError, "--episodes = 1: expected >= 2", ["--episodes", "1"]),
+        (ConfigError, r"--seed = 9{20}: expected in \[0, 2", ["--seed", "9" * 20]),
+        (ConfigError, f"--out {tmp_path}: expected a file, got a folder", ["--out", str(tmp_path)]),
+        (ConfigError, "can be made, got the file .*/file$", ["--out", str(tmp_path / "file" / "x" / "t.json")]),
+        (CheckpointError, "env_id: expected TagContinuous-v0, got SimpleTag-v0", ["--id", "TagContinuous-v0"]),
+    ]:
+        with pytest.raises(error, match=message) as caught:
+            eval_command([str(run), *argv])
+        assert "\n" not in str(caught.value)
+    said = capsys.readouterr()
+    assert said.out + said.err == ""
 
 
 def test_the_order_of_options_does_not_matter(run):
@@ -107,6 +134,49 @@ def test_the_order_of_options_does_not_matter(run):
         )  # fmt: skip
         assert other[1].path == resumed[1].path
     assert parse_train(["--ppo.hidden", "8", "9", "SimpleTag-v0"])[0].ppo.hidden == (8, 9)
+
+
+def test_a_module_is_imported_only_where_the_command_line_names_it(tmp_path, monkeypatch, capsys):
+    announce(monkeypatch, "Far-v0")
+    (tmp_path / "far.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "far", None)  # out again after the test
+    del sys.modules["far"]
+    out = str(tmp_path / "run")
+    begin = ["--ppo.hidden", "8", "9", "far:Far-v0", "--device", "cpu", "--num-envs", "4", "--eval-episodes", "0"]
+    with monkeypatch.context() as patch:
+        iterate = Trainer.iterate
+        patch.setattr(Trainer, "iterate", lambda self: (iterate(self), self._stop(signal.SIGINT)))
+        assert train_command([*begin, "--total-steps", "256", "--no-video", "--out", out]) == 130
+        assert f"continue with: gpu-envs train far:Far-v0 --resume {out}\n" in capsys.readouterr().out
+        assert train_command([*begin, "--total-steps", "128", "--no-video", "--out", f"{out}-b"]) == 130
+        assert "continue with" not in capsys.readouterr().out  # there is nothing left to do
+    assert "far" in sys.modules
+    going_on = ["--resume", out, "--no-video"]
+    evaluation = [out, "--episodes", "2"]
+    for command, argv, told in (
+        (train_command, going_on, f"gpu-envs train far:Far-v0 --resume {out}"),
+        (train_command, ["Far-v0", *going_on], f"gpu-envs train far:Far-v0 --resume {out}"),
+        (train_command, ["json:Far-v0", *going_on], "env_id: expected json:Far-v0, got far:Far-v0"),
+        (eval_command, evaluation, f"gpu-envs eval {out} --id far:Far-v0"),
+        (eval_command, [*evaluation, "--id", "Far-v0"], f"gpu-envs eval {out} --id far:Far-v0"),
+    ):
+        del sys.modules["far"]
+        with pytest.raises(CheckpointError, match=f"{told}$") as caught:
+            command(argv)
+        assert "\n" not in str(caught.value)
+        assert "far" not in sys.modules
+        sys.modules["far"] = sys
+    assert train_command(["far:Far-v0", *going_on]) == 0
+    assert eval_command([*evaluation, "--id", "far:Far-v0"]) == 0
+
+
+def test_an_environment_that_was_registered_may_be_resumed_by_naming_its_module(tmp_path, monkeypatch):
+    announce(monkeypatch, "Far-v0")
+    ppo = PPOConfig(rollout_length=4, hidden=(8,))
+    config = TrainConfig("Far-v0", num_envs=4, total_steps=16, eval_episodes=0, ppo=ppo)
+    Trainer(config, tmp_path).run()
+    assert parse_train(["json:Far-v0", "--resume", str(tmp_path)])[0].id == "Far-v0"
 
 
 def test_an_error_is_one_line_where_there_are_no_boxes():
@@ -155,9 +225,9 @@ def test_missing_extras_do_not_make_a_finished_training_look_failed(tmp_path, mo
 
 def test_every_long_part_shows_progress(tmp_path, capsys):
     options = [option for option in SMALL if option != "--no-video"]
-    assert train_command([*options, "--total-steps", "160", "--out", str(tmp_path)]) == 0
+    assert train_command([*options, "--total-steps", "300", "--out", str(tmp_path)]) == 0  # whole rollouts of 160
     told = capsys.readouterr().err
-    for last in ("160 / 160 steps", "1,024 / 1,024 episodes", "600 / 600 frames"):
+    for last in ("320 / 320 steps", "1,024 / 1,024 episodes", "600 / 600 frames"):
         assert last in told
     assert eval_command([str(tmp_path), "--episodes", "4"]) == 0
     said = capsys.readouterr()
@@ -168,6 +238,20 @@ def test_every_long_part_shows_progress(tmp_path, capsys):
 def test_policies_of_another_size_are_refused(run):
     with pytest.raises(CheckpointError, match=r"policy-adversary.json: obs_width: expected 16 .* got 20"):
         eval_command([str(run), "--episodes", "4", "--env", "num_good=1"])
+
+
+def test_policies_of_other_actions_are_refused(run, tmp_path):
+    """Observations are as wide as before."""
+    continuous = ["--env", "continuous_actions=true"]
+    message = r"policy-adversary.json: action: expected {0} as in this SimpleTag-v0, got {1}"
+    kinds = ("{'kind': 'continuous', .*}", "{'kind': 'discrete', 'sizes': .5.}")
+    with pytest.raises(CheckpointError, match=message.format(*kinds)):
+        eval_command([str(run), "--episodes", "4", *continuous])
+    options = [*SMALL, *continuous, "--total-steps", "160", "--eval-episodes", "0", "--ppo.init-log-std", "-1"]
+    assert train_command([*options, "--out", str(tmp_path / "b")]) == 0
+    with pytest.raises(CheckpointError, match="b/checkpoints/.*" + message.format(*reversed(kinds))):
+        eval_command([str(run), "--episodes", "4", "--against", str(tmp_path / "b")])
+    assert eval_command([str(tmp_path / "b"), "--episodes", "4"]) == 0
 
 
 def test_presets_are_valid():

@@ -16,9 +16,10 @@ import torch
 from toy_core import Identity
 from toy_run import make_corridor, toy_config
 
-from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from trainers import checkpoint
 from trainers.config import TrainConfig
+from trainers.evaluate import play
 from trainers.loop import Trainer
 from trainers.ppo import PPOConfig
 from trainers.seats import make_seats
@@ -92,11 +93,77 @@ def test_resume_equals_an_uninterrupted_run(tmp_path):
 
 def test_resuming_from_an_earlier_checkpoint_rewinds_the_run(tmp_path):
     Trainer(toy_config(9), tmp_path, None, make_corridor).run()
-    earlier = checkpoint.load(tmp_path / "checkpoints" / "000000003")
-    trainer = Trainer(toy_config(9), tmp_path, earlier, make_corridor)
-    assert checkpoint.load(tmp_path).iteration == 3  # what comes after is about to be made anew
-    trainer.log.close()
-    assert iterations_of(tmp_path) == [1, 2, 3]
+    before = files_of(tmp_path)
+    kept = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    for aside in ("rewound", "rewound-2"):
+        earlier = checkpoint.load(tmp_path / "checkpoints" / "000000003")
+        trainer = Trainer(toy_config(9), None, earlier, make_corridor)
+        assert trainer.out == tmp_path
+        assert trainer.aside == tmp_path / aside
+        assert checkpoint.load(tmp_path).iteration == 3  # a run that is killed now goes on from here
+        assert iterations_of(tmp_path) == [1, 2, 3]
+        assert iterations_of(tmp_path / aside) == list(range(1, 10))
+        assert {path.name for path in (tmp_path / aside / "checkpoints").iterdir()} == kept - {"000000003"}
+        assert checkpoint.load(tmp_path / aside).iteration == 9
+        trainer.run()
+    first = files_of(tmp_path / "rewound")
+    assert all(content == before[tmp_path / file.relative_to(tmp_path / "rewound")] for file, content in first.items())
+
+
+def test_a_run_with_nothing_left_to_do_is_refused_and_left_alone(tmp_path):
+    Trainer(toy_config(6), tmp_path, None, make_corridor).run()
+    before = files_of(tmp_path)
+    for iterations, name in ((6, "000000006"), (5, "000000006"), (3, "000000003"), (2, "000000003")):
+        saved = checkpoint.load(tmp_path / "checkpoints" / name)
+        with pytest.raises(ConfigError, match=rf"total_steps = {64 * iterations}: expected more than the .*/{name}"):
+            Trainer(toy_config(iterations), tmp_path, saved, make_corridor)
+    assert files_of(tmp_path) == before
+
+
+def test_a_new_run_never_overwrites_another(tmp_path):
+    Trainer(toy_config(3), tmp_path, None, make_corridor).run()
+    before = files_of(tmp_path)
+    with pytest.raises(ConfigError, match=rf"checkpoints: there is a run already; continue it .* {tmp_path}, or"):
+        Trainer(toy_config(3), tmp_path, None, make_corridor)
+    assert files_of(tmp_path) == before
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(ConfigError, match=r"metrics\.csv: there is a run already; it has no checkpoint yet; choose"):
+        Trainer(toy_config(3), tmp_path, None, make_corridor)
+
+
+def test_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(time, "strftime", lambda *_: "now")
+    trainers = [Trainer(toy_config(3), None, None, make_corridor) for _ in range(3)]
+    for trainer in trainers:
+        trainer.log.close()
+    assert [trainer.out.name for trainer in trainers] == ["Corridor-now", "Corridor-now-2", "Corridor-now-3"]
+
+
+def test_an_environment_that_cannot_be_made_leaves_no_folder(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise ConfigError("no such walker")
+
+    monkeypatch.chdir(tmp_path)
+    for out in (None, tmp_path / "a" / "b"):
+        with pytest.raises(ConfigError, match="no such walker"):
+            Trainer(toy_config(3), out, None, refuse)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("checkpoint_every", [3, 9])
+def test_losses_that_are_not_finite_end_the_run(tmp_path, checkpoint_every):
+    trainer = Trainer(toy_config(9, checkpoint_every=checkpoint_every), tmp_path, None, make_corridor)
+    for _ in range(4):
+        trainer.iterate()
+    play = trainer.core._play
+    trainer.core._play = lambda action: (play(action)[0] * torch.nan, play(action)[1])
+    kept = r"the last checkpoint before is .*000000003\." if checkpoint_every == 3 else "there is no checkpoint yet"
+    with pytest.raises(GpuEnvsError, match=rf"iteration 5: walker/policy_loss is nan: .*{kept}") as caught:
+        trainer.run()
+    assert "\n" not in str(caught.value)
+    assert iterations_of(tmp_path) == [1, 2, 3, 4]
+    assert len(checkpoint.every(tmp_path / "checkpoints")) == (checkpoint_every == 3)
 
 
 def files_of(folder: Path) -> dict[Path, bytes]:
@@ -116,19 +183,16 @@ def test_resuming_into_another_run_is_refused_and_leaves_it_alone(tmp_path):
         Trainer(toy_config(6), two, checkpoint.load(one), make_corridor)
 
 
-@pytest.mark.parametrize("iterations", [3, 5])
-def test_resuming_into_a_new_folder_continues_there(tmp_path, iterations):
-    """With 3 iterations there is nothing left to do."""
+def test_resuming_into_a_new_folder_continues_there(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     Trainer(toy_config(3), one, None, make_corridor).run()
     before = files_of(one)
-    last = Trainer(toy_config(iterations), two, checkpoint.load(one), make_corridor).run()
-    assert last == two / "checkpoints" / f"{iterations:09d}"
+    last = Trainer(toy_config(5), two, checkpoint.load(one), make_corridor).run()
+    assert last == two / "checkpoints" / "000000005"
     assert checkpoint.load(two / "checkpoints" / "000000003").score == checkpoint.load(one).score
-    if iterations > 3:
-        assert iterations_of(two) == [4, 5]
+    assert iterations_of(two) == [4, 5]
     assert files_of(one) == before
-    Trainer(toy_config(iterations), one, checkpoint.load(one), make_corridor).run()
+    Trainer(toy_config(5), one, checkpoint.load(one), make_corridor).run()
     assert_equal_checkpoints(one, two)
 
 
@@ -140,7 +204,7 @@ def test_a_state_without_its_seconds_is_refused(tmp_path, value):
     if value is not None:
         saved.state["trainer.seconds"] = value
     with pytest.raises(CheckpointError, match=f"trainer.seconds: expected a number, got {value!r}"):
-        Trainer(toy_config(3), tmp_path, saved, make_corridor)
+        Trainer(toy_config(4), tmp_path, saved, make_corridor)
 
 
 @pytest.mark.parametrize(
@@ -216,11 +280,34 @@ def test_groups_may_share_a_policy():
     assert shared["all"].agents.rows.tolist() == [0, 2, 1]
     with pytest.raises(ConfigError, match="no group 'evn', only even, odd"):
         make_seats(TrainConfig("Identity", policies={"evn": "all"}), core)
-    with pytest.raises(ConfigError, match="expected names of letters"):
-        make_seats(TrainConfig("Identity", policies={"even": "../x"}), core)
+    for name in ("../x", 1, ["all"], None):
+        with pytest.raises(ConfigError, match="policies: even: expected a name of letters"):
+            make_seats(TrainConfig("Identity", policies={"even": name}), core)
 
 
 @pytest.mark.parametrize("field", ["num_envs", "total_steps", "checkpoint_every", "keep_last"])
 def test_bad_settings_name_the_field(field):
     with pytest.raises(ConfigError, match=f"{field} = 0: expected >= 1"):
         dataclasses.replace(toy_config(3), **{field: 0})
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_seeds_have_bounds(seed):
+    with pytest.raises(ConfigError, match=rf"seed = {seed}: expected in \[0, 2\*\*63\)"):
+        toy_config(3, seed=seed)
+
+
+def test_every_seed_in_bounds_gives_streams_of_their_own(tmp_path):
+    seats = make_seats(TrainConfig("Identity", seed=2**63 - 1), Identity(4))
+    seeds = [seat.learner.generator.initial_seed() for seat in seats.values()]
+    assert seeds == [2**63 - 1009, 2**63 - 1008]
+    policies = {name: seat.learner.policy() for name, seat in seats.items()}
+    assert play(Identity(4), policies, seed=2**63 - 1).episodes == 4
+
+
+def test_threads_are_no_more_than_cores(monkeypatch):
+    told = []
+    monkeypatch.setattr(torch, "set_num_threads", told.append)
+    for threads in (0, 1, 1_000_000):
+        toy_config(3, threads=threads).use_threads()
+    assert told == [1, os.cpu_count()]

@@ -1,5 +1,6 @@
 """Games of turns: PPO learns to win one against itself. The game is Nim, of ``tests/turns.py``."""
 
+import pytest
 import torch
 import turns
 from toy import announce
@@ -9,14 +10,15 @@ from trainers.loop import Trainer
 from trainers.ppo import PPOConfig
 
 
-def test_ppo_finds_the_winning_moves_of_nim(tmp_path, monkeypatch):
-    """One heap of up to 7 stones, of which a move takes 1 to 3: leave a multiple of 4."""
+@pytest.mark.parametrize("max_steps", [0, 3])
+def test_ppo_finds_the_winning_moves_of_nim(max_steps, tmp_path, monkeypatch):
+    """One heap of up to 7 stones, of which a move takes 1 to 3: leave a multiple of 4, also in games cut short."""
     announce(monkeypatch, "Nim-v0", turns)
     ppo = PPOConfig(
         rollout_length=16, learning_rate=0.01, gamma=0.5, gae_lambda=0.5, entropy=0.1, entropy_end=0.01,
         activation="relu", hidden=(64, 64),
     )  # fmt: skip
-    env = {"heaps": 1, "largest": 7}
+    env = {"heaps": 1, "largest": 7, "max_steps": max_steps}
     config = TrainConfig("Nim-v0", env, num_envs=64, total_steps=60 * 1024, threads=1, eval_episodes=0, ppo=ppo)
     trainer = Trainer(config, tmp_path)
     trainer.run()
@@ -29,3 +31,20 @@ def test_ppo_finds_the_winning_moves_of_nim(tmp_path, monkeypatch):
     value = learner.critic(learner.normalizer(every)).flatten()
     expected = torch.tensor([1.0, 1.0, 1.0, -1.0, 0.5, 0.5, 0.5])  # with 5 to 7 left one wins a decision later
     torch.testing.assert_close(value, expected, atol=0.2, rtol=0.0)
+
+
+def test_nobody_is_valued_when_not_on_the_move(tmp_path, monkeypatch):
+    """The last number that a player sees says whether it moves; the critic answers NaN where it says no."""
+    announce(monkeypatch, "Nim-v0", turns)
+    ppo = PPOConfig(rollout_length=7, normalize_obs=False, normalize_advantage=False, hidden=(8,))
+    config = TrainConfig("Nim-v0", {"max_steps": 3}, num_envs=16, eval_episodes=0, ppo=ppo)
+    trainer = Trainer(config, tmp_path)
+    trainer._collect()
+    trainer.log.close()
+    learner = trainer.seats["player"].learner
+    learner.critic = lambda obs: torch.where(obs[..., -1:] == 1, 2.0, torch.nan)
+    batch = learner._batch()
+    assert learner.rollout.truncated.any()
+    assert not learner.rollout.to_move[-1].all()
+    assert len(batch["returns"]) > 16
+    assert batch["returns"].isfinite().all()
