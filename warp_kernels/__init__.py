@@ -14,6 +14,11 @@ import warp as wp
 if wp.config.log_level == wp.LOG_INFO:
     wp.config.log_level = wp.LOG_ERROR
 
+# By default Warp keeps the place of a kernel's tile memory in one variable for all CPU threads of x86-64. Ours run at
+# once and could lose it to each other (in debug mode they crash). None leaves it to a register, or to static memory.
+if wp.config.enable_tiles_in_stack_memory:
+    wp.config.enable_tiles_in_stack_memory = None
+
 _NO_GPU = "Could not find or load the NVIDIA CUDA driver"
 
 
