@@ -90,13 +90,13 @@ def test_first_stage(curriculum):
 
 
 def onto_landmarks(core, step):
-    """Lay agents near their landmarks: about half of the worlds have all covered, in the last step too."""
-    if step % 4 == 0:
-        rng = np.random.default_rng(step)
-        pos, count = core.world_state["pos"], core.num_agents
-        core.world_state["vel"].zero_()
-        away = rng.uniform(-0.08, 0.08, (core.num_envs, count, 2)) * rng.choice([1.0, 1.5], (core.num_envs, 1, 1))
-        pos[:, :count] = pos[:, count:] + torch.from_numpy(away).float()
+    """Lay the agents of some worlds near their landmarks, in every step anew: about half of those have all covered."""
+    rng = np.random.default_rng(step)
+    chosen = torch.from_numpy(rng.random(core.num_envs) < 0.4)
+    pos, count = core.world_state["pos"], core.num_agents
+    core.world_state["vel"][chosen] = 0.0
+    away = rng.uniform(-0.08, 0.08, (core.num_envs, count, 2)) * rng.choice([1.0, 1.5], (core.num_envs, 1, 1))
+    pos[chosen, :count] = pos[chosen, count:] + torch.from_numpy(away).float()[chosen]
 
 
 @pytest.mark.parametrize("settings", [{}, {"N": 2, "max_cycles": 5}, {"max_cycles": 1}], ids=str)
@@ -111,7 +111,7 @@ def test_terminate_on_success(settings):
         assert tally["all covered"] >= tally["terminated"]
     else:
         assert tally["truncated"] == 100
-        assert tally["all covered"] > 25
+        assert tally["all covered"] > 10
 
 
 def test_success_goes_on_by_default():

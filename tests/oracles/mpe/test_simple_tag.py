@@ -96,13 +96,13 @@ def test_first_stage(curriculum):
 
 
 def upon_them(core, step):
-    """Lay an adversary near every good agent: about half of the worlds have all caught, in the last step too."""
-    if step % 4 == 0:
-        rng = np.random.default_rng(step)
-        pos, chasers, count = core.world_state["pos"], core.config.num_adversaries, core.num_agents
-        core.world_state["vel"].zero_()
-        away = rng.uniform(-1, 1, (core.num_envs, count - chasers, 2)) * 0.14
-        pos[:, chasers:count] = pos[:, : count - chasers] + torch.from_numpy(away).float()
+    """Lay an adversary near every good agent of some worlds, in every step anew: about half of those are caught."""
+    rng = np.random.default_rng(step)
+    chosen = torch.from_numpy(rng.random(core.num_envs) < 0.4)
+    pos, chasers, count = core.world_state["pos"], core.config.num_adversaries, core.num_agents
+    core.world_state["vel"][chosen] = 0.0
+    away = rng.uniform(-1, 1, (core.num_envs, count - chasers, 2)) * 0.14
+    pos[chosen, chasers:count] = pos[chosen, : count - chasers] + torch.from_numpy(away).float()[chosen]
 
 
 @pytest.mark.parametrize("settings", [{}, {"num_good": 2, "max_cycles": 5}, {"max_cycles": 1}], ids=str)
@@ -112,7 +112,7 @@ def test_terminate_on_success(settings):
     worst, tally = run(100, steps=cycles, prepare=upon_them, terminate_on_success=True, **settings)
     assert worst < TOLERANCE
     assert tally["terminated"] + tally["truncated"] == 100
-    assert tally["caught"] > 25
+    assert tally["caught"] > (25 if cycles > 1 else 10)
     assert tally["terminated"] > 25 or cycles == 1
     assert tally["truncated"] == 100 or cycles > 1
 
