@@ -43,41 +43,52 @@ def slots(count: int, most: int | None) -> int:
     return count if most is None else most
 
 
-def sight(State: type, first: int, end: int, most: int | None = None) -> Any:
+def sight(State: type, first: int, end: int, most: int | None = None, what: Any = None) -> Any:
     """Build ``see(state, io, env, agent, column) -> int``, a part of ``observe``.
 
-    It writes x, y of the discs ``first .. end - 1`` relative to the agent's own place [m], the agent itself left out,
-    from a column on; and returns the column behind. All are written in row order, or with ``most`` the nearest that
-    many, nearest first, then zeros where there are fewer.
+    It writes two numbers of each of the discs ``first .. end - 1``, the agent itself left out, from a column on; and
+    returns the column behind. All are written in row order, or with ``most`` the nearest that many, nearest first, then
+    zeros where there are fewer.
+
+    Args:
+        State: The scenario's, with ``pos`` (E, N) vec2 [m].
+        first: First row among whom to look.
+        end: Row behind the last.
+        most: How many of the nearest are seen; None: all.
+        what: ``f(state, env, agent, other) -> vec2``, what is seen of another; None: where it is from here [m].
     """
 
     @wp.func(inline=True)
+    def offset(state: State, env: int, agent: int, other: int):
+        return state.pos[env, other] - state.pos[env, agent]
+
+    show = offset if what is None else what
+
+    @wp.func(inline=True)
     def see_all(state: State, io: IO, env: int, agent: int, column: int):
-        here = state.pos[env, agent]
         at = int(column)
         for other in range(first, end):
             if other != agent:
-                delta = state.pos[env, other] - here
-                io.obs[env, agent, at] = delta[0]
-                io.obs[env, agent, at + 1] = delta[1]
+                shown = show(state, env, agent, other)
+                io.obs[env, agent, at] = shown[0]
+                io.obs[env, agent, at + 1] = shown[1]
                 at += 2
         return at
 
     @wp.func(inline=True)
     def see_nearest(state: State, io: IO, env: int, agent: int, column: int):
-        here = state.pos[env, agent]
         squared = float(-1.0)
         other = int(-1)
-        searched = bool(True)
+        some = bool(True)
         for slot in range(most):
-            delta = wp.vec2(0.0, 0.0)
-            if searched:
+            shown = wp.vec2(0.0, 0.0)
+            if some:
                 squared, other = nearest_after(state.pos, env, agent, first, end, squared, other)
-                searched = other >= 0
-            if searched:
-                delta = state.pos[env, other] - here
-            io.obs[env, agent, column + 2 * slot] = delta[0]
-            io.obs[env, agent, column + 2 * slot + 1] = delta[1]
+                some = other >= 0
+            if some:
+                shown = show(state, env, agent, other)
+            io.obs[env, agent, column + 2 * slot] = shown[0]
+            io.obs[env, agent, column + 2 * slot + 1] = shown[1]
         return column + 2 * most
 
     return see_all if most is None else see_nearest

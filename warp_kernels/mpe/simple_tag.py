@@ -78,6 +78,13 @@ def rules(sizes: Sizes) -> Rules:
     see_obstacles = neighbours.sight(State, num_agents, num_entities, sizes.landmarks_seen)
     see_agents = neighbours.sight(State, 0, num_agents, agents_seen)
 
+    @wp.func(inline=True)
+    def velocity(state: State, env: int, agent: int, other: int):
+        return wp.where(other < num_adversaries, wp.vec2(0.0, 0.0), state.vel[env, other])
+
+    movers = num_adversaries if agents_seen is None else 0  # all good agents, or the nearest of all
+    see_velocities = neighbours.sight(State, movers, num_agents, agents_seen, velocity)
+
     @wp.func
     def size_of(params: Params, entity: int):
         size = params.obstacle_size
@@ -149,32 +156,6 @@ def rules(sizes: Sizes) -> Rules:
                 if wp.sqrt(wp.dot(delta, delta)) < params.good_size + params.adversary_size:
                     count += 1.0
         state.benchmark[env, agent, 0] = count
-
-    @wp.func(inline=True)
-    def see_velocities(state: State, io: IO, env: int, agent: int, column: int):
-        """Velocities of the good agents seen [m/s]; where only the nearest agents are seen, in their order."""
-        at = int(column)
-        if wp.static(agents_seen is None):
-            for good in range(num_adversaries, num_agents):
-                if good != agent:
-                    speed = state.vel[env, good]
-                    io.obs[env, agent, at] = speed[0]
-                    io.obs[env, agent, at + 1] = speed[1]
-                    at += 2
-        else:
-            squared = float(-1.0)
-            other = int(-1)
-            searched = bool(True)
-            for _slot in range(agents_seen):
-                speed = wp.vec2(0.0, 0.0)
-                if searched:
-                    squared, other = neighbours.nearest_after(state.pos, env, agent, 0, num_agents, squared, other)
-                    searched = other >= 0
-                if searched and other >= num_adversaries:
-                    speed = state.vel[env, other]
-                io.obs[env, agent, at] = speed[0]
-                io.obs[env, agent, at + 1] = speed[1]
-                at += 2
 
     @wp.func
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
