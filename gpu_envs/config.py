@@ -67,9 +67,13 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str) -> C:
 def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
     """One value, converted where that loses nothing."""
     low, high, choices = (bounds.get(key) for key in ("low", "high", "choices"))
+    inner = _optional(hint)
+    if inner is not None and value is None:
+        return None
+    hint, other = (hint, "") if inner is None else (inner, ", or None")
 
     def refuse(more: str = "") -> ConfigError:
-        return ConfigError(f"{name} must be {_wanted(hint, low, high, choices)}{more}, got {value!r}")
+        return ConfigError(f"{name} must be {_wanted(hint, low, high, choices)}{more}{other}, got {value!r}")
 
     if hasattr(value, "tolist"):
         value = value.tolist()  # NumPy's and torch's scalars and arrays
@@ -98,6 +102,13 @@ def _element(hint: Any) -> Any:
     """Type of the items of a field ``tuple[T, ...] | None``; None for any other field."""
     tuples = [part for part in get_args(hint) if get_origin(part) is tuple]
     return get_args(tuples[0])[0] if tuples else None
+
+
+def _optional(hint: Any) -> Any:
+    """T of a field ``T | None``, T a number, bool or string; None for any other field."""
+    parts = get_args(hint)
+    rest = [part for part in parts if part is not type(None)]
+    return rest[0] if len(parts) == 2 and len(rest) == 1 and rest[0] in _WORDS else None
 
 
 def _wanted(hint: Any, low: Any, high: Any, choices: Any) -> str:

@@ -263,3 +263,8 @@ def make_core(
 register("SimpleTag-v0", "gpu_envs.mpe.simple_tag")
 register("TagContinuous-v0", "gpu_envs.tag.tag_continuous")
 register("TagGridworld-v0", "gpu_envs.tag.tag_gridworld")
+# MPE
+register("Simple-v0", "gpu_envs.mpe.simple")
+register("SimpleAdversary-v0", "gpu_envs.mpe.simple_adversary")
+register("SimplePush-v0", "gpu_envs.mpe.simple_push")
+register("SimpleSpread-v0", "gpu_envs.mpe.simple_spread")

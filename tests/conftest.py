@@ -24,6 +24,11 @@ SMALL = {
         "tagging_distance": 0.15,
     },
     "TagGridworld-v0": {"num_taggers": 3, "grid_length": 4, "episode_length": 8},
+    # MPE
+    "Simple-v0": {"max_cycles": 7},
+    "SimpleAdversary-v0": {"max_cycles": 7, "benchmark_data": True},
+    "SimplePush-v0": {"max_cycles": 7},
+    "SimpleSpread-v0": {"max_cycles": 7, "terminate_on_success": True, "num_landmark_neighbors": 2},
 }
 
 # What SMALL does not reach: other kinds of actions, observations, phases.

@@ -38,7 +38,7 @@ def test_list(capsys):
         ("lst", "no command named 'lst'; did you mean list?"),
         ("list --al", "list: unrecognized arguments: --al; see gpu-envs list --help"),
         ("check", "check: the following arguments are required: id"),
-        ("check Simple-v0", "no environment named 'Simple-v0'"),
+        ("check Simplest-v0", "no environment named 'Simplest-v0'"),
         ("check SimpleTag-v0 --env num_good", "--env num_good: expected NAME=VALUE"),
         ("check SimpleTag-v0 --env num_envs=3", "num_envs is no setting of the environment but of the runner"),
         ("render SimpleTag-v0 --env num_envs=3", "but of the runner; use --worlds"),

@@ -32,6 +32,9 @@ def test_id_with_and_without_namespace():
         ({"num_good": 0}, ("num_good", ">= 1", "0")),
         ({"num_good": 1.5}, ("num_good", "an int", "1.5")),
         ({"num_god": 2}, ("num_god", "did you mean num_good")),
+        ({"num_agent_neighbors": 0}, ("num_agent_neighbors must be an int >= 1, or None", "got 0")),
+        ({"num_agent_neighbors": 1.5}, ("num_agent_neighbors", "an int >= 1, or None", "1.5")),
+        ({"num_agent_neighbors": 2**31}, ("an int >= 1 of at most 2147483647 in size, or None", "2147483648")),
         ({"continuous_actions": "yes"}, ("continuous_actions", "True or False", "'yes'")),
         ({"num_envs": 0}, ("num_envs", "an int", "got 0")),
         ({"num_envs": True}, ("num_envs", "an int")),
@@ -233,8 +236,8 @@ def test_foreign_state(core):
     one_line(info, "another environment")
     state = core.get_state()
     for name, value, words in (
-        ("params", torch.zeros((2, 8)), ("params", "(1, 8)", "(3, 8)", "(2, 8)")),
-        ("params", torch.zeros((1, 8), dtype=torch.int32), ("params", "torch.int32")),
+        ("params", torch.zeros((2, 8)), ("params", "(1, 11)", "(3, 11)", "(2, 8)")),
+        ("params", torch.zeros((1, 11), dtype=torch.int32), ("params", "torch.int32")),
         ("io.obs", 5, ("io.obs", "int")),
         ("state.pos", None, ("state.pos", "NoneType")),
     ):

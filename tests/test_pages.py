@@ -196,10 +196,30 @@ def tag_gridworld_actions():
         assert (after["cell"] - 2 == direction_of(move)).all()
 
 
+def mpe_actions(name, accel=5.0):
+    """Agents at rest and out of each other's reach are pushed as the tables say [N]."""
+
+    def apart(state):
+        state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
+
+    discrete, continuous = tables.words(name).actions()
+    for index, push in discrete.rows:
+        after = one_step(name, apart, index)
+        torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
+    for index, push, _ in continuous.rows:
+        after = one_step(name, apart, torch.eye(5)[index], continuous_actions=True)
+        torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
+
+
 ACTIONS = {
     "mpe/simple_tag": simple_tag_actions,
     "tag/tag_continuous": tag_continuous_actions,
     "tag/tag_gridworld": tag_gridworld_actions,
+    # MPE
+    "mpe/simple": lambda: mpe_actions("mpe/simple"),
+    "mpe/simple_adversary": lambda: mpe_actions("mpe/simple_adversary"),
+    "mpe/simple_push": lambda: mpe_actions("mpe/simple_push"),
+    "mpe/simple_spread": lambda: mpe_actions("mpe/simple_spread"),
 }
 
 

@@ -342,3 +342,23 @@ def test_a_gpu_paints_as_the_cpu_does():
     stream.synchronize()
     assert frames.is_cuda
     assert (frames.cpu().int() - expected).abs().max() <= 2  # contracted multiply-adds
+
+
+def test_mpes_camera_backs_away():
+    """An agent far out stays in the picture; discs shrink with the rest, or keep their size where that is asked for."""
+    counts = {}
+    for rescaling in (True, False):
+        core = make_core("SimpleSpread-v0", 2, "cpu", seed=0, dynamic_rescaling=rescaling)
+        core.reset()
+        core.world_state["pos"][:] = torch.tensor([[-0.5, 0], [0, 0.5], [0.5, 0], [0, -0.5], [-0.5, -0.5], [0.5, 0.5]])
+        core.world_state["pos"][1, 0] = torch.tensor([4.0, -4.0])
+        frames = core.frame((0, 1), 128).astype(int)
+        blue = frames[..., 2] - frames[..., 0] > 100
+        counts[rescaling] = blue.sum((1, 2))
+        rows, columns = blue[1].nonzero()
+        assert rows.max() > 110
+        assert columns.max() > 110
+    near, far = counts[True]
+    assert 0 < far < 0.3 * near
+    near, far = counts[False]
+    assert abs(far - near) < 0.2 * near

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from gymnasium import spaces
 
 from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.definition import Definition
+from gpu_envs.mpe import common
 from warp_kernels.mpe import simple_tag
 
 if TYPE_CHECKING:
@@ -30,25 +29,38 @@ class Config:
     """Steps until the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
+    dynamic_rescaling: bool = setting(True)
+    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    benchmark_data: bool = setting(False)
+    """Tell mpe2's benchmark figures in `info`."""
+    curriculum: bool = setting(False)
+    """Start in stage 0 of 0 to 2, where good agents are slow; `core.set_params(curriculum_stage=1)` goes on."""
+    terminate_on_success: bool = setting(False)
+    """End the episode once every good agent is touched."""
+    num_agent_neighbors: int | None = setting(None, low=1)
+    """Observe only that many other agents, the nearest first; None: all."""
+    num_landmark_neighbors: int | None = setting(None, low=1)
+    """Observe only that many obstacles, the nearest first; None: all."""
 
 
 def build(config: Config) -> Definition:
     """Put the environment together."""
-    good, adversaries, obstacles = config.num_good, config.num_adversaries, config.num_obstacles
-    names = {
-        "adversary": [f"adversary_{index}" for index in range(adversaries)],
-        "agent": [f"agent_{index}" for index in range(good)],
-    }
-    agents = tuple(names["adversary"] + names["agent"])
-    widths = {
-        group: simple_tag.observation_width(good, adversaries, obstacles, group == "adversary") for group in names
-    }
-
-    def action_space() -> spaces.Space:
-        return spaces.Box(0.0, 1.0, (5,), np.float32) if config.continuous_actions else spaces.Discrete(5)
-
-    return Definition(
-        rules=simple_tag.rules(good, adversaries, obstacles, config.continuous_actions),
+    counts = {"adversary": config.num_adversaries, "agent": config.num_good}
+    agents = sum(counts.values())
+    sizes = simple_tag.Sizes(
+        num_good=config.num_good,
+        num_adversaries=config.num_adversaries,
+        num_obstacles=config.num_obstacles,
+        continuous=config.continuous_actions,
+        agents_seen=config.num_agent_neighbors,
+        landmarks_seen=config.num_landmark_neighbors,
+        benchmark=config.benchmark_data,
+    )
+    return common.define(
+        config,
+        counts,
+        widths={group: sizes.observation_width(group == "adversary") for group in counts},
+        rules=simple_tag.rules(sizes),
         params={
             "adversary_size": 0.075,
             "good_size": 0.05,
@@ -58,31 +70,31 @@ def build(config: Config) -> Definition:
             "adversary_max_speed": 1.0,
             "good_max_speed": 1.3,
             "tag_reward": 10.0,
+            "terminate_on_success": int(config.terminate_on_success),
+            "curriculum": int(config.curriculum),
+            "curriculum_stage": 0,
         },
         state={
-            "pos": (len(agents) + obstacles,),
-            "vel": (len(agents),),
-            "force": (len(agents),),
-            "hits": (len(agents),),
+            "pos": (agents + config.num_obstacles,),
+            "vel": (agents,),
+            "force": (agents,),
+            "hits": (agents,),
+            "pace": (),
+            "benchmark": (agents, int(config.benchmark_data)),
         },
-        agents=agents,
-        groups={"adversary": tuple(range(adversaries)), "agent": tuple(range(adversaries, len(agents)))},
-        observation_spaces={name: box(widths[group]) for group, members in names.items() for name in members},
-        action_spaces={agent: action_space() for agent in agents},
-        max_steps=config.max_cycles,
-        limit_terminates=False,
         draw=draw,
-        render_fps=10,
     )
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: adversaries red, good agents green, obstacles grey, as MPE colours them."""
-    from gpu_envs.rendering import GREEN, GREY, RED, Scene, circles, join
+    """Scene of some worlds: adversaries red, good agents green, obstacles grey, nearly as MPE colours them."""
+    from gpu_envs.rendering import GREEN, GREY, RED
 
     chasers, count = core.config.num_adversaries, core.num_agents
-    pos, params = core.world_state["pos"][envs], core.get_params(envs)
-    obstacles = circles(pos[:, count:], params["obstacle_size"][:, None], GREY)
-    adversaries = circles(pos[:, :chasers], params["adversary_size"][:, None], RED)
-    good = circles(pos[:, chasers:count], params["good_size"][:, None], GREEN)
-    return Scene(join(obstacles, adversaries, good), bounds=(-1.0, -1.0, 1.0, 1.0), margin=0.2)
+    return common.scene(
+        core,
+        envs,
+        common.Discs(slice(count, None), "obstacle_size", GREY),
+        common.Discs(slice(0, chasers), "adversary_size", RED),
+        common.Discs(slice(chasers, count), "good_size", GREEN),
+    )

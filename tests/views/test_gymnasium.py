@@ -14,7 +14,16 @@ from gymnasium.utils.env_checker import check_env
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.registry import make_core
 
-GROUP = {"SimpleTag-v0": "adversary", "TagContinuous-v0": "runner", "TagGridworld-v0": "tagger"}
+GROUP = {
+    "SimpleTag-v0": "adversary",
+    "TagContinuous-v0": "runner",
+    "TagGridworld-v0": "tagger",
+    # MPE
+    "Simple-v0": "agent",
+    "SimpleAdversary-v0": "agent",
+    "SimplePush-v0": "agent",
+    "SimpleSpread-v0": "agent",
+}
 
 
 @pytest.fixture
@@ -62,7 +71,7 @@ def test_a_learner_plays_as_in_the_core(one, small_core, env_id):
         obs, info = env.reset(seed=seed)
         first, _ = core.reset(seed=seed)
         np.testing.assert_array_equal(obs, first[0, row, :width].numpy())
-        assert info == {}
+        assert set(info) == set(core.definition.info)
         done = False
         while not done:
             mine = env.action_space.sample()
@@ -166,6 +175,10 @@ def test_one_agent_is_the_ordinary_case(toys):
 
 def test_a_learner_must_be_named(env_id):
     full = f"gpu_envs/{env_id}"
+    agents = make_core(env_id, 1, "cpu").possible_agents
+    if len(agents) == 1:
+        assert gymnasium.make(full).unwrapped.learner == agents[0]
+        return
     with pytest.raises(ConfigError) as caught:
         gymnasium.make(full)
     for words in (f"gymnasium.make('{full}', learner=", f"gymnasium.make_vec('{full}')", f"gpu_envs.make('{env_id}')"):

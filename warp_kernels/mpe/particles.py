@@ -8,6 +8,7 @@ from typing import Any
 
 import warp as wp
 
+from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.schedules import Phase, agent_phase
 
@@ -68,6 +69,28 @@ def steering(continuous: bool) -> Any:
     return steer
 
 
+@wp.func(inline=True)
+def succeed(io: IO, env: int, agent: int):
+    """End an agent's episode by success; on the last step mpe2 truncates it instead."""
+    if io.step[env] < io.max_steps or io.max_steps == 0:
+        io.terminated[env, agent] = True
+
+
+def scatter(State: type, num_agents: int, landmarks_within: float = 1.0) -> Any:
+    """Build ``place(state, env, rng)``: agents anywhere in [-1, 1)^2 [m], at rest; landmarks within their own half."""
+
+    @wp.func
+    def place(state: State, env: int, rng: philox.Stream):
+        for entity in range(state.pos.shape[1]):  # rare, so not unrolled
+            u = philox.uniform4(rng, entity, philox.RESET, 0)
+            half = wp.where(entity < num_agents, 1.0, landmarks_within)
+            state.pos[env, entity] = wp.vec2((2.0 * u[0] - 1.0) * half, (2.0 * u[1] - 1.0) * half)
+            if entity < num_agents:
+                state.vel[env, entity] = wp.vec2(0.0, 0.0)
+
+    return place
+
+
 def motion(
     Params: type,
     State: type,
@@ -77,6 +100,7 @@ def motion(
     accel_of: Any,
     cap_of: Any,
     size_of: Any = None,
+    pace_of: Any = None,
 ) -> tuple[Phase, ...]:
     """Build the phases of a step of physics: forces, then explicit Euler.
 
@@ -90,6 +114,7 @@ def motion(
         accel_of: ``f(params, agent) -> float``, force at full throttle [N].
         cap_of: ``f(params, agent) -> float``, speed cap [m/s]; below 0: none.
         size_of: ``f(params, entity) -> float``, radius [m]; None: nothing collides.
+        pace_of: ``f(state, env, agent) -> float``, share of force and cap that an agent has at present; None: all.
 
     Returns:
         One phase, or two where discs push each other: what all siblings feel is summed up before anybody moves.
@@ -97,17 +122,27 @@ def motion(
     steer = steering(continuous)
 
     @wp.func(inline=True)
+    def full(state: State, env: int, agent: int):
+        return 1.0
+
+    pace = full if pace_of is None else pace_of
+
+    @wp.func(inline=True)
+    def throttle(params: Params, state: State, io: IO, env: int, agent: int):
+        return steer(io, env, agent) * (accel_of(params, agent) * pace(state, env, agent))
+
+    @wp.func(inline=True)
     def go(params: Params, state: State, env: int, agent: int, force: wp.vec2):
         vel = state.vel[env, agent]
         state.pos[env, agent] = state.pos[env, agent] + vel * DT
-        state.vel[env, agent] = accelerate(vel, force, cap_of(params, agent))
+        state.vel[env, agent] = accelerate(vel, force, cap_of(params, agent) * pace(state, env, agent))
 
     if size_of is None:
 
         @wp.func(inline=True)
         def drift(params: Params, state: State, io: IO, env: int, agent: int):
             """Nobody is in anybody's way. Writes the agent's position and velocity."""
-            go(params, state, env, agent, steer(io, env, agent) * accel_of(params, agent))
+            go(params, state, env, agent, throttle(params, state, io, env, agent))
 
         return (agent_phase(drift),)
 
@@ -116,7 +151,7 @@ def motion(
         """Sum the forces on an agent; writes its force."""
         here = state.pos[env, agent]
         size = size_of(params, agent)
-        total = steer(io, env, agent) * accel_of(params, agent)
+        total = throttle(params, state, io, env, agent)
         for other in range(num_entities):
             if other != agent:
                 total += contact(here, state.pos[env, other], size + size_of(params, other))

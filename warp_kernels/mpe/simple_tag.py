@@ -3,14 +3,18 @@
 Entities: adversaries first, then good agents, then obstacles.
 """
 
+from dataclasses import dataclass
 from functools import cache
 
 import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import particles
+from warp_kernels.mpe import neighbours, particles
 from warp_kernels.schedules import Rules, agent_phase
+
+SLOWEST = wp.constant(0.5)  # share of their force and speed cap that good agents have in the first stage
+QUICKER = wp.constant(0.25)  # what every further stage adds, up to all
 
 
 @wp.struct
@@ -25,6 +29,9 @@ class Params:
     adversary_max_speed: float  # [m/s]
     good_max_speed: float  # [m/s]
     tag_reward: float  # per adversary and good agent in touch
+    terminate_on_success: int  # 1: the episode ends once every good agent is touched
+    curriculum: int  # 1: stages are in force
+    curriculum_stage: int  # 0, 1, 2: good agents are half, three quarters, all as quick; from the next reset on
 
 
 @wp.struct
@@ -35,19 +42,48 @@ class State:
     vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]
     force: wp.array2d(dtype=wp.vec2)  # (E, A) [N] of the present step
     hits: wp.array2d(dtype=int)  # (E, A) adversaries in touch with this good agent
+    pace: wp.array(dtype=float)  # (E,) share of their force and speed cap that good agents have in this episode
+    benchmark: wp.array3d(dtype=float)  # (E, A, 1) mpe2's benchmark_data; (E, A, 0) where it is not asked for
 
 
-def observation_width(num_good: int, num_adversaries: int, num_obstacles: int, adversary: bool) -> int:
-    """Own velocity and position, every other entity's relative position, velocities of the other good agents."""
-    others = num_good + num_adversaries - 1
-    return 4 + 2 * num_obstacles + 2 * others + 2 * (num_good - (0 if adversary else 1))
+@dataclass(frozen=True)
+class Sizes:
+    """What the rules are specialised to."""
+
+    num_good: int
+    num_adversaries: int
+    num_obstacles: int
+    continuous: bool
+    agents_seen: int | None = None  # nearest agents observed; None: all
+    landmarks_seen: int | None = None  # nearest obstacles observed; None: all
+    benchmark: bool = False  # tell mpe2's benchmark_data
+
+    def observation_width(self, adversary: bool) -> int:
+        """Own velocity and position, obstacles, other agents, velocities of the other good agents.
+
+        Where only the nearest agents are seen, each of them has a place for its velocity, an adversary's is 0.
+        """
+        others = neighbours.slots(self.num_good + self.num_adversaries - 1, self.agents_seen)
+        moving = neighbours.slots(self.num_good - (0 if adversary else 1), self.agents_seen)
+        return 4 + 2 * (neighbours.slots(self.num_obstacles, self.landmarks_seen) + others + moving)
 
 
 @cache
-def rules(num_good: int, num_adversaries: int, num_obstacles: int, continuous: bool) -> Rules:
-    """Build the rules for these numbers of agents and obstacles."""
-    num_agents = num_good + num_adversaries
-    num_entities = num_agents + num_obstacles
+def rules(sizes: Sizes) -> Rules:
+    """Build the rules for these sizes."""
+    num_adversaries, num_agents = sizes.num_adversaries, sizes.num_adversaries + sizes.num_good
+    num_entities = num_agents + sizes.num_obstacles
+    agents_seen = sizes.agents_seen
+    place = particles.scatter(State, num_agents, landmarks_within=0.9)
+    see_obstacles = neighbours.sight(State, num_agents, num_entities, sizes.landmarks_seen)
+    see_agents = neighbours.sight(State, 0, num_agents, agents_seen)
+
+    @wp.func(inline=True)
+    def velocity(state: State, env: int, agent: int, other: int):
+        return wp.where(other < num_adversaries, wp.vec2(0.0, 0.0), state.vel[env, other])
+
+    movers = num_adversaries if agents_seen is None else 0  # all good agents, or the nearest of all
+    see_velocities = neighbours.sight(State, movers, num_agents, agents_seen, velocity)
 
     @wp.func
     def size_of(params: Params, entity: int):
@@ -65,6 +101,10 @@ def rules(num_good: int, num_adversaries: int, num_obstacles: int, continuous: b
     @wp.func(inline=True)
     def cap_of(params: Params, agent: int):
         return wp.where(agent < num_adversaries, params.adversary_max_speed, params.good_max_speed)
+
+    @wp.func(inline=True)
+    def pace_of(state: State, env: int, agent: int):
+        return wp.where(agent < num_adversaries, 1.0, state.pace[env])
 
     @wp.func
     def touch(params: Params, state: State, io: IO, env: int, agent: int):
@@ -91,16 +131,31 @@ def rules(num_good: int, num_adversaries: int, num_obstacles: int, continuous: b
 
     @wp.func
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """Every adversary earns every touch; a good agent pays its own and for leaving. Writes the reward."""
+        """Every adversary earns every touch; a good agent pays its own and for leaving. Writes reward, terminated."""
+        touches = int(0)
+        caught = bool(True)
+        for good in range(num_adversaries, num_agents):
+            touches += state.hits[env, good]
+            caught = caught and state.hits[env, good] > 0
+        if caught and params.terminate_on_success == 1:
+            particles.succeed(io, env, agent)
         if agent < num_adversaries:
-            touches = int(0)
-            for good in range(num_adversaries, num_agents):
-                touches += state.hits[env, good]
             io.reward[env, agent] = params.tag_reward * float(touches)
         else:
             here = state.pos[env, agent]
             away = outside(wp.abs(here[0])) + outside(wp.abs(here[1]))
             io.reward[env, agent] = -params.tag_reward * float(state.hits[env, agent]) - away
+
+    @wp.func
+    def tell(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write mpe2's benchmark_data: how many good agents an adversary touches; 0 of a good agent."""
+        count = float(0.0)
+        if agent < num_adversaries:
+            for good in range(num_adversaries, num_agents):
+                delta = state.pos[env, good] - state.pos[env, agent]
+                if wp.sqrt(wp.dot(delta, delta)) < params.good_size + params.adversary_size:
+                    count += 1.0
+        state.benchmark[env, agent, 0] = count
 
     @wp.func
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
@@ -111,48 +166,34 @@ def rules(num_good: int, num_adversaries: int, num_obstacles: int, continuous: b
         io.obs[env, agent, 1] = vel[1]
         io.obs[env, agent, 2] = here[0]
         io.obs[env, agent, 3] = here[1]
-        column = int(4)
-        for obstacle in range(num_agents, num_entities):
-            delta = state.pos[env, obstacle] - here
-            io.obs[env, agent, column] = delta[0]
-            io.obs[env, agent, column + 1] = delta[1]
-            column += 2
-        for other in range(num_agents):
-            if other != agent:
-                delta = state.pos[env, other] - here
-                io.obs[env, agent, column] = delta[0]
-                io.obs[env, agent, column + 1] = delta[1]
-                column += 2
-        for good in range(num_adversaries, num_agents):
-            if good != agent:
-                speed = state.vel[env, good]
-                io.obs[env, agent, column] = speed[0]
-                io.obs[env, agent, column + 1] = speed[1]
-                column += 2
+        column = see_obstacles(state, io, env, agent, 4)
+        column = see_agents(state, io, env, agent, column)
+        see_velocities(state, io, env, agent, column)
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Agents anywhere in [-1, 1)^2 at rest, obstacles in [-0.9, 0.9)^2 [m]."""
-        for entity in range(state.pos.shape[1]):  # rare, so not unrolled
-            u = philox.uniform4(rng, entity, philox.RESET, 0)
-            half = wp.where(entity < num_agents, 1.0, 0.9)
-            state.pos[env, entity] = wp.vec2((2.0 * u[0] - 1.0) * half, (2.0 * u[1] - 1.0) * half)
-            if entity < num_agents:
-                state.vel[env, entity] = wp.vec2(0.0, 0.0)
+        """Agents anywhere in [-1, 1)^2 at rest, obstacles in [-0.9, 0.9)^2 [m]; good agents as quick as the stage."""
+        place(state, env, rng)
+        stage = float(wp.max(params.curriculum_stage, 0))
+        state.pace[env] = wp.where(params.curriculum == 1, wp.min(SLOWEST + QUICKER * stage, 1.0), 1.0)
 
+    motion = particles.motion(
+        Params, State, num_agents, num_entities, sizes.continuous, accel_of, cap_of, size_of, pace_of
+    )
     return Rules(
-        key=f"simple_tag {num_good} {num_adversaries} {num_obstacles} {continuous}",
+        key=f"simple_tag {sizes}",
         params=Params,
         state=State,
         num_agents=num_agents,
-        action_size=5 if continuous else 1,
-        continuous=continuous,
+        action_size=5 if sizes.continuous else 1,
+        continuous=sizes.continuous,
         phases=(
-            *particles.motion(Params, State, num_agents, num_entities, continuous, accel_of, cap_of, size_of),
+            *motion,
             agent_phase(touch),
             agent_phase(score),
+            *((agent_phase(tell),) if sizes.benchmark else ()),
         ),
         reset=reset,
         observe=observe,
-        max_unroll=4,
+        max_unroll=6,
     )

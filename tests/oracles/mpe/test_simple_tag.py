@@ -1,97 +1,135 @@
-"""SimpleTag-v0 against mpe2 1.1.1 itself, transition by transition, with the state copied across before every step."""
+"""SimpleTag-v0 against mpe2 1.1.1 itself, episode by episode, with the state copied across before every step."""
 
 import numpy as np
 import pytest
 import torch
 from mpe2 import simple_tag_v3
+from mpe2.simple_tag import simple_tag
 
 from gpu_envs.registry import make_core
+from oracles.mpe import beside
 
 TOLERANCE = 1e-5
-SHAPES = {"default": (1, 3, 2, 5000), "crowd": (3, 4, 1, 600), "no obstacles": (2, 1, 0, 400)}
 
 
-def random_worlds(rng, count, agents, obstacles):
-    """Positions and velocities that make contacts, bounds penalties and speed caps common."""
-    spread = rng.choice([0.15, 0.4, 1.0, 1.6], size=(count, 1, 1))
-    pos = rng.uniform(-1, 1, (count, agents + obstacles, 2)) * spread
-    vel = rng.uniform(-1.3, 1.3, (count, agents, 2)) * rng.choice([0.3, 1.0], size=(count, 1, 1))
-    return pos.astype(np.float32), vel.astype(np.float32)
+def look(world, tally, rewards):
+    """Count touches, good agents beyond the border, speed caps at work, and catches of them all."""
+    tally["contacts"] += rewards["adversary_0"] > 0
+    good = [agent for agent in world.agents if not agent.adversary]
+    tally["bounds"] += any(np.abs(agent.state.p_pos).max() > 0.9 for agent in good)
+    speeds = {agent.name: np.linalg.norm(agent.state.p_vel) for agent in world.agents}
+    tally["capped"] += any(abs(speeds[agent.name] - agent.max_speed) < 1e-9 for agent in world.agents)
+    tally["good capped"] += any(abs(speeds[agent.name] - agent.max_speed) < 1e-9 for agent in good)
+    chasers = [agent for agent in world.agents if agent.adversary]
+    tally["caught"] += all(
+        any(np.linalg.norm(a.state.p_pos - b.state.p_pos) < a.size + b.size for b in chasers) for a in good
+    )
+
+
+def run(num_envs, steps=25, prepare=beside.closer, **settings):
+    core = make_core("SimpleTag-v0", num_envs, "cpu", seed=0, autoreset="disabled", **settings)
+    return beside.compare(core, simple_tag_v3.parallel_env(**settings), steps, prepare=prepare, look=look)
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_transitions(shape, continuous):
-    good, adversaries, obstacles, count = SHAPES[shape]
-    names = dict(num_good=good, num_adversaries=adversaries, num_obstacles=obstacles, continuous_actions=continuous)
-    agents = good + adversaries
-    rng = np.random.default_rng(0)
-    pos, vel = random_worlds(rng, count, agents, obstacles)
-    if continuous:
-        action = torch.from_numpy(rng.uniform(0, 1, (count, agents, 5)).astype(np.float32))
-    else:
-        action = torch.from_numpy(rng.integers(0, 5, (count, agents)))
+def test_episodes(continuous):
+    worst, tally = run(200, continuous_actions=continuous)
+    assert worst < TOLERANCE
+    assert tally["steps"] == 200 * 25
+    assert tally["truncated"] == 200
+    for case in ("contacts", "bounds", "capped"):
+        assert tally[case] > 500, case
 
-    core = make_core("SimpleTag-v0", count, "cpu", seed=0, max_cycles=10**6, **names)
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_good": 3, "num_adversaries": 4, "num_obstacles": 1, "benchmark_data": True},
+        {"num_good": 2, "num_adversaries": 1, "num_obstacles": 0, "continuous_actions": True, "max_cycles": 3},
+        {"num_good": 3, "num_agent_neighbors": 2, "num_landmark_neighbors": 1},
+        {"num_good": 2, "num_agent_neighbors": 9, "num_landmark_neighbors": 9, "continuous_actions": True},
+        {"num_obstacles": 0, "num_landmark_neighbors": 2},
+        {"num_agent_neighbors": 1, "max_cycles": 1},
+    ],
+    ids=str,
+)
+def test_settings(settings):
+    cycles = settings.get("max_cycles", 25)
+    worst, tally = run(30, steps=cycles, **settings)
+    assert worst < TOLERANCE
+    assert tally["steps"] == 30 * cycles
+    assert tally["truncated"] == 30
+    assert tally["contacts"] > 50 or cycles < 25
+    assert ("benchmark_data" in settings) == (tally["told"] > 50)
+
+
+def test_curriculum(monkeypatch):
+    """Good agents at half, three quarters and all of their pace, world by world; a new stage waits for the reset."""
+    beside.free_the_stage(monkeypatch, simple_tag.Scenario)
+    stages = torch.tensor([0, 1, 2, -1, 5]).repeat(6)
+    core = make_core("SimpleTag-v0", 30, "cpu", seed=0, autoreset="disabled", curriculum=True, benchmark_data=True)
+    core.set_params(curriculum_stage=stages)
+
+    def prepare(core, step):
+        beside.closer(core, step)
+        core.set_params(curriculum_stage=2 - stages if step > 9 else stages)
+
+    def begin(theirs, env):
+        theirs.unwrapped.set_curriculum_stage(int(stages[env]))
+
+    theirs = simple_tag_v3.parallel_env(curriculum=True, benchmark_data=True)
+    worst, tally = beside.compare(core, theirs, prepare=prepare, begin=begin, look=look)
+    assert worst < TOLERANCE
+    assert core.world_state["pace"].tolist() == [0.5, 0.75, 1.0, 0.5, 1.0] * 6
+    assert tally["good capped"] > 50
+
+
+@pytest.mark.parametrize("curriculum", [False, True])
+def test_first_stage(curriculum):
+    """Without a word from the user mpe2 as it is plays stage 0 with a curriculum, and no stage without."""
+    core = make_core("SimpleTag-v0", 10, "cpu", seed=0, autoreset="disabled", curriculum=curriculum)
+    theirs = simple_tag_v3.parallel_env(curriculum=curriculum)
+    worst, tally = beside.compare(core, theirs, prepare=beside.closer, look=look)
+    assert worst < TOLERANCE
+    assert tally["good capped"] > 20
+    assert (core.world_state["pace"] == (0.5 if curriculum else 1.0)).all()
+
+
+def upon_them(core, step):
+    """Lay an adversary near every good agent of some worlds, in every step anew: about half of those are caught."""
+    rng = np.random.default_rng(step)
+    chosen = torch.from_numpy(rng.random(core.num_envs) < 0.4)
+    pos, chasers, count = core.world_state["pos"], core.config.num_adversaries, core.num_agents
+    core.world_state["vel"][chosen] = 0.0
+    away = rng.uniform(-1, 1, (core.num_envs, count - chasers, 2)) * 0.14
+    pos[chosen, chasers:count] = pos[chosen, : count - chasers] + torch.from_numpy(away).float()[chosen]
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_good": 2, "max_cycles": 5}, {"max_cycles": 1}], ids=str)
+def test_terminate_on_success(settings):
+    """Success ends the episode; at the time limit it is a truncation."""
+    cycles = settings.get("max_cycles", 25)
+    worst, tally = run(100, steps=cycles, prepare=upon_them, terminate_on_success=True, **settings)
+    assert worst < TOLERANCE
+    assert tally["terminated"] + tally["truncated"] == 100
+    assert tally["caught"] > (25 if cycles > 1 else 10)
+    assert tally["terminated"] > 25 or cycles == 1
+    assert tally["truncated"] == 100 or cycles > 1
+
+
+def test_success_goes_on_by_default():
+    _, tally = run(20, prepare=upon_them)
+    assert tally["caught"] > 25
+    assert tally["truncated"] == 20
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"continuous_actions": True, "num_good": 2}, {"num_agent_neighbors": 7}], ids=str
+)
+def test_spaces_match(settings):
+    core = make_core("SimpleTag-v0", 1, "cpu", **settings)
     core.reset()
-    core.world_state["pos"].copy_(torch.from_numpy(pos))
-    core.world_state["vel"].copy_(torch.from_numpy(vel))
-    obs, reward, terminated, truncated, _ = core.step(action)
-    assert not (terminated | truncated).any()
-
-    theirs = simple_tag_v3.parallel_env(max_cycles=10**6, **names)
-    theirs.reset(seed=0)
-    world = theirs.unwrapped.world
-    assert theirs.possible_agents == list(core.possible_agents)
-    errors, contacts, bounds, capped = [], 0, 0, 0
-    for n in range(count):
-        for index, entity in enumerate(world.entities):
-            entity.state.p_pos = pos[n, index].astype(np.float64)
-            entity.state.p_vel = vel[n, index].astype(np.float64) if index < agents else np.zeros(2)
-        if not hasattr(theirs, "agents") or not theirs.agents:
-            theirs.reset()
-        their_obs, their_reward, their_term, their_trunc, _ = theirs.step(
-            {a: action[n, i].numpy() for i, a in enumerate(core.possible_agents)}
-        )
-        for index, agent in enumerate(core.possible_agents):
-            width = core.observation_spaces[agent].shape[0]
-            assert their_obs[agent].shape == (width,)
-            errors.append(np.abs(their_obs[agent] - obs[n, index, :width].numpy()).max())
-            errors.append(abs(their_reward[agent] - reward[n, index].item()))
-            assert not obs[n, index, width:].any()
-            assert not any((their_term[agent], their_trunc[agent]))
-            speed = np.linalg.norm(world.agents[index].state.p_vel)
-            capped += abs(speed - world.agents[index].max_speed) < 1e-9
-        contacts += their_reward["adversary_0"] > 0
-        bounds += any(np.abs(a.state.p_pos).max() > 0.9 for a in world.agents[adversaries:])
-    assert max(errors) < TOLERANCE, f"largest error {max(errors):.2e}"
-    # the cases that matter were there
-    assert contacts > count / 20
-    assert bounds > count / 10
-    assert capped > count / 10
-
-
-@pytest.mark.parametrize("max_cycles", [1, 25])
-def test_episode_ends_like_mpe2(max_cycles):
-    core = make_core("SimpleTag-v0", 1, "cpu", seed=0, max_cycles=max_cycles, autoreset="disabled")
-    theirs = simple_tag_v3.parallel_env(max_cycles=max_cycles)
-    core.reset()
-    theirs.reset(seed=0)
-    for _ in range(max_cycles):
-        *_, their_term, their_trunc, _ = theirs.step(dict.fromkeys(theirs.agents, 0))
-        _, _, terminated, truncated, _ = core.step(torch.zeros((1, 4), dtype=torch.int64))
-        assert terminated[0].tolist() == list(their_term.values())
-        assert truncated[0].tolist() == list(their_trunc.values())
-    assert truncated.all()
-
-
-def test_spaces_match():
-    for continuous in (False, True):
-        core = make_core("SimpleTag-v0", 1, "cpu", continuous_actions=continuous)
-        theirs = simple_tag_v3.parallel_env(continuous_actions=continuous)
-        for agent in core.possible_agents:
-            assert core.observation_spaces[agent] == theirs.observation_space(agent)
-            assert core.action_spaces[agent] == theirs.action_space(agent)
+    beside.assert_same_spaces(core, simple_tag_v3.parallel_env(**settings))
 
 
 def test_start_distribution():
@@ -100,10 +138,6 @@ def test_start_distribution():
     core.reset()
     pos = core.world_state["pos"]
     assert not core.world_state["vel"].any()
-    for rows, half in ((slice(0, 4), 1.0), (slice(4, 6), 0.9)):
-        part = pos[:, rows]
-        assert part.abs().max() < half
-        assert part.abs().max() > 0.99 * half
-        assert part.mean().abs() < 0.01
-        assert abs(part.std().item() - half / 3**0.5) < 0.01
+    for row in range(6):
+        beside.assert_uniform(pos[:, row], 1.0 if row < 4 else 0.9)
     assert len(torch.unique(pos[:, 0], dim=0)) == 20_000

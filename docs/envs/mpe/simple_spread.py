@@ -1,0 +1,36 @@
+"""What the page of SimpleSpread-v0 says about numbers."""
+
+from docs.claims import Block, Reward
+from docs.envs.mpe import actions, own_position, own_velocity, seen, wide
+
+__all__ = ["OBSERVATIONS", "PICTURE", "REWARDS", "actions", "blocks"]
+
+PICTURE = {"seed": 0, "steps": 6, "size": 384}
+FEW = {"num_agent_neighbors": 1, "num_landmark_neighbors": 2}
+OBSERVATIONS = {
+    "An agent": ("agent_0", {"num_landmark_neighbors": None}),
+    "An agent with `num_agent_neighbors=1, num_landmark_neighbors=2`": ("agent_0", FEW),
+}
+REWARDS = (
+    Reward(
+        "agent",
+        "every step, the same for all",
+        "-(1 - `local_ratio`) · (sum over landmarks of the distance to the nearest agent [m])",
+    ),
+    Reward("agent", "every step, per other agent in touch with it", "-`local_ratio` · `collision_penalty`"),
+)
+
+
+def blocks(config, row: int) -> list[Block]:
+    """Observation of the agent in a row."""
+    n = config.N
+    others = n - 1 if config.num_agent_neighbors is None else config.num_agent_neighbors
+    return wide(
+        [
+            own_velocity(),
+            own_position(),
+            seen("landmarks", row, range(n, 2 * n), config.num_landmark_neighbors),
+            seen("other agents", row, range(n), config.num_agent_neighbors),
+            Block("what those agents say: they are silent", "", 0.0, 0.0, lambda world, row: 0.0, 2 * others),
+        ]
+    )

@@ -1,0 +1,53 @@
+"""Simple-v0 against mpe2 1.1.1 itself, episode by episode, with the state copied across before every step."""
+
+import pytest
+from mpe2 import simple_v3
+
+from gpu_envs.registry import make_core
+from oracles.mpe import beside
+
+TOLERANCE = 1e-5
+
+
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_episodes(continuous):
+    core = make_core("Simple-v0", 200, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
+
+    def look(world, tally, rewards):
+        tally["near"] += rewards["agent_0"] > -0.01
+        tally["far"] += rewards["agent_0"] < -1.0
+
+    theirs = simple_v3.parallel_env(continuous_actions=continuous)
+    worst, tally = beside.compare(core, theirs, prepare=beside.closer, look=look)
+    assert worst < TOLERANCE
+    assert tally["steps"] == 200 * 25
+    assert tally["truncated"] == 200
+    assert tally["near"] > 100
+    assert tally["far"] > 500
+
+
+@pytest.mark.parametrize("max_cycles", [1, 7])
+def test_settings(max_cycles):
+    """The time limit; and benchmark data, of which mpe2 has none here."""
+    core = make_core("Simple-v0", 10, "cpu", seed=0, autoreset="disabled", max_cycles=max_cycles, benchmark_data=True)
+    theirs = simple_v3.parallel_env(max_cycles=max_cycles, benchmark_data=True)
+    worst, tally = beside.compare(core, theirs, steps=max_cycles)
+    assert worst < TOLERANCE
+    assert tally["truncated"] == 10
+    assert tally["told"] == 0
+    assert core.reset()[1]["benchmark_data"].shape == (10, 1, 0)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_spaces_match(continuous):
+    core = make_core("Simple-v0", 1, "cpu", continuous_actions=continuous)
+    core.reset()
+    beside.assert_same_spaces(core, simple_v3.parallel_env(continuous_actions=continuous))
+
+
+def test_start_distribution():
+    core = make_core("Simple-v0", 20_000, "cpu", seed=3)
+    core.reset()
+    assert not core.world_state["vel"].any()
+    for row in range(2):
+        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)

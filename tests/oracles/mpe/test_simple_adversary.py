@@ -1,0 +1,77 @@
+"""SimpleAdversary-v0 against mpe2 1.1.1 itself, episode by episode, with the state copied across before every step."""
+
+import pytest
+from mpe2 import simple_adversary_v3
+
+from gpu_envs.registry import make_core
+from oracles.mpe import beside
+
+TOLERANCE = 1e-5
+
+
+def lay(world, state, env):
+    """Copy the goal."""
+    for agent in world.agents:
+        agent.goal_a = world.landmarks[state["goal"][env]]
+
+
+def look(world, tally, rewards):
+    """Count goals, and who is nearer to them."""
+    goal = world.agents[0].goal_a
+    tally[f"goal {world.landmarks.index(goal)}"] += 1
+    tally["good agents win"] += rewards["agent_0"] > 0
+    tally["the adversary wins"] += rewards["agent_0"] < 0
+
+
+def run(num_envs, steps=25, **settings):
+    core = make_core("SimpleAdversary-v0", num_envs, "cpu", seed=0, autoreset="disabled", **settings)
+    theirs = simple_adversary_v3.parallel_env(**settings)
+    return beside.compare(core, theirs, steps, prepare=beside.closer, lay=lay, look=look)
+
+
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_episodes(continuous):
+    worst, tally = run(200, continuous_actions=continuous)
+    assert worst < TOLERANCE
+    assert tally["steps"] == 200 * 25
+    assert tally["truncated"] == 200
+    for case in ("goal 0", "goal 1", "good agents win", "the adversary wins"):
+        assert tally[case] > 1000, case
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"N": 1, "max_cycles": 3},
+        {"N": 2, "benchmark_data": True},
+        {"N": 5, "benchmark_data": True, "continuous_actions": True},
+        {"N": 5, "num_agent_neighbors": 1, "num_landmark_neighbors": 2},
+        {"N": 2, "num_agent_neighbors": 9, "num_landmark_neighbors": 9},
+        {"N": 2, "num_landmark_neighbors": 1, "continuous_actions": True},
+    ],
+    ids=str,
+)
+def test_settings(settings):
+    cycles = settings.get("max_cycles", 25)
+    worst, tally = run(20, steps=cycles, **settings)
+    assert worst < TOLERANCE
+    assert tally["steps"] == 20 * cycles
+    assert tally["truncated"] == 20
+    assert tally["told"] == ("benchmark_data" in settings) * (settings["N"] + 1) * 20 * cycles
+
+
+@pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 3}, {"num_agent_neighbors": 7}], ids=str)
+def test_spaces_match(settings):
+    core = make_core("SimpleAdversary-v0", 1, "cpu", **settings)
+    core.reset()
+    beside.assert_same_spaces(core, simple_adversary_v3.parallel_env(**settings))
+
+
+def test_start_distribution():
+    core = make_core("SimpleAdversary-v0", 20_000, "cpu", seed=3, N=3)
+    core.reset()
+    assert not core.world_state["vel"].any()
+    for row in range(7):
+        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
+    for goal in range(3):
+        assert abs((core.world_state["goal"] == goal).float().mean() - 1 / 3) < 0.01

@@ -1,0 +1,83 @@
+"""SimplePush-v0 against mpe2 1.1.1 itself, episode by episode, with the state copied across before every step."""
+
+import numpy as np
+import pytest
+from mpe2 import simple_push_v3
+
+from gpu_envs.registry import make_core
+from oracles.mpe import beside
+
+TOLERANCE = 1e-5
+
+
+def lay(world, state, env):
+    """Copy the goal, and the good agent's colour, which is the goal's."""
+    goal = int(state["goal"][env])
+    for agent in world.agents:
+        agent.goal_a = world.landmarks[goal]
+    world.agents[1].color = np.where(np.arange(3) == goal + 1, 0.75, 0.25)
+
+
+def look(world, tally, rewards):
+    """Count contacts, goals, and who is nearer to them."""
+    adversary, good = (agent.state.p_pos for agent in world.agents)
+    tally["contacts"] += np.linalg.norm(adversary - good) < 0.1
+    tally[f"goal {world.agents[1].goal_a.index}"] += 1
+    tally["nearer"] += rewards["adversary_0"] > 0
+    tally["farther"] += rewards["adversary_0"] < 0
+
+
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_episodes(continuous):
+    core = make_core("SimplePush-v0", 200, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
+    theirs = simple_push_v3.parallel_env(continuous_actions=continuous)
+    worst, tally = beside.compare(core, theirs, prepare=beside.closer, lay=lay, look=look)
+    assert worst < TOLERANCE
+    assert tally["steps"] == 200 * 25
+    assert tally["truncated"] == 200
+    assert tally["contacts"] > 200
+    for case in ("goal 0", "goal 1", "nearer", "farther"):
+        assert tally[case] > 1000, case
+
+
+@pytest.mark.parametrize("max_cycles", [1, 7])
+def test_settings(max_cycles):
+    """The time limit; and benchmark data, of which mpe2 has none here."""
+    settings = {"max_cycles": max_cycles, "benchmark_data": True}
+    core = make_core("SimplePush-v0", 10, "cpu", seed=0, autoreset="disabled", **settings)
+    worst, tally = beside.compare(core, simple_push_v3.parallel_env(**settings), steps=max_cycles, lay=lay)
+    assert worst < TOLERANCE
+    assert tally["truncated"] == 10
+    assert tally["told"] == 0
+    assert core.reset()[1]["benchmark_data"].shape == (10, 2, 0)
+
+
+def test_colours_are_those_that_mpe2_draws():
+    """What ``lay`` copies is what mpe2's own reset makes of a goal."""
+    theirs = simple_push_v3.parallel_env()
+    seen = set()
+    for seed in range(10):
+        theirs.reset(seed=seed)
+        world = theirs.unwrapped.world
+        goal, colour = world.agents[1].goal_a.index, world.agents[1].color.copy()
+        lay(world, {"goal": np.array([goal])}, 0)
+        np.testing.assert_array_equal(world.agents[1].color, colour)
+        seen.add(goal)
+    assert seen == {0, 1}
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_spaces_match(continuous):
+    core = make_core("SimplePush-v0", 1, "cpu", continuous_actions=continuous)
+    core.reset()
+    beside.assert_same_spaces(core, simple_push_v3.parallel_env(continuous_actions=continuous))
+
+
+def test_start_distribution():
+    core = make_core("SimplePush-v0", 20_000, "cpu", seed=3)
+    core.reset()
+    assert not core.world_state["vel"].any()
+    for row in range(4):
+        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)
+    assert abs(core.world_state["goal"].float().mean() - 0.5) < 0.01
+    assert set(core.world_state["goal"].tolist()) == {0, 1}

@@ -1,0 +1,135 @@
+"""SimpleSpread-v0 against mpe2 1.1.1 itself, episode by episode, with the state copied across before every step."""
+
+import numpy as np
+import pytest
+import torch
+from mpe2 import simple_spread_v3
+from mpe2.simple_spread import simple_spread
+
+from gpu_envs.registry import make_core
+from oracles.mpe import beside
+
+TOLERANCE = 1e-5
+
+
+def look(world, tally, rewards):
+    """Count agents in touch, landmarks covered and their neighbours out of order."""
+    pos = np.array([entity.state.p_pos for entity in world.entities])
+    count = len(world.agents)
+    apart = np.linalg.norm(pos[:, None] - pos, axis=-1)
+    tally["touches"] += (apart[:count, :count] < 0.3).sum() > count
+    tally["covered"] += (apart[count:, :count].min(1) < 0.1).any()
+    tally["all covered"] += (apart[count:, :count].min(1) < 0.1).all()
+
+
+def run(num_envs, steps=25, prepare=beside.closer, begin=beside.nothing, **settings):
+    core = make_core("SimpleSpread-v0", num_envs, "cpu", seed=0, autoreset="disabled", **settings)
+    theirs = simple_spread_v3.parallel_env(**settings)
+    return beside.compare(core, theirs, steps, prepare=prepare, begin=begin, look=look)
+
+
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_episodes(continuous):
+    worst, tally = run(200, continuous_actions=continuous)
+    assert worst < TOLERANCE
+    assert tally["steps"] == 200 * 25
+    assert tally["truncated"] == 200
+    assert tally["touches"] > 500
+    assert tally["covered"] > 500
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"N": 1, "max_cycles": 3},
+        {"N": 2, "local_ratio": 0.0},
+        {"N": 5, "local_ratio": 1.0, "benchmark_data": True},
+        {"N": 3, "local_ratio": 0.25, "benchmark_data": True, "continuous_actions": True},
+        {"N": 5, "num_agent_neighbors": 1, "num_landmark_neighbors": 2},
+        {"N": 5, "num_agent_neighbors": 2},
+        {"N": 3, "num_landmark_neighbors": 1, "continuous_actions": True},
+        {"N": 3, "num_agent_neighbors": 9, "num_landmark_neighbors": 9},
+    ],
+    ids=str,
+)
+def test_settings(settings):
+    worst, tally = run(20, steps=settings.get("max_cycles", 25), **settings)
+    assert worst < TOLERANCE
+    assert tally["steps"] == 20 * settings.get("max_cycles", 25)
+    assert tally["touches"] > 50 or settings["N"] < 5
+    if "benchmark_data" in settings:
+        assert tally["told"] == tally["steps"] * settings["N"]
+
+
+def test_curriculum(monkeypatch):
+    """Collisions are free in stage 0 and cost in stage 1, world by world; out of range counts as the nearest stage."""
+    beside.free_the_stage(monkeypatch, simple_spread.Scenario)
+    core = make_core("SimpleSpread-v0", 20, "cpu", seed=0, autoreset="disabled", curriculum=True)
+    theirs = simple_spread_v3.parallel_env(curriculum=True)
+    stages = torch.zeros(20, dtype=torch.int32)
+
+    def begin(theirs, env):
+        theirs.unwrapped.set_curriculum_stage(int(stages[env]))
+
+    for given in ([0] * 20, [1] * 20, [0, 1, -3, 7] * 5):
+        stages = torch.tensor(given)
+        core.set_params(curriculum_stage=stages if len(set(given)) > 1 else given[0])
+        worst, tally = beside.compare(core, theirs, prepare=beside.closer, begin=begin, look=look)
+        assert worst < TOLERANCE
+        assert tally["touches"] > 50
+
+
+@pytest.mark.parametrize("curriculum", [False, True])
+def test_first_stage(curriculum):
+    """Without a word from the user mpe2 as it is plays stage 0 with a curriculum, and no stage without."""
+    core = make_core("SimpleSpread-v0", 10, "cpu", seed=0, autoreset="disabled", curriculum=curriculum)
+    theirs = simple_spread_v3.parallel_env(curriculum=curriculum)
+    worst, tally = beside.compare(core, theirs, prepare=beside.closer, look=look)
+    assert worst < TOLERANCE
+    assert tally["touches"] > 25
+
+
+def onto_landmarks(core, step):
+    """Lay the agents of some worlds near their landmarks, in every step anew: about half of those have all covered."""
+    rng = np.random.default_rng(step)
+    chosen = torch.from_numpy(rng.random(core.num_envs) < 0.4)
+    pos, count = core.world_state["pos"], core.num_agents
+    core.world_state["vel"][chosen] = 0.0
+    away = rng.uniform(-0.08, 0.08, (core.num_envs, count, 2)) * rng.choice([1.0, 1.5], (core.num_envs, 1, 1))
+    pos[chosen, :count] = pos[chosen, count:] + torch.from_numpy(away).float()[chosen]
+
+
+@pytest.mark.parametrize("settings", [{}, {"N": 2, "max_cycles": 5}, {"max_cycles": 1}], ids=str)
+def test_terminate_on_success(settings):
+    """Success ends the episode; at the time limit it is a truncation."""
+    cycles = settings.get("max_cycles", 25)
+    worst, tally = run(100, steps=cycles, prepare=onto_landmarks, terminate_on_success=True, **settings)
+    assert worst < TOLERANCE
+    assert tally["terminated"] + tally["truncated"] == 100
+    if cycles > 1:
+        assert tally["terminated"] > 25
+        assert tally["all covered"] >= tally["terminated"]
+    else:
+        assert tally["truncated"] == 100
+        assert tally["all covered"] > 10
+
+
+def test_success_goes_on_by_default():
+    _, tally = run(20, prepare=onto_landmarks)
+    assert tally["all covered"] > 25
+    assert tally["truncated"] == 20
+
+
+@pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 2}, {"num_agent_neighbors": 7}], ids=str)
+def test_spaces_match(settings):
+    core = make_core("SimpleSpread-v0", 1, "cpu", **settings)
+    core.reset()
+    beside.assert_same_spaces(core, simple_spread_v3.parallel_env(**settings))
+
+
+def test_start_distribution():
+    core = make_core("SimpleSpread-v0", 20_000, "cpu", seed=3)
+    core.reset()
+    assert not core.world_state["vel"].any()
+    for row in range(6):
+        beside.assert_uniform(core.world_state["pos"][:, row], 1.0)

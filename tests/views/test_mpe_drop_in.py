@@ -1,0 +1,145 @@
+"""A script written for mpe2 runs after one changed line: ``from gpu_envs.mpe import ...``."""
+
+import copy
+import importlib
+import pickle
+import textwrap
+
+import numpy as np
+import pytest
+from pettingzoo.test import api_test, parallel_api_test
+
+import gpu_envs
+from gpu_envs import mpe
+from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.mpe import drop_in
+
+NAMES = [name for name, scenario in drop_in.SCENARIOS.items() if scenario.id in gpu_envs.list_envs()]
+SCRIPT = """
+from {package} import {name}
+
+told = []
+for continuous in (False, True):
+    env = {name}.parallel_env(max_cycles=6, continuous_actions=continuous, benchmark_data=True, render_mode=None)
+    told.append((env.metadata["name"], env.possible_agents, env.state_space.shape, env.max_num_agents))
+    told.append([(env.observation_space(agent), env.action_space(agent)) for agent in env.possible_agents])
+    observations, infos = env.reset(seed=7)
+    told.append(infos)
+    steps = 0
+    while env.agents:
+        steps += 1
+        actions = {{agent: env.action_space(agent).sample() for agent in env.agents}}
+        observations, rewards, terminations, truncations, infos = env.step(actions)
+        told.append({{agent: (seen.shape, seen.dtype) for agent, seen in observations.items()}})
+        told.append((sorted(rewards), terminations, truncations, env.state().shape))
+        told.append({{agent: list(info) for agent, info in infos.items()}})
+    told.append(steps)
+    env.close()
+
+env = {name}.env(max_cycles=3)
+env.reset(seed=1)
+for agent in env.agent_iter():
+    observation, reward, termination, truncation, info = env.last()
+    told.append((agent, observation.shape, termination, truncation))
+    env.step(None if termination or truncation else env.action_space(agent).sample())
+env.close()
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_script(name):
+    """What a script is told that does not depend on chance is the same from both."""
+    told = []
+    for package in ("mpe2", "gpu_envs.mpe"):
+        space = {}
+        exec(textwrap.dedent(SCRIPT.format(package=package, name=name)), space)
+        told.append(space["told"])
+    assert len(told[0]) > 30
+    assert told[0] == told[1]
+
+
+def test_every_version_is_mpe2s():
+    for name in drop_in.SCENARIOS:
+        assert callable(importlib.import_module(f"mpe2.{name}").parallel_env)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pettingzoos_own_tests(name):
+    scenario = getattr(mpe, name)
+    parallel_api_test(scenario.parallel_env(max_cycles=10), num_cycles=50)
+    api_test(scenario.env(max_cycles=10), num_cycles=30)
+    scenario.raw_env().reset()
+
+
+def test_submodules_and_unknown_names():
+    from gpu_envs.mpe import simple_tag, simple_tag_v3
+
+    assert simple_tag.Config().num_good == 1
+    assert simple_tag_v3.id == "SimpleTag-v0"
+    for name in ("simple_spread_v2", "simple_sprad_v3", "nothing"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(mpe, name)
+
+
+def test_settings_are_those_of_mpe2():
+    env = mpe.simple_spread_v3.parallel_env(N=2, local_ratio=0.25, num_agent_neighbors=1, seed=3)
+    assert env.possible_agents == ["agent_0", "agent_1"]
+    with pytest.raises(ConfigError, match="did you mean local_ratio"):
+        mpe.simple_spread_v3.parallel_env(local_ration=0.25)
+
+
+def test_continuous_actions_are_clipped_as_mpe2_does():
+    """What lies outside the box is clipped; what is no number, or of another shape, is refused."""
+    one, two = (mpe.simple_v3.parallel_env(continuous_actions=True, seed=0) for _ in range(2))
+    one.reset()
+    two.reset()
+    wild, tame = np.array([0.0, -3.0, 7.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0, 0.5, 0.0])
+    np.testing.assert_array_equal(one.step({"agent_0": wild})[0]["agent_0"], two.step({"agent_0": tame})[0]["agent_0"])
+    for bad in (np.full(5, np.nan), np.full(4, 2.0), "left", None):
+        with pytest.raises(ActionError, match="agent_0"):
+            one.step({"agent_0": bad})
+    with pytest.raises(ActionError, match="actions must be a dict"):
+        one.step([1])
+
+
+@pytest.mark.parametrize(("name", "last"), [("simple_spread_v3", 1), ("simple_tag_v3", 2)])
+def test_curriculum(name, last):
+    env = getattr(mpe, name).parallel_env(curriculum=True)
+    env.reset(seed=0)
+    seen = [env.unwrapped.curriculum_stage]
+    for _ in range(4):
+        env.unwrapped.advance_curriculum()
+        seen.append(env.curriculum_stage)
+    assert seen == [min(step, last) for step in range(5)]
+    for stage, want in ((-2, 0), (99, last)):
+        env.set_curriculum_stage(stage)
+        assert env.curriculum_stage == want
+    assert env._world.core.get_params()["curriculum_stage"] == last
+    turn_based = getattr(mpe, name).env(curriculum=True)
+    turn_based.unwrapped.advance_curriculum()
+    assert turn_based.unwrapped.curriculum_stage == 1
+
+
+def test_no_curriculum():
+    env = mpe.simple_v3.parallel_env()
+    assert env.curriculum_stage == 0
+    with pytest.raises(ConfigError, match="Simple-v0 has no curriculum; SimpleSpread-v0 and SimpleTag-v0 have one"):
+        env.advance_curriculum()
+
+
+def test_copies_and_pickles():
+    env = mpe.simple_tag_v3.parallel_env(num_good=2, seed=4)
+    first = env.reset()[0]
+    for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
+        assert isinstance(twin, drop_in.MpeView)
+        for agent, seen in twin.reset()[0].items():
+            np.testing.assert_array_equal(seen, first[agent])
+
+
+def test_benchmark_data():
+    env = mpe.simple_spread_v3.parallel_env(benchmark_data=True)
+    env.reset(seed=0)
+    *_, infos = env.step(dict.fromkeys(env.agents, 0))
+    own, collisions, distances, covered = infos["agent_1"]["benchmark_data"]
+    assert own == -distances - collisions
+    assert covered <= 3

@@ -1,0 +1,121 @@
+"""SimpleAdversary: MPE's simple_adversary as in mpe2 1.1.1. Good agents cover up which landmark is the goal.
+
+Entities: the adversary, the good agents, then as many landmarks as good agents. Nothing collides.
+"""
+
+from functools import cache
+
+import warp as wp
+
+from warp_kernels import philox
+from warp_kernels.episode import IO
+from warp_kernels.mpe import neighbours, particles
+from warp_kernels.schedules import Rules, agent_phase
+
+
+@wp.struct
+class Params:
+    """Constants of a world; an agent's mass is 1 kg."""
+
+    accel: float  # force at full throttle [N]
+
+
+@wp.struct
+class State:
+    """E worlds, A = 1 + N agents, N landmarks."""
+
+    pos: wp.array2d(dtype=wp.vec2)  # (E, A + N) [m]
+    vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]
+    goal: wp.array(dtype=int)  # (E,) which landmark counts, from 0
+    away: wp.array2d(dtype=float)  # (E, A) from each agent to the goal [m]
+    benchmark: wp.array3d(dtype=float)  # (E, A, N + 1) mpe2's benchmark_data; (E, A, 0) where it is not asked for
+
+
+def observation_width(num_good: int, agents_seen: int | None, landmarks_seen: int | None, adversary: bool) -> int:
+    """The goal, which the adversary does not see, landmarks, other agents."""
+    seen = neighbours.slots(num_good, landmarks_seen) + neighbours.slots(num_good, agents_seen)
+    return 2 * (seen if adversary else seen + 1)
+
+
+@cache
+def rules(
+    num_good: int, continuous: bool, agents_seen: int | None, landmarks_seen: int | None, benchmark: bool
+) -> Rules:
+    """Build the rules for a number of good agents, and of neighbours seen (None: all)."""
+    num_agents = 1 + num_good
+    place = particles.scatter(State, num_agents)
+    see_landmarks = neighbours.sight(State, num_agents, num_agents + num_good, landmarks_seen)
+    see_agents = neighbours.sight(State, 0, num_agents, agents_seen)
+
+    @wp.func(inline=True)
+    def accel_of(params: Params, agent: int):
+        return params.accel
+
+    @wp.func(inline=True)
+    def cap_of(params: Params, agent: int):
+        return -1.0
+
+    @wp.func(inline=True)
+    def measure(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write an agent's distance to the goal."""
+        delta = state.pos[env, num_agents + state.goal[env]] - state.pos[env, agent]
+        state.away[env, agent] = wp.sqrt(wp.dot(delta, delta))
+
+    @wp.func(inline=True)
+    def score(params: Params, state: State, io: IO, env: int, agent: int):
+        """The adversary wants to be at the goal; good agents want one of them there, and it away. Writes the reward."""
+        reward = -state.away[env, 0]
+        if agent > 0:
+            nearest = float(wp.inf)
+            for good in range(1, num_agents):
+                nearest = wp.min(nearest, state.away[env, good])
+            reward = state.away[env, 0] - nearest
+        io.reward[env, agent] = reward
+
+    @wp.func
+    def tell(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write mpe2's benchmark_data [m^2]: squared distances to all landmarks, then to the goal; or only that."""
+        column = int(0)
+        if agent > 0:
+            for landmark in range(num_agents, num_agents + num_good):
+                delta = state.pos[env, landmark] - state.pos[env, agent]
+                state.benchmark[env, agent, column] = wp.dot(delta, delta)
+                column += 1
+        state.benchmark[env, agent, column] = state.away[env, agent] * state.away[env, agent]
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        """The goal, which the adversary does not see, landmarks and agents from here [m]."""
+        column = int(0)
+        if agent > 0:
+            delta = state.pos[env, num_agents + state.goal[env]] - state.pos[env, agent]
+            io.obs[env, agent, 0] = delta[0]
+            io.obs[env, agent, 1] = delta[1]
+            column = 2
+        column = see_landmarks(state, io, env, agent, column)
+        see_agents(state, io, env, agent, column)
+
+    @wp.func
+    def reset(params: Params, state: State, env: int, rng: philox.Stream):
+        """Agents and landmarks anywhere in [-1, 1)^2 [m], at rest; any landmark is the goal."""
+        place(state, env, rng)
+        state.goal[env] = philox.below(philox.bits(rng, 0, philox.RESET, 1)[0], num_good)
+
+    motion = particles.motion(Params, State, num_agents, num_agents, continuous, accel_of, cap_of)
+    return Rules(
+        key=f"simple_adversary {num_good} {continuous} {agents_seen} {landmarks_seen} {benchmark}",
+        params=Params,
+        state=State,
+        num_agents=num_agents,
+        action_size=5 if continuous else 1,
+        continuous=continuous,
+        phases=(
+            *motion,
+            agent_phase(measure),
+            agent_phase(score),
+            *((agent_phase(tell),) if benchmark else ()),
+        ),
+        reset=reset,
+        observe=observe,
+        max_unroll=2,
+    )

@@ -1,0 +1,159 @@
+"""SimpleSpread: MPE's simple_spread as in mpe2 1.1.1. Agents share out the landmarks and keep clear of each other.
+
+Entities: agents, then as many landmarks. Agents push each other; landmarks are in nobody's way.
+"""
+
+from functools import cache
+
+import warp as wp
+
+from warp_kernels import philox
+from warp_kernels.episode import IO
+from warp_kernels.mpe import neighbours, particles
+from warp_kernels.schedules import Rules, agent_phase, item_phase
+
+BENCHMARK = 4  # figures of mpe2's benchmark_data
+
+
+@wp.struct
+class Params:
+    """Constants of a world; a disc's mass is 1 kg."""
+
+    agent_size: float  # radius [m]
+    accel: float  # force at full throttle [N]
+    collision_penalty: float  # per other agent in touch, before it is weighed
+    capture_radius: float  # a landmark with an agent closer than this is covered [m]
+    local_ratio: float  # weight of an agent's own penalty; the distances, which all share, weigh 1 - local_ratio
+    terminate_on_success: int  # 1: the episode ends once all landmarks are covered
+    curriculum: int  # 1: stages are in force
+    curriculum_stage: int  # 0: collisions are free; 1 and above: they cost
+
+
+@wp.struct
+class State:
+    """E worlds, N agents, N landmarks."""
+
+    pos: wp.array2d(dtype=wp.vec2)  # (E, 2 N) [m]
+    vel: wp.array2d(dtype=wp.vec2)  # (E, N) [m/s]
+    force: wp.array2d(dtype=wp.vec2)  # (E, N) [N] of the present step
+    nearest: wp.array2d(dtype=float)  # (E, N) from each landmark to the nearest agent [m]
+    benchmark: wp.array3d(dtype=float)  # (E, N, 4) mpe2's benchmark_data; (E, N, 0) where it is not asked for
+
+
+def observation_width(num_agents: int, agents_seen: int | None, landmarks_seen: int | None) -> int:
+    """Own velocity and position, landmarks, other agents, two numbers of what each of those says."""
+    others = neighbours.slots(num_agents - 1, agents_seen)
+    return 4 + 2 * neighbours.slots(num_agents, landmarks_seen) + 4 * others
+
+
+@cache
+def rules(
+    num_agents: int, continuous: bool, agents_seen: int | None, landmarks_seen: int | None, benchmark: bool
+) -> Rules:
+    """Build the rules for a number of agents, and of neighbours seen (None: all)."""
+    place = particles.scatter(State, num_agents)
+    see_landmarks = neighbours.sight(State, num_agents, 2 * num_agents, landmarks_seen)
+    see_agents = neighbours.sight(State, 0, num_agents, agents_seen)
+    silence = 2 * neighbours.slots(num_agents - 1, agents_seen)
+
+    @wp.func(inline=True)
+    def size_of(params: Params, entity: int):
+        return params.agent_size
+
+    @wp.func(inline=True)
+    def accel_of(params: Params, agent: int):
+        return params.accel
+
+    @wp.func(inline=True)
+    def cap_of(params: Params, agent: int):
+        return -1.0
+
+    @wp.func(inline=True)
+    def look_out(params: Params, state: State, io: IO, env: int, landmark: int):
+        """Find the distance from a landmark to the nearest agent; writes it."""
+        here = state.pos[env, num_agents + landmark]
+        nearest = float(wp.inf)
+        for agent in range(num_agents):
+            delta = state.pos[env, agent] - here
+            nearest = wp.min(nearest, wp.dot(delta, delta))
+        state.nearest[env, landmark] = wp.sqrt(nearest)
+
+    @wp.func(inline=True)
+    def collisions_of(params: Params, state: State, env: int, agent: int):
+        here = state.pos[env, agent]
+        reach = 2.0 * params.agent_size
+        count = float(0.0)
+        for other in range(num_agents):
+            delta = state.pos[env, other] - here
+            if other != agent and wp.sqrt(wp.dot(delta, delta)) < reach:
+                count += 1.0
+        return count
+
+    @wp.func(inline=True)
+    def score(params: Params, state: State, io: IO, env: int, agent: int):
+        """All pay for uncovered landmarks, each for its own collisions. Writes reward and terminated."""
+        total = float(0.0)
+        covered = bool(True)
+        for landmark in range(num_agents):
+            nearest = state.nearest[env, landmark]
+            total += nearest
+            covered = covered and nearest < params.capture_radius
+        own = float(0.0)
+        if params.curriculum == 0 or params.curriculum_stage > 0:
+            own = params.collision_penalty * collisions_of(params, state, env, agent)
+        io.reward[env, agent] = -total * (1.0 - params.local_ratio) - own * params.local_ratio
+        if covered and params.terminate_on_success == 1:
+            particles.succeed(io, env, agent)
+
+    @wp.func
+    def tell(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write mpe2's benchmark_data: own figure, collisions, sum of the distances [m], landmarks covered."""
+        total = float(0.0)
+        covered = float(0.0)
+        for landmark in range(num_agents):
+            total += state.nearest[env, landmark]
+            if state.nearest[env, landmark] < params.capture_radius:
+                covered += 1.0
+        collisions = collisions_of(params, state, env, agent)
+        state.benchmark[env, agent, 0] = -total - params.collision_penalty * collisions
+        state.benchmark[env, agent, 1] = collisions
+        state.benchmark[env, agent, 2] = total
+        state.benchmark[env, agent, 3] = covered
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        """Own velocity [m/s] and place [m], landmarks and agents from here [m]; what silent agents say is 0."""
+        vel = state.vel[env, agent]
+        here = state.pos[env, agent]
+        io.obs[env, agent, 0] = vel[0]
+        io.obs[env, agent, 1] = vel[1]
+        io.obs[env, agent, 2] = here[0]
+        io.obs[env, agent, 3] = here[1]
+        column = see_landmarks(state, io, env, agent, 4)
+        column = see_agents(state, io, env, agent, column)
+        for word in range(silence):
+            io.obs[env, agent, column + word] = 0.0
+
+    @wp.func
+    def reset(params: Params, state: State, env: int, rng: philox.Stream):
+        """Agents and landmarks anywhere in [-1, 1)^2 [m], at rest."""
+        place(state, env, rng)
+
+    motion = particles.motion(Params, State, num_agents, num_agents, continuous, accel_of, cap_of, size_of)
+    return Rules(
+        key=f"simple_spread {num_agents} {continuous} {agents_seen} {landmarks_seen} {benchmark}",
+        params=Params,
+        state=State,
+        num_agents=num_agents,
+        action_size=5 if continuous else 1,
+        continuous=continuous,
+        phases=(
+            *motion,
+            item_phase(num_agents, look_out),
+            agent_phase(score),
+            *((agent_phase(tell),) if benchmark else ()),
+        ),
+        reset=reset,
+        observe=observe,
+        max_unroll=2,
+    )
