@@ -235,3 +235,8 @@ def make_core(
 register("SimpleTag-v0", "gpu_envs.mpe.simple_tag")
 register("TagContinuous-v0", "gpu_envs.tag.tag_continuous")
 register("TagGridworld-v0", "gpu_envs.tag.tag_gridworld")
+# MPE, the talking ones
+register("SimpleCrypto-v0", "gpu_envs.mpe.simple_crypto")
+register("SimpleReference-v0", "gpu_envs.mpe.simple_reference")
+register("SimpleSpeakerListener-v0", "gpu_envs.mpe.simple_speaker_listener")
+register("SimpleWorldComm-v0", "gpu_envs.mpe.simple_world_comm")

@@ -19,6 +19,11 @@ SMALL = {
         "tagging_distance": 0.15,
     },
     "TagGridworld-v0": {"num_taggers": 3, "grid_length": 4, "episode_length": 8},
+    # MPE, the talking ones
+    "SimpleCrypto-v0": {"max_cycles": 7},
+    "SimpleReference-v0": {"max_cycles": 7},
+    "SimpleSpeakerListener-v0": {"max_cycles": 7},
+    "SimpleWorldComm-v0": {"max_cycles": 7},
 }
 
 
