@@ -14,7 +14,16 @@ from gymnasium.utils.env_checker import check_env
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.registry import make_core
 
-GROUP = {"SimpleTag-v0": "adversary", "TagContinuous-v0": "runner", "TagGridworld-v0": "tagger"}
+GROUP = {
+    "SimpleTag-v0": "adversary",
+    "TagContinuous-v0": "runner",
+    "TagGridworld-v0": "tagger",
+    # MPE, the talking ones
+    "SimpleCrypto-v0": "bob",
+    "SimpleReference-v0": "agent",
+    "SimpleSpeakerListener-v0": "listener",
+    "SimpleWorldComm-v0": "adversary",
+}
 
 
 @pytest.fixture

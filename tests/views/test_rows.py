@@ -16,7 +16,16 @@ from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.registry import make_core
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
-GROUP = {"SimpleTag-v0": "adversary", "TagContinuous-v0": "runner", "TagGridworld-v0": "tagger"}
+GROUP = {
+    "SimpleTag-v0": "adversary",
+    "TagContinuous-v0": "runner",
+    "TagGridworld-v0": "tagger",
+    # MPE, the talking ones
+    "SimpleCrypto-v0": "bob",
+    "SimpleReference-v0": "agent",
+    "SimpleSpeakerListener-v0": "listener",
+    "SimpleWorldComm-v0": "adversary",
+}
 
 
 @pytest.fixture
