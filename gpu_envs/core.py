@@ -166,7 +166,8 @@ class Core:
 
         Args:
             action: (E, A) int64, (E, A, K) int64 or (E, A, K) float32 on the core's device, see ``action_kind``.
-                Rows of agents that are not alive, or not on the move, are ignored.
+                Rows of agents that are not alive, or not on the move, are ignored, and so is what lies beyond an
+                agent's own components.
 
         Returns:
             ``obs, reward, terminated, truncated, info``. ``info`` holds "valid", "alive", "final_obs" (E, A, D) (the

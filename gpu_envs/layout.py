@@ -37,7 +37,7 @@ class Layout:
         params: (1, F) or (E, F) float32, the constants.
         action: (E, A) or (E, A, K) view of the buffer that the kernels read.
         action_kind: "discrete", "multi_discrete" or "continuous".
-        num_choices: (A, K) int32 on the CPU, sizes of the discrete components.
+        num_choices: (A, K) int32 on the CPU, sizes of the discrete components; 0 pads.
         info: What a step tells beside its four results, by name.
         results: Observation, reward, terminated, truncated and the values of ``info``.
         obs_columns: Where the agents' true observations lie in a flat row (A * D), or None where nothing is padding.
@@ -145,8 +145,8 @@ class Layout:
 
 def _bounds(d: Definition, agents: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sizes of discrete components (A, K), lower and upper bounds of continuous ones; agents with fewer are padded."""
-    counts = np.ones((agents, components), np.int32)
-    low, high = np.zeros((agents, components), np.float32), np.zeros((agents, components), np.float32)
+    counts = np.zeros((agents, components), np.int32)
+    low, high = np.ones((agents, components), np.float32), np.zeros((agents, components), np.float32)
     for row, agent in enumerate(d.agents):
         space = d.action_spaces[agent]
         if isinstance(space, spaces.Box):

@@ -268,3 +268,8 @@ register("Simple-v0", "gpu_envs.mpe.simple")
 register("SimpleAdversary-v0", "gpu_envs.mpe.simple_adversary")
 register("SimplePush-v0", "gpu_envs.mpe.simple_push")
 register("SimpleSpread-v0", "gpu_envs.mpe.simple_spread")
+# MPE, the talking ones
+register("SimpleCrypto-v0", "gpu_envs.mpe.simple_crypto")
+register("SimpleReference-v0", "gpu_envs.mpe.simple_reference")
+register("SimpleSpeakerListener-v0", "gpu_envs.mpe.simple_speaker_listener")
+register("SimpleWorldComm-v0", "gpu_envs.mpe.simple_world_comm")

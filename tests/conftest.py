@@ -29,6 +29,11 @@ SMALL = {
     "SimpleAdversary-v0": {"max_cycles": 7, "benchmark_data": True},
     "SimplePush-v0": {"max_cycles": 7},
     "SimpleSpread-v0": {"max_cycles": 7, "terminate_on_success": True, "num_landmark_neighbors": 2},
+    # MPE, the talking ones
+    "SimpleCrypto-v0": {"max_cycles": 7},
+    "SimpleReference-v0": {"max_cycles": 7},
+    "SimpleSpeakerListener-v0": {"max_cycles": 7},
+    "SimpleWorldComm-v0": {"max_cycles": 7},
 }
 
 # What SMALL does not reach: other kinds of actions, observations, phases.

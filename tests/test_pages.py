@@ -211,6 +211,59 @@ def mpe_actions(name, accel=5.0):
         torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
 
 
+# MPE, the talking ones
+
+
+def talking_actions(name, speakers, accel, tables_of):
+    """Hold tables of words and pushes against what agents do: (table, rows of the agents, continuous) each."""
+
+    def apart(state):
+        if "pos" in state:
+            state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
+
+    components = max(len(table.rows) for table, _, continuous in tables_of if continuous)
+    for table, rows, continuous in tables_of:
+        for index, meaning, *_ in table.rows:
+            action = torch.zeros(len(accel), components) if continuous else torch.zeros(len(accel))
+            action[rows] = torch.eye(components)[index] if continuous else float(index)
+            after = one_step(name, apart, action, continuous_actions=continuous)
+            if accel.any():
+                torch.testing.assert_close(after["vel"][rows], accel[rows, None] * 0.1 * direction_of(meaning))
+            letter = re.match(r"letter (\d+)", meaning)
+            for speaker in speakers:
+                said = torch.zeros(after["said"].shape[1])
+                if speaker in rows and letter:
+                    said[int(letter[1])] = 1.0
+                elif not continuous:
+                    said[0] = 1.0  # choice 0, which is a letter too
+                assert torch.equal(after["said"][speaker], said)
+
+
+def simple_crypto_actions():
+    discrete, continuous = tables.words("mpe/simple_crypto").actions()
+    rows = [0, 1, 2]
+    talking_actions("mpe/simple_crypto", rows, torch.zeros(3), ((discrete, rows, False), (continuous, rows, True)))
+
+
+def simple_reference_actions():
+    discrete, continuous = tables.words("mpe/simple_reference").actions()
+    rows, accel = [0, 1], torch.tensor([5.0, 5.0])
+    talking_actions("mpe/simple_reference", rows, accel, ((discrete, rows, False), (continuous, rows, True)))
+
+
+def simple_speaker_listener_actions():
+    word, push, loudness, throttle = tables.words("mpe/simple_speaker_listener").actions()
+    both = (word, [0], False), (push, [1], False), (loudness, [0], True), (throttle, [1], True)
+    talking_actions("mpe/simple_speaker_listener", [0], torch.tensor([0.0, 5.0]), both)
+
+
+def simple_world_comm_actions():
+    lead, push, loudness, throttle = tables.words("mpe/simple_world_comm").actions()
+    others, accel = [1, 2, 3, 4, 5], torch.tensor([3.0, 3.0, 3.0, 3.0, 4.0, 4.0])
+    both = (lead, [0], False), (push, others, False), (loudness, [0], True), (throttle, others, True)
+    talking_actions("mpe/simple_world_comm", [0], accel, both)
+
+
 ACTIONS = {
     "mpe/simple_tag": simple_tag_actions,
     "tag/tag_continuous": tag_continuous_actions,
@@ -220,6 +273,11 @@ ACTIONS = {
     "mpe/simple_adversary": lambda: mpe_actions("mpe/simple_adversary"),
     "mpe/simple_push": lambda: mpe_actions("mpe/simple_push"),
     "mpe/simple_spread": lambda: mpe_actions("mpe/simple_spread"),
+    # MPE, the talking ones
+    "mpe/simple_crypto": simple_crypto_actions,
+    "mpe/simple_reference": simple_reference_actions,
+    "mpe/simple_speaker_listener": simple_speaker_listener_actions,
+    "mpe/simple_world_comm": simple_world_comm_actions,
 }
 
 

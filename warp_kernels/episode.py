@@ -33,8 +33,8 @@ class IO:
 
     choice: wp.array3d(dtype=wp.int64)  # (E, A, K) discrete actions; empty where actions are continuous
     control: wp.array3d(dtype=float)  # (E, A, K) continuous actions; empty where actions are discrete
-    num_choices: wp.array2d(dtype=int)  # (A, K) size of each discrete component; 1 pads; empty where continuous
-    low: wp.array2d(dtype=float)  # (A, K) bounds of continuous actions; empty where discrete
+    num_choices: wp.array2d(dtype=int)  # (A, K) size of each discrete component; 0 pads; empty where continuous
+    low: wp.array2d(dtype=float)  # (A, K) bounds of continuous actions; low > high pads; empty where discrete
     high: wp.array2d(dtype=float)  # (A, K)
     action_mask: wp.array3d(dtype=wp.bool)  # (E, A, n) legal choices; empty where every choice is always legal
     to_move: wp.array2d(dtype=wp.bool)  # (E, A) decides on the next step; empty unless agents take turns
@@ -91,7 +91,8 @@ def report(io: IO, env: int, agent: int, what: int):
 def discrete_check(num_components: int, masked: bool, turn_based: bool):
     """Build the check of one agent's discrete action.
 
-    What is refused becomes choice 0, the no-op. Where agents take turns it is marked too, and only the mover is asked.
+    What is refused becomes choice 0, the no-op, and so does padding, whatever stands there. Where agents take turns a
+    refused action is marked too, and only the mover is asked.
     """
 
     @wp.func(inline=True)
@@ -107,7 +108,10 @@ def discrete_check(num_components: int, masked: bool, turn_based: bool):
         for k in range(num_components):
             choice = io.choice[env, agent, k]
             if choice < wp.int64(0) or choice >= wp.int64(io.num_choices[agent, k]):
-                refuse(io, env, agent, k, OUT_OF_RANGE)
+                if io.num_choices[agent, k] == 0:
+                    io.choice[env, agent, k] = wp.int64(0)
+                else:
+                    refuse(io, env, agent, k, OUT_OF_RANGE)
             elif wp.static(masked):
                 if not io.action_mask[env, agent, int(choice)]:
                     refuse(io, env, agent, k, ILLEGAL)
@@ -121,13 +125,15 @@ def discrete_check(num_components: int, masked: bool, turn_based: bool):
 
 
 def continuous_check(num_components: int):
-    """Build the check of one agent's continuous action; what is refused becomes 0, the no-op."""
+    """Build the check of one agent's continuous action; what is refused becomes 0, the no-op, and so does padding."""
 
     @wp.func(inline=True)
     def check(io: IO, env: int, agent: int):
         for k in range(num_components):
             control = io.control[env, agent, k]
-            if not wp.isfinite(control):
+            if io.low[agent, k] > io.high[agent, k]:
+                io.control[env, agent, k] = 0.0
+            elif not wp.isfinite(control):
                 report(io, env, agent, NOT_FINITE)
                 io.control[env, agent, k] = 0.0
             elif control < io.low[agent, k] or control > io.high[agent, k]:
@@ -196,7 +202,8 @@ def sample_phase(params_type: type, state_type: type, num_components: int, maske
                 low = io.low[agent, k]
                 high = io.high[agent, k]
                 # clamped: the product may round up past the bound
-                io.control[env, agent, k] = wp.clamp(low + philox.unit(word) * (high - low), low, high)
+                drawn = wp.clamp(low + philox.unit(word) * (high - low), low, high)
+                io.control[env, agent, k] = wp.where(low > high, 0.0, drawn)
             elif wp.static(masked):
                 legal = int(0)
                 for n in range(io.num_choices[agent, k]):

@@ -44,6 +44,12 @@ class BatchedEnv:
         choices = core.num_choices.amax(1).tolist()
         self._split_obs = _splitter(self.possible_agents, widths, core.obs_width)
         self._split = _splitter(self.possible_agents, None, 0)
+        self._split_action = self._split
+        if core.action_kind != "discrete":
+            own = [(space.shape or (0,))[0] for space in core.action_spaces.values()]
+            self._split_action = _splitter(self.possible_agents, own, core.action_buffer.shape[2])
+        self._targets = list(self._split_action(core.action_buffer).values())  # each agent's part of the buffer
+        self._alike = all(target.shape == core.action_buffer[:, 0].shape for target in self._targets)
         self._splits = {
             "final_obs": self._split_obs,
             "action_mask": _splitter(self.possible_agents, choices, max(choices)),
@@ -95,7 +101,8 @@ class BatchedEnv:
         """Play one step.
 
         Args:
-            actions: A tensor by agent: (E,) int64 (Discrete), (E, K) int64 (MultiDiscrete) or (E, K) float32 (Box).
+            actions: A tensor by agent: (E,) int64 (Discrete), (E, K of that agent) int64 (MultiDiscrete) or float32
+                (Box).
 
         Returns:
             Dicts by agent: observations (E, D of that agent), rewards, terminated, truncated (E,) and info, itself a
@@ -117,7 +124,7 @@ class BatchedEnv:
 
     def sample_actions(self) -> TensorDict:
         """A random legal action for every agent; see :meth:`gpu_envs.core.Core.sample_actions`."""
-        return dict(zip(self.possible_agents, self.core.sample_actions().unbind(1), strict=True))
+        return self._split_action(self.core.sample_actions())
 
     def state(self) -> torch.Tensor:
         """Global state (E, S)."""
@@ -151,9 +158,8 @@ class BatchedEnv:
         """Bring the agents' actions into one tensor, in the core's own buffer."""
         core, buffer = self.core, self.core.action_buffer
         columns = []
-        for row, agent in enumerate(self.possible_agents):
+        for target, agent in zip(self._targets, self.possible_agents, strict=True):
             action = actions.get(agent) if isinstance(actions, dict) else None
-            target = buffer[:, row]
             if (
                 not isinstance(action, torch.Tensor)
                 or action.shape != target.shape
@@ -167,7 +173,11 @@ class BatchedEnv:
             raise ActionError(
                 f"{core.id}: action for unknown agent {unknown[0]}; the agents are {listed(self.possible_agents)}"
             )
-        return torch.stack(columns, dim=1, out=buffer)
+        if self._alike:
+            return torch.stack(columns, dim=1, out=buffer)
+        for target, column in zip(self._targets, columns, strict=True):  # padding stays as it is: nobody reads it
+            target.copy_(column)
+        return buffer
 
     def _refuse(self, actions: Any, agent: str, target: torch.Tensor) -> NoReturn:
         wanted = f"a {target.dtype} tensor {tuple(target.shape)} on {target.device}"

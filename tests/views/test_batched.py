@@ -51,6 +51,69 @@ def test_masks_are_as_wide_as_the_agents_choices(unequal, reuse):
         *_, info = env.step(env.sample_actions())
 
 
+def narrow(env_id, space, **settings):
+    """A definition whose last agent has a smaller action than the others."""
+    kind, build = registry.find(env_id).load()
+    d = build(kind(**settings))
+    *most, last = d.agents
+    groups = {"most": tuple(range(len(most))), "last": (len(most),)}
+    return replace(d, action_spaces={**d.action_spaces, last: space}, groups=groups)
+
+
+@pytest.fixture(params=["continuous", "multi-discrete"])
+def short(request, monkeypatch):
+    """An environment whose last agent has fewer components than the others, and how many."""
+    if request.param == "continuous":
+        d = narrow("SimpleTag-v0", spaces.Box(0.0, 1.0, (3,)), continuous_actions=True)
+    else:
+        d = narrow("TagContinuous-v0", spaces.MultiDiscrete([5]), num_taggers=2, num_runners=2)
+    toy.announce(monkeypatch)
+    monkeypatch.setitem(registry._entries, "Toy-v0", registry.Entry("Toy-v0", None, toy.Config, lambda config: d))
+    return sum(d.action_spaces[d.agents[-1]].shape)
+
+
+def test_actions_are_as_wide_as_the_agents_own(short):
+    env = gpu_envs.make("Toy-v0", 4, "cpu", seed=0)
+    env.reset()
+    last = env.possible_agents[-1]
+    for _ in range(3):
+        actions = env.sample_actions()
+        for agent, action in actions.items():
+            assert all(env.action_space(agent).contains(row) for row in action.numpy())
+        env.step(actions)
+        assert torch.equal(env.core.action_buffer[:, -1, :short], actions[last])
+    with pytest.raises(gpu_envs.errors.ActionError, match=rf"action of {last} must be .*\(4, {short}\)"):
+        env.step({**actions, last: env.core.action_buffer[:, -1].clone()})
+
+
+def test_padding_of_actions_is_ignored(short):
+    one, two = (registry.make_core("Toy-v0", 4, "cpu", seed=0) for _ in range(2))
+    one.reset()
+    two.reset()
+    for padding in (7, -1, float("nan") if one.action_kind == "continuous" else 2**40):
+        action = one.sample_actions()
+        assert not action[:, -1, short:].any()
+        strange = action.clone()
+        strange[:, -1, short:] = padding
+        for left, right in zip(one.step(action)[:4], two.step(strange)[:4], strict=True):
+            assert torch.equal(left, right)
+    action[2, -1, short - 1] = -1  # its own still are not
+    with pytest.raises(gpu_envs.errors.ActionError, match="world 2"):
+        one.step(action)
+
+
+def test_rows_of_narrow_actions(short):
+    import gymnasium
+
+    for group, width in (("last", short), ("most", None)):
+        env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=4, group=group, device="cpu")
+        env.reset(seed=0)
+        action = env.sample_actions()
+        assert action.shape[1] == (width or env.core.action_buffer.shape[2])
+        assert all(env.single_action_space.contains(row) for row in action.numpy())
+        env.step(action)
+
+
 def test_masks_of_rows_too(unequal):
     import gymnasium
 

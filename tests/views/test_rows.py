@@ -25,6 +25,11 @@ GROUP = {
     "SimpleAdversary-v0": "agent",
     "SimplePush-v0": "agent",
     "SimpleSpread-v0": "agent",
+    # MPE, the talking ones
+    "SimpleCrypto-v0": "bob",
+    "SimpleReference-v0": "agent",
+    "SimpleSpeakerListener-v0": "listener",
+    "SimpleWorldComm-v0": "adversary",
 }
 
 

@@ -46,6 +46,18 @@ def accelerate(velocity: wp.vec2, force: wp.vec2, max_speed: float) -> wp.vec2:
     return v
 
 
+@wp.func
+def outside(x: float) -> float:
+    """mpe2's measure of having left the arena along one axis, x from its centre [m]: 0 well inside, at most 10."""
+    away = wp.abs(x)
+    penalty = float(0.0)
+    if away >= 1.0:
+        penalty = wp.min(wp.exp(2.0 * away - 2.0), 10.0)
+    elif away >= 0.9:
+        penalty = (away - 0.9) * 10.0
+    return penalty
+
+
 def steering(continuous: bool) -> Any:
     """Build ``steer(io, env, agent) -> vec2``: where an agent pushes, each axis in [-1, 1].
 

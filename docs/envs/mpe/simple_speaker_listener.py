@@ -1,0 +1,63 @@
+"""What the page of SimpleSpeakerListener-v0 says about numbers."""
+
+import numpy as np
+
+from docs.claims import ANY, Block, Reward, Table, World
+
+PICTURE = {"seed": 5, "steps": 6, "size": 384}
+OBSERVATIONS = {"The speaker": ("speaker_0", {}), "The listener": ("listener_0", {})}
+STEER = ("nothing", "left, -x", "right, +x", "down, -y", "up, +y")
+LETTERS = 3
+REWARDS = (Reward("speaker, listener", "every step", "-(distance of the listener from the goal)² [m²]"),)
+
+
+def actions() -> list[Table]:
+    """Of either agent, both kinds of action."""
+    letters = [f"letter {letter}" for letter in range(LETTERS)]
+    return [
+        Table(
+            "Speaker, `Discrete(3)`, the default: one letter at full loudness",
+            ("index", "word"),
+            tuple(enumerate(letters)),
+        ),
+        Table(
+            "Listener, `Discrete(5)`, the default: full throttle in one direction",
+            ("index", "push"),
+            tuple(enumerate(STEER)),
+        ),
+        Table(
+            "Speaker, `Box(0, 1, (3,))`, with `continuous_actions=True`: a loudness per letter",
+            ("component", "word", "range"),
+            tuple((index, word, "[0, 1]") for index, word in enumerate(letters)),
+        ),
+        Table(
+            "Listener, `Box(0, 1, (5,))`, with `continuous_actions=True`: a throttle per direction; opposite ones "
+            "subtract",
+            ("component", "push", "range"),
+            tuple((index, word if index else "nothing, ignored", "[0, 1]") for index, word in enumerate(STEER)),
+        ),
+    ]
+
+
+def blocks(config, row: int) -> list[Block]:
+    """Observation of the agent in a row."""
+
+    def colour(world: World, row: int) -> np.ndarray:
+        return 0.15 + 0.5 * np.eye(3)[world.state["goal"]]
+
+    def velocity(world: World, row: int) -> np.ndarray:
+        return world.state["vel"][row]
+
+    def landmarks(world: World, row: int) -> np.ndarray:
+        return (world.state["pos"][2:] - world.state["pos"][row]).ravel()
+
+    def heard(world: World, row: int) -> np.ndarray:
+        return world.state["said"][0]
+
+    if row == 0:
+        return [Block("colour (r, g, b) of the goal", "", 0.15, 0.65, colour, 3)]
+    return [
+        Block("own velocity (x, y)", "m/s", -ANY, ANY, velocity, 2),
+        Block("landmarks relative to oneself (x, y of each)", "m", -ANY, ANY, landmarks, 6),
+        Block("what the speaker said in this step, letter by letter", "loudness", 0, 1, heard, LETTERS),
+    ]

@@ -1,0 +1,123 @@
+"""What the page of SimpleWorldComm-v0 says about numbers."""
+
+import numpy as np
+
+from docs.claims import ANY, Block, Reward, Table, World
+
+PICTURE = {"seed": 5, "steps": 6, "size": 384}
+OBSERVATIONS = {
+    "The leader": ("leadadversary_0", {}),
+    "Another adversary": ("adversary_0", {}),
+    "A good agent": ("agent_0", {}),
+}
+STEER = ("nothing", "left, -x", "right, +x", "down, -y", "up, +y")
+LETTERS = 4
+REWARDS = (
+    Reward("leadadversary, adversary", "every step, per touch of any adversary and any good agent", "tag_reward"),
+    Reward("leadadversary, adversary", "every step, per metre to the nearest good agent", "-chase_cost"),
+    Reward("agent", "every step, per adversary that touches it", "-tag_reward"),
+    Reward("agent", "every step, per unit of outside(x) + outside(y), see the rules", "-leave_cost"),
+    Reward("agent", "every step, per food that it touches", "food_reward"),
+    Reward("agent", "every step, per metre to the nearest food", "-hunger_cost"),
+)
+
+
+def actions() -> list[Table]:
+    """Of the leader and of everyone else, both kinds of action."""
+    both = [f"letter {letter}, {push}" for letter in range(LETTERS) for push in STEER]
+    apart = [*STEER, *(f"letter {letter}" for letter in range(LETTERS))]
+    return [
+        Table(
+            "Leader, `Discrete(20)`, the default: letter × 5 + push, full throttle and full loudness",
+            ("index", "word and push"),
+            tuple(enumerate(both)),
+        ),
+        Table(
+            "Everyone else, `Discrete(5)`, the default: full throttle in one direction",
+            ("index", "push"),
+            tuple(enumerate(STEER)),
+        ),
+        Table(
+            "Leader, `Box(0, 1, (9,))`, with `continuous_actions=True`: throttles, of which opposite ones subtract, "
+            "then a loudness per letter",
+            ("component", "push or word", "range"),
+            tuple((index, word if index else "nothing, ignored", "[0, 1]") for index, word in enumerate(apart)),
+        ),
+        Table(
+            "Everyone else, `Box(0, 1, (5,))`, with `continuous_actions=True`: a throttle per direction; opposite ones "
+            "subtract",
+            ("component", "push", "range"),
+            tuple((index, word if index else "nothing, ignored", "[0, 1]") for index, word in enumerate(STEER)),
+        ),
+    ]
+
+
+def blocks(config, row: int) -> list[Block]:
+    """Observation of the agent in a row."""
+    adversaries, count = config.num_adversaries, config.num_adversaries + config.num_good
+    food = count + config.num_obstacles
+    forests = food + config.num_food
+    entities = forests + config.num_forests
+    others = [other for other in range(count) if other != row]
+    good = [other for other in others if other >= adversaries]
+
+    def inside(world: World, agent: int) -> np.ndarray:
+        size = world.params["adversary_size" if agent < adversaries else "good_size"]
+        gaps = world.state["pos"][forests:] - world.state["pos"][agent]
+        return np.linalg.norm(gaps, axis=1) < world.params["forest_size"] + size
+
+    def seen(world: World, other: int) -> bool:
+        mine, theirs = inside(world, row), inside(world, other)
+        return bool((mine & theirs).any() or not (mine | theirs).any() or row == 0)
+
+    def own(name):
+        return lambda world, row: world.state[name][row]
+
+    def places(first, last):
+        return lambda world, row: (world.state["pos"][first:last] - world.state["pos"][row]).ravel()
+
+    def offsets(world: World, row: int) -> np.ndarray:
+        pos = world.state["pos"]
+        return np.concatenate([(pos[other] - pos[row]) * seen(world, other) for other in others])
+
+    def velocities(world: World, row: int) -> np.ndarray:
+        return np.concatenate([world.state["vel"][other] * seen(world, other) for other in good])
+
+    def hides(world: World, row: int) -> np.ndarray:
+        return np.where(inside(world, row), 1, -1)
+
+    def heard(world: World, row: int) -> np.ndarray:
+        return world.state["said"][0]
+
+    adversary = row < adversaries
+    cap, sight = 1.0 if adversary else 1.3, "; 0 where out of sight" if row else ""
+    speeds = Block(
+        f"velocities of the other good agents (x, y of each){sight}", "m/s", -1.3, 1.3, velocities, 2 * len(good)
+    )
+    covers = Block("forests: 1 where one is in it, else -1", "", -1, 1, hides, config.num_forests)
+    named = [
+        Block("own velocity (x, y)", "m/s", -cap, cap, own("vel"), 2),
+        Block("own position (x, y)", "m", -ANY, ANY, own("pos"), 2),
+        Block("obstacles relative to oneself (x, y of each)", "m", -ANY, ANY, places(count, food), 2 * (food - count)),
+        Block("food relative to oneself (x, y of each)", "m", -ANY, ANY, places(food, forests), 2 * (forests - food)),
+        Block(
+            "forests relative to oneself (x, y of each)",
+            "m",
+            -ANY,
+            ANY,
+            places(forests, entities),
+            2 * config.num_forests,
+        ),
+        Block(
+            f"other agents relative to oneself (x, y of each, row order){sight}",
+            "m",
+            -ANY,
+            ANY,
+            offsets,
+            2 * len(others),
+        ),
+        *((speeds, covers) if adversary else (covers, speeds)),
+    ]
+    if adversary:
+        named.append(Block("what the leader said in this step, letter by letter", "loudness", 0, 1, heard, LETTERS))
+    return [block for block in named if block.width]

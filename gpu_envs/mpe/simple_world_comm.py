@@ -1,0 +1,128 @@
+"""SimpleWorldComm-v0 on the host: settings, spaces, drawing. Rules: ``warp_kernels/mpe/simple_world_comm.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from gpu_envs.config import setting
+from gpu_envs.definition import Definition, box
+from gpu_envs.mpe import speech
+from warp_kernels.mpe import simple_world_comm
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+LETTERS = int(simple_world_comm.LETTERS)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of SimpleWorldComm-v0, under mpe2's names and with its defaults."""
+
+    num_good: int = setting(2, low=1)
+    """Good agents (prey)."""
+    num_adversaries: int = setting(4, low=1)
+    """Adversaries (predators), the leader among them."""
+    num_obstacles: int = setting(1, low=0)
+    """Obstacles."""
+    num_food: int = setting(2, low=1)
+    """Places with food."""
+    max_cycles: int = setting(25, low=1)
+    """Steps until the episode is truncated."""
+    num_forests: int = setting(2, low=0)
+    """Forests, which hide who is in them."""
+    continuous_actions: bool = setting(False)
+    """Box(0, 1) actions (5 pushes, for the leader then 4 letters) instead of Discrete(5), the leader's Discrete(20)."""
+    dynamic_rescaling: bool = setting(True)
+    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    benchmark_data: bool = setting(False)
+    """Tell mpe2's benchmark figures in `info`."""
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    good, adversaries = config.num_good, config.num_adversaries
+    places = (config.num_obstacles, config.num_food, config.num_forests)
+    count = good + adversaries
+    groups = {
+        "leadadversary": (0,),
+        "adversary": tuple(range(1, adversaries)),
+        "agent": tuple(range(adversaries, count)),
+    }
+    groups = {group: rows for group, rows in groups.items() if rows}
+    names = {group: [f"{group}_{index}" for index in range(len(rows))] for group, rows in groups.items()}
+    agents = tuple(name for members in names.values() for name in members)
+    letters = {"leadadversary": LETTERS}
+    continuous, told = config.continuous_actions, config.benchmark_data
+    return Definition(
+        rules=simple_world_comm.rules(good, adversaries, *places, continuous, told),
+        params={
+            "adversary_size": 0.075,
+            "good_size": 0.045,
+            "obstacle_size": 0.2,
+            "food_size": 0.03,
+            "forest_size": 0.3,
+            "adversary_accel": 3.0,
+            "good_accel": 4.0,
+            "adversary_max_speed": 1.0,
+            "good_max_speed": 1.3,
+            "tag_reward": 5.0,
+            "food_reward": 2.0,
+            "leave_cost": 2.0,
+            "hunger_cost": 0.05,
+            "chase_cost": 0.1,
+        },
+        state={
+            "pos": (count + sum(places),),
+            "vel": (count,),
+            "force": (count,),
+            "hits": (count,),
+            "inside": (count, config.num_forests),
+            "said": (1, LETTERS),
+            "benchmark": (count, int(told)),
+        },
+        agents=agents,
+        groups=groups,
+        observation_spaces={
+            name: box(simple_world_comm.observation_width(good, adversaries, *places, group != "agent"))
+            for group, members in names.items()
+            for name in members
+        },
+        action_spaces={
+            name: speech.action_space(continuous, letters=letters.get(group, 0))
+            for group, members in names.items()
+            for name in members
+        },
+        max_steps=config.max_cycles,
+        limit_terminates=False,
+        draw=draw,
+        info={"benchmark_data": "benchmark"} if told else {},
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: forests pale green, food blue, adversaries red, their leader dark red with its word."""
+    from gpu_envs.rendering import BLUE, GREEN, GREY, RED
+
+    config, count = core.config, core.num_agents
+    params = core.get_params(envs)
+    kinds = {
+        "adversary_size": config.num_adversaries,
+        "good_size": config.num_good,
+        "obstacle_size": config.num_obstacles,
+        "food_size": config.num_food,
+        "forest_size": config.num_forests,
+    }
+    camera = speech.Camera(core, envs, torch.cat([params[k][:, None].expand(-1, n) for k, n in kinds.items()], dim=1))
+    food, forests = count + config.num_obstacles, count + config.num_obstacles + config.num_food
+    return camera.scene(
+        camera.discs(slice(count, food), GREY),
+        camera.discs(slice(forests, None), GREEN, alpha=0.25),
+        camera.discs(slice(food, forests), BLUE),
+        camera.discs(slice(config.num_adversaries, count), GREEN),
+        camera.discs(slice(1, config.num_adversaries), RED),
+        camera.discs(slice(0, 1), (0.5, 0.08, 0.05)),
+        camera.words(0, core.world_state["said"][envs, 0]),
+    )

@@ -1,0 +1,103 @@
+"""SimpleCrypto-v0 against mpe2 1.1.1 itself, whole episodes, the state copied across before every step."""
+
+import numpy as np
+import pytest
+import torch
+from mpe2 import simple_crypto_v3
+
+from gpu_envs.registry import make_core
+from oracles.mpe.episodes import assert_even, assert_spaces_match, compare
+
+TOLERANCE = 1e-5
+EVE, BOB, ALICE = range(3)
+
+
+def make(num_envs=1, seed=0, **settings):
+    """The core, and mpe2's of the same settings."""
+    core = make_core("SimpleCrypto-v0", num_envs, "cpu", seed=seed, autoreset="disabled", **settings)
+    return core, simple_crypto_v3.parallel_env(**settings)
+
+
+def lay(world, state):
+    """Goal, key and words into mpe2's world."""
+    goal, key = world.landmarks[int(state["goal"])], world.landmarks[int(state["key"])]
+    for agent, said in zip(world.agents, state["said"], strict=True):
+        agent.goal_a = goal
+        agent.state.c = said.astype(np.float64)
+    world.agents[BOB].color = goal.color
+    world.agents[ALICE].key = key.color
+
+
+def look(world, rewards, tally):
+    """Who said what, and who was right."""
+    goal = world.agents[ALICE].goal_a
+    tally[f"goal {goal.name}, key {np.argmax(world.agents[ALICE].key)}"] += 1
+    for name, agent in zip(("eve", "bob", "alice"), world.agents, strict=True):
+        said = agent.state.c
+        tally[f"{name} silent"] += not said.any()
+        tally[f"{name} right"] += bool((said == goal.color).all())
+        tally[f"{name} wrong"] += bool(said.any() and (said != goal.color).any())
+    for letter in range(4):
+        tally[f"alice says {letter}"] += np.argmax(world.agents[ALICE].state.c) == letter
+    tally["paid"] += rewards["alice_0"] > 0
+    tally["cost"] += rewards["alice_0"] < 0
+    assert rewards["alice_0"] == rewards["bob_0"]
+
+
+def clear_words(core):
+    """Random words, of which some are silence and some one clear letter."""
+    rng = torch.Generator().manual_seed(0)
+
+    def act():
+        action = core.sample_actions()
+        kind = torch.rand(action.shape[:2], generator=rng)
+        letter = torch.randint(0, 3, action.shape[:2], generator=rng)
+        action[kind < 0.5] = torch.nn.functional.one_hot(letter, 4).float()[kind < 0.5]
+        action[kind < 0.2] = 0.0
+        return action
+
+    return act
+
+
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_episodes(continuous):
+    core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
+    error, tally = compare(core, theirs, lay, look, act=clear_words(core) if continuous else None)
+    assert error < TOLERANCE, f"largest error {error:.2e}"
+    assert (tally["steps"], tally["truncated"], tally["told"]) == (5000, 200, 15000)
+    for goal in ("landmark 0", "landmark 1"):
+        for key in (0, 1):
+            assert tally[f"goal {goal}, key {key}"] > 500
+    for name in ("eve", "bob"):
+        assert tally[f"{name} right"] > 300
+        assert tally[f"{name} wrong"] > 1500
+        assert (tally[f"{name} silent"] > 500) == continuous
+    assert all(tally[f"alice says {letter}"] > 300 for letter in range(4))
+    assert tally["paid"] > 500
+    assert tally["cost"] > 500
+
+
+def test_short_episodes_and_nothing_told():
+    core, theirs = make(4, max_cycles=7)
+    error, tally = compare(core, theirs, lay, look, steps=7)
+    assert error < TOLERANCE
+    assert tally["truncated"] == 4
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_spaces(continuous):
+    settings = {"continuous_actions": continuous, "dynamic_rescaling": False}
+    assert_spaces_match("SimpleCrypto-v0", simple_crypto_v3.parallel_env(**settings), **settings)
+
+
+def test_starts():
+    """Goals and keys are drawn evenly and apart; nobody has said anything."""
+    core, _ = make(20_000, seed=3)
+    core.reset()
+    state = core.world_state
+    assert_even(2 * state["goal"] + state["key"], 4)
+    assert not state["said"].any()
+    core.step(core.sample_actions())
+    assert state["said"].any()
+    core.reset()
+    assert not state["said"].any()

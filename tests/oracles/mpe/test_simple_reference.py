@@ -1,0 +1,82 @@
+"""SimpleReference-v0 against mpe2 1.1.1 itself, whole episodes, the state copied across before every step."""
+
+import numpy as np
+import pytest
+from mpe2 import simple_reference_v3
+
+from gpu_envs.registry import make_core
+from oracles.mpe.episodes import assert_even, assert_spaces_match, assert_uniform, compare, scatter
+
+TOLERANCE = 1e-5
+
+
+def make(num_envs=1, seed=0, **settings):
+    """The core, and mpe2's of the same settings."""
+    core = make_core("SimpleReference-v0", num_envs, "cpu", seed=seed, autoreset="disabled", **settings)
+    return core, simple_reference_v3.parallel_env(**settings)
+
+
+def lay(world, state):
+    """Places, velocities, goals and words into mpe2's world."""
+    for entity, pos in zip(world.entities, state["pos"], strict=True):
+        entity.state.p_pos = pos.astype(np.float64)
+    for row, agent in enumerate(world.agents):
+        agent.state.p_vel = state["vel"][row].astype(np.float64)
+        agent.state.c = state["said"][row].astype(np.float64)
+        agent.goal_b = world.landmarks[state["goal"][row]]
+        assert agent.goal_a is world.agents[1 - row]
+
+
+def look(world, rewards, tally):
+    """Goals, words, and how far one is."""
+    goals = tuple(world.landmarks.index(agent.goal_b) for agent in world.agents)
+    tally["goals", goals] += 1
+    for agent in world.agents:
+        tally["said", int(np.argmax(agent.state.c))] += 1
+        tally["near"] += np.linalg.norm(agent.goal_a.state.p_pos - agent.goal_b.state.p_pos) < 0.1
+        tally["fast"] += np.linalg.norm(agent.state.p_vel) > 1.3
+    tally["unequal"] += rewards["agent_0"] != rewards["agent_1"]
+
+
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_episodes(continuous):
+    core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
+    error, tally = compare(core, theirs, lay, look, scatter(core))
+    assert error < TOLERANCE, f"largest error {error:.2e}"
+    assert (tally["steps"], tally["truncated"], tally["told"]) == (5000, 200, 0)
+    assert all(tally["goals", (one, two)] > 200 for one in range(3) for two in range(3))
+    assert all(tally["said", letter] > 500 for letter in range(10))
+    assert tally["near"] > 200
+    assert tally["fast"] > 100
+    assert tally["unequal"] > 3000
+
+
+@pytest.mark.parametrize("local_ratio", [0.0, 0.3, 1.0])
+def test_local_ratio(local_ratio):
+    core, theirs = make(12, local_ratio=local_ratio, max_cycles=9)
+    error, tally = compare(core, theirs, lay, look, scatter(core), steps=9)
+    assert error < TOLERANCE, f"largest error {error:.2e}"
+    assert (tally["unequal"] > 50) == (local_ratio > 0)
+    assert tally["truncated"] == 12
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_spaces(continuous):
+    settings = {"continuous_actions": continuous, "dynamic_rescaling": False}
+    assert_spaces_match("SimpleReference-v0", simple_reference_v3.parallel_env(**settings), **settings)
+
+
+def test_starts():
+    """Everything in [-1, 1)^2, at rest, silent; goals are drawn evenly and apart."""
+    core, _ = make(20_000, seed=3)
+    core.reset()
+    state = core.world_state
+    for row in range(5):
+        assert_uniform(state["pos"][:, row], 1.0)
+    assert_even(3 * state["goal"][:, 0] + state["goal"][:, 1], 9)
+    core.step(core.sample_actions())
+    assert state["said"].any()
+    assert state["vel"].any()
+    core.reset()
+    assert not state["said"].any()
+    assert not state["vel"].any()

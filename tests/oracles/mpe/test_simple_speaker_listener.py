@@ -1,0 +1,84 @@
+"""SimpleSpeakerListener-v0 against mpe2 1.1.1 itself, whole episodes, the state copied across before every step."""
+
+import numpy as np
+import pytest
+from mpe2 import simple_speaker_listener_v4
+
+from gpu_envs.registry import make_core
+from oracles.mpe.episodes import assert_even, assert_spaces_match, assert_uniform, compare, scatter
+
+TOLERANCE = 1e-5
+
+
+def make(num_envs=1, seed=0, **settings):
+    """The core, and mpe2's of the same settings."""
+    core = make_core("SimpleSpeakerListener-v0", num_envs, "cpu", seed=seed, autoreset="disabled", **settings)
+    return core, simple_speaker_listener_v4.parallel_env(**settings)
+
+
+def lay(world, state):
+    """Places, velocities, the goal and the speaker's words into mpe2's world."""
+    for entity, pos in zip(world.entities, state["pos"], strict=True):
+        entity.state.p_pos = pos.astype(np.float64)
+    for agent, vel in zip(world.agents, state["vel"], strict=True):
+        agent.state.p_vel = vel.astype(np.float64)
+    speaker, listener = world.agents
+    speaker.state.c = state["said"][0].astype(np.float64)
+    speaker.goal_b = world.landmarks[int(state["goal"])]
+    assert speaker.goal_a is listener
+
+
+def look(world, rewards, tally):
+    """Goals, words, and how the listener gets on."""
+    speaker, listener = world.agents
+    goal = world.landmarks.index(speaker.goal_b)
+    tally["goal", goal, "said", int(np.argmax(speaker.state.c))] += 1
+    tally["near"] += rewards["listener_0"] > -0.01
+    tally["far"] += rewards["listener_0"] < -1.0
+    tally["fast"] += np.linalg.norm(listener.state.p_vel) > 1.3
+    assert not listener.state.c.any()
+    assert not speaker.state.p_vel.any()
+
+
+@pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
+def test_episodes(continuous):
+    core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
+    error, tally = compare(core, theirs, lay, look, scatter(core, still=[0]))
+    assert error < TOLERANCE, f"largest error {error:.2e}"
+    assert (tally["steps"], tally["truncated"], tally["told"]) == (5000, 200, 10000)
+    assert all(tally["goal", goal, "said", letter] > 200 for goal in range(3) for letter in range(3))
+    assert tally["near"] > 60
+    assert tally["far"] > 500
+    assert tally["fast"] > 100
+
+
+def test_short_episodes_and_nothing_told():
+    core, theirs = make(4, max_cycles=7)
+    error, tally = compare(core, theirs, lay, look, steps=7)
+    assert error < TOLERANCE
+    assert tally["truncated"] == 4
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_spaces(continuous):
+    settings = {"continuous_actions": continuous, "dynamic_rescaling": False}
+    assert_spaces_match("SimpleSpeakerListener-v0", simple_speaker_listener_v4.parallel_env(**settings), **settings)
+
+
+def test_starts():
+    """Everything in [-1, 1)^2, at rest, silent; the goal is drawn evenly."""
+    core, _ = make(20_000, seed=3)
+    core.reset()
+    state = core.world_state
+    for row in range(5):
+        assert_uniform(state["pos"][:, row], 1.0)
+    assert_even(state["goal"], 3)
+    start = state["pos"].clone()
+    for _ in range(5):
+        core.step(core.sample_actions())
+    assert (state["pos"][:, 0] == start[:, 0]).all()
+    assert state["said"].any()
+    assert state["vel"][:, 1].any()
+    core.reset()
+    assert not state["said"].any()
+    assert not state["vel"].any()

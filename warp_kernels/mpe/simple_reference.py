@@ -1,0 +1,109 @@
+"""SimpleReference: MPE's simple_reference as in mpe2 1.1.1. Two agents each know where the other should go, and say so.
+
+Entities: the two agents, then three landmarks. Nothing collides.
+"""
+
+from functools import cache
+
+import warp as wp
+
+from warp_kernels import philox
+from warp_kernels.episode import IO
+from warp_kernels.mpe import particles, speech
+from warp_kernels.schedules import Rules, agent_phase
+
+AGENTS = wp.constant(2)
+LANDMARKS = wp.constant(3)
+ENTITIES = wp.constant(5)
+LETTERS = wp.constant(10)  # of the alphabet
+LIT = wp.constant(0.75)  # a landmark's colour in its own channel of red, green, blue
+UNLIT = wp.constant(0.25)  # and in the two others
+
+
+@wp.struct
+class Params:
+    """Constants of a world; a disc's mass is 1 kg."""
+
+    accel: float  # force at full throttle [N]
+    local_ratio: float  # share of an agent's own part in its reward; the rest is the mean of both
+
+
+@wp.struct
+class State:
+    """E worlds, A agents, N entities, L letters."""
+
+    pos: wp.array2d(dtype=wp.vec2)  # (E, N) [m]
+    vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]
+    goal: wp.array2d(dtype=int)  # (E, A) landmark that this agent knows and the other one should go to
+    said: wp.array3d(dtype=float)  # (E, A, L) loudness of each letter
+    benchmark: wp.array3d(dtype=float)  # (E, A, 0) mpe2 has no benchmark data here
+
+
+@cache
+def rules(continuous: bool) -> Rules:
+    """Build the rules for a kind of actions."""
+    speak, hear, hush = speech.channel(Params, State, AGENTS, LETTERS, continuous, moves=True)
+
+    @wp.func(inline=True)
+    def accel_of(params: Params, agent: int):
+        return params.accel
+
+    @wp.func(inline=True)
+    def cap_of(params: Params, agent: int):
+        return -1.0
+
+    @wp.func(inline=True)
+    def astray(state: State, env: int, agent: int):
+        """How far the other agent is from the landmark that this one knows [m]."""
+        gap = state.pos[env, 1 - agent] - state.pos[env, AGENTS + state.goal[env, agent]]
+        return wp.sqrt(wp.dot(gap, gap))
+
+    @wp.func(inline=True)
+    def score(params: Params, state: State, io: IO, env: int, agent: int):
+        """Each pays for the other's distance, in parts for its own telling and for both. Writes the reward."""
+        mine = astray(state, env, agent)
+        mean = 0.5 * (mine + astray(state, env, 1 - agent))
+        io.reward[env, agent] = -mean * (1.0 - params.local_ratio) - mine * params.local_ratio
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        """Own velocity [m/s], landmarks from here [m], colour of the landmark to tell, what the other said."""
+        here = state.pos[env, agent]
+        vel = state.vel[env, agent]
+        io.obs[env, agent, 0] = vel[0]
+        io.obs[env, agent, 1] = vel[1]
+        for landmark in range(LANDMARKS):
+            delta = state.pos[env, AGENTS + landmark] - here
+            io.obs[env, agent, 2 + 2 * landmark] = delta[0]
+            io.obs[env, agent, 3 + 2 * landmark] = delta[1]
+            io.obs[env, agent, 8 + landmark] = wp.where(landmark == state.goal[env, agent], LIT, UNLIT)
+        hear(state, io, env, agent, 1 - agent, 11)
+
+    @wp.func
+    def reset(params: Params, state: State, env: int, rng: philox.Stream):
+        """Everything anywhere in [-1, 1)^2 [m], at rest and silent; any goals."""
+        for entity in range(state.pos.shape[1]):  # rare, so not unrolled
+            u = philox.uniform4(rng, entity, philox.RESET, 0)
+            state.pos[env, entity] = wp.vec2(2.0 * u[0] - 1.0, 2.0 * u[1] - 1.0)
+        for agent in range(state.vel.shape[1]):
+            word = philox.bits(rng, agent, philox.RESET, 1)
+            state.vel[env, agent] = wp.vec2(0.0, 0.0)
+            state.goal[env, agent] = philox.below(word[0], LANDMARKS)
+        hush(state, env)
+
+    return Rules(
+        key=f"simple_reference {continuous}",
+        params=Params,
+        state=State,
+        num_agents=int(AGENTS),
+        action_size=int(speech.PUSHES) + int(LETTERS) if continuous else 1,
+        continuous=continuous,
+        phases=(
+            *particles.motion(Params, State, int(AGENTS), int(ENTITIES), continuous, accel_of, cap_of),
+            speak,
+            agent_phase(score),
+        ),
+        reset=reset,
+        observe=observe,
+        max_unroll=1,
+    )
