@@ -97,9 +97,19 @@ class Scenario:
 
     def env(self, render_mode: str | None = None, **config: Any) -> "AECEnv":
         """mpe2's ``env``: the same world as a ``pettingzoo.AECEnv``; arguments as :meth:`parallel_env`."""
-        from pettingzoo.utils.conversions import parallel_to_aec
+        from pettingzoo.utils import wrappers
+        from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 
-        return parallel_to_aec(self.parallel_env(render_mode, **config))
+        class InTurn(parallel_to_aec_wrapper):
+            """At the end agents leave in mpe2's order, not by their names."""
+
+            def step(self, action: Any) -> None:
+                super().step(action)
+                if self.agents and all(self.truncations[agent] or self.terminations[agent] for agent in self.agents):
+                    self.agents.sort(key=self.possible_agents.index)
+                    self.agent_selection = self.agents[0]
+
+        return wrappers.OrderEnforcingWrapper(InTurn(self.parallel_env(render_mode, **config)))
 
     def raw_env(self, render_mode: str | None = None, **config: Any) -> "AECEnv":
         """mpe2's ``raw_env``; here it is :meth:`env`, since all checks are the environment's own."""
