@@ -43,8 +43,10 @@ class Core:
         reuse_buffers: Return the runner's own buffers, valid until the next step, instead of clones.
         seed: Key of all random streams until ``reset(seed=)``; None draws one from the operating system.
         env_offset: Global index of world 0, where a batch is one shard of a larger one.
-        illegal: What a refused action does where agents take turns: "error" (raised, and the world waits for another
-            action of the same agent) or "loss" (that agent loses the game: reward -1, the others share 1).
+        illegal: What a bad action does: "error" is raised, and where agents take turns the world waits for another
+            action of the same agent. "loss", where agents take turns: that agent loses the game (reward -1, the others
+            share 1). "original" is "error" but where the environment's original saturates continuous actions beyond
+            their bounds, which are then taken; Gymnasium's views use it.
         schedule: "fused", "phased" or None to choose by agents and device.
         threads: CPU threads; None to choose by the size of the batch.
         fuse_fp: Contract multiply-adds; None: on a GPU only, so that CPU schedules agree bit for bit.

@@ -112,6 +112,7 @@ class Layout:
             "limit_terminates": int(d.limit_terminates),
             "autoreset": int(AUTORESET[autoreset]),
             "illegal_loses": int(illegal == "loss"),
+            "saturates": int(d.saturates and illegal == "original"),
         }
         ios = [
             buffers.fill(episode.IO, self.io | {"error": self.io["error"][slot : slot + 1]}, settings)

@@ -31,6 +31,8 @@ class Entry:
     module: str | None = None
     config: type | None = None
     build: Callable[[Any], Definition] | None = None
+    max_episode_steps: int | None = None
+    reward_threshold: float | None = None
 
     def load(self) -> tuple[type, Callable[[Any], Definition]]:
         """Config class and build function; imports the host file at first need."""
@@ -46,7 +48,13 @@ _entries: dict[str, Entry] = {}
 
 
 def register(
-    id: str, module: str | None = None, *, config: type | None = None, build: Callable[[Any], Definition] | None = None
+    id: str,
+    module: str | None = None,
+    *,
+    config: type | None = None,
+    build: Callable[[Any], Definition] | None = None,
+    max_episode_steps: int | None = None,
+    reward_threshold: float | None = None,
 ) -> None:
     """Make an environment known.
 
@@ -55,6 +63,9 @@ def register(
         module: Import path of a host file with ``Config`` and ``build``, or instead of it:
         config: Frozen dataclass of settings (see :func:`gpu_envs.config.setting`).
         build: ``build(config) -> Definition``.
+        max_episode_steps: Where it is for ``gymnasium.make`` to cut episodes (its ``TimeLimit``), as with the
+            environments of Gymnasium itself: after so many steps.
+        reward_threshold: Return at which Gymnasium's ``EnvSpec`` calls the environment solved.
 
     Raises:
         ConfigError: A malformed or taken id, or neither a module nor config and build.
@@ -65,7 +76,7 @@ def register(
         raise ConfigError(f"register: {id} is registered already; choose another name or version")
     if (module is None) == (config is None or build is None):
         raise ConfigError(f"register: {id} needs either module= or both config= and build=")
-    _entries[id] = Entry(id, module, config, build)
+    _entries[id] = Entry(id, module, config, build, max_episode_steps, reward_threshold)
     _announce(id)
 
 
@@ -76,6 +87,8 @@ def _announce(id: str) -> None:
         entry_point="gpu_envs.views.gymnasium:LearnerEnv",
         vector_entry_point="gpu_envs.views.rows:RowsEnv",
         kwargs={"env_id": id},
+        max_episode_steps=_entries[id].max_episode_steps,
+        reward_threshold=_entries[id].reward_threshold,
     )
     pettingzoo.register(
         "parallel", NAMESPACE + id, entry_point="gpu_envs.views.pettingzoo:parallel_env", kwargs={"id": id}
@@ -178,7 +191,8 @@ def make_core(
     """Make the stacked-tensor environment of an id; arguments as :class:`gpu_envs.core.Core` and the id's Config.
 
     ``devices`` instead of ``device`` splits the worlds over several, as a :class:`gpu_envs.shards.ShardedCore`.
-    ``max_episode_steps`` cuts (truncates) episodes earlier than the environment's own time limit would end them.
+    ``max_episode_steps`` cuts (truncates) episodes after so many steps: instead of the environment's own time limit
+    where that is a cut too, else earlier than it.
     """
     entry = find(id)
     kind, build = entry.load()
@@ -195,7 +209,8 @@ def make_core(
             raise ConfigError(
                 f"{entry.id}: max_episode_steps must be an int in [1, {MAX_INT}] or None, got {max_episode_steps!r}"
             )
-        if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
+        limit = definition.max_steps
+        if limit == 0 or not definition.limit_terminates or max_episode_steps < limit:
             definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
 
     def build_core(worlds: int, where: torch.device, offset: int, key: int | None) -> Core:
