@@ -250,3 +250,14 @@ def make_core(
 register("SimpleTag-v0", "gpu_envs.mpe.simple_tag")
 register("TagContinuous-v0", "gpu_envs.tag.tag_continuous")
 register("TagGridworld-v0", "gpu_envs.tag.tag_gridworld")
+# classic control
+register("CartPole-v1", "gpu_envs.classic.cartpole", max_episode_steps=500, reward_threshold=475.0)
+register("MountainCar-v0", "gpu_envs.classic.mountain_car", max_episode_steps=200, reward_threshold=-110.0)
+register(
+    "MountainCarContinuous-v0",
+    "gpu_envs.classic.mountain_car_continuous",
+    max_episode_steps=999,
+    reward_threshold=90.0,
+)
+register("Pendulum-v1", "gpu_envs.classic.pendulum", max_episode_steps=200)
+register("Acrobot-v1", "gpu_envs.classic.acrobot", max_episode_steps=500, reward_threshold=-100.0)

@@ -19,6 +19,12 @@ SMALL = {
         "tagging_distance": 0.15,
     },
     "TagGridworld-v0": {"num_taggers": 3, "grid_length": 4, "episode_length": 8},
+    # classic control
+    "CartPole-v1": {"max_episode_steps": 9},
+    "MountainCar-v0": {"max_episode_steps": 8},
+    "MountainCarContinuous-v0": {"max_episode_steps": 7},
+    "Pendulum-v1": {"max_episode_steps": 6},
+    "Acrobot-v1": {"max_episode_steps": 7},
 }
 
 
