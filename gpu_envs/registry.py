@@ -5,7 +5,7 @@ import importlib
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 import gymnasium
@@ -191,11 +191,13 @@ def make_core(
     """Make the stacked-tensor environment of an id; arguments as :class:`gpu_envs.core.Core` and the id's Config.
 
     ``devices`` instead of ``device`` splits the worlds over several, as a :class:`gpu_envs.shards.ShardedCore`.
-    ``max_episode_steps`` cuts (truncates) episodes after so many steps: instead of the environment's own time limit
-    where that is a cut too, else earlier than it.
+    ``max_episode_steps`` cuts (truncates) episodes earlier than the environment's own time limit would end them, unless
+    the environment has a setting of that name, which then is its time limit.
     """
     entry = find(id)
     kind, build = entry.load()
+    if max_episode_steps is not None and any(field.name == "max_episode_steps" for field in fields(kind)):
+        config, max_episode_steps = config | {"max_episode_steps": max_episode_steps}, None
     settings = build_config(kind, config, entry.id)
     definition = build(settings)
     mode = autoreset_member(autoreset)
@@ -209,8 +211,7 @@ def make_core(
             raise ConfigError(
                 f"{entry.id}: max_episode_steps must be an int in [1, {MAX_INT}] or None, got {max_episode_steps!r}"
             )
-        limit = definition.max_steps
-        if limit == 0 or not definition.limit_terminates or max_episode_steps < limit:
+        if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
             definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
 
     def build_core(worlds: int, where: torch.device, offset: int, key: int | None) -> Core:

@@ -51,6 +51,8 @@ class Config:
     """Largest angular velocity of the upper link, either way [rad/s]."""
     max_vel_2: float = setting(9 * math.pi, low=0.0)
     """Largest angular velocity of the lower link, either way [rad/s]."""
+    max_episode_steps: int = setting(500, low=1)
+    """Steps until the episode is truncated."""
 
 
 def build(config: Config) -> Definition:
@@ -72,7 +74,7 @@ def build(config: Config) -> Definition:
         groups={"agent": (0,)},
         observation_spaces={"agent_0": spaces.Box(-high, high, dtype=np.float32)},
         action_spaces={"agent_0": spaces.Discrete(3)},
-        max_steps=500,
+        max_steps=config.max_episode_steps,
         limit_terminates=False,
         reset_options=lambda options: bounds(options, *START),
         draw=draw,

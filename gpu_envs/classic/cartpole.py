@@ -45,6 +45,8 @@ class Config:
     """The pole has fallen beyond this angle, either side [rad]."""
     x_threshold: float = setting(2.4, low=0.0)
     """The cart has left the track beyond this place, either side [m]."""
+    max_episode_steps: int = setting(500, low=1)
+    """Steps until the episode is truncated."""
 
 
 def build(config: Config) -> Definition:
@@ -67,7 +69,7 @@ def build(config: Config) -> Definition:
         groups={"agent": (0,)},
         observation_spaces={"agent_0": spaces.Box(-high, high, dtype=np.float32)},
         action_spaces={"agent_0": spaces.Discrete(2)},
-        max_steps=500,
+        max_steps=config.max_episode_steps,
         limit_terminates=False,
         reset_options=lambda options: bounds(options, *START),
         draw=draw,

@@ -39,6 +39,8 @@ class Config:
     """Acceleration of a push [m/step²]."""
     gravity: float = setting(0.0025)
     """Acceleration along the steepest ground [m/step²]."""
+    max_episode_steps: int = setting(200, low=1)
+    """Steps until the episode is truncated."""
 
     def __post_init__(self) -> None:
         """Rules between fields."""
@@ -67,7 +69,7 @@ def build(config: Config) -> Definition:
         groups={"agent": (0,)},
         observation_spaces={"agent_0": track_space(config.min_position, config.max_position, config.max_speed)},
         action_spaces={"agent_0": spaces.Discrete(3)},
-        max_steps=200,
+        max_steps=config.max_episode_steps,
         limit_terminates=False,
         reset_options=lambda options: bounds(options, *START),
         draw=draw,

@@ -30,6 +30,8 @@ class Config:
     """Full throttle, forward or back."""
     power: float = setting(0.0015)
     """Acceleration at a throttle of 1 [m/step²]."""
+    max_episode_steps: int = setting(999, low=1)
+    """Steps until the episode is truncated."""
 
     def __post_init__(self) -> None:
         """Rules between fields."""
@@ -54,7 +56,7 @@ def build(config: Config) -> Definition:
         groups={"agent": (0,)},
         observation_spaces={"agent_0": track_space(config.min_position, config.max_position, config.max_speed)},
         action_spaces={"agent_0": spaces.Box(-config.max_action, config.max_action, (1,), np.float32)},
-        max_steps=999,
+        max_steps=config.max_episode_steps,
         limit_terminates=False,
         reset_options=lambda options: bounds(options, *START),
         saturates=True,

@@ -38,6 +38,8 @@ class Config:
     """Largest angular velocity, either way [rad/s]."""
     max_torque: float = setting(2.0, low=1e-6)
     """Largest torque of the motor, either way [N m]."""
+    max_episode_steps: int = setting(200, low=1)
+    """Steps until the episode is truncated."""
 
 
 def build(config: Config) -> Definition:
@@ -52,7 +54,7 @@ def build(config: Config) -> Definition:
         groups={"agent": (0,)},
         observation_spaces={"agent_0": spaces.Box(-high, high, dtype=np.float32)},
         action_spaces={"agent_0": spaces.Box(-config.max_torque, config.max_torque, (1,), np.float32)},
-        max_steps=200,
+        max_steps=config.max_episode_steps,
         limit_terminates=False,
         reset_options=widths,
         saturates=True,
