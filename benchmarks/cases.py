@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium
 import torch
 
 import gpu_envs
@@ -25,7 +26,8 @@ class Case:
     env_id: str
     num_envs: int
     entrance: str = "core"
-    """"core" (stacked tensors), "dict" (the dict-of-agents environment) or "bound" (the C step)."""
+    """"core" (stacked tensors), "dict" (the dict-of-agents environment), "bound" (the C step) or "gymnasium" (what
+    Gymnasium itself has under this id)."""
     reuse_buffers: bool = True
     """Off, every result is a clone: the default of ``make``."""
     threads: int = 2
@@ -46,6 +48,7 @@ def _sizes(env_id: str, sizes: tuple[int, ...], **config: Any) -> tuple[Case, ..
 SIMPLE_TAG = _sizes("SimpleTag-v0", (1, 64, 1024, 4096, 16384))
 TAG_CONTINUOUS = _sizes("TagContinuous-v0", (1, 64, 1024), **NO_EXITS)
 TAG_GRIDWORLD = _sizes("TagGridworld-v0", (1, 64, 1024, 4096))
+CARTPOLE = _sizes("CartPole-v1", (1, 64, 1024, 4096, 16384))
 
 
 def _doors(env_id: str, num_envs: int, **config: Any) -> tuple[Case, ...]:
@@ -61,7 +64,7 @@ DOORS = {
 }
 """The four ways to step a batch: stacked and reused, stacked and cloned, dicts and reused, dicts and cloned."""
 
-_ALL = (*SIMPLE_TAG, *TAG_CONTINUOUS, *TAG_GRIDWORLD, *(case for doors in DOORS.values() for case in doors))
+_ALL = (*SIMPLE_TAG, *TAG_CONTINUOUS, *TAG_GRIDWORLD, *CARTPOLE, *(case for doors in DOORS.values() for case in doors))
 CASES = tuple({case.name: case for case in _ALL}.values())
 """Every row, once."""
 
@@ -84,6 +87,11 @@ def build(case: Case) -> Callable[[], Any]:
     given: list[Any] = actions
     if case.entrance == "bound":
         step = BOUNDS[case.env_id](case.num_envs, case.threads).step
+    elif case.entrance == "gymnasium":
+        theirs = gymnasium.make_vec(case.env_id, case.num_envs)
+        theirs.reset(seed=1)
+        step = theirs.step
+        given = [batch[:, 0].numpy() for batch in actions]
     elif case.entrance == "dict":
         env = gpu_envs.make(case.env_id, case.num_envs, **settings)
         env.reset()

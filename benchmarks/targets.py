@@ -77,6 +77,22 @@ def _against_bound(env_id: str, num_envs: int, target: str, config: dict[str, An
     yield _noise(played)
 
 
+def _against_gymnasium(env_id: str, sizes: dict[int, tuple[str, str]], effort: Effort) -> Iterator[Figure]:
+    """By size: what is promised of the ratio and of the steps per second."""
+    for size, (ratio, rate) in sizes.items():
+        ours, alone = (Case(env_id, size, threads=threads) for threads in (2, 1))
+        theirs = Case(env_id, size, "gymnasium")
+        cases = {"ours": ours, "alone": alone, "theirs": theirs}
+        played = alternate({name: build(case) for name, case in cases.items()}, effort.rounds, effort.seconds)
+        at = f", {size:,} worlds"
+        yield _figure(f"core.step over Gymnasium's own{at}", "ratio", played.ratio("theirs", "ours"), target=ratio)
+        yield _figure(f"the same on one thread{at}", "ratio", played.ratio("theirs", "alone"))
+        yield _rate(f"core.step{at}", ours, played.seconds["ours"], target=rate)
+        yield _rate(f"core.step on one thread{at}", alone, played.seconds["alone"])
+        yield _rate(f"Gymnasium's own{at}", theirs, played.seconds["theirs"])
+        yield _noise(played)
+
+
 def _one_world(env_id: str, target: str, config: dict[str, Any], effort: Effort) -> Iterator[Figure]:
     case = Case(env_id, 1, threads=1, config=config)
     played = alternate({"ours": build(case)}, effort.rounds, effort.seconds)
@@ -192,14 +208,20 @@ TARGETS = (
         "TagContinuous-v0",
         partial(_doors, "TagContinuous-v0", "<= 25"),
     ),
+    Target(
+        "cartpole",
+        "CartPole-v1, 2 threads, against Gymnasium's own vector environment",
+        "CartPole-v1",
+        partial(_against_gymnasium, "CartPole-v1", {4096: (">= 1.8", ">= 3.5e7"), 16384: ("", "")}),
+    ),
     Target("memory", "Memory", "SimpleTag-v0", _memory),
     *(
         Target(f"compile-{env_id}", f"Compile of {env_id}", env_id, partial(_compile, env_id))
-        for env_id in ("SimpleTag-v0", "TagContinuous-v0", "TagGridworld-v0")
+        for env_id in ("SimpleTag-v0", "TagContinuous-v0", "TagGridworld-v0", "CartPole-v1")
     ),
     Target("import", "import gpu_envs", "SimpleTag-v0", _import),
     *(
         Target(f"throughput-{env_id}", f"Throughput of {env_id}, core.step", env_id, partial(_throughput, env_id))
-        for env_id in ("SimpleTag-v0", "TagContinuous-v0", "TagGridworld-v0")
+        for env_id in ("SimpleTag-v0", "TagContinuous-v0", "TagGridworld-v0", "CartPole-v1")
     ),
 )

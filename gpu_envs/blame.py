@@ -58,7 +58,7 @@ def _first_difference(subject: "Subject", one: Core, other: Core, first: int) ->
         for number, phase in enumerate(phases):
             other.set_state({name: t if name in SHARED else t[mine] for name, t in one.get_state().items()})
             for core in (one, other):
-                core._runner.step_launches[0][number].launch()
+                core._runner.launches["step"][0][number].launch()
             left, right = one.get_state(), other.get_state()
             for name, value in left.items():
                 if name not in SHARED and not torch.equal(value[mine], right[name]):

@@ -73,8 +73,8 @@ def check_settings(
     demand(isinstance(autoreset, str) and autoreset in AUTORESET, "autoreset", f"one of {modes}", autoreset)
     demand(schedule in (None, "fused", "phased"), "schedule", "'fused', 'phased' or None", schedule)
     demand(threads is None or whole(threads, 1), "threads", "an int >= 1 or None", threads)
-    losing = "'error', or 'loss' where agents take turns"
-    demand(illegal == "error" or (illegal == "loss" and rules.turn_based), "illegal", losing, illegal)
+    words = "'error', 'original', or 'loss' where agents take turns"
+    demand(illegal in ("error", "original") or (illegal == "loss" and rules.turn_based), "illegal", words, illegal)
     demand(rules.masked or not rules.turn_based, "rules.masked", "True where agents take turns", rules.masked)
     agents, components = rules.num_agents, rules.action_size
     demand(agents > 1 or not rules.turn_based, "the number of agents", ">= 2 where agents take turns", agents)

@@ -46,10 +46,12 @@ class Core:
         reuse_buffers: Return the runner's own buffers, valid until the next step, instead of clones.
         seed: Key of all random streams until ``reset(seed=)``; None draws one from the operating system.
         env_offset: Global index of world 0, where a batch is one shard of a larger one.
-        illegal: What a refused action does where agents take turns: "error" (raised, and the world waits for another
-            action of the same agent) or "loss" (that agent loses: reward -1, the others still in the game share 1).
+        illegal: What a bad action does: "error" is raised, and where agents take turns the world waits for another
+            action of the same agent. "loss", where agents take turns: that agent loses the game (reward -1, the others
+            still in it share 1). "original" is "error" but where the environment's original saturates continuous
+            actions beyond their bounds, which are then taken; Gymnasium's views use it.
         schedule: "fused", "phased" or None to choose by agents and device.
-        threads: CPU threads; None to choose by the size of the batch.
+        threads: CPU threads at most; None to choose by the size of the batch. Steps of a few microseconds take one.
         fuse_fp: Contract multiply-adds; None: on a GPU only, so that CPU schedules agree bit for bit.
         env_minor: Lay State out with the worlds fastest.
         randomise: Constants of the rules that every world draws anew for every episode, uniformly: name -> (lowest,
@@ -153,7 +155,7 @@ class Core:
             self._io["restart"].fill_(True)
         if seed is not None:
             self._seed_all(seed, mask)
-        self._runner.run(self._runner.reset_launches)
+        self._runner.run("reset")
         self._started = True
         for recorder in self._recorders:
             recorder.after_reset()
@@ -261,14 +263,14 @@ class Core:
         The draw belongs to the present step: calling twice without a step between gives the same actions.
         """
         self._check_open()
-        self._runner.run(self._runner.sample_launches)
+        self._runner.run("sample")
         return self._out(self._layout.action)
 
     def state(self) -> torch.Tensor:
         """Global state (E, S) for centralised critics: the environment's own, or all agents' observations joined."""
         self._check_open()
-        if self._runner.global_state_launches[0]:
-            self._runner.run(self._runner.global_state_launches)
+        if self._runner.program.global_state:
+            self._runner.run("global_state")
             return self._out(self._io["global_state"])
         flat = self.obs.reshape(self.num_envs, -1)
         columns = self._layout.obs_columns

@@ -42,6 +42,12 @@ class Definition:
     """What ``info`` tells beside what the runner knows: name there -> field of State, per agent (A, ...)."""
     fixed_params: tuple[str, ...] = ()
     """Params that ``set_params`` refuses, because the runner's clock or other settings go by them too."""
+    reset_options: Callable[[dict[str, Any]], dict[str, float]] | None = None
+    """Constants of the rules that the options of a Gymnasium reset set, for that reset only; what is unknown is passed
+    over, what is wrong is a ConfigError."""
+    saturates: bool = False
+    """The original takes continuous actions beyond their bounds and saturates them itself, and so do the rules where
+    they get them (``illegal="original"``)."""
     global_state_size: int = 0
     """S where the rules write their own global state; 0: the agents' observations, joined."""
 

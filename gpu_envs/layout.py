@@ -128,6 +128,7 @@ class Layout:
             "limit_terminates": int(d.limit_terminates),
             "autoreset": int(AUTORESET[autoreset]),
             "illegal_loses": int(illegal == "loss"),
+            "saturates": int(d.saturates and illegal == "original"),
         }
         ios = [
             buffers.fill(

@@ -5,7 +5,7 @@ import importlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 import gymnasium
@@ -31,6 +31,8 @@ class Entry:
     module: str | None = None
     config: type | None = None
     build: Callable[[Any], Definition] | None = None
+    max_episode_steps: int | None = None
+    reward_threshold: float | None = None
 
     def load(self) -> tuple[type, Callable[[Any], Definition]]:
         """Config class and build function; imports the host file at first need."""
@@ -46,7 +48,13 @@ _entries: dict[str, Entry] = {}
 
 
 def register(
-    id: str, module: str | None = None, *, config: type | None = None, build: Callable[[Any], Definition] | None = None
+    id: str,
+    module: str | None = None,
+    *,
+    config: type | None = None,
+    build: Callable[[Any], Definition] | None = None,
+    max_episode_steps: int | None = None,
+    reward_threshold: float | None = None,
 ) -> None:
     """Make an environment known.
 
@@ -55,6 +63,9 @@ def register(
         module: Import path of a host file with ``Config`` and ``build``, or instead of it:
         config: Frozen dataclass of settings (see :func:`gpu_envs.config.setting`).
         build: ``build(config) -> Definition``.
+        max_episode_steps: Where it is for ``gymnasium.make`` to cut episodes (its ``TimeLimit``), as with the
+            environments of Gymnasium itself: after so many steps.
+        reward_threshold: Return at which Gymnasium's ``EnvSpec`` calls the environment solved.
 
     Raises:
         ConfigError: A malformed or taken id, or neither a module nor config and build.
@@ -65,7 +76,7 @@ def register(
         raise ConfigError(f"register: {id} is registered already; choose another name or version")
     if (module is None) == (config is None or build is None):
         raise ConfigError(f"register: {id} needs either module= or both config= and build=")
-    _entries[id] = Entry(id, module, config, build)
+    _entries[id] = Entry(id, module, config, build, max_episode_steps, reward_threshold)
     _announce(id)
 
 
@@ -76,6 +87,8 @@ def _announce(id: str) -> None:
         entry_point="gpu_envs.views.gymnasium:LearnerEnv",
         vector_entry_point="gpu_envs.views.rows:RowsEnv",
         kwargs={"env_id": id},
+        max_episode_steps=_entries[id].max_episode_steps,
+        reward_threshold=_entries[id].reward_threshold,
     )
     pettingzoo.register(
         "parallel", NAMESPACE + id, entry_point="gpu_envs.views.pettingzoo:parallel_env", kwargs={"id": id}
@@ -181,6 +194,8 @@ def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> t
     """
     entry = find(id)
     kind, build = entry.load()
+    if max_episode_steps is not None and any(field.name == "max_episode_steps" for field in fields(kind)):
+        config, max_episode_steps = config | {"max_episode_steps": max_episode_steps}, None
     settings = build_config(kind, config, entry.id)
     definition = build(settings)
     if max_episode_steps is not None:
@@ -216,7 +231,8 @@ def make_core(
     """Make the stacked-tensor environment of an id; arguments as :class:`gpu_envs.core.Core` and the id's Config.
 
     ``devices`` instead of ``device`` splits the worlds over several, as a :class:`gpu_envs.shards.ShardedCore`.
-    ``max_episode_steps`` cuts (truncates) episodes earlier than the environment's own time limit would end them.
+    ``max_episode_steps`` cuts (truncates) episodes earlier than the environment's own time limit would end them, unless
+    the environment has a setting of that name, which then is its time limit.
     """
     name, settings, definition = defined(id, max_episode_steps, config)
     mode = autoreset_member(autoreset)
@@ -273,3 +289,14 @@ register("SimpleCrypto-v0", "gpu_envs.mpe.simple_crypto")
 register("SimpleReference-v0", "gpu_envs.mpe.simple_reference")
 register("SimpleSpeakerListener-v0", "gpu_envs.mpe.simple_speaker_listener")
 register("SimpleWorldComm-v0", "gpu_envs.mpe.simple_world_comm")
+# classic control
+register("CartPole-v1", "gpu_envs.classic.cartpole", max_episode_steps=500, reward_threshold=475.0)
+register("MountainCar-v0", "gpu_envs.classic.mountain_car", max_episode_steps=200, reward_threshold=-110.0)
+register(
+    "MountainCarContinuous-v0",
+    "gpu_envs.classic.mountain_car_continuous",
+    max_episode_steps=999,
+    reward_threshold=90.0,
+)
+register("Pendulum-v1", "gpu_envs.classic.pendulum", max_episode_steps=200)
+register("Acrobot-v1", "gpu_envs.classic.acrobot", max_episode_steps=500, reward_threshold=-100.0)

@@ -1,10 +1,14 @@
 """Launches: which kernels, over which worlds, on which threads or stream. Knows nothing of episodes or names."""
 
 import os
+from _thread import allocate_lock
+from collections import defaultdict, deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,14 @@ FEW_AGENTS = 8
 """Up to this many agents a GPU thread plays a whole world; more agents get a thread each."""
 ROWS_PER_THREAD = 4096
 """Fewer agent rows than this are not worth waking a second CPU thread."""
+WORTH_WAKING = 50e-6
+"""What one thread does within this time [s] is not worth waking another, which takes some 30 µs to come."""
+TRIALS = 64
+"""Of so many runs one is done the slower way, alone or together, in case it has become the faster."""
+ROWS_PER_PART = 1024
+"""Threads take their worlds in parts of at least so many agent rows,"""
+PARTS = 8
+"""and in at most so many parts each: who comes late takes fewer."""
 
 
 @cache
@@ -39,24 +51,75 @@ def choose_threads(num_envs: int, num_agents: int, device: torch.device) -> int:
     return max(1, min(cores, num_envs, num_envs * num_agents // ROWS_PER_THREAD))
 
 
-class _Pool:
-    """Worker threads shared by every environment of the process, made at first use and anew after a fork."""
+class _Worker:
+    """A thread that joins in the work of another.
+
+    A step of thousands of small worlds takes some 50 µs, and the futures of an executor 20 µs of it.
+    """
 
     def __init__(self) -> None:
-        self.executor: ThreadPoolExecutor | None = None
+        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._ended = allocate_lock()
+        self._ended.acquire()
+        Thread(target=self._live, name="gpu_envs", daemon=True).start()
 
-    def get(self) -> ThreadPoolExecutor:
-        if self.executor is None:
-            self.executor = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="gpu_envs")
-        return self.executor
+    def join_in(self, work: Callable[[], None]) -> None:
+        """Begin to work; returns at once."""
+        self._inbox.put(work)
 
-    def forget(self) -> None:
-        self.executor = None
+    def leave(self) -> None:
+        """Wait until it has ended what it has begun. If it has not begun, since its core is busy, it never will."""
+        try:
+            self._inbox.get_nowait()
+        except Empty:
+            self._ended.acquire()
+
+    def _live(self) -> None:
+        while True:
+            self._inbox.get()()
+            self._ended.release()
 
 
-_pool = _Pool()
+_idle: list[_Worker] = []
+"""Workers shared by every environment of the process; none survives a fork."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.forget)
+    os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _workers(count: int) -> list[_Worker]:
+    """Take so many workers; whoever takes them lays them back."""
+    taken = []
+    for _ in range(count):
+        try:
+            taken.append(_idle.pop())
+        except IndexError:
+            taken.append(_Worker())
+    return taken
+
+
+class Pace:
+    """How long one thread takes, and several together: it depends on the rules, the batch and who else is there."""
+
+    def __init__(self) -> None:
+        self._alone = self._joint = 0.0  # [s]; 0 before the first time
+        self._runs = 0
+
+    def together(self) -> bool:
+        """Whether to run together this time."""
+        self._runs += 1
+        if self._alone < WORTH_WAKING:
+            return False
+        return (self._joint < self._alone) != (self._runs % TRIALS == 0)
+
+    def took(self, seconds: float, together: bool) -> None:
+        """Remember how long it took; that it took much longer only when it happens again and again."""
+        usual = self._joint if together else self._alone
+        if usual:
+            seconds = min(seconds, 1.1 * usual)
+        if together:
+            self._joint = seconds
+        else:
+            self._alone = seconds
 
 
 class Runner:
@@ -67,8 +130,11 @@ class Runner:
         schedule: "fused" or "phased".
         fuse_fp: Allow contracted multiply-adds.
         num_envs: E.
-        threads: CPU threads; the worlds are split between them.
+        threads: CPU threads at most; the worlds are split between them where that is worth it.
         device: Where the tensors live.
+
+    Attributes:
+        shards: First and last world of every launch: first of the one for all worlds, then of those for parts of them.
     """
 
     def __init__(
@@ -78,8 +144,13 @@ class Runner:
         self.rules = rules
         self.program = program(rules, schedule, fuse_fp)
         self.device = wp.device_from_torch(device)
-        edges = [num_envs * part // threads for part in range(threads + 1)]
-        self.shards = list(pairwise(edges))
+        self.threads = threads
+        parts = 1 if threads == 1 else max(threads, min(PARTS * threads, num_envs * rules.num_agents // ROWS_PER_PART))
+        parts = min(parts, num_envs)
+        self.shards = [(0, num_envs)]
+        if parts > 1:
+            self.shards += pairwise([num_envs * part // parts for part in range(parts + 1)])
+        self._pace: defaultdict[str, Pace] = defaultdict(Pace)  # by what is run
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device
 
@@ -89,12 +160,12 @@ class Runner:
         Args:
             params: Warp array of the rules' Params, one row or one per world.
             state: The rules' State.
-            ios: One IO per shard, alike but for the error slot.
+            ios: One IO per launch, alike but for the error slot.
         """
-        self.step_launches = self._record(self.program.step, params, state, ios)
-        self.reset_launches = self._record(self.program.reset, params, state, ios)
-        self.sample_launches = self._record(self.program.sample, params, state, ios)
-        self.global_state_launches = self._record(self.program.global_state, params, state, ios)
+        program = self.program
+        kernels = {"step": program.step, "reset": program.reset, "sample": program.sample}
+        kernels["global_state"] = program.global_state
+        self.launches = {name: self._record(of, params, state, ios) for name, of in kernels.items()}
 
     def _record(self, kernels: Any, params: wp.array, state: Any, ios: list[Any]) -> list[list[wp.Launch]]:
         launches = []
@@ -110,14 +181,18 @@ class Runner:
             launches.append(commands)
         return launches
 
-    def run(self, launches: list[list[wp.Launch]]) -> None:
-        """Run recorded launches: on torch's current stream on a GPU, on the CPU threads else."""
+    def run(self, name: str) -> None:
+        """Run recorded launches, "step", "reset", "sample" or "global_state".
+
+        On torch's current stream on a GPU, on the CPU threads else.
+        """
+        launches = self.launches[name]
         if self.device.is_cuda:
             stream = self._stream()
             for command in launches[0]:
                 command.launch(stream)
             return
-        self.on_threads(lambda shard: _run_all(launches[shard]))
+        self.on_threads(name, lambda shard: _run_all(launches[shard]))
 
     def bind(self, buffer: torch.Tensor, results: list[torch.Tensor]) -> None:
         """Say where kernels read actions and what a step writes, each led by the worlds."""
@@ -136,7 +211,7 @@ class Runner:
         if self.device.is_cuda:
             if given:
                 self._buffer.copy_(action.detach())
-            self.run(self.step_launches)
+            self.run("step")
             return self._results if reuse else [result.clone() for result in self._results]
         # NumPy copies on the thread that reads or has written those worlds: torch's copies would wake a pool of their
         # own to fight ours over the cores.
@@ -144,7 +219,7 @@ class Runner:
         if len(self.shards) == 1:  # few worlds: every microsecond counts
             if source is not None:
                 self._buffer_array[:] = source
-            _run_all(self.step_launches[0])
+            _run_all(self.launches["step"][0])
             return self._results if reuse else [torch.from_numpy(array.copy()) for array in self._result_arrays]
         clones = [] if reuse else [np.empty_like(array) for array in self._result_arrays]
 
@@ -152,19 +227,61 @@ class Runner:
             first, end = self.shards[shard]
             if source is not None:
                 self._buffer_array[first:end] = source[first:end]
-            _run_all(self.step_launches[shard])
+            _run_all(self.launches["step"][shard])
             for target, array in zip(clones, self._result_arrays, strict=False):
                 target[first:end] = array[first:end]
 
-        self.on_threads(one)
+        self.on_threads("step", one)
         return self._results if reuse else [torch.from_numpy(target) for target in clones]
 
-    def on_threads(self, job: Callable[[int], None]) -> None:
-        """Run job(shard) for every shard, the first on this thread."""
-        others = [_pool.get().submit(job, shard) for shard in range(1, len(self.shards))]
-        job(0)
-        for other in others:
-            other.result()
+    def on_threads(self, name: str, job: Callable[[int], None]) -> None:
+        """Run job(shard) for all worlds at once, or for every part of them on several threads, whichever is faster.
+
+        This thread takes parts from the front, the others from the end: who comes late, or has a busy core, does less,
+        and the same worlds mostly stay in the same core's cache.
+
+        Args:
+            name: What is run, to compare with earlier times.
+            job: Works on the worlds of one shard.
+        """
+        if len(self.shards) == 1:
+            return job(0)
+        pace = self._pace[name]
+        together, begin = pace.together(), perf_counter()
+        if together:
+            self._together(job)
+        else:
+            job(0)
+        pace.took(perf_counter() - begin, together)
+        return None
+
+    def _together(self, job: Callable[[int], None]) -> None:
+        left, errors = deque(range(1, len(self.shards))), []
+
+        def work(take: Callable[[], int], leave: int) -> None:
+            while len(left) > leave:
+                try:
+                    shard = take()
+                except IndexError:  # somebody was quicker
+                    return
+                try:
+                    job(shard)
+                except BaseException as error:  # noqa: BLE001  # raised below
+                    errors.append(error)
+
+        # To sleep until another has done the last part takes longer than to do it, where there are many.
+        own = 1 if len(left) > 3 * self.threads else 0
+        workers = _workers(self.threads - 1)
+        for worker in workers:
+            worker.join_in(lambda: work(left.pop, own))
+        try:
+            work(left.popleft, 0)
+        finally:
+            for worker in workers:
+                worker.leave()
+        _idle.extend(workers)
+        if errors:
+            raise errors[0]
 
     def _stream(self) -> wp.Stream:
         """Torch's current stream as Warp's, wrapped once."""

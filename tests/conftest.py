@@ -34,6 +34,12 @@ SMALL = {
     "SimpleReference-v0": {"max_cycles": 7},
     "SimpleSpeakerListener-v0": {"max_cycles": 7},
     "SimpleWorldComm-v0": {"max_cycles": 7},
+    # classic control
+    "CartPole-v1": {"max_episode_steps": 9},
+    "MountainCar-v0": {"max_episode_steps": 8},
+    "MountainCarContinuous-v0": {"max_episode_steps": 7},
+    "Pendulum-v1": {"max_episode_steps": 6},
+    "Acrobot-v1": {"max_episode_steps": 7},
 }
 
 # What SMALL does not reach: other kinds of actions, observations, phases.

@@ -264,6 +264,51 @@ def simple_world_comm_actions():
     talking_actions("mpe/simple_world_comm", [0], accel, both)
 
 
+# classic control
+
+
+def cartpole_actions():
+    (table,) = tables.words("classic/cartpole").actions()
+    for index, push in table.rows:
+        after = one_step("classic/cartpole", lambda state: state["motion"].zero_(), index)
+        assert after["motion"][1].sign() == direction_of(push)[0]
+
+
+def mountain_car_actions():
+    (table,) = tables.words("classic/mountain_car").actions()
+    for index, push in table.rows:
+        after = one_step("classic/mountain_car", lambda state: state["motion"].copy_(torch.tensor([-0.5, 0.0])), index)
+        coasting = -0.0025 * float(torch.cos(torch.tensor(-1.5)))
+        assert after["motion"][1] - coasting == pytest.approx(0.001 * float(direction_of(push)[0]), abs=1e-8)
+
+
+def mountain_car_continuous_actions():
+    name = "classic/mountain_car_continuous"
+    ((_, throttle, span),) = tables.words(name).actions()[0].rows
+    for action in ast.literal_eval(span):
+        after = one_step(name, lambda state: state["motion"].copy_(torch.tensor([-0.5, 0.0])), action)
+        coasting = -0.0025 * float(torch.cos(torch.tensor(-1.5)))
+        expected = 0.0015 * action * float(direction_of(throttle)[0])
+        assert after["motion"][1] - coasting == pytest.approx(expected, abs=1e-8)
+
+
+def pendulum_actions():
+    ((_, sense, span),) = tables.words("classic/pendulum").actions()[0].rows
+    assert sense == "counter-clockwise"
+    for torque in ast.literal_eval(span):
+        after = one_step("classic/pendulum", lambda state: state["motion"].zero_(), torque)
+        assert float(after["motion"][1]) == pytest.approx(3 * torque * 0.05)
+        picture = -torch.sin(after["motion"][0])  # where the free end went, to the right
+        assert picture.sign() == -torch.tensor(torque).sign()
+
+
+def acrobot_actions():
+    (table,) = tables.words("classic/acrobot").actions()
+    for index, torque in table.rows:
+        after = one_step("classic/acrobot", lambda state: state["motion"].zero_(), index)
+        assert after["motion"][3].sign() == float(torque)
+
+
 ACTIONS = {
     "mpe/simple_tag": simple_tag_actions,
     "tag/tag_continuous": tag_continuous_actions,
@@ -278,6 +323,12 @@ ACTIONS = {
     "mpe/simple_reference": simple_reference_actions,
     "mpe/simple_speaker_listener": simple_speaker_listener_actions,
     "mpe/simple_world_comm": simple_world_comm_actions,
+    # classic control
+    "classic/cartpole": cartpole_actions,
+    "classic/mountain_car": mountain_car_actions,
+    "classic/mountain_car_continuous": mountain_car_continuous_actions,
+    "classic/pendulum": pendulum_actions,
+    "classic/acrobot": acrobot_actions,
 }
 
 

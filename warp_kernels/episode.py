@@ -68,6 +68,7 @@ class IO:
     limit_terminates: int  # 1: the limit is part of the rules, 0: it truncates
     autoreset: int  # SAME_STEP, NEXT_STEP or DISABLED
     illegal_loses: int  # 1: where agents take turns, a refused action loses; 0: it is an error, and the world waits
+    saturates: int  # 1: continuous actions beyond their bounds go to the rules as they are; 0: they are refused
 
 
 @wp.func(inline=True)
@@ -136,7 +137,7 @@ def continuous_check(num_components: int):
             elif not wp.isfinite(control):
                 report(io, env, agent, NOT_FINITE)
                 io.control[env, agent, k] = 0.0
-            elif control < io.low[agent, k] or control > io.high[agent, k]:
+            elif io.saturates == 0 and (control < io.low[agent, k] or control > io.high[agent, k]):
                 report(io, env, agent, OUT_OF_RANGE)
                 io.control[env, agent, k] = 0.0
 

@@ -322,13 +322,35 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
 
     play, start = chained(rare=False), chained(rare=True)
 
+    size = rules.action_size
+
     @wp.kernel(module=module, name=f"{name}_fused")
     def fused(first: int, end: int, stride: int, params: wp.array(dtype=Params), state: State, io: IO):
-        for env in range(first + wp.tid(), end, stride):
+        if wp.static(num_agents == 1):
+            # A step of a small world is mostly bookkeeping. Laid anew over the same memory, with sizes that are
+            # constants, these arrays are read and written without a multiplication by strides known at run time only.
+            n = io.alive.shape[0]
+            io.choice = wp.array(ptr=io.choice.ptr, shape=(n, 1, size), dtype=wp.int64)
+            io.control = wp.array(ptr=io.control.ptr, shape=(n, 1, size), dtype=float)
+            io.obs = wp.array(ptr=io.obs.ptr, shape=(n, 1, io.obs.shape[2]), dtype=float)
+            io.reward = wp.array(ptr=io.reward.ptr, shape=(n, 1), dtype=float)
+            io.terminated = wp.array(ptr=io.terminated.ptr, shape=(n, 1), dtype=wp.bool)
+            io.truncated = wp.array(ptr=io.truncated.ptr, shape=(n, 1), dtype=wp.bool)
+            io.alive = wp.array(ptr=io.alive.ptr, shape=(n, 1), dtype=wp.bool)
+            io.valid = wp.array(ptr=io.valid.ptr, shape=(n, 1), dtype=wp.bool)
+            io.running_return = wp.array(ptr=io.running_return.ptr, shape=(n, 1), dtype=float)
+            io.step = wp.array(ptr=io.step.ptr, shape=(n,), dtype=int)
+            io.active = wp.array(ptr=io.active.ptr, shape=(n,), dtype=wp.bool)
+            io.over = wp.array(ptr=io.over.ptr, shape=(n,), dtype=wp.bool)
+            io.restart = wp.array(ptr=io.restart.ptr, shape=(n,), dtype=wp.bool)
+        world = first + wp.tid()
+        while world < end:
+            env = world & 0x7FFFFFFF  # so that the compiler knows: no index counts from the end
             row = wp.min(env, params.shape[0] - 1)
             play(params[row], state, io, env)
             if io.restart[env]:
                 start(params[row], state, io, env)  # read again: the new episode may have new constants
+            world += stride
 
     return ((fused, FUSED),)
 

@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
+from gpu_envs.views.options import reset
 
 TensorDict = dict[str, torch.Tensor]
 
@@ -91,10 +92,13 @@ class BatchedEnv:
         *,
         mask: torch.Tensor | None = None,
     ) -> tuple[TensorDict, dict[str, TensorDict]]:
-        """Start new episodes; see :meth:`gpu_envs.core.Core.reset`. ``options={"mask": m}`` works as ``mask=m``."""
+        """Start new episodes; see :meth:`gpu_envs.core.Core.reset`.
+
+        ``options={"mask": m}`` works as ``mask=m``; the environment may have options of its own for these starts.
+        """
         if mask is None and options:
             mask = options.get("mask")
-        obs, info = self.core.reset(seed, mask)
+        obs, info = reset(self.core, seed, mask, options)
         return self._cached(obs, self._split_obs), self._infos(info)
 
     def step(self, actions: TensorDict) -> tuple[TensorDict, TensorDict, TensorDict, TensorDict, dict[str, TensorDict]]:

@@ -7,9 +7,10 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import EzPickle
 
+from gpu_envs.config import MAX_INT
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError, ResetNeededError, listed
-from gpu_envs.registry import NAMESPACE
+from gpu_envs.registry import NAMESPACE, find
 from gpu_envs.views.single import OneWorld
 
 RENDER_MODES = ["rgb_array", "human"]
@@ -45,7 +46,9 @@ class LearnerEnv(gymnasium.Env, EzPickle):
         **config: Any,
     ) -> None:
         EzPickle.__init__(self, env_id, learner, others, render_mode, device, **config)
-        world = self._world = OneWorld(env_id, device, render_mode, config)
+        if find(env_id).max_episode_steps is not None:  # gymnasium.make cuts the episodes
+            config.setdefault("max_episode_steps", MAX_INT)
+        world = self._world = OneWorld(env_id, device, render_mode, {"illegal": "original", **config})
         core = self.core = world.core
         names = list(core.possible_agents)
         if learner is None and len(names) > 1:
@@ -70,9 +73,12 @@ class LearnerEnv(gymnasium.Env, EzPickle):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start an episode. A seed starts the random streams anew; ``options`` are not used."""
+        """Start an episode. A seed starts the random streams anew.
+
+        ``options`` are the environment's own, if it has any, for this episode's start; see its page.
+        """
         super().reset(seed=seed)
-        self._world.reset(seed)
+        self._world.reset(seed, options)
         return self._world.observation(self.learner), self._world.info(self.learner)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:

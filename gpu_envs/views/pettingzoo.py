@@ -75,8 +75,8 @@ class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
-        """Start an episode with all agents. A seed starts the random streams anew; ``options`` are not used."""
-        self._world.reset(seed)
+        """Start an episode with all agents. A seed starts the random streams anew; ``options``: see the page."""
+        self._world.reset(seed, options)
         self.agents = list(self.possible_agents)
         return self._observations(self.agents), self._infos(self.agents)
 

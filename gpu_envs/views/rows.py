@@ -16,6 +16,7 @@ from gpu_envs.joint import put, rows_index
 from gpu_envs.registry import make_core
 from gpu_envs.views.batched import Screen, check_render_mode
 from gpu_envs.views.gymnasium import RENDER_MODES, policies
+from gpu_envs.views.options import reset
 
 
 class RowsEnv(VectorEnv):
@@ -70,7 +71,8 @@ class RowsEnv(VectorEnv):
         mode = self.autoreset_mode = autoreset_member(autoreset_mode)
         if mode is None:
             raise ConfigError(f"{env_id}: autoreset_mode must be one of {listed(AUTORESET)}, got {autoreset_mode!r}")
-        core = self.core = make_core(env_id, num_envs, device, autoreset=AUTORESET[mode], **config)
+        settings = {"illegal": "original", "autoreset": AUTORESET[mode], **config}
+        core = self.core = make_core(env_id, num_envs, device, **settings)
         rows = _rows(core, group)
         self.agents = [core.possible_agents[row] for row in rows]
         """The agents of one world that have rows, in order."""
@@ -108,16 +110,16 @@ class RowsEnv(VectorEnv):
 
         Args:
             seed: An int for all worlds, one int per world (a list, an array or an int64 tensor), or None.
-            options: "reset_mask" or nothing.
+            options: "reset_mask", and the environment's own, if it has any, for the start of these episodes.
 
         Raises:
             ActionError: A mask of another shape or dtype, or one whose rows disagree about their world.
-            ConfigError: Seeds that are no ints, or not one per world.
+            ConfigError: Seeds that are no ints, or not one per world; an option that makes no sense.
         """
         mask = None if options is None else options.get("reset_mask")
         worlds = None if mask is None else self._worlds(mask)
         seeds = self._seeds(seed)
-        obs, info = self.core.reset(seeds, worlds)
+        obs, info = reset(self.core, seeds, worlds, options)
         super().reset(seed=None if isinstance(seeds, torch.Tensor) else seeds)
         if worlds is None:
             self._cut.zero_()

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, listed
 from gpu_envs.registry import make_core
 from gpu_envs.views.batched import Screen, check_render_mode
+from gpu_envs.views.options import reset as options_reset
 
 FIXED = ("num_envs", "autoreset", "reuse_buffers")
 
@@ -41,6 +42,7 @@ class OneWorld:
         }
         self.action_spaces = {agent: copy.deepcopy(core.action_spaces[agent]) for agent in core.possible_agents}
         self.masked = core.action_mask is not None
+        self.saturates = core.definition.saturates and core.illegal == "original"
         self.metadata = {
             "name": core.id,
             "render_modes": ["rgb_array", "human"],
@@ -51,9 +53,9 @@ class OneWorld:
         self._started = False
         self._screen: Screen | None = None
 
-    def reset(self, seed: int | None) -> None:
+    def reset(self, seed: int | None, options: dict[str, Any] | None = None) -> None:
         """Start an episode with everyone in it."""
-        self.core.reset(seed)
+        options_reset(self.core, seed, None, options)
         self.agents = list(self.core.possible_agents)
         self._started = True
         self._fetch()
@@ -171,7 +173,10 @@ class OneWorld:
         value = value.astype(np.float32 if continuous else np.int64)
         if self.core.illegal == "loss":  # part of the game
             return value
-        if not space.contains(value):
+        if self.saturates:
+            if not np.isfinite(value).all():
+                raise ActionError(f"{self.core.id}: action {value.tolist()} of {agent} is not finite; expected {space}")
+        elif not space.contains(value):
             raise ActionError(f"{self.core.id}: action {value.tolist()} of {agent} is out of range; expected {space}")
         if self.masked and not self.action_mask(agent)[value.astype(np.int64)].all():
             raise ActionError(f"{self.core.id}: action {value.tolist()} of {agent} is illegal here (see action_mask)")

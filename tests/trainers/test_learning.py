@@ -1,4 +1,4 @@
-"""The main job: the preset of `make train` learns Tag, on both sides, whatever the seed."""
+"""The main job: the preset of `make train` learns Tag, on both sides, whatever the seed; CartPole's solves it."""
 
 import dataclasses
 
@@ -32,3 +32,14 @@ def test_both_sides_of_tag_beat_random(seed, tmp_path):
     assert saved.mean - saved.half > by_chance.mean + by_chance.half, f"{saved} trained survivors, {by_chance}"
     earned, usual = hunted.returns["tagger"], chance.returns["tagger"]
     assert earned.mean - earned.half > usual.mean + usual.half, f"trained taggers earn {earned}, random ones {usual}"
+
+
+@pytest.mark.learning
+def test_cartpole_is_solved(tmp_path):
+    """The preset holds the pole up: Gymnasium calls a mean return of 475 solved."""
+    config = dataclasses.replace(preset("CartPole-v1", "cpu"), seed=0, eval_episodes=0)
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    policy = trainer.seats["agent"].learner.policy()
+    outcome = play(make_eval_core(config, EPISODES, seed=1234), {"agent": policy}, seed=1)
+    assert outcome.returns["agent"].mean >= 475, outcome

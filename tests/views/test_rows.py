@@ -30,6 +30,10 @@ GROUP = {
     "SimpleReference-v0": "agent",
     "SimpleSpeakerListener-v0": "listener",
     "SimpleWorldComm-v0": "adversary",
+    # classic control
+    **dict.fromkeys(
+        ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"), "agent"
+    ),
 }
 
 
@@ -277,18 +281,26 @@ def test_actions_in_many_forms(many):
     env, twin = many(3), many(3)
     env.reset(seed=0)
     twin.reset(seed=0)
-    action = env.action_space.sample()
+    action = np.rint(env.action_space.sample()).astype(env.action_space.dtype)
     forms = (action, action.tolist(), torch.as_tensor(action), action.astype(np.int32))
     for form in forms:
         left, right = env.step(form), twin.step(torch.as_tensor(action))
         assert torch.equal(left[0], right[0])
     short = torch.as_tensor(action)[:-1]
-    for bad, words in (
+    bads = [
         (short, "actions must be torch.int64"),
         (action.astype(np.float32), "actions must be numbers of .*got float32"),
         (torch.as_tensor(action).float(), r"got torch.float32"),
         (action + 1000, "is out of range"),
-    ):
+    ]
+    if env.core.action_kind == "continuous":
+        bads = [
+            (short, "actions must be torch.float32"),
+            (action.astype(bool), "actions must be numbers of .*got bool"),
+            (torch.as_tensor(action).double(), r"got torch.float64"),
+            (action * np.float32(np.nan), "is not finite"),
+        ]
+    for bad, words in bads:
         with pytest.raises(ActionError, match=words):
             env.step(bad)
 

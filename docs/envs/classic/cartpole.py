@@ -1,0 +1,30 @@
+"""What the page of CartPole-v1 says about numbers."""
+
+from docs.claims import ANY, Block, Reward, Table
+
+PICTURE = {"seed": 43, "steps": 16, "size": 384}
+OBSERVATIONS = {"The agent": ("agent_0", {})}
+REWARDS = (
+    Reward("agent", "every step that leaves pole and cart in their bounds", "step_reward"),
+    Reward("agent", "the step that does not", "fall_reward"),
+)
+
+
+def actions() -> list[Table]:
+    """Two pushes."""
+    return [Table("`Discrete(2)`", ("index", "push"), ((0, "left, -x"), (1, "right, +x")))]
+
+
+def blocks(config, row: int) -> list[Block]:
+    """Observation of the agent."""
+
+    def part(index):
+        return lambda world, row: world.state["motion"][index]
+
+    x, angle = 2 * config.x_threshold, 2 * config.theta_threshold_radians
+    return [
+        Block("place of the cart, 0 in the middle", "m", -x, x, part(0)),
+        Block("velocity of the cart", "m/s", -ANY, ANY, part(1)),
+        Block("angle of the pole, 0 upright, to the right positive", "rad", -angle, angle, part(2)),
+        Block("angular velocity of the pole", "rad/s", -ANY, ANY, part(3)),
+    ]

@@ -1,0 +1,107 @@
+"""CartPole-v1 on the host: settings, spaces, drawing. Rules: ``warp_kernels/classic/cartpole.py``."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gpu_envs.classic.starts import bounds
+from gpu_envs.config import setting
+from gpu_envs.definition import Definition
+from warp_kernels.classic import cartpole
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+START = (-0.05, 0.05)
+"""Range of every part of the motion at the start [m, m/s, rad, rad/s]."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of CartPole-v1, under Gymnasium's names (arguments and attributes) and with its defaults."""
+
+    sutton_barto_reward: bool = setting(False)
+    """Reward 0 a step and -1 for the last one, instead of 1 a step."""
+    gravity: float = setting(9.8)
+    """Gravity [m/s²]."""
+    masscart: float = setting(1.0, low=1e-6)
+    """Mass of the cart [kg]."""
+    masspole: float = setting(0.1, low=0.0)
+    """Mass of the pole [kg]."""
+    length: float = setting(0.5, low=1e-6)
+    """Half the pole's length [m]."""
+    force_mag: float = setting(10.0)
+    """Force of a push [N]."""
+    tau: float = setting(0.02, low=0.0)
+    """Time between steps [s]."""
+    kinematics_integrator: str = setting("euler", choices=("euler", "semi-implicit euler"))
+    """Whether places move by the old velocities or by the new ones."""
+    theta_threshold_radians: float = setting(12 * 2 * math.pi / 360, low=0.0)
+    """The pole has fallen beyond this angle, either side [rad]."""
+    x_threshold: float = setting(2.4, low=0.0)
+    """The cart has left the track beyond this place, either side [m]."""
+    max_episode_steps: int = setting(500, low=1)
+    """Steps until the episode is truncated."""
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    own = ["gravity", "masscart", "masspole", "length", "force_mag", "tau", "theta_threshold_radians", "x_threshold"]
+    # twice the thresholds, so that the observation that ends an episode lies inside
+    high = np.array([config.x_threshold * 2, np.inf, config.theta_threshold_radians * 2, np.inf], np.float32)
+    return Definition(
+        rules=cartpole.rules(),
+        params={name: getattr(config, name) for name in own}
+        | {
+            "semi_implicit": int(config.kinematics_integrator != "euler"),
+            "step_reward": 0.0 if config.sutton_barto_reward else 1.0,
+            "fall_reward": -1.0 if config.sutton_barto_reward else 1.0,
+            "start_low": START[0],
+            "start_high": START[1],
+        },
+        state={"motion": ()},
+        agents=("agent_0",),
+        groups={"agent": (0,)},
+        observation_spaces={"agent_0": spaces.Box(-high, high, dtype=np.float32)},
+        action_spaces={"agent_0": spaces.Discrete(2)},
+        max_steps=config.max_episode_steps,
+        limit_terminates=False,
+        reset_options=lambda options: bounds(options, *START),
+        draw=draw,
+        render_fps=50,
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: the cart on its track between the two ends, the pole as it leans."""
+    from gpu_envs.rendering import DARK, GREY, ORANGE, RED, Scene, boxes, circles, join, lines
+
+    motion, params = core.world_state["motion"][envs], core.get_params(envs)
+    x, angle = motion[:, 0], motion[:, 2]
+    half, end = params["length"], params["x_threshold"]
+    zero, size = torch.zeros_like(x), 0.16 * end  # of the cart
+
+    def places(*points: tuple) -> torch.Tensor:
+        """Points (x, y) by world as (W, N, 2)."""
+        return torch.stack([torch.stack(torch.broadcast_tensors(*point, zero)[:2], -1) for point in points], 1)
+
+    axle = places((x, zero))
+    tip = places((x + 2.0 * half * torch.sin(angle), 2.0 * half * torch.cos(angle)))
+    track, low, wide = -0.9 * size, -0.6 * end, size[:, None]
+    parts = [
+        boxes(places((zero, 0.5 * (track + low))), torch.stack([end, 0.5 * (track - low)], -1)[:, None], GREY, 0.3),
+        lines(places((-end, track)), places((end, track)), 0.03 * end[:, None], GREY),
+        lines(places((-end, track), (end, track)), places((-end, track + size), (end, track + size)), 0.1 * wide, RED),
+        circles(
+            places((x - 0.55 * size, track + 0.2 * size), (x + 0.55 * size, track + 0.2 * size)), 0.22 * wide, DARK
+        ),
+        boxes(places((x, -0.25 * size)), torch.stack([size, 0.45 * size], -1)[:, None], DARK),
+        lines(axle, tip, 0.3 * wide, ORANGE),
+        circles(axle, 0.13 * wide, GREY),
+    ]
+    return Scene(join(*parts), bounds=torch.stack([-end, low, end, low + 2.0 * end], -1))

@@ -1,0 +1,119 @@
+"""MountainCar-v0 on the host: settings, spaces, drawing. Rules: ``warp_kernels/classic/mountain_car.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from gpu_envs.classic.starts import bounds
+from gpu_envs.config import setting
+from gpu_envs.definition import Definition
+from gpu_envs.errors import ConfigError
+from warp_kernels.classic import mountain_car
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+START = (-0.6, -0.4)
+"""Range of the car's place at the start [m]."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of MountainCar-v0, under Gymnasium's names (arguments and attributes) and with its defaults."""
+
+    goal_velocity: float = setting(0.0)
+    """Slowest arrival that counts [m/step]."""
+    goal_position: float = setting(0.5)
+    """Where the flag stands [m]."""
+    min_position: float = setting(-1.2)
+    """The wall on the left [m]."""
+    max_position: float = setting(0.6)
+    """The wall on the right [m]."""
+    max_speed: float = setting(0.07, low=0.0)
+    """Largest velocity, either way [m/step]."""
+    force: float = setting(0.001)
+    """Acceleration of a push [m/step²]."""
+    gravity: float = setting(0.0025)
+    """Acceleration along the steepest ground [m/step²]."""
+    max_episode_steps: int = setting(200, low=1)
+    """Steps until the episode is truncated."""
+
+    def __post_init__(self) -> None:
+        """Rules between fields."""
+        check_walls(self.min_position, self.max_position)
+
+
+def check_walls(low: float, high: float) -> None:
+    """Raise ConfigError where no place is between the walls."""
+    if low >= high:
+        raise ConfigError(f"min_position must be below max_position, got {low} and {high}")
+
+
+def track_space(low: float, high: float, speed: float) -> spaces.Box:
+    """Observation space of a car between two walls."""
+    return spaces.Box(np.array([low, -speed], np.float32), np.array([high, speed], np.float32), dtype=np.float32)
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    own = ["goal_velocity", "goal_position", "min_position", "max_position", "max_speed", "force", "gravity"]
+    return Definition(
+        rules=mountain_car.rules(),
+        params={name: getattr(config, name) for name in own} | {"start_low": START[0], "start_high": START[1]},
+        state={"motion": ()},
+        agents=("agent_0",),
+        groups={"agent": (0,)},
+        observation_spaces={"agent_0": track_space(config.min_position, config.max_position, config.max_speed)},
+        action_spaces={"agent_0": spaces.Discrete(3)},
+        max_steps=config.max_episode_steps,
+        limit_terminates=False,
+        reset_options=lambda options: bounds(options, *START),
+        draw=draw,
+        render_fps=30,
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: the mountain, the flag on its slope, the car."""
+    from gpu_envs.rendering import BLUE, DARK, GREEN, GREY, RED, Scene, boxes, circles, join, lines
+
+    params = core.get_params(envs)
+    low, high = params["min_position"][:, None], params["max_position"][:, None]
+    unit = (high - low) / 1.8
+
+    def ground(x: torch.Tensor) -> torch.Tensor:
+        """Place of the ground (W, N, 2), flattened as Gymnasium draws it."""
+        return torch.stack([x, 0.45 * torch.sin(3.0 * x)], -1)
+
+    edges = low + (high - low) * torch.linspace(0.0, 1.0, 97, device=core.device)
+    floor = low - low - 1.05 * unit
+    middles = ground(0.5 * (edges[:, 1:] + edges[:, :-1]))
+    half = torch.stack([0.8 * (edges[:, 1:] - edges[:, :-1]), 0.5 * (middles[..., 1] - floor)], -1)
+    hill = boxes(torch.stack([middles[..., 0], 0.5 * (middles[..., 1] + floor)], -1), half, (0.71, 0.88, 0.83))
+    surface = ground(edges)
+
+    x = core.world_state["motion"][envs][:, :1]
+    slope = 1.35 * torch.cos(3.0 * x)
+    along = torch.stack([torch.ones_like(slope), slope], -1) / torch.sqrt(1.0 + slope * slope)[..., None]
+    up, size = torch.stack([-along[..., 1], along[..., 0]], -1), unit[..., None]
+    wheels = torch.cat([ground(x) + (0.03 * up + side * 0.045 * along) * size for side in (-1.0, 1.0)], 1)
+    body, roof = ground(x) + 0.062 * up * size, ground(x) + 0.095 * up * size
+    flag = ground(params["goal_position"][:, None])
+    top = flag + torch.stack([0.0 * unit, 0.24 * unit], -1)
+    cloth = top + torch.stack([0.045 * unit, -0.035 * unit], -1)
+    parts = [
+        hill,
+        lines(surface[:, :-1], surface[:, 1:], 0.012 * unit, GREEN),
+        lines(flag, top, 0.012 * unit, DARK),
+        boxes(cloth, torch.stack([0.045 * unit, 0.035 * unit], -1), RED),
+        lines(roof - 0.025 * along * size, roof + 0.02 * along * size, 0.05 * unit, GREY),
+        lines(body - 0.06 * along * size, body + 0.06 * along * size, 0.05 * unit, BLUE),
+        circles(wheels, 0.03 * unit, DARK),
+        circles(wheels, 0.012 * unit, GREY),
+    ]
+    box = torch.cat([low, floor, high, floor + (high - low)], 1)
+    return Scene(join(*parts), bounds=box, background=(0.93, 0.96, 0.99))

@@ -1,0 +1,105 @@
+"""CartPole: keep a pole upright on a cart, as in Gymnasium 1.4.0 after Barto, Sutton and Anderson (1983)."""
+
+from functools import cache
+
+import warp as wp
+
+from warp_kernels import philox
+from warp_kernels.classic.trigonometry import sine_cosine
+from warp_kernels.episode import IO
+from warp_kernels.schedules import Rules, world_phase
+
+
+@wp.struct
+class Params:
+    """Constants of a world."""
+
+    gravity: float  # [m/s^2]
+    masscart: float  # [kg]
+    masspole: float  # [kg]
+    length: float  # half the pole's length [m]
+    force_mag: float  # of a push [N]
+    tau: float  # time between steps [s]
+    theta_threshold_radians: float  # the pole has fallen beyond this angle, either side [rad]
+    x_threshold: float  # the cart has left the track beyond this place, either side [m]
+    semi_implicit: int  # 1: places move by the new velocities, 0: by the old ones (explicit Euler)
+    step_reward: float  # for a step that leaves the pole up
+    fall_reward: float  # for the step that ends the episode
+    start_low: float  # every part of the start lies in [start_low, start_high) [m, m/s, rad, rad/s]
+    start_high: float
+
+
+@wp.struct
+class State:
+    """E worlds."""
+
+    motion: wp.array(dtype=wp.vec4)  # (E,) cart's place [m] and speed [m/s], pole's angle [rad] and speed [rad/s]
+
+
+@cache
+def rules() -> Rules:
+    """Build the rules."""
+
+    @wp.func(inline=True)
+    def push(params: Params, state: State, io: IO, env: int):
+        """One step of cart and pole. Writes the motion, the reward and terminated."""
+        motion = state.motion[env]
+        x = motion[0]
+        x_dot = motion[1]
+        theta = motion[2]
+        theta_dot = motion[3]
+        force = wp.where(io.choice[env, 0, 0] == wp.int64(1), params.force_mag, -params.force_mag)
+        turn = sine_cosine(theta)
+        sine = turn[0]
+        cosine = turn[1]
+        per_mass = 1.0 / (params.masscart + params.masspole)
+        pole_moment = params.masspole * params.length
+        pull = (force + pole_moment * theta_dot * theta_dot * sine) * per_mass
+        inertia = params.length * (4.0 / 3.0 - params.masspole * cosine * cosine * per_mass)
+        theta_acc = (params.gravity * sine - cosine * pull) / inertia
+        x_acc = pull - pole_moment * theta_acc * cosine * per_mass
+        new_x_dot = x_dot + params.tau * x_acc
+        new_theta_dot = theta_dot + params.tau * theta_acc
+        if params.semi_implicit == 1:
+            x_dot = new_x_dot
+            theta_dot = new_theta_dot
+        x += params.tau * x_dot
+        theta += params.tau * theta_dot
+        state.motion[env] = wp.vec4(x, new_x_dot, theta, new_theta_dot)
+        fallen = wp.abs(x) > params.x_threshold or wp.abs(theta) > params.theta_threshold_radians
+        if fallen:
+            io.reward[env, 0] = params.fall_reward
+            io.terminated[env, 0] = True
+        else:
+            io.reward[env, 0] = params.step_reward
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        """The motion."""
+        motion = state.motion[env]
+        for column in range(4):
+            io.obs[env, agent, column] = motion[column]
+
+    @wp.func(inline=True)
+    def reset(params: Params, state: State, env: int, rng: philox.Stream):
+        """Every part of the motion anywhere in the start's range."""
+        width = params.start_high - params.start_low
+        u = philox.uniform4(rng, 0, philox.RESET, 0)
+        state.motion[env] = wp.vec4(
+            params.start_low + width * u[0],
+            params.start_low + width * u[1],
+            params.start_low + width * u[2],
+            params.start_low + width * u[3],
+        )
+
+    return Rules(
+        key="cartpole",
+        params=Params,
+        state=State,
+        num_agents=1,
+        action_size=1,
+        continuous=False,
+        phases=(world_phase(push),),
+        reset=reset,
+        observe=observe,
+    )
