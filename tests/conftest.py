@@ -42,6 +42,27 @@ SMALL = {
     "Acrobot-v1": {"max_episode_steps": 7},
 }
 
+# A group of agents with spaces alike, to play with.
+GROUP = {
+    "SimpleTag-v0": "adversary",
+    "TagContinuous-v0": "runner",
+    "TagGridworld-v0": "tagger",
+    # MPE
+    "Simple-v0": "agent",
+    "SimpleAdversary-v0": "agent",
+    "SimplePush-v0": "agent",
+    "SimpleSpread-v0": "agent",
+    # MPE, the talking ones
+    "SimpleCrypto-v0": "bob",
+    "SimpleReference-v0": "agent",
+    "SimpleSpeakerListener-v0": "listener",
+    "SimpleWorldComm-v0": "adversary",
+    # classic control
+    **dict.fromkeys(
+        ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"), "agent"
+    ),
+}
+
 # What SMALL does not reach: other kinds of actions, observations, phases.
 SPECIAL = (
     ("SimpleTag-v0", {"continuous_actions": True}),

@@ -7,7 +7,7 @@ import torch
 
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
-from gpu_envs.mpe import speech
+from gpu_envs.mpe import common, speech
 from warp_kernels.mpe import simple_crypto
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Config:
 def build(config: Config) -> Definition:
     """Put the environment together."""
     widths = {"eve_0": LETTERS, "bob_0": 2 * LETTERS, "alice_0": 2 * LETTERS}
-    space = speech.action_space(config.continuous_actions, 0, LETTERS)
+    space = common.action_space(config.continuous_actions, 0, LETTERS)
     return Definition(
         rules=simple_crypto.rules(config.continuous_actions, config.benchmark_data),
         params={"bob_weight": 1.0, "eve_weight": 1.0},

@@ -7,7 +7,7 @@ import torch
 
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
-from gpu_envs.mpe import speech
+from gpu_envs.mpe import common, speech
 from warp_kernels.mpe import simple_reference
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Config:
 def build(config: Config) -> Definition:
     """Put the environment together."""
     width = 2 + 2 * 3 + 3 + LETTERS
-    space = speech.action_space(config.continuous_actions, letters=LETTERS)
+    space = common.action_space(config.continuous_actions, letters=LETTERS)
     return Definition(
         rules=simple_reference.rules(config.continuous_actions),
         params={"accel": 5.0, "local_ratio": config.local_ratio},

@@ -10,7 +10,7 @@ import torch
 
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
-from gpu_envs.mpe import speech
+from gpu_envs.mpe import common, speech
 from warp_kernels.mpe import simple_speaker_listener
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def build(config: Config) -> Definition:
         groups={"speaker": (0,), "listener": (1,)},
         observation_spaces={"speaker_0": box(3), "listener_0": box(2 + 2 * 3 + LETTERS)},
         action_spaces={
-            "speaker_0": speech.action_space(config.continuous_actions, 0, LETTERS),
-            "listener_0": speech.action_space(config.continuous_actions),
+            "speaker_0": common.action_space(config.continuous_actions, 0, LETTERS),
+            "listener_0": common.action_space(config.continuous_actions),
         },
         max_steps=config.max_cycles,
         limit_terminates=False,

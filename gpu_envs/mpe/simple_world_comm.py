@@ -7,7 +7,7 @@ import torch
 
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
-from gpu_envs.mpe import speech
+from gpu_envs.mpe import common, speech
 from warp_kernels.mpe import simple_world_comm
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def build(config: Config) -> Definition:
             for name in members
         },
         action_spaces={
-            name: speech.action_space(continuous, letters=letters.get(group, 0))
+            name: common.action_space(continuous, letters=letters.get(group, 0))
             for group, members in names.items()
             for name in members
         },

@@ -1,35 +1,17 @@
-"""What the host files of MPE's talking scenarios share: action spaces, and pictures that show what is said."""
+"""What the host files of MPE's talking scenarios share: pictures that show what is said."""
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from gymnasium import spaces
+
+from gpu_envs.mpe.common import VIEW
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Colour, Scene
 
-PUSHES = 5
-"""Nothing, left, right, down, up."""
-VIEW = 1.4
-"""Half the side of a picture [m]: the arena's half, 1 m, and a margin."""
 GAP = 0.075
 """Between two letters in a picture [m]."""
-
-
-def action_space(continuous: bool, pushes: int = PUSHES, letters: int = 0) -> spaces.Space:
-    """mpe2's action space of an agent.
-
-    Args:
-        continuous: One component per push, then one per letter, in [0, 1]; else one number for both,
-            letter * pushes + push.
-        pushes: PUSHES, or 0 where the agent stands still.
-        letters: What it can say; 0 where it is silent.
-    """
-    if continuous:
-        return spaces.Box(0.0, 1.0, (pushes + letters,), np.float32)
-    return spaces.Discrete(max(pushes, 1) * max(letters, 1))
 
 
 class Camera:

@@ -8,31 +8,11 @@ import numpy as np
 import pytest
 import torch
 import toy
-from conftest import SMALL
+from conftest import GROUP, SMALL
 from gymnasium.utils.env_checker import check_env
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.registry import find, make_core
-
-GROUP = {
-    "SimpleTag-v0": "adversary",
-    "TagContinuous-v0": "runner",
-    "TagGridworld-v0": "tagger",
-    # MPE
-    "Simple-v0": "agent",
-    "SimpleAdversary-v0": "agent",
-    "SimplePush-v0": "agent",
-    "SimpleSpread-v0": "agent",
-    # MPE, the talking ones
-    "SimpleCrypto-v0": "bob",
-    "SimpleReference-v0": "agent",
-    "SimpleSpeakerListener-v0": "listener",
-    "SimpleWorldComm-v0": "adversary",
-    # classic control
-    **dict.fromkeys(
-        ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"), "agent"
-    ),
-}
 
 
 @pytest.fixture

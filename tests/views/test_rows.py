@@ -8,7 +8,7 @@ import pytest
 import torch
 import toy
 import turns
-from conftest import SMALL
+from conftest import GROUP, SMALL
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
@@ -16,25 +16,6 @@ from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.registry import make_core
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
-GROUP = {
-    "SimpleTag-v0": "adversary",
-    "TagContinuous-v0": "runner",
-    "TagGridworld-v0": "tagger",
-    # MPE
-    "Simple-v0": "agent",
-    "SimpleAdversary-v0": "agent",
-    "SimplePush-v0": "agent",
-    "SimpleSpread-v0": "agent",
-    # MPE, the talking ones
-    "SimpleCrypto-v0": "bob",
-    "SimpleReference-v0": "agent",
-    "SimpleSpeakerListener-v0": "listener",
-    "SimpleWorldComm-v0": "adversary",
-    # classic control
-    **dict.fromkeys(
-        ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"), "agent"
-    ),
-}
 
 
 @pytest.fixture

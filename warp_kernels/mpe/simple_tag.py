@@ -120,16 +120,6 @@ def rules(sizes: Sizes) -> Rules:
             state.hits[env, agent] = hits
 
     @wp.func
-    def outside(x: float):
-        """mpe2's penalty for leaving the arena, per axis, at distance x from its centre [m]."""
-        penalty = float(0.0)
-        if x >= 1.0:
-            penalty = wp.min(wp.exp(2.0 * x - 2.0), 10.0)
-        elif x >= 0.9:
-            penalty = (x - 0.9) * 10.0
-        return penalty
-
-    @wp.func
     def score(params: Params, state: State, io: IO, env: int, agent: int):
         """Every adversary earns every touch; a good agent pays its own and for leaving. Writes reward, terminated."""
         touches = int(0)
@@ -143,7 +133,7 @@ def rules(sizes: Sizes) -> Rules:
             io.reward[env, agent] = params.tag_reward * float(touches)
         else:
             here = state.pos[env, agent]
-            away = outside(wp.abs(here[0])) + outside(wp.abs(here[1]))
+            away = particles.outside(here[0]) + particles.outside(here[1])
             io.reward[env, agent] = -params.tag_reward * float(state.hits[env, agent]) - away
 
     @wp.func
