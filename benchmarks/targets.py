@@ -6,7 +6,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks import isolated
+from benchmarks import games, isolated
 from benchmarks.bounds.build import compiler
 from benchmarks.cases import CASES, DOORS, NO_EXITS, Case, available, build
 from benchmarks.compare import Rounds, Spread, alternate, undisturbed
@@ -164,6 +164,31 @@ def _throughput(env_id: str, effort: Effort) -> Iterator[Figure]:
         yield _noise(played)
 
 
+def _games(num_envs: int, effort: Effort) -> Iterator[Figure]:
+    """Games a second over OpenSpiel's: a step that shows as much against a loop that reads as much, and bare ones."""
+    for env_id in games.SPIEL:
+        step, fused = (games.Batch(env_id, num_envs, fused) for fused in (False, True))
+        subjects = {
+            "core.step(core.sample_actions())": step.play,
+            "core.play_random": fused.play,
+            "pyspiel loop with observations and masks": games.loop(env_id, observe=True),
+            "pyspiel loop, moves alone": games.loop(env_id, observe=False),
+            "pyspiel.evaluate_bots, random bots": games.bots(env_id),
+        }
+        played = alternate(subjects, effort.rounds, effort.seconds)
+        ours, play, told, bare, _ = subjects
+        count = dict.fromkeys(subjects, float(games.LOOP)) | {
+            ours: step.games_per_call(),
+            play: fused.games_per_call(),
+        }
+        for mine, theirs, target in ((ours, told, ">= 10"), (play, bare, ">= 50"), (ours, bare, ""), (play, told, "")):
+            what = f"{env_id}: {mine} over the {theirs}"
+            yield _figure(what, "ratio", played.ratio(theirs, mine), count[mine] / count[theirs], target=target)
+        for name, samples in played.seconds.items():
+            yield _figure(f"{env_id}: {name}", "games/s", Spread.of([count[name] / sample for sample in samples]))
+        yield _noise(played)
+
+
 TARGETS = (
     Target(
         "simple-tag",
@@ -190,10 +215,16 @@ TARGETS = (
         "TagContinuous-v0",
         partial(_doors, "TagContinuous-v0", "<= 25"),
     ),
+    Target(
+        "games",
+        "Games against OpenSpiel's pyspiel (one thread, as it is), 4,096 worlds, 2 threads",
+        "ConnectFour-v0",
+        partial(_games, 4096),
+    ),
     Target("memory", "Memory", "SimpleTag-v0", _memory),
     *(
         Target(f"compile-{env_id}", f"Compile of {env_id}", env_id, partial(_compile, env_id))
-        for env_id in ("SimpleTag-v0", "TagContinuous-v0", "TagGridworld-v0")
+        for env_id in ("SimpleTag-v0", "TagContinuous-v0", "TagGridworld-v0", "LeducPoker-v0", "ConnectFour-v0")
     ),
     Target("import", "import gpu_envs", "SimpleTag-v0", _import),
     *(

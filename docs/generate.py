@@ -129,10 +129,11 @@ def pages() -> list[Path]:
 
 
 def pictures() -> dict[Path, np.ndarray]:
-    """A picture of every environment, and all of them side by side for the README."""
+    """A picture of every environment, and the Tags side by side for the README."""
     frames = {place: claims.frame(id, words(place).PICTURE) for place, id in sorted(names().items())}
     gap = np.full((next(iter(frames.values())).shape[0], 12, 3), 255, np.uint8)
-    strip = np.concatenate([part for frame in frames.values() for part in (gap, frame)][1:], axis=1)
+    tags = [frame for place, frame in frames.items() if "tag" in place.rpartition("/")[2]]
+    strip = np.concatenate([part for frame in tags for part in (gap, frame)][1:], axis=1)
     return {PAGES / f"{place}.png": frame for place, frame in frames.items()} | {STRIP: strip}
 
 

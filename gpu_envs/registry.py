@@ -235,3 +235,10 @@ def make_core(
 register("SimpleTag-v0", "gpu_envs.mpe.simple_tag")
 register("TagContinuous-v0", "gpu_envs.tag.tag_continuous")
 register("TagGridworld-v0", "gpu_envs.tag.tag_gridworld")
+# games
+register("ConnectFour-v0", "gpu_envs.games.connect_four")
+register("KuhnPoker-v0", "gpu_envs.games.kuhn_poker")
+register("LeducPoker-v0", "gpu_envs.games.leduc_poker")
+register("MatrixGame-v0", "gpu_envs.games.matrix_game")
+register("RockPaperScissors-v0", "gpu_envs.games.rock_paper_scissors")
+register("TicTacToe-v0", "gpu_envs.games.tic_tac_toe")

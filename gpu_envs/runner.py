@@ -12,7 +12,7 @@ import torch
 import warp as wp
 
 import warp_kernels
-from warp_kernels.schedules import FUSED, WORLD, Program, Rules, build
+from warp_kernels.schedules import FUSED, WORLD, Program, Rules, build, build_play
 
 FEW_AGENTS = 8
 """Up to this many agents a GPU thread plays a whole world; more agents get a thread each."""
@@ -24,6 +24,12 @@ ROWS_PER_THREAD = 4096
 def program(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
     """The kernels of a specialisation, built once per process."""
     return build(rules, schedule, fuse_fp)
+
+
+@cache
+def play_kernel(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
+    """The kernel of random play and its module, built once per process; apart, for most never play blindly."""
+    return build_play(rules, fuse_fp)
 
 
 def choose_schedule(num_agents: int, device: torch.device) -> str:
@@ -77,6 +83,7 @@ class Runner:
         warp_kernels.start()
         self.rules = rules
         self.program = program(rules, schedule, fuse_fp)
+        self._schedule, self._fuse_fp = schedule, fuse_fp
         self.device = wp.device_from_torch(device)
         edges = [num_envs * part // threads for part in range(threads + 1)]
         self.shards = list(pairwise(edges))
@@ -95,8 +102,10 @@ class Runner:
         self.reset_launches = self._record(self.program.reset, params, state, ios)
         self.sample_launches = self._record(self.program.sample, params, state, ios)
         self.global_state_launches = self._record(self.program.global_state, params, state, ios)
+        self._play_launches: list[list[wp.Launch]] = []
+        self._arguments = (params, state, ios)
 
-    def _record(self, kernels: Any, params: wp.array, state: Any, ios: list[Any]) -> list[list[wp.Launch]]:
+    def _record(self, kernels: Any, params: wp.array, state: Any, ios: list[Any], *more: int) -> list[list[wp.Launch]]:
         launches = []
         for (first, end), io in zip(self.shards, ios, strict=True):
             commands = []
@@ -105,7 +114,7 @@ class Runner:
                 threads = 1 if self.device.is_cpu else count
                 dim: Any = {FUSED: threads, WORLD: count}.get(over, (count, over))
                 bounds = [first, end, threads] if over == FUSED else [first]
-                inputs = [*bounds, params, state, io]
+                inputs = [*bounds, *more, params, state, io]
                 commands.append(wp.launch(kernel, dim, inputs=inputs, device=self.device, record_cmd=True))
             launches.append(commands)
         return launches
@@ -118,6 +127,20 @@ class Runner:
                 command.launch(stream)
             return
         self.on_threads(lambda shard: _run_all(launches[shard]))
+
+    def play(self, steps: int) -> None:
+        """Draw actions and step, so many times. What agents see afterwards is defined by the step that must follow."""
+        if self._schedule == "phased":
+            for _ in range(steps):
+                self.run(self.sample_launches)
+                self.run(self.step_launches)
+            return
+        if not self._play_launches:
+            kernel, _ = play_kernel(self.rules, self._fuse_fp)
+            self._play_launches = self._record([(kernel, FUSED)], *self._arguments, 0)
+        for ((command),) in self._play_launches:
+            command.set_param_at_index(3, steps)
+        self.run(self._play_launches)
 
     def bind(self, buffer: torch.Tensor, results: list[torch.Tensor]) -> None:
         """Say where kernels read actions and what a step writes, each led by the worlds."""

@@ -62,7 +62,8 @@ class OneWorld:
         """Play one step.
 
         Args:
-            actions: By agent, a value of its action space. What agents that have left do is ignored.
+            actions: By agent, a value of its action space. What agents do that have left, or are not on the move where
+                agents take turns, is ignored.
             others_random: Let living agents without an entry act at random; else they are missed.
 
         Raises:
@@ -80,7 +81,7 @@ class OneWorld:
         for agent, action in actions.items():
             if agent not in self._rows:
                 raise ActionError(f"{core.id}: action for unknown agent {agent}; the agents are {listed(self._rows)}")
-            if agent in living:
+            if agent in living and self.moves(agent):
                 value = self.checked(agent, action)
                 rows[(self._rows[agent], *(slice(size) for size in value.shape))] = value
         if not others_random:
@@ -91,6 +92,10 @@ class OneWorld:
         self._fetch()
         alive = self._alive
         self.agents = [agent for agent in self.agents if alive[self._rows[agent]]]
+
+    def moves(self, agent: str) -> bool:
+        """Does this agent decide on the next step? Everybody does where agents do not take turns."""
+        return self.core.to_move is None or bool(self.core.to_move[0, self._rows[agent]])
 
     def check_running(self) -> None:
         """Refuse to go on where there is no episode."""
@@ -117,6 +122,8 @@ class OneWorld:
         """What an agent is told beside its observation: its action mask, and what the environment adds."""
         row, core = self._rows[agent], self.core
         told: dict[str, Any] = {"action_mask": self.action_mask(agent)} if self.masked else {}
+        if core.to_move is not None:
+            told["to_move"] = self.moves(agent)
         own = {name: core.world_state[field] for name, field in core.definition.info.items()}
         return told | {name: values[0, row].cpu().numpy().copy() for name, values in own.items()}
 
@@ -162,6 +169,8 @@ class OneWorld:
             shown = f"{value.dtype} {value.shape}" if value.dtype.kind != "O" else type(action).__name__
             raise ActionError(f"{self.core.id}: action of {agent} must be one of {space}, got {shown}")
         value = value.astype(np.float32 if continuous else np.int64)
+        if self.core.illegal == "loss":  # part of the game
+            return value
         if not space.contains(value):
             raise ActionError(f"{self.core.id}: action {value.tolist()} of {agent} is out of range; expected {space}")
         if self.masked and not self.action_mask(agent)[value.astype(np.int64)].all():
