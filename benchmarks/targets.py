@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import isolated
 from benchmarks.bounds.build import compiler
-from benchmarks.cases import CASES, DOORS, NO_EXITS, Case, available, build
+from benchmarks.cases import CASES, CROWDS, DOORS, NO_EXITS, Case, available, build, crowd
 from benchmarks.compare import Rounds, Spread, alternate, undisturbed
 
 
@@ -36,6 +36,8 @@ class Figure:
     high: float | None = None
     target: str = ""  # ">= 0.45", "" where nothing is promised
     note: str = ""
+    curve: str = ""  # of the group's picture, "" where the figure is not in it
+    at: float | None = None  # place on that curve
 
     @property
     def met(self) -> bool | None:
@@ -95,6 +97,43 @@ def _doors(env_id: str, target: str, effort: Effort) -> Iterator[Figure]:
     for name, case in zip(names, cases, strict=True):
         yield _rate(name, case, played.seconds[name])
     yield _noise(played)
+
+
+def _crowds(effort: Effort) -> Iterator[Figure]:
+    """Cost of an agent-step in one world, by agents; then the same agents in all, in many worlds; then memory."""
+    alone = {(agents, threads): crowd(agents, threads=threads) for agents in CROWDS for threads in (1, 2)}
+    alone = {(n, t): case for (n, t), case in alone.items() if t == 1 or n >= 10_000}  # below that one thread serves
+    brute = {(n, 0): crowd(n, threads=1, search="brute") for n in CROWDS[1:3]}
+    words = {0: "all looked through, 1 thread", 1: "one world, 1 thread", 2: "one world, 2 threads"}
+    cases = alone | brute
+    played = alternate(
+        {f"{n} {t}": build(case) for (n, t), case in cases.items()}, max(3, effort.rounds // 2), effort.seconds
+    )
+    few = CROWDS[0]
+    for n, t in alone:
+        if n > few:
+            ratio = played.ratio(f"{n} {t}", f"{few} 1")
+            what = f"an agent-step among {n:,} over one among {few}, {words[t]}"
+            yield _figure(what, "ratio of cost", ratio, few / n, target="<= 2")
+    for n, t in cases:
+        rates = Spread.of([n / sample for sample in played.seconds[f"{n} {t}"]])
+        yield _figure(f"{n:,} agents, {words[t]}", "agent-steps/s", rates, curve=words[t], at=n)
+    yield _noise(played)
+    total = CROWDS[-1]
+    filled = {n: build(crowd(n, total // n)) for n in CROWDS}
+    played = alternate({str(n): step for n, step in filled.items()}, max(3, effort.rounds // 2), effort.seconds)
+    for n in CROWDS:
+        rates = Spread.of([total / sample for sample in played.seconds[str(n)]])
+        what = f"{total:,} agents in all, 2 threads"
+        yield _figure(f"{n:,} agents in each of {total // n:,} worlds", "agent-steps/s", rates, curve=what, at=n)
+    yield _noise(played)
+    seen = {n: isolated.run("crowd", n) for n in CROWDS[1:]}
+    for n, memory in seen.items():
+        note = f"{memory['resident_mib']:.0f} MiB resident"
+        yield Figure(f"tensors of a world of {n:,}", "bytes per agent", memory["bytes"] / n, note=note)
+    few, many = CROWDS[1], CROWDS[-1]
+    growth = seen[many]["bytes"] / many / (seen[few]["bytes"] / few)
+    yield Figure(f"bytes per agent, {many:,} over {few:,}", "ratio", growth, target="<= 1.1")
 
 
 def _noise(played: Rounds | list[float]) -> Figure:
@@ -178,6 +217,7 @@ TARGETS = (
         "TagContinuous-v0",
         partial(_against_bound, "TagContinuous-v0", 1024, ">= 0.5", NO_EXITS),
     ),
+    Target("crowds", "Crowds: TagContinuous-v0 in one world, 5 % taggers, K = 10", "TagContinuous-v0", _crowds),
     Target(
         "doors",
         "Doors of SimpleTag-v0 at 4,096 worlds, 2 threads",

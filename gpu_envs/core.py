@@ -86,9 +86,9 @@ class Core:
         self.observation_spaces = definition.observation_spaces
         self.action_spaces = definition.action_spaces
         self.render_fps = definition.render_fps
-        self.schedule = schedule or choose_schedule(self.num_agents, device)
-        self.threads = (threads or choose_threads(num_envs, self.num_agents, device)) if device.type == "cpu" else 1
-        self.threads = min(self.threads, num_envs)
+        workers = (threads or choose_threads(num_envs, self.num_agents, device)) if device.type == "cpu" else 1
+        self.schedule = schedule or choose_schedule(num_envs, self.num_agents, workers, device)
+        self.threads = min(workers, num_envs) if self.schedule == "fused" else workers
         fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
         self._runner = Runner(rules, self.schedule, fuse, num_envs, self.threads, device)
         layout = self._layout = Layout(definition, num_envs, len(self._runner.shards), device, env_minor)
@@ -226,7 +226,7 @@ class Core:
     def state(self) -> torch.Tensor:
         """Global state (E, S) for centralised critics: the environment's own, or all agents' observations joined."""
         self._check_open()
-        if self._runner.global_state_launches[0]:
+        if self.definition.rules.global_state is not None:
             self._runner.run(self._runner.global_state_launches)
             return self._out(self._io["global_state"])
         flat = self.obs.reshape(self.num_envs, -1)

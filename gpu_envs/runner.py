@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,10 @@ import torch
 import warp as wp
 
 import warp_kernels
-from warp_kernels.schedules import FUSED, WORLD, Program, Rules, build
+from warp_kernels.schedules import FUSED, WORLD, Program, Rules, Stage, build
+
+Rounds = list[list[list[wp.Launch]]]
+"""Recorded launches: rounds one after the other, in each a list per CPU thread."""
 
 FEW_AGENTS = 8
 """Up to this many agents a GPU thread plays a whole world; more agents get a thread each."""
@@ -26,9 +29,11 @@ def program(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
     return build(rules, schedule, fuse_fp)
 
 
-def choose_schedule(num_agents: int, device: torch.device) -> str:
-    """Fused on a CPU, and with few agents on a GPU; phased else."""
-    return "fused" if device.type == "cpu" or num_agents <= FEW_AGENTS else "phased"
+def choose_schedule(num_envs: int, num_agents: int, threads: int, device: torch.device) -> str:
+    """Fused on a CPU, and with few agents on a GPU; phased else, and where CPU threads share worlds of many agents."""
+    if device.type == "cpu":
+        return "phased" if threads > num_envs and num_agents >= ROWS_PER_THREAD else "fused"
+    return "fused" if num_agents <= FEW_AGENTS else "phased"
 
 
 def choose_threads(num_envs: int, num_agents: int, device: torch.device) -> int:
@@ -36,7 +41,15 @@ def choose_threads(num_envs: int, num_agents: int, device: torch.device) -> int:
     if device.type != "cpu":
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, num_envs, num_envs * num_agents // ROWS_PER_THREAD))
+    return max(1, min(cores, num_envs * num_agents // ROWS_PER_THREAD))
+
+
+def choose_search(num_agents: int, num_nearest: int) -> str:
+    """How to find the K nearest: "brute", among all, while they are few; else in a "grid" of cells.
+
+    Measured on a CPU, where the two cost the same at about 40 + 10 K agents.
+    """
+    return "grid" if 0 < num_nearest and num_agents > 40 + 10 * num_nearest else "brute"
 
 
 class _Pool:
@@ -67,7 +80,8 @@ class Runner:
         schedule: "fused" or "phased".
         fuse_fp: Allow contracted multiply-adds.
         num_envs: E.
-        threads: CPU threads; the worlds are split between them.
+        threads: CPU threads. The worlds are split between them; where there are fewer worlds than threads, which only
+            the phased schedule allows, the agents of every world are, phase by phase.
         device: Where the tensors live.
     """
 
@@ -78,8 +92,11 @@ class Runner:
         self.rules = rules
         self.program = program(rules, schedule, fuse_fp)
         self.device = wp.device_from_torch(device)
-        edges = [num_envs * part // threads for part in range(threads + 1)]
-        self.shards = list(pairwise(edges))
+        self.num_envs, self.threads = num_envs, threads
+        self._split_agents = threads > num_envs
+        lead = (slice(None),) if self._split_agents else ()
+        edges = _edges(rules.num_agents if self._split_agents else num_envs, threads)
+        self.shards = [(*lead, slice(*edge)) for edge in edges]  # of a tensor (E, A, ...), by thread
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device
 
@@ -89,35 +106,49 @@ class Runner:
         Args:
             params: Warp array of the rules' Params, one row or one per world.
             state: The rules' State.
-            ios: One IO per shard, alike but for the error slot.
+            ios: One IO per thread, alike but for the error slot.
         """
         self.step_launches = self._record(self.program.step, params, state, ios)
         self.reset_launches = self._record(self.program.reset, params, state, ios)
         self.sample_launches = self._record(self.program.sample, params, state, ios)
         self.global_state_launches = self._record(self.program.global_state, params, state, ios)
 
-    def _record(self, kernels: Any, params: wp.array, state: Any, ios: list[Any]) -> list[list[wp.Launch]]:
-        launches = []
-        for (first, end), io in zip(self.shards, ios, strict=True):
-            commands = []
-            for kernel, over in kernels:
-                count = end - first
-                threads = 1 if self.device.is_cpu else count
-                dim: Any = {FUSED: threads, WORLD: count}.get(over, (count, over))
-                bounds = [first, end, threads] if over == FUSED else [first]
-                inputs = [*bounds, params, state, io]
-                commands.append(wp.launch(kernel, dim, inputs=inputs, device=self.device, record_cmd=True))
-            launches.append(commands)
-        return launches
+    def _record(self, stages: tuple[Stage, ...], params: wp.array, state: Any, ios: list[Any]) -> Rounds:
+        def launch(stage: Stage, envs: tuple[int, int], indices: tuple[int, int], io: Any) -> Any:
+            (first, end), (begin, stop), on_cpu = envs, indices, self.device.is_cpu
+            if stage.over == FUSED:
+                threads = 1 if on_cpu else end - first
+                dim, bounds = (threads, 1), [first, end, threads]
+            elif stage.over == WORLD:
+                dim, bounds = (end - first, 1), [first]
+            else:
+                threads = 1 if on_cpu else stop - begin
+                dim, bounds = (end - first, threads), [first, begin, stop, threads]
+            inputs = [*bounds, params, state, io]
+            return wp.launch(stage.kernel, dim, inputs=inputs, device=self.device, record_cmd=True)
 
-    def run(self, launches: list[list[wp.Launch]]) -> None:
+        def indices(stage: Stage, parts: int) -> list[tuple[int, int]]:
+            return _edges(stage.over if isinstance(stage.over, int) else parts, parts)
+
+        if not self._split_agents:
+            shares = zip(_edges(self.num_envs, self.threads), ios, strict=True)
+            return [[[launch(stage, envs, indices(stage, 1)[0], io) for stage in stages] for envs, io in shares]]
+        rounds = []
+        for stage in stages:
+            parts = 1 if stage.counts or stage.over == WORLD else self.threads
+            shares = zip(indices(stage, parts), ios, strict=False)
+            rounds.append([[launch(stage, (0, self.num_envs), share, io)] for share, io in shares])
+        return rounds
+
+    def run(self, rounds: Rounds) -> None:
         """Run recorded launches: on torch's current stream on a GPU, on the CPU threads else."""
         if self.device.is_cuda:
             stream = self._stream()
-            for command in launches[0]:
+            for command in rounds[0][0]:
                 command.launch(stream)
             return
-        self.on_threads(lambda shard: _run_all(launches[shard]))
+        for part in rounds:
+            self._on_threads(partial(_run_all, part), len(part))
 
     def bind(self, buffer: torch.Tensor, results: list[torch.Tensor]) -> None:
         """Say where kernels read actions and what a step writes, each led by the worlds."""
@@ -141,27 +172,31 @@ class Runner:
         # NumPy copies on the thread that reads or has written those worlds: torch's copies would wake a pool of their
         # own to fight ours over the cores.
         source = (action.detach() if action.requires_grad else action).numpy() if given else None
-        if len(self.shards) == 1:  # few worlds: every microsecond counts
+        rounds = self.step_launches
+        if self.threads == 1:  # few worlds: every microsecond counts
             if source is not None:
                 self._buffer_array[:] = source
-            _run_all(self.step_launches[0])
+            _run_all(rounds[0], 0)
             return self._results if reuse else [torch.from_numpy(array.copy()) for array in self._result_arrays]
         clones = [] if reuse else [np.empty_like(array) for array in self._result_arrays]
 
-        def one(shard: int) -> None:
-            first, end = self.shards[shard]
-            if source is not None:
-                self._buffer_array[first:end] = source[first:end]
-            _run_all(self.step_launches[shard])
-            for target, array in zip(clones, self._result_arrays, strict=False):
-                target[first:end] = array[first:end]
+        def one(round: int, thread: int) -> None:
+            """The first round reads actions, the last one writes what has not been written; both are everyone's."""
+            share = self.shards[thread]
+            if round == 0 and source is not None:
+                self._buffer_array[share] = source[share]
+            _run_all(rounds[round], thread)
+            if round == len(rounds) - 1:
+                for target, array in zip(clones, self._result_arrays, strict=False):
+                    target[share] = array[share]
 
-        self.on_threads(one)
+        for round, part in enumerate(rounds):
+            self._on_threads(partial(one, round), len(part))
         return self._results if reuse else [torch.from_numpy(target) for target in clones]
 
-    def on_threads(self, job: Callable[[int], None]) -> None:
-        """Run job(shard) for every shard, the first on this thread."""
-        others = [_pool.get().submit(job, shard) for shard in range(1, len(self.shards))]
+    def _on_threads(self, job: Callable[[int], None], threads: int) -> None:
+        """Run job(thread) on so many threads, the first one this."""
+        others = [_pool.get().submit(job, thread) for thread in range(1, threads)]
         job(0)
         for other in others:
             other.result()
@@ -175,6 +210,11 @@ class Runner:
         return stream
 
 
-def _run_all(commands: list[wp.Launch]) -> None:
-    for command in commands:
+def _edges(count: int, parts: int) -> list[tuple[int, int]]:
+    """Even shares of 0 .. count - 1, as (first, end)."""
+    return list(pairwise(count * part // parts for part in range(parts + 1)))
+
+
+def _run_all(part: list[list[wp.Launch]], thread: int) -> None:
+    for command in part[thread]:
         command.launch()

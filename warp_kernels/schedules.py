@@ -6,7 +6,7 @@ same functions in the same order and agree bit for bit on the CPU: the law of ph
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import warp as wp
@@ -17,6 +17,9 @@ from warp_kernels.episode import IO
 AGENT = "agent"
 WORLD = "world"
 FUSED = "fused"  # all phases of a world
+MANY_AGENTS = 128
+"""With more agents than this a call per phase and world costs nothing beside the loop over them."""
+BLOCK = wp.constant(16)
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Phase:
     over: str | int  # AGENT, WORLD, or how many of anything else a world has
     run: Any
     rare: bool = False  # runs once an episode: a fused kernel does not unroll it, for the compiler's sake
+    counts: bool = False  # siblings add to shared integers by atomics; a CPU has none, one thread runs them all there
 
 
 def agent_phase(run: Any) -> Phase:
@@ -46,6 +50,15 @@ def item_phase(count: int, run: Any) -> Phase:
     return Phase(count, run)
 
 
+def counting_phase(over: str | int, run: Any) -> Phase:
+    """A phase over agents or items whose siblings set or add to (``wp.atomic_add``) shared integers of their world.
+
+    The named exception to the law. What the world comes to must not depend on the order of siblings, though where
+    they are listed in between may.
+    """
+    return Phase(over, run, counts=True)
+
+
 @dataclass(frozen=True)
 class Rules:
     """What the author of an environment gives: Warp functions about one world or one agent, and the sizes they know.
@@ -63,6 +76,9 @@ class Rules:
     observe: Any  # agent phase; writes the agent's row of io.obs (and io.action_mask, io.to_move), and its own memory
     reset: Any = None  # f(params, state, env, rng) starts an episode
     reset_agent: Any = None  # f(params, state, env, agent, rng), after reset: what agents can start for themselves
+    survey: tuple[
+        Phase, ...
+    ] = ()  # what observe looks things up in; run after reset_agent, and in a step as phases say
     global_state: Any = None  # agent phase; writes its agent's part of io.global_state[env, :]
     masked: bool = False  # some actions are illegal at times; observe writes io.action_mask
     turn_based: bool = False  # agents take turns; observe writes io.to_move. Needs masked
@@ -70,13 +86,22 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Program:
-    """Kernels of one schedule. Each entry is a list of (kernel, FUSED, WORLD or indices per world), run in order."""
+class Stage:
+    """One kernel, and what its threads are: FUSED or WORLD (worlds), or how many of them a world has."""
 
-    step: tuple[tuple[Any, str | int], ...]
-    reset: tuple[tuple[Any, str | int], ...]
-    sample: tuple[tuple[Any, str | int], ...]
-    global_state: tuple[tuple[Any, str | int], ...]
+    kernel: Any
+    over: str | int
+    counts: bool = False  # see Phase
+
+
+@dataclass(frozen=True)
+class Program:
+    """Kernels of one schedule, run in order."""
+
+    step: tuple[Stage, ...]
+    reset: tuple[Stage, ...]
+    sample: tuple[Stage, ...]
+    global_state: tuple[Stage, ...]
     module: Any  # Warp module that holds all of them
 
 
@@ -175,12 +200,23 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
             start(params, state, env, episode.stream(io, env))
 
     @wp.func(inline=True)
-    def turn(params: Params, state: State, io: IO, env: int):
-        if io.active[env]:
-            anyone = bool(False)
+    def anyone_alive(io: IO, env: int):
+        anyone = bool(False)
+        if wp.static(num_agents <= BLOCK):
             for agent in range(num_agents):
                 anyone = anyone or io.alive[env, agent]
-            if not anyone:
+        else:
+            first = int(0)
+            while first < num_agents and not anyone:  # mostly the first block settles it
+                for offset in range(BLOCK):
+                    anyone = anyone or io.alive[env, wp.min(first + offset, num_agents - 1)]
+                first += BLOCK
+        return anyone
+
+    @wp.func(inline=True)
+    def turn(params: Params, state: State, io: IO, env: int):
+        if io.active[env]:
+            if not anyone_alive(io, env):
                 if io.autoreset == episode.SAME_STEP:
                     io.restart[env] = True
                 else:
@@ -211,7 +247,12 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
         if io.restart[env]:
             look_around(params, state, io, env, agent)
 
-    last = [Phase(AGENT, rejoin, rare=True), Phase(AGENT, reobserve, rare=True)]
+    @wp.func(inline=True)
+    def restarts(io: IO, env: int):
+        return io.restart[env]
+
+    survey = [replace(_where(rules, phase, restarts), rare=True) for phase in rules.survey]
+    last = [Phase(AGENT, rejoin, rare=True), *survey, Phase(AGENT, reobserve, rare=True)]
     step = [agent_phase(begin), world_phase(tick), *(_when_active(rules, phase) for phase in rules.phases)]
     step += [agent_phase(observe), agent_phase(leave), world_phase(turn), *last]
     return step, [world_phase(start_anew), Phase(AGENT, withdraw, rare=True), *last]
@@ -219,7 +260,7 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
 
 def _when_active(rules: Rules, phase: Phase) -> Phase:
     """Wrap an author's phase in "is this world active", so that autoreset modes never appear in rules."""
-    Params, State, run, turn_based = rules.params, rules.state, phase.run, rules.turn_based
+    turn_based = rules.turn_based
 
     @wp.func(inline=True)
     def plays(io: IO, env: int):
@@ -228,21 +269,24 @@ def _when_active(rules: Rules, phase: Phase) -> Phase:
             played = played and not io.forfeit[env]
         return played
 
-    if phase.over == WORLD:
+    return _where(rules, phase, plays)
 
-        @wp.func(inline=True)
-        def guarded_world(params: Params, state: State, io: IO, env: int):
-            if plays(io, env):
-                run(params, state, io, env)
 
-        return Phase(WORLD, guarded_world)
+def _where(rules: Rules, phase: Phase, holds: Any) -> Phase:
+    """Wrap an author's phase in a condition ``holds(io, env)``."""
+    Params, State, run = rules.params, rules.state, phase.run
+
+    @wp.func(inline=True)
+    def guarded_world(params: Params, state: State, io: IO, env: int):
+        if holds(io, env):
+            run(params, state, io, env)
 
     @wp.func(inline=True)
     def guarded(params: Params, state: State, io: IO, env: int, index: int):
-        if plays(io, env):
+        if holds(io, env):
             run(params, state, io, env, index)
 
-    return Phase(phase.over, guarded)
+    return replace(phase, run=guarded_world if phase.over == WORLD else guarded)
 
 
 def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
@@ -271,26 +315,28 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
     )
 
 
-def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str], ...]:
+def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[Stage, ...]:
     """One kernel, all phases of a world in turn, by one thread.
 
     On a GPU every world has its thread; a CPU thread loops over its share, which saves copying the structs per world.
+    With many agents every phase is a function of its own: a call counts for nothing then, and small functions compile
+    in half the time.
     """
-    Params, State, num_agents = rules.params, rules.state, rules.num_agents
+    Params, State, together = rules.params, rules.state, rules.num_agents <= MANY_AGENTS
 
     def over_all(phase: Phase) -> Any:
-        run = phase.run
-        count = num_agents if phase.over == AGENT else phase.over
+        run, count = phase.run, _size(rules, phase)
 
-        @wp.func(inline=True)
+        @wp.func(inline=together)
         def in_a_loop(params: Params, state: State, io: IO, env: int):
-            for agent in range(io.alive.shape[1]):  # a size known at run time only is not unrolled
-                run(params, state, io, env, agent)
+            first = int(0)
+            for index in range(first, count):  # a range known at run time only is not unrolled
+                run(params, state, io, env, index)
 
         if phase.rare:
             return in_a_loop
 
-        @wp.func(inline=True)
+        @wp.func(inline=together)
         def every(params: Params, state: State, io: IO, env: int):
             for index in range(count):
                 run(params, state, io, env, index)
@@ -305,21 +351,33 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
 
         return both
 
-    runs = [phase.run if phase.over == WORLD else over_all(phase) for phase in phases]
-    chain = runs[0]
-    for run in runs[1:]:
-        chain = then(chain, run)
+    def chained(rare: bool) -> Any:
+        runs = [p.run if p.over == WORLD else over_all(p) for p in phases if p.rare == rare]
+        chain = runs[0]
+        for run in runs[1:]:
+            chain = then(chain, run)
+        return chain
 
+    play, start = chained(rare=False), chained(rare=True)
+
+    # Two dimensions, though one is enough: of a kernel over one, Warp compiles two versions for the CPU.
     @wp.kernel(module=module, name=f"{name}_fused")
     def fused(first: int, end: int, stride: int, params: wp.array(dtype=Params), state: State, io: IO):
-        for env in range(first + wp.tid(), end, stride):
-            chain(params[wp.min(env, params.shape[0] - 1)], state, io, env)
+        thread, _ = wp.tid()
+        for env in range(first + thread, end, stride):
+            row = wp.min(env, params.shape[0] - 1)
+            play(params[row], state, io, env)
+            if io.restart[env]:
+                start(params[row], state, io, env)
 
-    return ((fused, FUSED),)
+    return (Stage(fused, FUSED),)
 
 
-def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str], ...]:
-    """One kernel per phase; a thread per world, or per world and index."""
+def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[Stage, ...]:
+    """One kernel per phase; a thread per world, or per world and index.
+
+    On a GPU every index has its thread; a CPU thread loops over its share of them, which saves copying the structs.
+    """
     Params, State = rules.params, rules.state
 
     def kernel(number: int, phase: Phase) -> Any:
@@ -328,18 +386,26 @@ def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[
 
             @wp.kernel(module=module, name=f"{name}_{number}_world")
             def of_world(first: int, params: wp.array(dtype=Params), state: State, io: IO):
-                env = first + wp.tid()
+                row, _ = wp.tid()  # two dimensions, as above
+                env = first + row
                 run(params[wp.min(env, params.shape[0] - 1)], state, io, env)
 
             return of_world
 
         @wp.kernel(module=module, name=f"{name}_{number}_{'agent' if phase.over == AGENT else 'item'}")
-        def of_index(first: int, params: wp.array(dtype=Params), state: State, io: IO):
-            row, index = wp.tid()
+        def of_index(
+            first: int, begin: int, end: int, stride: int, params: wp.array(dtype=Params), state: State, io: IO
+        ):
+            row, offset = wp.tid()
             env = first + row
-            run(params[wp.min(env, params.shape[0] - 1)], state, io, env, index)
+            for index in range(begin + offset, end, stride):
+                run(params[wp.min(env, params.shape[0] - 1)], state, io, env, index)
 
         return of_index
 
-    sizes = [rules.num_agents if phase.over == AGENT else phase.over for phase in phases]
-    return tuple((kernel(number, phase), size) for number, (phase, size) in enumerate(zip(phases, sizes, strict=True)))
+    return tuple(Stage(kernel(number, phase), _size(rules, phase), phase.counts) for number, phase in enumerate(phases))
+
+
+def _size(rules: Rules, phase: Phase) -> str | int:
+    """How many indices a world has for a phase; WORLD for a phase over worlds."""
+    return rules.num_agents if phase.over == AGENT else phase.over
