@@ -56,7 +56,7 @@ def listed(names: Iterable[object]) -> str:
 
 def described(value: object) -> str:
     """Dtype, shape and device of a tensor for a message; the type of anything else."""
-    facts = [getattr(value, name, None) for name in ("dtype", "shape", "device")]
-    if any(fact is None for fact in facts):
+    dtype, shape, device = (getattr(value, name, None) for name in ("dtype", "shape", "device"))
+    if dtype is None or shape is None or device is None:
         return type(value).__name__
-    return f"{facts[0]} {tuple(facts[1])} on {facts[2]}"  # type: ignore[arg-type]
+    return f"{dtype} {tuple(shape)} on {device}"

@@ -91,7 +91,7 @@ def failing(monkeypatch, error):
         (MemoryError, "not enough memory (MemoryError); try fewer worlds"),
         (torch.OutOfMemoryError("CUDA out of memory.\nmore"), "not enough memory (CUDA out of memory.)"),
         (RuntimeError("Failed to allocate 9 bytes on device 'cuda:0'"), "not enough memory (Failed to allocate"),
-        (PermissionError(13, "Permission denied", "/root/x"), "Permission denied: /root/x"),
+        (PermissionError(13, "Permission denied", "out/x"), "Permission denied: out/x"),
         (OSError(28, "No space left on device"), "No space left on device"),
         (OSError("odd"), "odd"),
     ],
