@@ -174,7 +174,7 @@ class Runner:
             for kernel, over in kernels:
                 count = end - first
                 threads = 1 if self.device.is_cpu else count
-                dim: Any = {FUSED: threads, WORLD: count}.get(over, (count, over))
+                dim = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
                 bounds = [first, end, threads] if over == FUSED else [first]
                 inputs = [*bounds, params, state, io]
                 commands.append(wp.launch(kernel, dim, inputs=inputs, device=self.device, record_cmd=True))

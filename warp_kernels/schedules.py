@@ -324,6 +324,7 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
 
     size = rules.action_size
 
+    # Launched over two dimensions, though one is enough: of a kernel over one, Warp compiles two versions for the CPU.
     @wp.kernel(module=module, name=f"{name}_fused")
     def fused(first: int, end: int, stride: int, params: wp.array(dtype=Params), state: State, io: IO):
         if wp.static(num_agents == 1):
@@ -343,7 +344,8 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
             io.active = wp.array(ptr=io.active.ptr, shape=(n,), dtype=wp.bool)
             io.over = wp.array(ptr=io.over.ptr, shape=(n,), dtype=wp.bool)
             io.restart = wp.array(ptr=io.restart.ptr, shape=(n,), dtype=wp.bool)
-        world = first + wp.tid()
+        thread, _ = wp.tid()
+        world = first + thread
         while world < end:
             env = world & 0x7FFFFFFF  # so that the compiler knows: no index counts from the end
             row = wp.min(env, params.shape[0] - 1)
@@ -365,7 +367,8 @@ def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[
 
             @wp.kernel(module=module, name=f"{name}_{number}_world")
             def of_world(first: int, params: wp.array(dtype=Params), state: State, io: IO):
-                env = first + wp.tid()
+                row, _ = wp.tid()  # two dimensions, as above
+                env = first + row
                 run(params[wp.min(env, params.shape[0] - 1)], state, io, env)
 
             return of_world
