@@ -46,6 +46,7 @@ def _sizes(env_id: str, sizes: tuple[int, ...], **config: Any) -> tuple[Case, ..
 
 
 SIMPLE_TAG = _sizes("SimpleTag-v0", (1, 64, 1024, 4096, 16384))
+SIMPLE_SPREAD = _sizes("SimpleSpread-v0", (1, 64, 1024, 4096, 16384))
 TAG_CONTINUOUS = _sizes("TagContinuous-v0", (1, 64, 1024), **NO_EXITS)
 TAG_GRIDWORLD = _sizes("TagGridworld-v0", (1, 64, 1024, 4096))
 CARTPOLE = _sizes("CartPole-v1", (1, 64, 1024, 4096, 16384))
@@ -64,7 +65,14 @@ DOORS = {
 }
 """The four ways to step a batch: stacked and reused, stacked and cloned, dicts and reused, dicts and cloned."""
 
-_ALL = (*SIMPLE_TAG, *TAG_CONTINUOUS, *TAG_GRIDWORLD, *CARTPOLE, *(case for doors in DOORS.values() for case in doors))
+_ALL = (
+    *SIMPLE_TAG,
+    *SIMPLE_SPREAD,
+    *TAG_CONTINUOUS,
+    *TAG_GRIDWORLD,
+    *CARTPOLE,
+    *(case for doors in DOORS.values() for case in doors),
+)
 CASES = tuple({case.name: case for case in _ALL}.values())
 """Every row, once."""
 

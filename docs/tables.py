@@ -137,7 +137,7 @@ def summary(place: str) -> str:
         ("time limit", f"{d.max_steps} steps, {limit}"),
         ("rules", _link(place, ROOT / "warp_kernels" / f"{place}.py")),
         ("settings, spaces, drawing", _link(place, ROOT / "gpu_envs" / f"{place}.py")),
-        ("oracle test", _link(place, oracle(place)) + f", errors up to {' or '.join(tolerances(place))}"),
+        ("oracle test", f"{_link(place, oracle(place))}, {compared(place)}"),
     ]
     return table(("", "with default settings"), rows)
 
@@ -164,6 +164,12 @@ def tolerances(place: str) -> list[str]:
         if isinstance(node, ast.keyword) and node.arg == "atol" and isinstance(node.value, ast.Constant):
             found.add(node.value.value)
     return [f"{value:.0e}".replace("e-0", "e-") for value in sorted(found)]
+
+
+def compared(place: str) -> str:
+    """How closely the oracle test compares."""
+    found = tolerances(place)
+    return f"errors up to {' or '.join(found)}" if found else "compared exactly"
 
 
 def actions(place: str) -> str:

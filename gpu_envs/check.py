@@ -22,8 +22,8 @@ def check_env(id_or_env: Any, **config: Any) -> None:
     It looks at names, groups and spaces; shapes, dtypes and bounds of what a step returns; fresh starts; ends as
     events, and silence after them; masks, turns and refused actions; equal seeds, worlds alone and among many,
     schedules, and siblings in another order, all bit for bit; the autoreset modes and resets by mask; results that
-    survive later steps; state read and written back. All of it in cores of its own, on the CPU and with time limits
-    shortened; it compiles the rules three times.
+    survive later steps; state read and written back; random play. All of it in cores of its own, on the CPU and with
+    time limits shortened; it compiles the rules three times, and once more where they give ``legal``.
 
     Args:
         id_or_env: An id, or an environment of this library (a core, or anything with ``.core``), checked as it is
@@ -219,5 +219,6 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     conformance.check_autoreset,
     conformance.check_copies,
     conformance.check_state,
+    conformance.check_random_play,
 )
 """In the order of the check; each raises ConformanceError."""

@@ -56,7 +56,7 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str) -> C:
     for name in values:
         if name not in fields:
             near = difflib.get_close_matches(name, fields, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields)}"
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields) or 'none'}"
             raise ConfigError(f"{owner}: no setting named {name}; {hint}")
     try:
         return kind(**{name: _checked(name, v, hints[name], fields[name].metadata) for name, v in values.items()})

@@ -1,6 +1,6 @@
-"""What two runs of an environment must agree on, bit for bit: seeds, worlds, schedules, autoreset modes, copies, state.
+"""What two runs of an environment must agree on, bit for bit.
 
-Part of :func:`gpu_envs.check_env`.
+Seeds, worlds, schedules, autoreset modes, copies, state and random play: part of :func:`gpu_envs.check_env`.
 """
 
 import contextlib
@@ -173,3 +173,20 @@ def check_state(subject: Subject) -> None:
     for t in range(STEPS):
         left, right = (dict(zip(RESULTS, core.step(core.sample_actions())[:4], strict=True)) for core in (one, two))
         subject.alike(left, right, "set_state(get_state()) continues where the other goes on", t)
+
+
+def check_random_play(subject: Subject) -> None:
+    """Where rules give ``legal``, steps whose observations nobody reads can be played without observing."""
+    if subject.definition.rules.legal is None:
+        return
+    promise = "play_random is step after step: observe writes io.obs alone, legal the masks and who is to move"
+    stepped, played = subject.core(), subject.core()
+    stepped.reset()
+    played.reset()
+    for steps in (2, LIMIT, STEPS):
+        for _ in range(steps):
+            stepped.step(stepped.sample_actions())
+        played.play_random(steps)
+        left, right = stepped.get_state(), played.get_state()
+        for name, value in left.items():
+            subject.demand(torch.equal(value, right[name]), promise, f"after {steps} steps {name} differs")

@@ -9,6 +9,7 @@ import torch
 
 from gpu_envs import constants
 from gpu_envs.checks import check_frame, check_settings, check_tensor
+from gpu_envs.config import MAX_INT
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, described
 from gpu_envs.layout import Layout
@@ -213,6 +214,34 @@ class Core:
         info = dict(zip(self._layout.info, results[4:], strict=True))
         return results[0], results[1], results[2], results[3], info
 
+    def play_random(
+        self, steps: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        """Play random legal actions for some steps without coming back to Python: random baselines and playouts.
+
+        The worlds are the same, bit for bit, as after ``step(sample_actions())`` so many times; ``episodes`` counts
+        what was begun meanwhile. Fused, the steps are one kernel of its own, which is compiled at the first call with
+        more than one step. On a GPU a world stays in its thread for all of them.
+
+        Args:
+            steps: How many, at least 1.
+
+        Returns:
+            What the last of these steps returned, see :meth:`step`.
+
+        Raises:
+            ConfigError: Not an int >= 1.
+        """
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MAX_INT:
+            raise ConfigError(f"{self.id}: steps must be an int in [1, {MAX_INT}], got {steps!r}")
+        self._prepare()
+        if self._recorders:  # they look at every step
+            for _ in range(steps - 1):
+                self.step(self.sample_actions())
+        elif steps > 1:
+            self._runner.play(steps - 1)
+        return self.step(self.sample_actions())
+
     def capture(self, play: Callable[[], Any], generators: Sequence[torch.Generator] = ()) -> Callable[[], Any]:
         """Record what a function queues on the GPU as one CUDA graph: a step, or a whole rollout with the policy in it.
 
@@ -385,6 +414,11 @@ class Core:
     def steps(self) -> torch.Tensor:
         """Steps taken in the present episodes, live: (E,) int32."""
         return self._io["step"]
+
+    @property
+    def episodes(self) -> torch.Tensor:
+        """Number of the present episodes in their random streams, from 0; live: (E,) int32."""
+        return self._io["episode"]
 
     def check(self) -> None:
         """Raise the error of an earlier action that a GPU found meanwhile (waits for the device)."""

@@ -66,6 +66,9 @@ class Layout:
         self.width = max(space.shape[0] for space in d.observation_spaces.values())
         self.action_kind = _KINDS[type(next(iter(d.action_spaces.values())))]
         counts, low, high = _bounds(d, a, k)
+        if rules.num_choices and (counts != rules.num_choices).any():
+            said = f"rules.num_choices is {rules.num_choices}, the action spaces say {counts.tolist()}"
+            raise ValueError(f"{rules.key}: {said}")
         self.num_choices = torch.from_numpy(counts)
         discrete, continuous = (0, 1) if rules.continuous else (1, 0)
         turns = (e, a) if rules.turn_based else (0, 0)

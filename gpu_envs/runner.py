@@ -16,7 +16,7 @@ import torch
 import warp as wp
 
 import warp_kernels
-from warp_kernels.schedules import FUSED, WORLD, Program, Rules, build
+from warp_kernels.schedules import FUSED, WORLD, Program, Rules, build, build_play
 
 FEW_AGENTS = 8
 """Up to this many agents a GPU thread plays a whole world; more agents get a thread each."""
@@ -36,6 +36,12 @@ PARTS = 8
 def program(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
     """The kernels of a specialisation, built once per process."""
     return build(rules, schedule, fuse_fp)
+
+
+@cache
+def play_kernel(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
+    """The kernel of random play and its module, built once per process; apart, for most never play blindly."""
+    return build_play(rules, fuse_fp)
 
 
 def choose_schedule(num_agents: int, device: torch.device) -> str:
@@ -143,6 +149,7 @@ class Runner:
         warp_kernels.start()
         self.rules = rules
         self.program = program(rules, schedule, fuse_fp)
+        self._schedule, self._fuse_fp = schedule, fuse_fp
         self.device = wp.device_from_torch(device)
         self.threads = threads
         parts = 1 if threads == 1 else max(threads, min(PARTS * threads, num_envs * rules.num_agents // ROWS_PER_PART))
@@ -166,8 +173,9 @@ class Runner:
         kernels = {"step": program.step, "reset": program.reset, "sample": program.sample}
         kernels["global_state"] = program.global_state
         self.launches = {name: self._record(of, params, state, ios) for name, of in kernels.items()}
+        self._arguments = (params, state, ios)
 
-    def _record(self, kernels: Any, params: wp.array, state: Any, ios: list[Any]) -> list[list[wp.Launch]]:
+    def _record(self, kernels: Any, params: wp.array, state: Any, ios: list[Any], *more: int) -> list[list[wp.Launch]]:
         launches = []
         for (first, end), io in zip(self.shards, ios, strict=True):
             commands = []
@@ -176,15 +184,19 @@ class Runner:
                 threads = 1 if self.device.is_cpu else count
                 dim = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
                 bounds = [first, end, threads] if over == FUSED else [first]
-                inputs = [*bounds, params, state, io]
+                inputs = [*bounds, *more, params, state, io]
                 commands.append(wp.launch(kernel, dim, inputs=inputs, device=self.device, record_cmd=True))
             launches.append(commands)
         return launches
 
-    def run(self, name: str) -> None:
-        """Run recorded launches, "step", "reset", "sample" or "global_state".
+    def run(self, name: str, steps: int = 1) -> None:
+        """Run recorded launches, "step", "reset", "sample", "global_state" or "play".
 
         On torch's current stream on a GPU, on the CPU threads else.
+
+        Args:
+            name: Which.
+            steps: How many steps one launch plays.
         """
         launches = self.launches[name]
         if self.device.is_cuda:
@@ -192,7 +204,21 @@ class Runner:
             for command in launches[0]:
                 command.launch(stream)
             return
-        self.on_threads(name, lambda shard: _run_all(launches[shard]))
+        self.on_threads(f"{name} {steps.bit_length()}", lambda shard: _run_all(launches[shard]))
+
+    def play(self, steps: int) -> None:
+        """Draw actions and step, so many times. What agents see afterwards is defined by the step that must follow."""
+        if self._schedule == "phased":
+            for _ in range(steps):
+                self.run("sample")
+                self.run("step")
+            return
+        if "play" not in self.launches:
+            kernel, _ = play_kernel(self.rules, self._fuse_fp)
+            self.launches["play"] = self._record([(kernel, FUSED)], *self._arguments, 0)
+        for (command,) in self.launches["play"]:
+            command.set_param_at_index(3, steps)
+        self.run("play", steps)
 
     def bind(self, buffer: torch.Tensor, results: list[torch.Tensor]) -> None:
         """Say where kernels read actions and what a step writes, each led by the worlds."""

@@ -13,7 +13,19 @@ from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigEr
 
 T = TypeVar("T")
 
-LIVE = ("obs", "reward", "terminated", "truncated", "alive", "valid", "final_obs", "steps", "action_mask", "to_move")
+LIVE = (
+    "obs",
+    "reward",
+    "terminated",
+    "truncated",
+    "alive",
+    "valid",
+    "final_obs",
+    "steps",
+    "episodes",
+    "action_mask",
+    "to_move",
+)
 """Buffers of a core that are gathered when asked for."""
 SHARED = (
     "randomise",
@@ -107,7 +119,17 @@ class ShardedCore:
         self._check("action", action, tuple(self.action_buffer.shape), self.action_buffer.dtype)
         actions = self._split(action)
         self._each(lambda k: self.shards[k]._prepare())  # all shards step, or none
-        results = self._each(lambda k: self.shards[k]._play(actions[k]))
+        return self._gather_steps(self._each(lambda k: self.shards[k]._play(actions[k])))
+
+    def play_random(
+        self, steps: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        """See :meth:`gpu_envs.core.Core.play_random`."""
+        return self._gather_steps(self._each(lambda k: self.shards[k].play_random(steps)))
+
+    def _gather_steps(
+        self, results: list[tuple]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
         return (
             self._gather([result[0] for result in results]),
             self._gather([result[1] for result in results]),

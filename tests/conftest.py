@@ -6,7 +6,8 @@ import pytest
 import torch
 import warp as wp
 
-from gpu_envs.registry import list_envs, make_core
+from gpu_envs.config import build_config
+from gpu_envs.registry import find, list_envs, make_core
 
 torch.set_num_threads(1)
 if os.environ.get("GPU_ENVS_DEBUG"):  # see test_debug_mode.py
@@ -40,6 +41,19 @@ SMALL = {
     "MountainCarContinuous-v0": {"max_episode_steps": 7},
     "Pendulum-v1": {"max_episode_steps": 6},
     "Acrobot-v1": {"max_episode_steps": 7},
+    # games
+    "ConnectFour-v0": {"rows": 3, "columns": 4, "x_in_row": 3},
+    "KuhnPoker-v0": {"num_players": 3},
+    "LeducPoker-v0": {},
+    "MatrixGame-v0": {
+        "payoff": [
+            [[[2, 2, 2], [1, 1, -1]], [[1, -1, 1], [0, 3, 3]]],
+            [[[-1, 1, 1], [3, 0, 3]], [[3, 3, 0], [4, 4, 4]]],
+        ],
+        "num_steps": 5,
+    },
+    "RockPaperScissors-v0": {"num_steps": 6},
+    "TicTacToe-v0": {},
 }
 
 # A group of agents with spaces alike, to play with.
@@ -70,6 +84,12 @@ SPECIAL = (
     ("TagContinuous-v0", {"fixed_start": True, "runner_exits_game_after_tagged": False}),
     ("TagGridworld-v0", {"use_full_observation": False}),
 )
+
+
+def lenient(env_id):
+    """Settings for tests that draw actions without looking at masks: where agents take turns, a foul loses."""
+    kind, build = find(env_id).load()
+    return {"illegal": "loss"} if build(build_config(kind, SMALL[env_id], env_id)).rules.turn_based else {}
 
 
 @pytest.fixture(params=list_envs())

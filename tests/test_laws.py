@@ -189,6 +189,26 @@ def test_flags_are_events_and_the_dead_stay_silent(env_id, small_core):
     assert (count == 1).all()
 
 
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_random_play_is_step_after_step(env_id, small_core, schedule, autoreset):
+    """Without coming back to Python: the same results, and the same worlds to the last bit."""
+    settings = {"schedule": schedule, "autoreset": autoreset, "max_episode_steps": 6}
+    stepped, played = (small_core(env_id, 19, threads=threads, **settings) for threads in (1, 2))
+    stepped.reset()
+    played.reset()
+    for steps in (1, 2, 9, 20):
+        for _ in range(steps):
+            left = stepped.step(stepped.sample_actions())
+        right = played.play_random(steps)
+        for a, b in zip((*left[:4], *left[4].values()), (*right[:4], *right[4].values()), strict=True):
+            assert torch.equal(a, b)
+        ours, theirs = stepped.get_state(), played.get_state()
+        for name in ours:
+            assert torch.equal(ours[name], theirs[name]), f"{name} after {steps} steps"
+    assert (stepped.episodes > 2).all() or autoreset == "disabled"
+
+
 def test_returns_and_lengths(env_id, small_core):
     core = small_core(env_id, 16)
     core.reset()

@@ -309,6 +309,61 @@ def acrobot_actions():
         assert after["motion"][3].sign() == float(torque)
 
 
+def connect_four_actions():
+    (table,) = tables.words("games/connect_four").actions()
+    assert [index for index, _ in table.rows] == list(range(7))
+    for index, where in table.rows:
+        after = one_step("games/connect_four", lambda state: None, index, rows=6, columns=7)
+        assert after["marks"].tolist() == [1 << 7 * int(re.match(r"column (\d)", where)[1]), 0]
+
+
+def tic_tac_toe_actions():
+    words = tables.words("games/tic_tac_toe")
+    (table,) = words.actions()
+    for index, where in table.rows:
+        row, column = (side.split()[0] for side in where.split(", "))
+        after = one_step("games/tic_tac_toe", lambda state: None, index)
+        assert after["marks"].tolist() == [1 << 4 * words.ACROSS.index(column) + words.DOWN.index(row), 0]
+
+
+def kuhn_poker_actions():
+    (table,) = tables.words("games/kuhn_poker").actions()
+    for index, action, _ in table.rows:
+        assert one_step("games/kuhn_poker", lambda state: None, index)["bets"] == int(action == "bet")
+
+
+def leduc_poker_actions():
+    """After a raise of the other, all three are legal."""
+    (table,) = tables.words("games/leduc_poker").actions()
+    paid = {"fold": 1, "call": 3, "raise": 5}
+    for index, action, _ in table.rows:
+        core = make_core("LeducPoker-v0", 1, "cpu", seed=0, autoreset="disabled")
+        core.reset()
+        core.step(torch.tensor([[2, 0]]))
+        assert core.action_mask[0, 1].all()
+        _, _, terminated, _, _ = core.step(torch.tensor([[0, index]]))
+        assert core.world_state["chips"].tolist() == [[3, paid[action]]]
+        assert terminated.all() == (action == "fold")
+
+
+def matrix_game_actions():
+    (table,) = tables.words("games/matrix_game").actions()
+    core = make_core("MatrixGame-v0", 1, "cpu", seed=0)
+    core.reset()
+    for index, _, earns in table.rows:
+        for other, payoff in enumerate(earns.split(" or ")):
+            assert core.step(torch.tensor([[index, other]]))[1][0, 0] == float(payoff)
+
+
+def rock_paper_scissors_actions():
+    (table,) = tables.words("games/rock_paper_scissors").actions()
+    named = {choice: index for index, choice, _ in table.rows}
+    core = make_core("RockPaperScissors-v0", 1, "cpu", seed=0)
+    core.reset()
+    for index, _, beaten in table.rows:
+        assert core.step(torch.tensor([[index, named[beaten]]]))[1].tolist() == [[1.0, -1.0]]
+
+
 ACTIONS = {
     "mpe/simple_tag": simple_tag_actions,
     "tag/tag_continuous": tag_continuous_actions,
@@ -329,6 +384,13 @@ ACTIONS = {
     "classic/mountain_car_continuous": mountain_car_continuous_actions,
     "classic/pendulum": pendulum_actions,
     "classic/acrobot": acrobot_actions,
+    # games
+    "games/connect_four": connect_four_actions,
+    "games/kuhn_poker": kuhn_poker_actions,
+    "games/leduc_poker": leduc_poker_actions,
+    "games/matrix_game": matrix_game_actions,
+    "games/rock_paper_scissors": rock_paper_scissors_actions,
+    "games/tic_tac_toe": tic_tac_toe_actions,
 }
 
 

@@ -33,6 +33,9 @@ def test_shards_play_like_one_core(pair):
             done = left[2] | left[3]
             assert torch.equal(left[4]["final_obs"][done], right[4]["final_obs"][done])
             assert torch.equal(whole.alive, split.alive)
+        left, right = whole.play_random(5), split.play_random(5)
+        for a, b in zip((*left[:4], *left[4].values()), (*right[:4], *right[4].values()), strict=True):
+            assert torch.equal(a, b)
     assert torch.equal(whole.state(), split.state())
     mask = torch.arange(11) % 2 == 0
     assert torch.equal(whole.reset(mask=mask)[0], split.reset(mask=mask)[0])

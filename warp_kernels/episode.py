@@ -89,12 +89,13 @@ def report(io: IO, env: int, agent: int, what: int):
     wp.atomic_min(io.error, 0, key)
 
 
-def discrete_check(num_components: int, masked: bool, turn_based: bool):
-    """Build the check of one agent's discrete action.
+def discrete_check(num_components: int, masked: bool, turn_based: bool, num_choices: int):
+    """Build the check of one agent's discrete action, with this many choices (0: as the buffers say).
 
     What is refused becomes choice 0, the no-op, and so does padding, whatever stands there. Where agents take turns a
     refused action is marked too, and only the mover is asked.
     """
+    known = num_choices > 0
 
     @wp.func(inline=True)
     def refuse(io: IO, env: int, agent: int, k: int, what: int):
@@ -108,8 +109,11 @@ def discrete_check(num_components: int, masked: bool, turn_based: bool):
     def check(io: IO, env: int, agent: int):
         for k in range(num_components):
             choice = io.choice[env, agent, k]
-            if choice < wp.int64(0) or choice >= wp.int64(io.num_choices[agent, k]):
-                if io.num_choices[agent, k] == 0:
+            count = io.num_choices[agent, k]
+            if wp.static(known):
+                count = num_choices
+            if choice < wp.int64(0) or choice >= wp.int64(count):
+                if count == 0:  # padding
                     io.choice[env, agent, k] = wp.int64(0)
                 else:
                     refuse(io, env, agent, k, OUT_OF_RANGE)
@@ -164,10 +168,11 @@ def tick_in_turns(io: IO, env: int):
     """The same where agents take turns: after a refused action the world waits for another, or the game is lost."""
     refused = bool(False)
     players = int(0)
-    for agent in range(io.refused.shape[1]):
+    agent = int(io.refused.shape[1]) - 1
+    while agent >= 0:  # over a known number it would be unrolled, and slower
         refused = refused or io.refused[env, agent]
-        if io.valid[env, agent]:
-            players += 1
+        players += int(io.valid[env, agent])
+        agent -= 1
     plays = not io.over[env]
     io.forfeit[env] = wp.where(plays and refused and io.illegal_loses == 1, players, 0)
     io.active[env] = plays and (not refused or io.illegal_loses == 1)
@@ -191,11 +196,20 @@ def draw_params(io: IO, env: int):
             io.params[env, column] = float(low + wp.float64(philox.unit(word)) * (high - low))
 
 
-def sample_phase(params_type: type, state_type: type, num_components: int, masked: bool, continuous: bool):
+def sample_phase(
+    params_type: type,
+    state_type: type,
+    num_components: int,
+    masked: bool,
+    continuous: bool,
+    turn_based: bool,
+    num_choices: int,
+):
     """Build the agent phase that writes a uniformly random legal action into the action buffer."""
+    known = num_choices > 0
 
     @wp.func(inline=True)
-    def sample(params: params_type, state: state_type, io: IO, env: int, agent: int):
+    def draw(io: IO, env: int, agent: int):
         rng = stream(io, env)
         for k in range(num_components):
             word = philox.bits(rng, agent, philox.SAMPLE, k)[0]
@@ -206,19 +220,35 @@ def sample_phase(params_type: type, state_type: type, num_components: int, maske
                 drawn = wp.clamp(low + philox.unit(word) * (high - low), low, high)
                 io.control[env, agent, k] = wp.where(low > high, 0.0, drawn)
             elif wp.static(masked):
+                count = io.num_choices[agent, k]
+                if wp.static(known):
+                    count = num_choices
                 legal = int(0)
-                for n in range(io.num_choices[agent, k]):
-                    if io.action_mask[env, agent, n]:
-                        legal += 1
+                n = int(0)
+                while n < count:  # quicker than Warp's range, whose iterator is no plain number
+                    legal += int(io.action_mask[env, agent, n])
+                    n += 1
                 skip = philox.below(word, wp.max(legal, 1))
                 pick = int(0)
-                for n in range(io.num_choices[agent, k]):
-                    if io.action_mask[env, agent, n]:
-                        if skip == 0:
-                            pick = n
-                        skip -= 1
+                n = int(0)
+                while n < count:
+                    allowed = io.action_mask[env, agent, n]
+                    pick = wp.where(allowed and skip == 0, n, pick)
+                    skip -= int(allowed)
+                    n += 1
                 io.choice[env, agent, k] = wp.int64(pick)
             else:
                 io.choice[env, agent, k] = wp.int64(philox.below(word, io.num_choices[agent, k]))
+
+    @wp.func(inline=True)
+    def sample(params: params_type, state: state_type, io: IO, env: int, agent: int):
+        asked = bool(True)
+        if wp.static(turn_based):  # the others have one choice, the no-op
+            asked = io.to_move[env, agent]
+        if asked:
+            draw(io, env, agent)
+        else:
+            for k in range(num_components):
+                io.choice[env, agent, k] = wp.int64(0)
 
     return sample

@@ -7,6 +7,7 @@ same functions in the same order and agree bit for bit on the CPU: the law of ph
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import warp as wp
@@ -17,6 +18,7 @@ from warp_kernels.episode import IO
 AGENT = "agent"
 WORLD = "world"
 FUSED = "fused"  # all phases of a world
+LAST = wp.constant(2**31 - 1)  # masked with it, an index is seen by the compiler not to count from the end
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,13 @@ class Rules:
     continuous: bool
     phases: tuple[Phase, ...]
     observe: Any  # agent phase; writes the agent's row of io.obs (and io.action_mask, io.to_move), and its own memory
+    legal: Any = None  # agent phase that writes io.action_mask and io.to_move; observe then writes io.obs and no more
     reset: Any = None  # f(params, state, env, rng) starts an episode
     reset_agent: Any = None  # f(params, state, env, agent, rng), after reset: what agents can start for themselves
     global_state: Any = None  # agent phase; writes its agent's part of io.global_state[env, :]
     masked: bool = False  # some actions are illegal at times; observe writes io.action_mask
     turn_based: bool = False  # agents take turns; observe writes io.to_move. Needs masked
+    num_choices: int = 0  # size of every discrete component, where all are alike: loops over choices unroll then
     max_unroll: int = 16  # longest loop over a constant range that Warp unrolls
 
 
@@ -80,17 +84,23 @@ class Program:
     module: Any  # Warp module that holds all of them
 
 
-def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
-    """The whole step and the reset by mask as lists of phases: the runner's own around the author's."""
+def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Phase]]:
+    """The whole step and the reset by mask as lists of phases: the runner's own around the author's.
+
+    Args:
+        rules: The environment's rules.
+        blind: Observe nothing but the ends of episodes. Needs ``rules.legal``; for steps whose observations nobody
+            reads, see :func:`build_play`.
+    """
     Params, State = rules.params, rules.state
     if rules.continuous:
         check, clear = episode.continuous_check(rules.action_size)
     else:
-        check, clear = episode.discrete_check(rules.action_size, rules.masked, rules.turn_based)
-    num_agents, masked, turn_based = rules.num_agents, rules.masked, rules.turn_based
+        check, clear = episode.discrete_check(rules.action_size, rules.masked, rules.turn_based, rules.num_choices)
+    num_agents, num_choices, masked, turn_based = rules.num_agents, rules.num_choices, rules.masked, rules.turn_based
     advance = episode.tick_in_turns if turn_based else episode.tick
-    start, start_agent, look = rules.reset, rules.reset_agent, rules.observe
-    has_start, has_start_agent = start is not None, start_agent is not None
+    start, start_agent, look, legal = rules.reset, rules.reset_agent, rules.observe, rules.legal
+    has_start, has_start_agent, has_legal = start is not None, start_agent is not None, legal is not None
 
     @wp.func(inline=True)
     def begin(params: Params, state: State, io: IO, env: int, agent: int):
@@ -115,12 +125,20 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
     @wp.func(inline=True)
     def rest(io: IO, env: int, agent: int):
         """Leave an agent that does not decide one legal action, the no-op."""
-        for n in range(io.action_mask.shape[2]):
-            io.action_mask[env, agent, n] = n == 0
+        n = int(io.action_mask.shape[2]) - 1
+        if wp.static(num_choices > 0):
+            n = num_choices - 1
+        while n > 0:
+            io.action_mask[env, agent, n] = False
+            n -= 1
+        io.action_mask[env, agent, 0] = True
 
     @wp.func(inline=True)
     def look_around(params: Params, state: State, io: IO, env: int, agent: int):
-        look(params, state, io, env, agent)
+        if wp.static(has_legal):
+            legal(params, state, io, env, agent)
+        if wp.static(not blind):
+            look(params, state, io, env, agent)
         if wp.static(turn_based):
             if not io.to_move[env, agent]:
                 rest(io, env, agent)
@@ -129,9 +147,21 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         if io.valid[env, agent]:
             look_around(params, state, io, env, agent)
-        else:  # an agent that has left sees nothing
-            for column in range(io.obs.shape[2]):
+        elif wp.static(not blind):  # an agent that has left sees nothing
+            column = int(io.obs.shape[2]) - 1
+            while column >= 0:
                 io.obs[env, agent, column] = 0.0
+                column -= 1
+
+    @wp.func(inline=True)
+    def at_limit(io: IO, env: int):
+        return io.max_steps > 0 and io.step[env] >= io.max_steps
+
+    @wp.func(inline=True)
+    def look_last(params: Params, state: State, io: IO, env: int, agent: int):
+        """Observe into io.final_obs."""
+        io.obs = io.final_obs  # of this function's own copy
+        look(params, state, io, env, agent)
 
     @wp.func(inline=True)
     def leave(params: Params, state: State, io: IO, env: int, agent: int):
@@ -149,7 +179,7 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
         else:
             terminated = io.terminated[env, agent]
             truncated = io.truncated[env, agent] and not terminated
-            if not (terminated or truncated) and io.max_steps > 0 and io.step[env] >= io.max_steps:
+            if not (terminated or truncated) and at_limit(io, env):
                 terminated = io.limit_terminates == 1
                 truncated = not terminated
             io.terminated[env, agent] = terminated
@@ -164,8 +194,13 @@ def step_phases(rules: Rules) -> tuple[list[Phase], list[Phase]]:
                     io.to_move[env, agent] = False
                 io.episode_return[env, agent] = total
                 io.episode_length[env, agent] = io.step[env]
-                for column in range(io.obs.shape[2]):
-                    io.final_obs[env, agent, column] = io.obs[env, agent, column]
+                if wp.static(blind):  # nobody has looked yet
+                    look_last(params, state, io, env, agent)
+                else:
+                    column = int(io.obs.shape[2]) - 1
+                    while column >= 0:
+                        io.final_obs[env, agent, column] = io.obs[env, agent, column]
+                        column -= 1
 
     @wp.func(inline=True)
     def renew(io: IO, env: int):
@@ -260,29 +295,84 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
         schedule: "fused" or "phased".
         fuse_fp: Let the compiler contract a * b + c. Off, schedules agree bit for bit and so do devices, nearly.
     """
-    digest = hashlib.sha256(f"{rules.key} {schedule} {fuse_fp}".encode()).hexdigest()[:12]
-    name = f"warp_kernels.{rules.key.split(' ')[0]}.{schedule}_{digest}"
-    wp.set_module_options(
-        {"enable_backward": False, "fuse_fp": fuse_fp, "max_unroll": rules.max_unroll}, module=wp.get_module(name)
-    )
+    name = _module(rules, schedule, fuse_fp)
     step, reset = step_phases(rules)
-    sample = episode.sample_phase(rules.params, rules.state, rules.action_size, rules.masked, rules.continuous)
     schedulers: dict[str, Callable] = {"fused": _fused, "phased": _phased}
     make = schedulers[schedule]
     return Program(
         step=make(rules, step, name, "step"),
         reset=make(rules, reset, name, "reset"),
-        sample=_phased(rules, [agent_phase(sample)], name, "sample"),
+        sample=make(rules, [_sample(rules)], name, "sample"),
         global_state=_phased(rules, [agent_phase(rules.global_state)], name, "state") if rules.global_state else (),
         module=wp.get_module(name),
     )
 
 
-def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str | int], ...]:
-    """One kernel, all phases of a world in turn, by one thread.
+def build_play(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
+    """Build (not yet compile) the kernel of random play: draw actions and step, over and over, without leaving a world.
 
-    On a GPU every world has its thread; a CPU thread loops over its share, which saves copying the structs per world.
+    Where rules give ``legal``, observations are left out but for the last one of an episode. A step of the ordinary
+    kernels must follow, which writes all of ``io.obs`` again.
+
+    Args:
+        rules: The environment's rules.
+        fuse_fp: As for :func:`build`.
+
+    Returns:
+        The kernel, launched as the fused ones are with the number of steps behind ``stride``, and its module.
     """
+    name = _module(rules, "play", fuse_fp)
+    Params, State, num_agents, num_choices = rules.params, rules.state, rules.num_agents, rules.num_choices
+    one_world = _one_world(rules, [_sample(rules), *step_phases(rules, blind=rules.legal is not None)[0]])
+
+    # Launched over two dimensions, as the fused ones.
+    @wp.kernel(module=name, name="play_fused")
+    def play(first: int, end: int, stride: int, steps: int, params: wp.array(dtype=Params), state: State, io: IO):
+        # Laid anew over the same memory, so that the compiler knows them to be dense. (To do so with the agents' flags
+        # too is slower.)
+        n = io.alive.shape[0]
+        io.final_obs = wp.array(ptr=io.final_obs.ptr, shape=(n, num_agents, io.final_obs.shape[2]), dtype=float)
+        if wp.static(num_choices > 0):
+            io.action_mask = wp.array(ptr=io.action_mask.ptr, shape=(n, num_agents, num_choices), dtype=wp.bool)
+        thread, _ = wp.tid()
+        world = first + thread
+        while world < end:
+            step = int(0)
+            while step < steps:
+                one_world(params, state, io, world & LAST)
+                step += 1
+            world += stride
+
+    return play, wp.get_module(name)
+
+
+def _module(rules: Rules, what: str, fuse_fp: bool) -> str:
+    """Name of the Warp module of a specialisation, its options set."""
+    digest = hashlib.sha256(f"{rules.key} {what} {fuse_fp}".encode()).hexdigest()[:12]
+    name = f"warp_kernels.{rules.key.split(' ')[0]}.{what}_{digest}"
+    wp.set_module_options(
+        {"enable_backward": False, "fuse_fp": fuse_fp, "max_unroll": rules.max_unroll}, module=wp.get_module(name)
+    )
+    return name
+
+
+def _sample(rules: Rules) -> Phase:
+    """The phase that draws random legal actions."""
+    return agent_phase(
+        episode.sample_phase(
+            rules.params,
+            rules.state,
+            rules.action_size,
+            rules.masked,
+            rules.continuous,
+            rules.turn_based,
+            rules.num_choices,
+        )
+    )
+
+
+def _one_world(rules: Rules, phases: list[Phase]) -> Any:
+    """Build the function that runs all phases of a world in turn: the rare ones, behind, where an episode starts."""
     Params, State, num_agents = rules.params, rules.state, rules.num_agents
 
     def over_all(phase: Phase) -> Any:
@@ -291,8 +381,10 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
 
         @wp.func(inline=True)
         def in_a_loop(params: Params, state: State, io: IO, env: int):
-            for agent in range(io.alive.shape[1]):  # a size known at run time only is not unrolled
+            agent = int(0)
+            while agent < num_agents:  # not unrolled, for the compiler's sake
                 run(params, state, io, env, agent)
+                agent += 1
 
         if phase.rare:
             assert phase.over == AGENT
@@ -315,14 +407,29 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
 
     def chained(rare: bool) -> Any:
         runs = [p.run if p.over == WORLD else over_all(p) for p in phases if p.rare == rare]
-        chain = runs[0]
-        for run in runs[1:]:
-            chain = then(chain, run)
-        return chain
+        return reduce(then, runs) if runs else None
 
     play, start = chained(rare=False), chained(rare=True)
+    has_start = start is not None
 
-    size = rules.action_size
+    @wp.func(inline=True)
+    def whole(params: wp.array(dtype=Params), state: State, io: IO, env: int):
+        row = wp.min(env, params.shape[0] - 1)
+        play(params[row], state, io, env)
+        if wp.static(has_start):
+            if io.restart[env]:
+                start(params[row], state, io, env)  # read again: the new episode may have new constants
+
+    return whole
+
+
+def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str | int], ...]:
+    """One kernel, all phases of a world in turn, by one thread.
+
+    On a GPU every world has its thread; a CPU thread loops over its share, which saves copying the structs per world.
+    """
+    Params, State, one_world = rules.params, rules.state, _one_world(rules, phases)
+    num_agents, size = rules.num_agents, rules.action_size
 
     # Launched over two dimensions, though one is enough: of a kernel over one, Warp compiles two versions for the CPU.
     @wp.kernel(module=module, name=f"{name}_fused")
@@ -347,11 +454,7 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
         thread, _ = wp.tid()
         world = first + thread
         while world < end:
-            env = world & 0x7FFFFFFF  # so that the compiler knows: no index counts from the end
-            row = wp.min(env, params.shape[0] - 1)
-            play(params[row], state, io, env)
-            if io.restart[env]:
-                start(params[row], state, io, env)  # read again: the new episode may have new constants
+            one_world(params, state, io, world & LAST)
             world += stride
 
     return ((fused, FUSED),)

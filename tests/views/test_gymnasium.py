@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import toy
-from conftest import GROUP, SMALL
+from conftest import GROUP, SMALL, lenient
 from gymnasium.utils.env_checker import check_env
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
@@ -26,7 +26,8 @@ def one(env_id):
 
     def build(**settings):
         learner = f"{GROUP[env_id]}_0"
-        return gymnasium.make(f"gpu_envs/{env_id}", **{"learner": learner, **SMALL[env_id], **settings})
+        settings = {"learner": learner, **SMALL[env_id], **lenient(env_id), **settings}
+        return gymnasium.make(f"gpu_envs/{env_id}", **settings)
 
     return build
 
@@ -53,7 +54,7 @@ def test_gymnasiums_own_check(one, env_id, render_mode, monkeypatch):
 
 def test_a_learner_plays_as_in_the_core(one, small_core, env_id):
     """The others are random, from the world's own streams; the episode ends when the learner leaves."""
-    env, core = one(), small_core(env_id, 1, autoreset="disabled")
+    env, core = one(), small_core(env_id, 1, autoreset="disabled", **lenient(env_id))
     row = core.possible_agents.index(env.unwrapped.learner)
     width = core.observation_spaces[env.unwrapped.learner].shape[0]
     env.action_space.seed(0)
@@ -62,7 +63,7 @@ def test_a_learner_plays_as_in_the_core(one, small_core, env_id):
         obs, info = env.reset(seed=seed)
         first, _ = core.reset(seed=seed)
         np.testing.assert_array_equal(obs, first[0, row, :width].numpy())
-        assert set(info) == set(core.definition.info)
+        assert set(info) - {"action_mask", "to_move"} == set(core.definition.info)
         done = False
         while not done:
             mine = env.action_space.sample()
@@ -211,9 +212,11 @@ def test_copies_of_a_learner_are_made_anew(one):
 def test_gymnasiums_own_time_limit_and_vectoriser(one, env_id):
     env = one(max_episode_steps=2)
     env.reset(seed=0)
-    ends = [env.step(env.action_space.sample())[2:4] for _ in range(2)]
-    assert any(ends[1])
-    settings = {"learner": f"{GROUP[env_id]}_0", **SMALL[env_id]}
+    ends = [env.step(env.action_space.sample())[2:4]]
+    if not any(ends[0]):  # some games may be over at once
+        ends.append(env.step(env.action_space.sample())[2:4])
+    assert any(ends[-1])
+    settings = {"learner": f"{GROUP[env_id]}_0", **SMALL[env_id], **lenient(env_id)}
     rows = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=2, vectorization_mode="sync", **settings)
     rows.reset(seed=0)
     rows.step(rows.action_space.sample())

@@ -1,0 +1,46 @@
+"""What the page of MatrixGame-v0 says about numbers."""
+
+import numpy as np
+
+from docs.claims import Block, Reward, Table
+from gpu_envs.games.matrix_game import Config
+
+PICTURE = {"seed": 0, "steps": 4, "size": 384}
+OBSERVATIONS = {
+    "The default, two players of two choices": ("player_0", {"payoff": Config().payoff}),
+    "Two players of two and three choices, the first": (
+        "player_0",
+        {"payoff": (((1, -1), (2, 0), (0, 0)), ((0, 3), (-1, 1), (4, -4)))},
+    ),
+}
+REWARDS = (Reward("player", "every step", "its payoff at the joint action"),)
+
+
+def actions() -> list[Table]:
+    """The one table."""
+    rows = ((0, "cooperate", "3 or 0"), (1, "defect", "5 or 1"))
+    head = ("index", "of the default game", "earns where the other cooperates or defects")
+    return [Table("`Discrete(n_i)` for player i: the index along axis i of `payoff`", head, rows)]
+
+
+def blocks(config: Config, row: int) -> list[Block]:
+    """Observation of the agent in a row."""
+    *counts, players = config.table().shape
+
+    def last_of(player: int):
+        def read(world, row):
+            last = world.state["last"][player]
+            return np.arange(counts[player]) == last
+
+        return read
+
+    order = [(row + further) % players for further in range(players)]
+    own, *others = order
+    return [
+        Block("own last choice: 1 in its place; zeros at the start", "", 0, 1, last_of(own), counts[own]),
+        *(
+            Block(f"last choice of the {further}. player behind oneself, likewise", "", 0, 1, last_of(p), counts[p])
+            for further, p in enumerate(others, start=1)
+        ),
+        Block("time", "`num_steps`", 0, 1, lambda world, row: world.time),
+    ]

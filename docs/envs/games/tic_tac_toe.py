@@ -1,0 +1,36 @@
+"""What the page of TicTacToe-v0 says about numbers."""
+
+from docs.claims import Block, Reward, Table
+from gpu_envs.games.tic_tac_toe import Config
+
+PICTURE = {"seed": 3, "steps": 6, "size": 384}
+OBSERVATIONS = {"Everyone": ("player_0", {})}
+REWARDS = (
+    Reward("player", "its mark completes a line", "win_reward"),
+    Reward("player", "the other's mark completes a line", "-win_reward"),
+)
+DOWN, ACROSS = ("top", "middle", "bottom"), ("left", "middle", "right")
+
+
+def actions() -> list[Table]:
+    """The one table."""
+    rows = tuple((3 * y + x, f"{DOWN[y]} row, {ACROSS[x]} column") for y in range(3) for x in range(3))
+    return [Table("`Discrete(9)`: the mover marks a cell", ("index", "where"), rows)]
+
+
+def blocks(config: Config, row: int) -> list[Block]:
+    """Observation of the agent in a row."""
+
+    def marks(player: int):
+        def read(world, row):
+            bits = int(world.state["marks"][player])
+            return [bits >> (4 * x + y) & 1 for y in range(3) for x in range(3)]
+
+        return read
+
+    order = "row by row from the top: 1 in its place, else 0"
+    return [
+        Block(f"own marks, {order}", "", 0, 1, marks(row), 9),
+        Block(f"the other's marks, {order}", "", 0, 1, marks(1 - row), 9),
+        Block("1 for who is on the move, else 0", "", 0, 1, lambda world, row: world.state["mover"] == row),
+    ]

@@ -1,0 +1,1 @@
+"""Host files of games for populations and leagues: matrix games, poker, board games."""

@@ -1,0 +1,72 @@
+"""ConnectFour-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/games/connect_four.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+
+from gpu_envs.config import setting
+from gpu_envs.definition import Definition, box
+from gpu_envs.errors import ConfigError
+from warp_kernels.games import connect_four
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+AGENTS = ("player_0", "player_1")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of ConnectFour-v0, under OpenSpiel's names and with its defaults."""
+
+    rows: int = setting(6, low=1)
+    """Cells of a column; (rows + 1) * columns may be up to 63."""
+    columns: int = setting(7, low=1)
+    """Columns."""
+    x_in_row: int = setting(4, low=2)
+    """Discs in a row that win."""
+
+    def __post_init__(self) -> None:
+        """Rules between fields."""
+        bits = (self.rows + 1) * self.columns
+        if bits > 63:
+            raise ConfigError(f"(rows + 1) * columns must be <= 63, got ({self.rows} + 1) * {self.columns} = {bits}")
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    cells = config.rows * config.columns
+    return Definition(
+        rules=connect_four.rules(config.rows, config.columns, config.x_in_row),
+        params={"win_reward": 1.0},
+        state={"marks": (2,), "mover": ()},
+        agents=AGENTS,
+        groups={"player": (0, 1)},
+        observation_spaces={agent: box(2 * cells + 1, 0.0, 1.0) for agent in AGENTS},
+        action_spaces={agent: spaces.Discrete(config.columns) for agent in AGENTS},
+        max_steps=cells,  # the board is full then, at the latest
+        limit_terminates=True,
+        draw=draw,
+        render_fps=2,
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: a blue board with holes, player 0's discs red, player 1's yellow."""
+    from gpu_envs.games.drawing import GOLD, cells, marked
+    from gpu_envs.rendering import RED, Scene, circles, join, rings
+
+    rows, columns = core.config.rows, core.config.columns
+    discs = marked(core.world_state["marks"][envs], rows, columns)
+    places = cells(rows, columns, core.device).expand(len(envs), -1, -1)
+    parts = [circles(places, 0.41, (0.93, 0.95, 0.97))]
+    for player, (colour, rim) in enumerate(((RED, (0.66, 0.16, 0.10)), (GOLD, (0.85, 0.60, 0.12)))):
+        parts += [
+            circles(places, 0.41, colour, alpha=discs[:, player]),
+            rings(places, 0.28, rim, 0.05, alpha=discs[:, player]),
+        ]
+    board = (0.14, 0.36, 0.66)
+    return Scene(join(*parts), (0.0, 0.0, float(columns), float(rows)), background=board, border=board)

@@ -1,0 +1,67 @@
+"""LeducPoker-v0 on the host: agents, spaces, drawing. Rules: ``warp_kernels/games/leduc_poker.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+
+from gpu_envs.definition import Definition, box
+from warp_kernels.games import leduc_poker
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+AGENTS = ("player_0", "player_1")
+
+
+@dataclass(frozen=True)
+class Config:
+    """LeducPoker-v0 has no settings."""
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    return Definition(
+        rules=leduc_poker.rules(),
+        params={"ante": 1, "first_raise": 2, "second_raise": 4},
+        state={
+            "card": (3,),
+            "chips": (2,),
+            "round": (),
+            "taken": (),
+            "raised": (),
+            "story": (2,),
+            "mover": (),
+        },
+        agents=AGENTS,
+        groups={"player": (0, 1)},
+        observation_spaces={agent: box(leduc_poker.OBSERVATION_WIDTH, 0.0, 1.0) for agent in AGENTS},
+        action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
+        max_steps=8,  # two rounds of call, raise, raise, call at the most
+        limit_terminates=True,
+        draw=draw,
+        render_fps=1,
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: player 0 below, player 1 above, chips beside them; ranks are pips, suits colours."""
+    from gpu_envs.games.drawing import EDGE, FELT, card, chips, turn_marker
+    from gpu_envs.rendering import DARK, RED, Scene, join
+
+    state = {name: tensor[envs] for name, tensor in core.world_state.items()}
+    red, dark = (torch.tensor(colour, device=core.device) for colour in (RED, DARK))
+    always = torch.ones(len(envs), dtype=torch.bool, device=core.device)
+    parts = []
+    assert core.to_move is not None
+    places = (((0.0, -1.65), always), ((0.0, 1.65), always), ((0.0, 0.0), state["round"] == 1))
+    for place, (seat, shown) in enumerate(places):
+        number = state["card"][:, place]
+        colour = torch.where((number % 2 == 0)[:, None], red, dark)
+        if place < 2:
+            parts.append(turn_marker(seat, core.to_move[envs, place]))
+            parts.append(chips((1.62, seat[1]), state["chips"][:, place], 15, 5))
+        parts.append(card(seat, number // 2 + 1, colour, 3, shown))
+    return Scene(join(*parts), (-2.65, -2.65, 2.65, 2.65), background=FELT, border=EDGE)

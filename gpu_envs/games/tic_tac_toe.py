@@ -1,0 +1,56 @@
+"""TicTacToe-v0 on the host: agents, spaces, drawing. Rules: ``warp_kernels/games/tic_tac_toe.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+
+from gpu_envs.definition import Definition, box
+from warp_kernels.games import tic_tac_toe
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+AGENTS = ("player_0", "player_1")
+
+
+@dataclass(frozen=True)
+class Config:
+    """TicTacToe-v0 has no settings."""
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    return Definition(
+        rules=tic_tac_toe.rules(),
+        params={"win_reward": 1.0},
+        state={"marks": (2,), "mover": ()},
+        agents=AGENTS,
+        groups={"player": (0, 1)},
+        observation_spaces={agent: box(19, 0.0, 1.0) for agent in AGENTS},
+        action_spaces={agent: spaces.Discrete(9) for agent in AGENTS},
+        max_steps=9,  # the board is full then, at the latest
+        limit_terminates=True,
+        draw=draw,
+        render_fps=2,
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: player 0's crosses red, player 1's rings blue; row 0 is at the top."""
+    from gpu_envs.games.drawing import cells, marked
+    from gpu_envs.rendering import BLUE, DARK, RED, Scene, join, lines, rings
+
+    crosses, noughts = marked(core.world_state["marks"][envs], 3, 3).unbind(1)
+    places = cells(3, 3, core.device)
+    places = torch.stack([places[..., 0], 3.0 - places[..., 1]], -1).expand(len(envs), -1, -1)
+    ends = torch.tensor([[1.0, 0.15], [2.0, 0.15], [0.15, 1.0], [0.15, 2.0]], device=core.device)
+    far = torch.tensor([[1.0, 2.85], [2.0, 2.85], [2.85, 1.0], [2.85, 2.0]], device=core.device)
+    parts = [lines(ends.expand(len(envs), -1, -1), far.expand(len(envs), -1, -1), 0.05, DARK)]
+    for tilt in (1.0, -1.0):
+        reach = torch.tensor([0.26, 0.26 * tilt], device=core.device)
+        parts.append(lines(places - reach, places + reach, 0.13, RED, alpha=crosses))
+    parts.append(rings(places, 0.28, BLUE, 0.13, alpha=noughts))
+    return Scene(join(*parts), (0.0, 0.0, 3.0, 3.0), border=None)

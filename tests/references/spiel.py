@@ -1,0 +1,172 @@
+"""Playing OpenSpiel's games side by side with ours: whole trees of card games, random playouts of board games."""
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyspiel
+import torch
+
+from gpu_envs.registry import make_core
+
+
+@dataclass
+class Tree:
+    """What a walk has seen."""
+
+    histories: set = field(default_factory=set)  # OpenSpiel's, chance nodes left out
+    terminals: set = field(default_factory=set)
+    deciding: int = 0  # views compared where somebody decides
+    views: dict = field(default_factory=dict)  # (player, OpenSpiel's information state) -> our observation
+    states: dict = field(default_factory=dict)  # the other way round
+
+
+def fresh_deals(env_id, deals, draws=40_000, **settings):
+    """A core with one world for every deal, right after its reset, and how often each came up in so many resets.
+
+    Worlds are picked from a large batch, so that nothing is written into them by hand.
+    """
+    many = make_core(env_id, draws, "cpu", seed=1, autoreset="disabled", **settings)
+    many.reset()
+    index = {deal: number for number, deal in enumerate(deals)}
+    number = np.array([index[tuple(cards)] for cards in many.world_state["card"].tolist()])
+    counts = np.bincount(number, minlength=len(deals))
+    rows = torch.tensor([int(np.flatnonzero(number == deal)[0]) for deal in range(len(deals))])
+    core = make_core(env_id, len(deals), "cpu", autoreset="disabled", **settings)
+    core.reset()
+    core.set_state({name: t[rows] if len(t) == draws else t for name, t in many.get_state().items()})
+    return core, counts
+
+
+def uniform(counts):
+    """Whether counts are those of equal chances, by a χ² test at five standard deviations."""
+    expected, freedom = counts.sum() / len(counts), len(counts) - 1
+    return ((counts - expected) ** 2 / expected).sum() < freedom + 5 * (2 * freedom) ** 0.5
+
+
+def dealt(game, deals):
+    """An OpenSpiel state for every deal, and the cards that are still to be shown."""
+    states = []
+    for deal in deals:
+        state, cards = game.new_initial_state(), list(deal)
+        while state.is_chance_node():
+            state.apply_action(cards.pop(0))
+        states.append((state, cards))
+    return states
+
+
+def compare(core, states, tree):
+    """Every world against its OpenSpiel state: end, mover, legal actions, returns, what everybody sees."""
+    obs, mask, to_move = core.obs.numpy(), core.action_mask.numpy(), core.to_move.numpy()
+    players = core.num_agents
+    for world, (state, _) in enumerate(states):
+        tree.histories.add(state.history_str())
+        tensors = np.array([state.information_state_tensor(player) for player in range(players)], np.float32)
+        np.testing.assert_array_equal(obs[world], tensors)
+        if state.is_terminal():
+            tree.terminals.add(state.history_str())
+            assert core.terminated[world].all()
+            assert not to_move[world].any()
+            assert core.reward[world].tolist() == state.returns()
+            continue
+        mover = state.current_player()
+        assert to_move[world].tolist() == [player == mover for player in range(players)]
+        assert mask[world, mover].tolist() == [bool(legal) for legal in state.legal_actions_mask()]
+        assert not core.reward[world].any()
+        assert not (core.terminated[world] | core.truncated[world]).any() or core.steps[world] == 0
+        for player in range(players):
+            told, seen = (player, state.information_state_string(player)), (player, obs[world, player].tobytes())
+            assert tree.views.setdefault(told, seen) == seen, "one information state, two observations"
+            assert tree.states.setdefault(seen, told) == told, "one observation, two information states"
+            tree.deciding += 1
+
+
+def walk(core, states, tree):
+    """Compare here and below, all betting, all worlds in step; the worlds are at the end where they were."""
+    compare(core, states, tree)
+    here, (first, _) = core.get_state(), states[0]
+    if first.is_terminal():
+        assert all(state.is_terminal() for state, _ in states)
+        return
+    mover = first.current_player()
+    for action in first.legal_actions():
+        children = []
+        for state, cards in states:
+            child, cards = state.clone(), list(cards)
+            child.apply_action(action)
+            while child.is_chance_node():
+                child.apply_action(cards.pop(0))
+            children.append((child, cards))
+        given = torch.zeros(core.num_envs, core.num_agents, dtype=torch.int64)
+        given[:, mover] = action
+        core.step(given)
+        walk(core, children, tree)
+        core.set_state(here)
+
+
+def walk_all(env_id, game_string, deals, **settings):
+    """Walk the whole tree of a card game; gives what was seen, and how often each deal was drawn."""
+    core, counts = fresh_deals(env_id, deals, **settings)
+    game, tree = pyspiel.load_game(game_string), Tree()
+    walk(core, dealt(game, deals), tree)
+    return tree, counts
+
+
+def size_of(game_string):
+    """Histories that are no chance nodes, and terminal ones, of OpenSpiel's tree, counted there."""
+    histories = terminals = 0
+    stack = [pyspiel.load_game(game_string).new_initial_state()]
+    while stack:
+        state = stack.pop()
+        histories += not state.is_chance_node()
+        terminals += state.is_terminal()
+        if not state.is_terminal():
+            stack += [state.child(action) for action in state.legal_actions()]
+    return histories, terminals
+
+
+def deals_of(cards, dealt_out):
+    """Every order of so many different cards out of a deck."""
+    return list(itertools.permutations(range(cards), dealt_out))
+
+
+def play_boards(env_id, game_string, games, board_of, seed=0, **settings):
+    """Random playouts, all games in step, every position compared; gives the final states.
+
+    ``board_of(state)`` reads the marks of OpenSpiel's board: (2, cells), player 0 first, in the order of our planes.
+    """
+    core = make_core(env_id, games, "cpu", seed=seed, autoreset="disabled", **settings)
+    core.reset()
+    game = pyspiel.load_game(game_string)
+    states = [game.new_initial_state() for _ in range(games)]
+    playing, moves = list(range(games)), 0
+    while playing:
+        movers = [states[world].current_player() for world in playing]
+        legal = np.array([states[world].legal_actions_mask() for world in playing], bool)
+        np.testing.assert_array_equal(core.to_move[playing], np.eye(2, dtype=bool)[movers])
+        np.testing.assert_array_equal(core.action_mask[playing, movers], legal)
+        _compare_boards(core.obs[playing], [board_of(states[world]) for world in playing], movers)
+        action = core.sample_actions()
+        _, reward, terminated, truncated, info = core.step(action)
+        for world, mover in zip(playing, movers, strict=True):
+            states[world].apply_action(int(action[world, mover]))
+        moves += len(playing)
+        over = np.array([states[world].is_terminal() for world in playing])
+        np.testing.assert_array_equal(terminated[playing], over[:, None].repeat(2, 1))
+        np.testing.assert_array_equal(reward[playing], [states[world].returns() for world in playing])
+        assert not truncated.any()
+        ended = [world for world, done in zip(playing, over, strict=True) if done]
+        if ended:
+            final = [board_of(states[world]) for world in ended]
+            _compare_boards(info["final_obs"][ended], final, [-1] * len(ended))
+        playing = [world for world, done in zip(playing, over, strict=True) if not done]
+    return states, moves
+
+
+def _compare_boards(obs, boards, movers):
+    """Both players' observations: own marks, the other's, whether one is on the move."""
+    boards = np.array(boards, np.float32)
+    for viewer in range(2):
+        moves = np.array(movers)[:, None] == viewer
+        wanted = np.concatenate([boards[:, viewer], boards[:, 1 - viewer], moves], 1)
+        np.testing.assert_array_equal(obs[:, viewer], wanted)

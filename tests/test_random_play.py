@@ -1,0 +1,159 @@
+"""Many random steps in one kernel. That they are steps is a law (``test_laws.py``); here is what else they promise."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+import toy
+import turns
+import warp as wp
+from conftest import SMALL
+
+import gpu_envs
+import warp_kernels
+from gpu_envs import errors
+from gpu_envs.config import build_config
+from gpu_envs.core import Core
+from gpu_envs.registry import find, make_core
+from gpu_envs.runner import play_kernel
+from warp_kernels.episode import IO
+
+
+@wp.func
+def on_the_move(state: turns.State, env: int, agent: int):
+    return state.mover[env] == agent and state.winner[env] < 0
+
+
+@wp.func
+def allow(state: turns.State, io: IO, env: int, agent: int):
+    for heap in range(state.stones.shape[1]):
+        for stones in range(turns.MOST):
+            io.action_mask[env, agent, heap * turns.MOST + stones] = state.stones[env, heap] > stones
+
+
+@wp.func
+def legal(params: turns.Params, state: turns.State, io: IO, env: int, agent: int):
+    io.to_move[env, agent] = on_the_move(state, env, agent)
+    allow(state, io, env, agent)
+
+
+@wp.func
+def half_legal(params: turns.Params, state: turns.State, io: IO, env: int, agent: int):
+    """Breaks the law: it leaves the mask to observe."""
+    io.to_move[env, agent] = on_the_move(state, env, agent)
+
+
+@wp.func
+def observe(params: turns.Params, state: turns.State, io: IO, env: int, agent: int):
+    heaps = state.stones.shape[1]
+    io.obs[env, agent, heaps] = wp.where(on_the_move(state, env, agent), 1.0, 0.0)
+    for heap in range(heaps):
+        io.obs[env, agent, heap] = float(state.stones[env, heap]) / float(params.largest)
+
+
+@wp.func
+def observe_and_allow(params: turns.Params, state: turns.State, io: IO, env: int, agent: int):
+    observe(params, state, io, env, agent)
+    allow(state, io, env, agent)
+
+
+NIMS = {
+    "masks in observe": {},
+    "masks apart": {"legal": legal, "observe": observe},
+    "half apart": {"legal": half_legal, "observe": observe_and_allow},
+}
+
+
+@pytest.fixture
+def nim(monkeypatch):
+    """Function that registers a kind of Nim, and gives its id."""
+
+    def register(kind):
+        env_id = f"Nim-{kind.replace(' ', '-')}-v0"
+
+        def build(config):
+            d = turns.build(config)
+            return replace(d, rules=replace(d.rules, key=f"{d.rules.key} {kind}", **NIMS[kind]))
+
+        toy.announce(monkeypatch, env_id, SimpleNamespace(Config=turns.Config, build=build))
+        return env_id
+
+    return register
+
+
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+@pytest.mark.parametrize("kind", ["masks in observe", "masks apart"])
+def test_masks_with_the_observation_or_apart(nim, schedule, kind, monkeypatch):
+    """Where they are apart, steps are played without observing."""
+    toy.announce(monkeypatch, "Nim-v0", turns)
+    stepped = make_core("Nim-v0", 64, "cpu", seed=0, schedule=schedule)
+    played = make_core(nim(kind), 64, "cpu", seed=0, schedule=schedule, threads=2)
+    stepped.reset()
+    played.reset()
+    for steps in (1, 3, 30):
+        for _ in range(steps):
+            left = stepped.step(stepped.sample_actions())
+        right = played.play_random(steps)
+        for a, b in zip((*left[:4], *left[4].values()), (*right[:4], *right[4].values()), strict=True):
+            assert torch.equal(a, b)
+        ours, theirs = stepped.get_state(), played.get_state()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert stepped.episodes.sum() > 200
+
+
+def test_check_env_holds_legal_to_its_word(nim):
+    """Rules that give ``legal`` and leave the masks to observe would be played on stale masks."""
+    gpu_envs.check_env(nim("masks apart"))
+    words = (
+        r"^Nim-half-apart-v0: play_random is step after step: observe writes io\.obs alone, .*; "
+        r"after \d+ steps \w+\.\w+ differs"
+    )
+    with pytest.raises(errors.ConformanceError, match=words) as caught:
+        gpu_envs.check_env(nim("half apart"))
+    assert "\n" not in str(caught.value)
+
+
+def test_constants_of_each_world():
+    """The launch is recorded again when the constants move."""
+    one, two = (make_core("SimpleTag-v0", 6, "cpu", seed=0, max_cycles=5) for _ in range(2))
+    one.reset()
+    two.reset()
+    for core in (one, two):
+        core.play_random(3)
+        core.set_params(good_max_speed=torch.linspace(0.0, 2.0, 6))
+    for _ in range(9):
+        left = one.step(one.sample_actions())
+    right = two.play_random(9)
+    assert torch.equal(left[0], right[0])
+    assert (two.episodes == 2).all()
+
+
+def test_errors_are_one_line():
+    core = make_core("SimpleTag-v0", 2, "cpu", seed=0)
+    with pytest.raises(errors.ResetNeededError, match=r"^SimpleTag-v0: .*reset"):
+        core.play_random(3)
+    core.reset()
+    for steps in (0, -1, 1.0, True, None, 2**31):
+        with pytest.raises(errors.ConfigError, match=r"^SimpleTag-v0: steps must be an int in \[1, 2147483647\], got "):
+            core.play_random(steps)
+    assert not core.steps.any()
+    core.close()
+    with pytest.raises(errors.ResetNeededError, match="closed"):
+        core.play_random(3)
+
+
+def test_rules_that_know_other_choices_than_the_spaces():
+    """A mistake of an author, told where the environment is made."""
+    definition = turns.build(turns.Config())
+    wrong = replace(definition, rules=replace(definition.rules, num_choices=8))
+    with pytest.raises(ValueError, match=r"nim.*: rules.num_choices is 8, the action spaces say \[\[9\], \[9\]\]"):
+        Core(wrong, env_id="Nim-v0", config=turns.Config(), num_envs=1, device=torch.device("cpu"))
+
+
+def test_compiles_for_cuda(env_id, tmp_path):
+    warp_kernels.start()
+    kind, build = find(env_id).load()
+    _, module = play_kernel(build(build_config(kind, SMALL[env_id], env_id)).rules, True)
+    paths = wp.compile_aot_module(module, device=None, arch=[80, 90], module_dir=tmp_path)
+    assert len([path for path in map(str, paths) if path.endswith((".ptx", ".cubin"))]) == 2, paths

@@ -1,0 +1,1 @@
+"""Rules of games for populations and leagues: matrix games, poker, board games."""

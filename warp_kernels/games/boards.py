@@ -1,0 +1,128 @@
+"""Two players in turn put their marks on a board, and a line of them wins: what ConnectFour and TicTacToe share.
+
+A player's marks are bits of one number: bit ``column * (rows + 1) + row``. The bit above each column stays empty, so
+that shifted lines do not run over the edge of the board.
+"""
+
+from typing import Any
+
+import warp as wp
+
+from warp_kernels import philox
+from warp_kernels.episode import IO
+from warp_kernels.schedules import Rules, world_phase
+
+
+@wp.func
+def bit(index: int) -> wp.uint64:
+    """The number with this bit alone."""
+    return wp.uint64(1) << wp.uint64(index)
+
+
+@wp.func
+def at(bits: wp.uint64, index: int) -> int:
+    """A bit, 0 or 1."""
+    return int((bits >> wp.uint64(index)) & wp.uint64(1))
+
+
+def line_finder(rows: int, length: int) -> Any:
+    """Build the function that finds so many marks in a row: upward, sideways, along either diagonal."""
+    upward, down_right, right, up_right = (wp.constant(wp.uint64(step)) for step in (1, rows, rows + 1, rows + 2))
+    further = length - 1  # Warp unrolls up to a name, not up to a difference
+
+    @wp.func
+    def along(bits: wp.uint64, step: wp.uint64) -> wp.uint64:
+        """The bits where a line in one direction begins."""
+        run = bits
+        for _mark in range(further):
+            run = run & (run >> step)
+        return run
+
+    @wp.func
+    def has_line(bits: wp.uint64) -> bool:
+        begun = along(bits, upward) | along(bits, down_right) | along(bits, right) | along(bits, up_right)
+        return begun != wp.uint64(0)
+
+    return has_line
+
+
+def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], place: Any, is_free: Any) -> Rules:
+    """Build the rules of such a game.
+
+    Args:
+        key: Names the specialisation.
+        params: Warp struct with ``win_reward``.
+        state: Warp struct with ``marks`` (E, 2) uint64 and ``mover`` (E,).
+        sizes: Rows, columns, marks in a row that win, choices.
+        place: ``place(filled, choice)`` gives the bit that a mark takes on a board filled so.
+        is_free: ``is_free(filled, choice)`` tells whether it can be chosen.
+    """
+    Params, State = params, state
+    rows, columns, length, num_choices = sizes
+    cells = [column * (rows + 1) + row for column in range(columns) for row in range(rows)]
+    all_cells = wp.constant(wp.uint64(sum(1 << cell for cell in cells)))
+    has_line = line_finder(rows, length)
+
+    @wp.func(inline=True)
+    def put(params: Params, state: State, io: IO, env: int):
+        """The mover's mark is put, and perhaps the game is over. Writes marks, mover, rewards and terminated."""
+        mover = state.mover[env]
+        others = state.marks[env, 1 - mover]
+        own = state.marks[env, mover]
+        own = own | place(own | others, int(io.choice[env, mover, 0]))
+        state.marks[env, mover] = own
+        state.mover[env] = 1 - mover
+        won = has_line(own)
+        if won or (own | others) == all_cells:
+            state.mover[env] = -1
+            for agent in range(2):
+                io.terminated[env, agent] = True
+                if won:
+                    io.reward[env, agent] = wp.where(agent == mover, params.win_reward, -params.win_reward)
+
+    @wp.func(inline=True)
+    def legal(params: Params, state: State, io: IO, env: int, agent: int):
+        """What the mover may choose; the framework leaves the other one the no-op."""
+        moves = state.mover[env] == agent
+        io.to_move[env, agent] = moves
+        if moves:
+            filled = state.marks[env, 0] | state.marks[env, 1]
+            for choice in range(num_choices):
+                io.action_mask[env, agent, choice] = is_free(filled, choice)
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        """Own marks, then the other's, row by row; then whether one is on the move."""
+        own = state.marks[env, agent]
+        others = state.marks[env, 1 - agent]
+        for row in range(rows):
+            for column in range(columns):
+                cell = row * columns + column
+                index = column * (rows + 1) + row
+                io.obs[env, agent, cell] = float(at(own, index))
+                io.obs[env, agent, rows * columns + cell] = float(at(others, index))
+        io.obs[env, agent, 2 * rows * columns] = float(state.mover[env] == agent)
+
+    @wp.func(inline=True)
+    def reset(params: Params, state: State, env: int, rng: philox.Stream):
+        """An empty board; player 0 begins."""
+        state.marks[env, 0] = wp.uint64(0)
+        state.marks[env, 1] = wp.uint64(0)
+        state.mover[env] = 0
+
+    return Rules(
+        key=key,
+        params=Params,
+        state=State,
+        num_agents=2,
+        action_size=1,
+        continuous=False,
+        phases=(world_phase(put),),
+        observe=observe,
+        legal=legal,
+        reset=reset,
+        masked=True,
+        turn_based=True,
+        num_choices=num_choices,
+        max_unroll=6,
+    )

@@ -1,0 +1,133 @@
+"""KuhnPoker: one card each, one bet, and the highest card in the game wins. OpenSpiel 2.0.2's kuhn_poker.
+
+P players act in row order. Who is reached by nobody's bet passes or bets; after a bet each of the others passes once,
+which folds, or bets as much, which calls. All pass, or all have answered the bet, and the cards are shown.
+"""
+
+from functools import cache
+
+import warp as wp
+
+from warp_kernels import philox
+from warp_kernels.episode import IO
+from warp_kernels.games import cards
+from warp_kernels.schedules import Rules, world_phase
+
+
+@wp.struct
+class Params:
+    """Constants of a world."""
+
+    ante: float  # what everybody pays into the pot at the start [chips]
+    bet: float  # what a bet adds [chips]
+
+
+@wp.struct
+class State:
+    """E worlds, P players."""
+
+    card: wp.array2d(dtype=int)  # (E, P) 0 (lowest) to P
+    turn: wp.array(dtype=int)  # (E,) actions taken so far; turn % P is on the move
+    bets: wp.array(dtype=int)  # (E,) bit t: action t of the game was a bet
+    first_bet: wp.array(dtype=int)  # (E,) number of the action that was the first bet; -1: none yet
+
+
+def observation_width(num_players: int) -> int:
+    """Oneself, own card, what every action was."""
+    return num_players + (num_players + 1) + 2 * (2 * num_players - 1)
+
+
+@cache
+def rules(num_players: int) -> Rules:
+    """Build the rules for 2 to 10 players."""
+    longest = 2 * num_players - 1  # actions: all but the last pass, the last bets, and the others answer
+
+    @wp.func(inline=True)
+    def is_in(bets: int, player: int):
+        """Whether a player has bet, in its first or second action."""
+        return (((bets >> player) | (bets >> (player + num_players))) & 1) == 1
+
+    @wp.func(inline=True)
+    def act(params: Params, state: State, io: IO, env: int):
+        """The mover passes or bets; perhaps the cards are shown. Writes turn, bets, rewards and terminated."""
+        turn = state.turn[env]
+        bets = state.bets[env]
+        first_bet = state.first_bet[env]
+        if io.choice[env, turn % num_players, 0] == wp.int64(1):
+            bets = bets | (1 << turn)
+            if first_bet < 0:
+                first_bet = turn
+        turn += 1
+        state.turn[env] = turn
+        state.bets[env] = bets
+        state.first_bet[env] = first_bet
+        if turn == wp.where(first_bet < 0, 0, first_bet) + num_players:
+            pot = float(0.0)
+            winner = int(-1)
+            highest = int(-1)
+            for player in range(num_players):
+                bold = is_in(bets, player)
+                paid = params.ante + wp.where(bold, params.bet, 0.0)
+                pot += paid
+                io.reward[env, player] = -paid
+                io.terminated[env, player] = True
+                card = state.card[env, player]
+                if (bold or first_bet < 0) and card > highest:
+                    highest = card
+                    winner = player
+            io.reward[env, winner] = io.reward[env, winner] + pot
+
+    @wp.func(inline=True)
+    def legal(params: Params, state: State, io: IO, env: int, agent: int):
+        """Passing and betting are always allowed."""
+        io.to_move[env, agent] = state.turn[env] % num_players == agent
+        io.action_mask[env, agent, 0] = True
+        io.action_mask[env, agent, 1] = True
+
+    @wp.func(inline=True)
+    def observe(params: Params, state: State, io: IO, env: int, agent: int):
+        """Oneself, own card, and every action so far, all one-hot."""
+        for player in range(num_players):
+            io.obs[env, agent, player] = float(player == agent)
+        card = state.card[env, agent]
+        for other in range(num_players + 1):
+            io.obs[env, agent, num_players + other] = float(other == card)
+        turn = state.turn[env]
+        bets = state.bets[env]
+        column = int(2 * num_players + 1)
+        for action in range(longest):
+            taken = action < turn
+            bold = ((bets >> action) & 1) == 1
+            io.obs[env, agent, column] = float(taken and not bold)
+            io.obs[env, agent, column + 1] = float(taken and bold)
+            column += 2
+
+    @wp.func(inline=True)
+    def reset(params: Params, state: State, env: int, rng: philox.Stream):
+        """A card for everybody out of P + 1; player 0 begins."""
+        deck = wp.uint64(cards.FULL_DECK)
+        for player in range(num_players):
+            left = num_players + 1 - player
+            place = philox.below(philox.bits(rng, player, philox.RESET, 0)[0], left)
+            state.card[env, player] = cards.card_at(deck, place)
+            deck = cards.without(deck, place, left)
+        state.turn[env] = 0
+        state.bets[env] = 0
+        state.first_bet[env] = -1
+
+    return Rules(
+        key=f"kuhn_poker {num_players}",
+        params=Params,
+        state=State,
+        num_agents=num_players,
+        action_size=1,
+        continuous=False,
+        phases=(world_phase(act),),
+        observe=observe,
+        legal=legal,
+        reset=reset,
+        masked=True,
+        turn_based=True,
+        num_choices=2,
+        max_unroll=3,
+    )

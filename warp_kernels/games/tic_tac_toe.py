@@ -1,0 +1,47 @@
+"""TicTacToe: two players mark the cells of a 3 x 3 board; three in a row win. OpenSpiel 2.0.2's tic_tac_toe."""
+
+from functools import cache
+
+import warp as wp
+
+from warp_kernels.games import boards
+from warp_kernels.schedules import Rules
+
+
+@wp.struct
+class Params:
+    """Constants of a world."""
+
+    win_reward: float  # for the winner; the loser pays as much
+
+
+@wp.struct
+class State:
+    """E worlds, two players."""
+
+    marks: wp.array2d(dtype=wp.uint64)  # (E, 2) a player's marks: bit 4 * column + row, row 0 at the top
+    mover: wp.array(dtype=int)  # (E,) who is on the move; -1 when the game is over
+
+
+@wp.func
+def index_of(cell: int) -> int:
+    """Bit of a cell; cells are counted row by row."""
+    return 4 * (cell % 3) + cell // 3
+
+
+@wp.func
+def mark(filled: wp.uint64, cell: int) -> wp.uint64:
+    """The bit of the cell."""
+    return boards.bit(index_of(cell))
+
+
+@wp.func
+def is_free(filled: wp.uint64, cell: int) -> bool:
+    """Whether nobody has marked the cell."""
+    return boards.at(filled, index_of(cell)) == 0
+
+
+@cache
+def rules() -> Rules:
+    """Build the rules."""
+    return boards.game("tic_tac_toe", Params, State, (3, 3, 3, 9), mark, is_free)
