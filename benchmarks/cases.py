@@ -1,5 +1,6 @@
 """What is timed, as data: an environment, a batch, and the door through which it is stepped."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,12 +33,15 @@ class Case:
     """Off, every result is a clone: the default of ``make``."""
     threads: int = 2
     config: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+    """What tells it from cases of the same environment, door and batch."""
 
     @property
     def name(self) -> str:
         """Short and unique."""
         results = "" if self.reuse_buffers else "-clones"
-        return f"{self.env_id.removesuffix('-v0')}-{self.entrance}{results}-{self.num_envs}"
+        label = f"-{self.label}" if self.label else ""
+        return f"{self.env_id.removesuffix('-v0')}-{self.entrance}{results}-{self.num_envs}{label}"
 
 
 def _sizes(env_id: str, sizes: tuple[int, ...], **config: Any) -> tuple[Case, ...]:
@@ -65,12 +69,35 @@ DOORS = {
 }
 """The four ways to step a batch: stacked and reused, stacked and cloned, dicts and reused, dicts and cloned."""
 
+CROWDS = (100, 1_000, 10_000, 100_000)
+"""Agents in one world."""
+
+
+def crowd(agents: int, num_envs: int = 1, search: str = "auto") -> Case:
+    """A crowd of TagContinuous: 5 % taggers, 10 neighbours seen; density and reach of a tag as with 5 + 100.
+
+    Nobody exits, so that the crowd stays as large as it is.
+    """
+    taggers, length = agents // 20, 20.0 * math.sqrt(agents / 105)
+    config = {
+        **NO_EXITS,
+        "num_taggers": taggers,
+        "num_runners": agents - taggers,
+        "grid_length": length,
+        "tagging_distance": 0.4 / length,
+        "neighbour_search": search,
+    }
+    label = f"{agents}-agents" + ("" if search == "auto" else f"-{search}")
+    return Case("TagContinuous-v0", num_envs, threads=min(2, num_envs), config=config, label=label)
+
+
 _ALL = (
     *SIMPLE_TAG,
     *SIMPLE_SPREAD,
     *TAG_CONTINUOUS,
     *TAG_GRIDWORLD,
     *CARTPOLE,
+    *map(crowd, CROWDS),
     *(case for doors in DOORS.values() for case in doors),
 )
 CASES = tuple({case.name: case for case in _ALL}.values())

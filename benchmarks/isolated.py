@@ -75,6 +75,20 @@ def _memory(env_id: str, num_envs: int, steps: int, entrance: str, reuse: bool) 
     return {"before_mib": before, "after_mib": _resident()}
 
 
+def _crowd(agents: int) -> dict[str, float]:
+    """Tensors and resident memory of one world of so many agents, after three steps."""
+    from benchmarks.cases import crowd
+    from gpu_envs.registry import make_core
+
+    case = crowd(agents)
+    core = make_core(case.env_id, 1, "cpu", seed=0, threads=1, reuse_buffers=True, **case.config)
+    core.reset()
+    for _ in range(3):
+        core.step(core.sample_actions())
+    tensors = core.get_state().values()
+    return {"bytes": sum(t.numel() * t.element_size() for t in tensors), "resident_mib": _resident()}
+
+
 def _resident() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -92,11 +106,14 @@ def main(argv: list[str]) -> None:
     memory.add_argument("steps", type=int)
     memory.add_argument("entrance", choices=("core", "dict"))
     memory.add_argument("results", choices=("reused", "cloned"))
+    what.add_parser("crowd").add_argument("agents", type=int)
     given = parser.parse_args(argv)
     if given.what == "start":
         result = _start(given.env_id)
     elif given.what == "import":
         result = _import()
+    elif given.what == "crowd":
+        result = _crowd(given.agents)
     else:
         result = _memory(given.env_id, given.num_envs, given.steps, given.entrance, given.results == "reused")
     print(json.dumps(result))

@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks import picture
 from benchmarks.bounds.build import FLAGS, compiler_version
 from benchmarks.cases import Case, available
 from benchmarks.compare import QUIET
@@ -117,6 +118,8 @@ def page(result: dict[str, Any], source: str) -> str:
     lines.append("")
     for group in groups:
         lines += [f"## {group['title']}", ""]
+        if _curves(group):
+            lines += [f"![{group['title']}]({_picture(group)})", ""]
         lines += ["| | figure | quartiles | unit | target | |", "|---|---|---|---|---|---|"]
         figures = [Figure(**one) for one in group["figures"]]
         for figure in figures:
@@ -132,6 +135,16 @@ def page(result: dict[str, Any], source: str) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+def _curves(group: dict[str, Any]) -> list[Figure]:
+    """Figures of a group that lie on the curves of its picture."""
+    return [figure for figure in (Figure(**one) for one in group["figures"]) if figure.curve]
+
+
+def _picture(group: dict[str, Any]) -> str:
+    """File name of a group's picture, beside the page."""
+    return f"performance_{group['command'].split()[-1].replace('-', '_')}.png"
 
 
 def _in_order(groups: dict[str, Any]) -> list[dict[str, Any]]:
@@ -198,12 +211,11 @@ def main(argv: list[str]) -> None:
     written = target.with_suffix(".md") if given.quick else PAGE
     written.parent.mkdir(parents=True, exist_ok=True)
     source = target.resolve()
-    written.write_text(
-        page(
-            json.loads(target.read_text()),
-            str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name),
-        )
-    )
+    result = json.loads(target.read_text())
+    written.write_text(page(result, str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)))
+    for group in result["groups"].values():
+        if curves := _curves(group):
+            picture.draw(curves, group["title"], written.parent / _picture(group))
     print(f"wrote {written}")
 
 

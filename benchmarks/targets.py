@@ -9,7 +9,7 @@ from typing import Any
 import gpu_envs
 from benchmarks import games, isolated
 from benchmarks.bounds.build import compiler
-from benchmarks.cases import CASES, DOORS, NO_EXITS, Case, available, build
+from benchmarks.cases import CASES, CROWDS, DOORS, NO_EXITS, Case, available, build, crowd
 from benchmarks.compare import Rounds, Spread, alternate, undisturbed
 
 
@@ -39,6 +39,8 @@ class Figure:
     high: float | None = None
     target: str = ""  # ">= 0.45", "" where nothing is promised
     note: str = ""
+    curve: str = ""  # of the group's picture, "" where the figure is not in it
+    at: float | None = None  # place on that curve
 
     @property
     def met(self) -> bool | None:
@@ -114,6 +116,36 @@ def _doors(env_id: str, target: str, effort: Effort) -> Iterator[Figure]:
     for name, case in zip(names, cases, strict=True):
         yield _rate(name, case, played.seconds[name])
     yield _noise(played)
+
+
+def _crowds(effort: Effort) -> Iterator[Figure]:
+    """Cost of an agent-step in one world, by agents; then the same agents in all, in many worlds; then memory."""
+    few, rounds = CROWDS[0], max(3, effort.rounds // 2)
+    alone = {str(n): build(crowd(n)) for n in CROWDS}
+    among_all = {f"{n} brute": build(crowd(n, search="brute")) for n in CROWDS[1:3]}
+    played = alternate(alone | among_all, rounds, effort.seconds)
+    for n in CROWDS[1:]:
+        what = f"an agent-step among {n:,} over one among {few}"
+        yield _figure(what, "ratio of cost", played.ratio(str(n), str(few)), few / n, target="<= 2")
+    for name, seconds in played.seconds.items():
+        n, curve = int(name.split()[0]), "one world, all looked through" if "brute" in name else "one world, 1 thread"
+        rates = Spread.of([n / sample for sample in seconds])
+        yield _figure(f"{n:,} agents, {curve}", "agent-steps/s", rates, curve=curve, at=n)
+    yield _noise(played)
+    total = CROWDS[-1]
+    played = alternate({str(n): build(crowd(n, total // n)) for n in CROWDS}, rounds, effort.seconds)
+    for n in CROWDS:
+        rates = Spread.of([total / sample for sample in played.seconds[str(n)]])
+        curve = f"{total:,} agents in all, 2 threads"
+        yield _figure(f"{n:,} agents in each of {total // n:,} worlds", "agent-steps/s", rates, curve=curve, at=n)
+    yield _noise(played)
+    seen = {n: isolated.run("crowd", n) for n in CROWDS[1:]}
+    for n, memory in seen.items():
+        note = f"{memory['resident_mib']:.0f} MiB resident"
+        yield Figure(f"tensors of a world of {n:,}", "bytes per agent", memory["bytes"] / n, note=note)
+    some, many = CROWDS[1], CROWDS[-1]
+    growth = seen[many]["bytes"] / many / (seen[some]["bytes"] / some)
+    yield Figure(f"bytes per agent, {many:,} over {some:,}", "ratio", growth, target="<= 1.1")
 
 
 def _noise(played: Rounds | list[float]) -> Figure:
@@ -230,6 +262,7 @@ TARGETS = (
         "TagContinuous-v0",
         partial(_against_bound, "TagContinuous-v0", 1024, ">= 0.5", NO_EXITS),
     ),
+    Target("crowds", "Crowds: TagContinuous-v0 in one world, 5 % taggers, K = 10", "TagContinuous-v0", _crowds),
     Target(
         "doors",
         "Doors of SimpleTag-v0 at 4,096 worlds, 2 threads",

@@ -116,8 +116,10 @@ class Layout:
         self.info |= {name: self.state[field] for name, field in d.info.items()}
         self.results = [io["obs"], io["reward"], io["terminated"], io["truncated"], *self.info.values()]
         widths = [d.observation_spaces[agent].shape[0] for agent in d.agents]
-        columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]
-        self.obs_columns = torch.tensor(columns, device=device) if len(columns) < a * self.width else None
+        self.obs_columns = None
+        if min(widths) < self.width:
+            columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]
+            self.obs_columns = torch.tensor(columns, device=device)
 
     def structs(self, env_offset: int, autoreset: str, illegal: str) -> tuple[wp.array, Any, list[Any]]:
         """Params, State and one IO per error slot, over these tensors.

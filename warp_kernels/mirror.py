@@ -25,6 +25,11 @@ def mirror(rules: Rules) -> Rules:
         def from_the_end(params: Params, state: State, io: IO, env: int, index: int):
             run(params, state, io, env, last - index)
 
-        return Phase(phase.over, from_the_end)
+        return replace(phase, run=from_the_end)
 
-    return replace(rules, key=f"{rules.key} mirrored", phases=tuple(map(turned, rules.phases)))
+    return replace(
+        rules,
+        key=f"{rules.key} mirrored",
+        phases=tuple(map(turned, rules.phases)),
+        survey=tuple(map(turned, rules.survey)),
+    )

@@ -6,7 +6,7 @@ same functions in the same order and agree bit for bit on the CPU: the law of ph
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -18,6 +18,8 @@ from warp_kernels.episode import IO
 AGENT = "agent"
 WORLD = "world"
 FUSED = "fused"  # all phases of a world
+FEW = 16  # agents up to which loops over them are worth unrolling
+MANY = 128  # agents beyond which a call per phase and world costs nothing beside the loop over them
 LAST = wp.constant(2**31 - 1)  # masked with it, an index is seen by the compiler not to count from the end
 
 
@@ -66,6 +68,7 @@ class Rules:
     legal: Any = None  # agent phase that writes io.action_mask and io.to_move; observe then writes io.obs and no more
     reset: Any = None  # f(params, state, env, rng) starts an episode
     reset_agent: Any = None  # f(params, state, env, agent, rng), after reset: what agents can start for themselves
+    survey: tuple[Phase, ...] = ()  # what observe looks things up in; run after reset_agent, and among phases
     global_state: Any = None  # agent phase; writes its agent's part of io.global_state[env, :]
     masked: bool = False  # some actions are illegal at times; observe writes io.action_mask
     turn_based: bool = False  # agents take turns; observe writes io.to_move. Needs masked
@@ -210,12 +213,22 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
         episode.draw_params(io, env)
 
     @wp.func(inline=True)
-    def turn(params: Params, state: State, io: IO, env: int):
-        if io.active[env]:
-            anyone = bool(False)
+    def anyone_alive(io: IO, env: int):
+        anyone = bool(False)
+        if wp.static(num_agents <= FEW):
             for agent in range(num_agents):
                 anyone = anyone or io.alive[env, agent]
-            if not anyone:
+        else:
+            agent = int(0)
+            while agent < num_agents and not anyone:  # mostly the first one settles it
+                anyone = io.alive[env, agent]
+                agent += 1
+        return anyone
+
+    @wp.func(inline=True)
+    def turn(params: Params, state: State, io: IO, env: int):
+        if io.active[env]:
+            if not anyone_alive(io, env):
                 if io.autoreset == episode.SAME_STEP:
                     io.restart[env] = True
                 else:
@@ -252,8 +265,14 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
         if io.restart[env]:
             look_around(params, state, io, env, agent)
 
+    @wp.func(inline=True)
+    def restarts(io: IO, env: int):
+        return io.restart[env]
+
     last = [Phase(WORLD, begin_world, rare=True)] if has_start else []
-    last += [Phase(AGENT, rejoin, rare=True), Phase(AGENT, reobserve, rare=True)]
+    last += [Phase(AGENT, rejoin, rare=True)]
+    last += [replace(_where(rules, phase, restarts), rare=True) for phase in rules.survey]
+    last += [Phase(AGENT, reobserve, rare=True)]
     step = [agent_phase(begin), world_phase(tick), *(_when_active(rules, phase) for phase in rules.phases)]
     step += [agent_phase(observe), agent_phase(leave), world_phase(turn), *last]
     return step, [world_phase(start_anew), Phase(AGENT, withdraw, rare=True), *last]
@@ -261,7 +280,7 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
 
 def _when_active(rules: Rules, phase: Phase) -> Phase:
     """Wrap an author's phase in "is this world active", so that autoreset modes never appear in rules."""
-    Params, State, run, turn_based = rules.params, rules.state, phase.run, rules.turn_based
+    turn_based = rules.turn_based
 
     @wp.func(inline=True)
     def plays(io: IO, env: int):
@@ -270,21 +289,24 @@ def _when_active(rules: Rules, phase: Phase) -> Phase:
             played = played and io.forfeit[env] == 0
         return played
 
-    if phase.over == WORLD:
+    return _where(rules, phase, plays)
 
-        @wp.func(inline=True)
-        def guarded_world(params: Params, state: State, io: IO, env: int):
-            if plays(io, env):
-                run(params, state, io, env)
 
-        return Phase(WORLD, guarded_world)
+def _where(rules: Rules, phase: Phase, holds: Any) -> Phase:
+    """Wrap an author's phase in a condition ``holds(io, env)``."""
+    Params, State, run = rules.params, rules.state, phase.run
+
+    @wp.func(inline=True)
+    def guarded_world(params: Params, state: State, io: IO, env: int):
+        if holds(io, env):
+            run(params, state, io, env)
 
     @wp.func(inline=True)
     def guarded(params: Params, state: State, io: IO, env: int, index: int):
-        if plays(io, env):
+        if holds(io, env):
             run(params, state, io, env, index)
 
-    return Phase(phase.over, guarded)
+    return replace(phase, run=guarded_world if phase.over == WORLD else guarded)
 
 
 def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
@@ -372,25 +394,28 @@ def _sample(rules: Rules) -> Phase:
 
 
 def _one_world(rules: Rules, phases: list[Phase]) -> Any:
-    """Build the function that runs all phases of a world in turn: the rare ones, behind, where an episode starts."""
+    """Build the function that runs all phases of a world in turn: the rare ones, behind, where an episode starts.
+
+    With many agents every phase is a function of its own: small functions compile in half the time.
+    """
     Params, State, num_agents = rules.params, rules.state, rules.num_agents
+    together = num_agents <= MANY
 
     def over_all(phase: Phase) -> Any:
         run = phase.run
         count = num_agents if phase.over == AGENT else phase.over
 
-        @wp.func(inline=True)
+        @wp.func(inline=together)
         def in_a_loop(params: Params, state: State, io: IO, env: int):
-            agent = int(0)
-            while agent < num_agents:  # not unrolled, for the compiler's sake
-                run(params, state, io, env, agent)
-                agent += 1
+            index = int(0)
+            while index < count:  # not unrolled, for the compiler's sake
+                run(params, state, io, env, index)
+                index += 1
 
         if phase.rare:
-            assert phase.over == AGENT
             return in_a_loop
 
-        @wp.func(inline=True)
+        @wp.func(inline=together)
         def every(params: Params, state: State, io: IO, env: int):
             for index in range(count):
                 run(params, state, io, env, index)

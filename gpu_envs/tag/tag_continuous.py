@@ -10,6 +10,8 @@ from gymnasium import spaces
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
 from gpu_envs.errors import ConfigError
+from gpu_envs.runner import choose_search
+from warp_kernels import neighbours
 from warp_kernels.tag import tag_continuous
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ class Config:
     """Observe all others in row order, instead of the nearest."""
     num_other_agents_observed: int = setting(10, low=1, high=256)
     """K, neighbours in the partial observation; zeros fill it up where fewer are alive."""
+    neighbour_search: str = setting("auto", choices=("auto", "brute", "grid"))
+    """How the nearest are found, with the same answer: among all, or in a grid of cells; "auto" takes the quicker."""
     tagging_distance: float = setting(0.02, low=0.0, high=1.0)
     """A runner closer than this fraction of grid_length to a tagger is tagged."""
     runner_exits_game_after_tagged: bool = setting(True)
@@ -88,6 +92,8 @@ class Config:
             low, high = getattr(self, f"min_{name}"), getattr(self, f"max_{name}")
             if low > high:
                 raise ConfigError(f"min_{name} must be <= max_{name}, got {low} > {high}")
+        if self.use_full_observation and self.neighbour_search == "grid":
+            raise ConfigError("neighbour_search='grid' needs use_full_observation=False: everyone is observed")
         given = [self.starting_location_x, self.starting_location_y, self.starting_directions]
         if any(values is not None for values in given) and not all(
             values is not None and len(values) == count for values in given
@@ -110,6 +116,11 @@ def build(config: Config) -> Definition:
     agents = (*taggers, *runners)
     width = tag_continuous.observation_width(count, config.num_other_agents_observed, config.use_full_observation)
     given = config.starting_location_x is not None
+    nearest = 0 if config.use_full_observation else config.num_other_agents_observed
+    search = config.neighbour_search if config.neighbour_search != "auto" else choose_search(count, nearest)
+    grid = search == "grid"
+    observation = box(width)
+    action = spaces.MultiDiscrete([config.num_acceleration_levels + 1, config.num_turn_levels + 1])
     same_name = (
         "grid_length episode_length max_speed skill_level_tagger skill_level_runner min_acceleration max_acceleration "
         "min_turn max_turn edge_hit_penalty step_penalty_for_tagger step_reward_for_runner tag_reward_for_tagger "
@@ -123,9 +134,10 @@ def build(config: Config) -> Definition:
             config.num_runners,
             config.num_acceleration_levels,
             config.num_turn_levels,
-            0 if config.use_full_observation else config.num_other_agents_observed,
+            nearest,
             config.use_full_observation,
             "given" if given else "fixed" if config.fixed_start else "random",
+            grid,
         ),
         params={name: getattr(config, name) for name in same_name.split()}
         | {
@@ -134,17 +146,17 @@ def build(config: Config) -> Definition:
         },
         state=dict.fromkeys(("pos", "speed", "acceleration", "direction", "shown", "caught_by"), (count,))
         | {
+            "tags": (config.num_taggers,),
+            "left": (),
+            "near": (count, 0 if grid else nearest),
             "start": (count if given else 0,),
-            "near": (count, 0 if config.use_full_observation else config.num_other_agents_observed),
-        },
+        }
+        | (neighbours.shapes(count, nearest) if grid else dict.fromkeys(neighbours.shapes(1, 1), (0,))),
         initial={} if start is None else {"start": start},
         agents=agents,
         groups={"tagger": tuple(range(config.num_taggers)), "runner": tuple(range(config.num_taggers, count))},
-        observation_spaces={agent: box(width) for agent in agents},
-        action_spaces={
-            agent: spaces.MultiDiscrete([config.num_acceleration_levels + 1, config.num_turn_levels + 1])
-            for agent in agents
-        },
+        observation_spaces=dict.fromkeys(agents, observation),  # a space per agent takes minutes for a crowd
+        action_spaces=dict.fromkeys(agents, action),
         max_steps=config.episode_length,
         limit_terminates=config.time_limit == "termination",
         fixed_params=("episode_length",),

@@ -7,8 +7,9 @@ from functools import cache
 
 import warp as wp
 
-from warp_kernels import philox
+from warp_kernels import neighbours, philox
 from warp_kernels.episode import IO
+from warp_kernels.neighbours import FAR, distance, distance_of, row_of
 from warp_kernels.schedules import Rules, agent_phase
 
 TWO_PI = wp.constant(6.2831855)
@@ -49,7 +50,13 @@ class State:
     direction: wp.array2d(dtype=float)  # (E, A) [rad] in [0, 2 pi)
     shown: wp.array2d(dtype=wp.bool)  # (E, A) alive as others see it: before this step's tags
     caught_by: wp.array2d(dtype=int)  # (E, A) row of the tagger that tags this runner in this step, else -1
-    near: wp.array3d(dtype=int)  # (E, A, K) rows last observed as nearest, -1 for none: where the next search begins
+    tags: wp.array2d(dtype=int)  # (E, number of taggers) runners that a tagger tags in this step
+    left: wp.array(dtype=int)  # (E,) 1: a runner stays in the game after this step
+    near: wp.array3d(dtype=int)  # (E, A, K) rows last observed as nearest, -1 for none; empty with a grid
+    cells: wp.array2d(dtype=int)  # the grid of warp_kernels/neighbours.py; empty without
+    slot: wp.array2d(dtype=int)
+    who: wp.array2d(dtype=int)
+    spot: wp.array2d(dtype=wp.vec2)
     start: wp.array2d(dtype=wp.vec3)  # (E, A) given x [m], y [m], direction [rad]; empty where starts are drawn
 
 
@@ -72,6 +79,7 @@ def rules(
     num_observed: int,
     full: bool,
     start: str,
+    grid: bool,
 ) -> Rules:
     """Build the rules.
 
@@ -83,12 +91,14 @@ def rules(
         num_observed: K, neighbours in a partial observation.
         full: Observe all others in row order instead.
         start: "random" (every world and episode anew), "fixed" (one draw for all) or "given" (State.start).
+        grid: Look for neighbours in a grid of cells instead of among all; the answers are the same.
     """
     num_agents = num_taggers + num_runners
     slots = num_agents - 1 if full else num_observed
     Keys = wp.types.vector(length=max(num_observed, 1), dtype=wp.uint64)
-    Mask = wp.types.vector(length=(num_agents + 63) // 64, dtype=wp.uint64)
-    FAR = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
+    Mask = wp.types.vector(length=1 if grid else (num_agents + 63) // 64, dtype=wp.uint64)
+    nearest_others = neighbours.search(num_agents, num_observed, max(num_observed, 1))
+    nearest_tagger = neighbours.search(num_agents, num_observed, 1)
 
     # Structs travel by value into a function that is not inlined; helpers of hot loops are.
     @wp.func(inline=True)
@@ -103,14 +113,12 @@ def rules(
         return value
 
     @wp.func(inline=True)
-    def distance(a: wp.vec2, b: wp.vec2):
-        dx = a[0] - b[0]
-        dy = a[1] - b[1]
-        return wp.sqrt(dx * dx + dy * dy)
-
-    @wp.func(inline=True)
     def move(params: Params, state: State, io: IO, env: int, agent: int):
         """Turn, accelerate, move, stop at the wall. Writes the agent's kinematics and the first part of its reward."""
+        if agent < num_taggers:
+            state.tags[env, agent] = 0
+        if agent == 0:
+            state.left[env] = 0
         alive = io.valid[env, agent]
         state.shown[env, agent] = alive
         if alive:
@@ -159,20 +167,47 @@ def rules(
         state.caught_by[env, agent] = caught_by
 
     @wp.func(inline=True)
+    def seek_in_cells(params: Params, state: State, io: IO, env: int, agent: int):
+        """The same, in the cells within reach of a tag. Writes caught_by."""
+        caught_by = int(-1)
+        if agent >= num_taggers and io.valid[env, agent]:
+            nearest = nearest_tagger(
+                state.cells,
+                state.who,
+                state.spot,
+                env,
+                agent,
+                state.pos[env, agent],
+                params.grid_length,
+                num_taggers,
+                params.tagging_margin,
+            )[0]
+            if distance_of(nearest) < params.tagging_margin:
+                caught_by = row_of(nearest)
+        state.caught_by[env, agent] = caught_by
+
+    @wp.func(inline=True)
+    def tally(params: Params, state: State, io: IO, env: int, agent: int):
+        """Count the tags of every tagger, and note whether a runner is left. Adds to tags, sets left.
+
+        By atomics, as exceptions to the law of phases: the sums do not depend on the order of siblings.
+        """
+        if agent >= num_taggers and io.valid[env, agent]:
+            caught_by = state.caught_by[env, agent]
+            if caught_by >= 0:
+                wp.atomic_add(state.tags, env, caught_by, 1)
+            if caught_by < 0 or params.exits == 0:
+                state.left[env] = 1
+
+    @wp.func(inline=True)
     def tag(params: Params, state: State, io: IO, env: int, agent: int):
         """Pay for tags. Writes the agent's reward, and terminated where a runner leaves or no runner is left."""
         if io.valid[env, agent]:
             reward = io.reward[env, agent]
             if agent < num_taggers:
-                left = int(0)
-                for runner in range(num_taggers, num_agents):
-                    if io.valid[env, runner]:
-                        caught_by = state.caught_by[env, runner]
-                        if caught_by == agent:
-                            reward += params.tag_reward_for_tagger
-                        if caught_by < 0 or params.exits == 0:
-                            left += 1
-                if left == 0:
+                for _ in range(state.tags[env, agent]):
+                    reward += params.tag_reward_for_tagger
+                if state.left[env] == 0:
                     io.terminated[env, agent] = True
             else:
                 caught = state.caught_by[env, agent] >= 0
@@ -212,10 +247,21 @@ def rules(
 
     @wp.func(inline=True)
     def key_of(state: State, env: int, here: wp.vec2, other: int):
-        """Keys order by distance (positive floats order like their bits), then by row; the hidden come last."""
-        bits = wp.cast(distance(state.pos[env, other], here), wp.uint32)
-        key = (wp.uint64(bits) << wp.uint64(32)) | wp.uint64(other)
+        """Key by distance and row; the hidden come last."""
+        key = neighbours.key(distance(state.pos[env, other], here), other)
         return wp.where(state.shown[env, other], key, FAR)
+
+    @wp.func(inline=True)
+    def show(params: Params, state: State, io: IO, env: int, agent: int, found: Keys):
+        """Write the features of those found, zeros where nobody is, then the time."""
+        first = int(0)
+        for slot in range(first, num_observed):  # not unrolled
+            if found[slot] == FAR:
+                for feature in range(FEATURES):
+                    io.obs[env, agent, feature * slots + slot] = 0.0
+            else:
+                look_at(params, state, io, env, agent, row_of(found[slot]), slot)
+        io.obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
 
     @wp.func(inline=True)
     def observe_nearest(params: Params, state: State, io: IO, env: int, agent: int):
@@ -246,15 +292,24 @@ def rules(
                     nearest[place] = smaller
         found = nearest  # a copy to index at run time, so that the list above stays in registers
         for slot in range(state.near.shape[2]):
-            if found[slot] == FAR:
-                state.near[env, agent, slot] = -1
-                for feature in range(FEATURES):
-                    io.obs[env, agent, feature * slots + slot] = 0.0
-            else:
-                other = int(found[slot] & wp.uint64(0xFFFFFFFF))
-                state.near[env, agent, slot] = other
-                look_at(params, state, io, env, agent, other, slot)
-        io.obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
+            state.near[env, agent, slot] = wp.where(found[slot] == FAR, -1, row_of(found[slot]))
+        show(params, state, io, env, agent, found)
+
+    @wp.func(inline=True)
+    def observe_in_cells(params: Params, state: State, io: IO, env: int, agent: int):
+        """The same, out of the cells around the agent."""
+        found = nearest_others(
+            state.cells,
+            state.who,
+            state.spot,
+            env,
+            agent,
+            state.pos[env, agent],
+            params.grid_length,
+            num_agents,
+            float(wp.inf),
+        )
+        show(params, state, io, env, agent, found)
 
     @wp.func(inline=True)
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
@@ -293,7 +348,11 @@ def rules(
         if agent == 0:
             io.global_state[env, 7 * num_agents] = float(io.step[env]) / float(params.episode_length)
 
-    sizes = f"{num_taggers} {num_runners} {num_acceleration_levels} {num_turn_levels} {num_observed} {full} {start}"
+    sizes = (
+        f"{num_taggers} {num_runners} {num_acceleration_levels} {num_turn_levels} {num_observed} {full} {start} {grid}"
+    )
+    survey = neighbours.survey(Params, State, num_agents, num_observed) if grid else ()
+    few_taggers = num_taggers * num_taggers <= num_agents  # ask them all: cells might be searched far for so few
     return Rules(
         key=f"tag_continuous {sizes}",
         params=Params,
@@ -301,9 +360,16 @@ def rules(
         num_agents=num_agents,
         action_size=2,
         continuous=False,
-        phases=(agent_phase(move), agent_phase(seek), agent_phase(tag)),
+        phases=(
+            agent_phase(move),
+            *survey,
+            agent_phase(seek_in_cells if grid and not few_taggers else seek),
+            agent_phase(tally),
+            agent_phase(tag),
+        ),
+        survey=survey,
         reset_agent=reset_agent,
-        observe=observe_all if full else observe_nearest,
+        observe=observe_all if full else observe_in_cells if grid else observe_nearest,
         global_state=global_state,
         max_unroll=16 if num_agents > 16 else 1,
     )

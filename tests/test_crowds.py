@@ -1,0 +1,238 @@
+"""TagContinuous in crowds: the grid of cells answers as the search among all, bit for bit."""
+
+import inspect
+import itertools
+import math
+
+import numpy as np
+import pytest
+import test_laws
+import torch
+import warp as wp
+
+import gpu_envs
+import warp_kernels
+from gpu_envs import runner
+from gpu_envs.config import build_config
+from gpu_envs.errors import ConfigError
+from gpu_envs.registry import find, make_core
+
+ID = "TagContinuous-v0"
+# As SMALL in conftest.py, with so many taggers that runners look for them in cells too.
+SMALL = {
+    "num_taggers": 4,
+    "num_runners": 9,
+    "grid_length": 2.5,
+    "episode_length": 9,
+    "num_other_agents_observed": 3,
+    "tagging_distance": 0.1,
+    "neighbour_search": "grid",
+}
+
+
+def crowd(agents, seen, taggers=None, spacing=2.0, reach=0.4, **more):
+    """Settings of a crowd: numbers, mean distance of agents and reach of a tag [m]."""
+    taggers = max(1, agents // 20) if taggers is None else taggers
+    length = spacing * math.sqrt(agents)
+    numbers = {"num_taggers": taggers, "num_runners": agents - taggers, "num_other_agents_observed": seen}
+    return numbers | {"grid_length": length, "tagging_distance": min(1.0, reach / length)} | more
+
+
+def both(num_envs, settings):
+    """Cores that search among all and in cells."""
+    return [make_core(ID, num_envs, "cpu", seed=1, **settings, neighbour_search=s) for s in ("brute", "grid")]
+
+
+def assert_same(left, right):
+    """Equal results of a step or reset, bit for bit."""
+    *left, info_left = left
+    *right, info_right = right
+    names = [name for name in info_left if name in ("valid", "alive")]
+    left, right = ([*one, *(info[name] for name in names)] for one, info in ((left, info_left), (right, info_right)))
+    for a, b in zip(left, right, strict=True):
+        assert torch.equal(a, b)
+
+
+# ---------------------------------------------------------------- the same answer
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_envs", "steps"),
+    [
+        (crowd(11, 1, taggers=5, episode_length=20), 60, 60),
+        (crowd(17, 16, episode_length=20), 40, 60),
+        (crowd(60, 3, taggers=20, reach=0.9, episode_length=30), 20, 70),
+        (crowd(120, 16, reach=1.5, spacing=0.3, episode_length=25), 6, 60),
+        (crowd(200, 10, taggers=150, reach=0.2, max_acceleration=0.3), 6, 60),
+        (crowd(300, 5, reach=50.0, runner_exits_game_after_tagged=False), 3, 30),
+        (crowd(500, 20, spacing=30.0, reach=20.0, taggers=60), 3, 40),
+        (crowd(2000, 10, reach=0.8, episode_length=30), 2, 45),
+    ],
+)
+def test_cells_answer_as_all(settings, num_envs, steps):
+    """Random play over several episodes: numbers, K, densities, tags and walls of all kinds."""
+    brute, grid = both(num_envs, settings)
+    assert_same(brute.reset(), grid.reset())
+    tags = 0
+    for _ in range(steps):
+        action = brute.sample_actions()
+        left = brute.step(action)
+        assert_same(left, grid.step(action))
+        tags += int((brute.world_state["caught_by"] >= 0).sum())
+    assert tags > 20
+
+
+def lattice(count, side, length):
+    """Places on a lattice of side x side, several agents on each where they are many."""
+    ticks = torch.arange(count)
+    return torch.stack([ticks % side, ticks // side % side], -1).float() * (length / (side - 1))
+
+
+PLACES = {
+    "one corner": lambda n, length: torch.rand(n, 2) * length * 0.01,
+    "one point": lambda n, length: torch.full((n, 2), 0.3 * length),
+    "a corner's point": lambda n, length: torch.full((n, 2), length),
+    "one wall": lambda n, length: torch.stack([torch.zeros(n), torch.rand(n) * length], -1),
+    "four corners and one in the middle": lambda n, length: (
+        torch.cat([torch.tensor([[0.5, 0.5]]), torch.randint(0, 2, (n - 1, 2))]) * length
+    ),
+    "lattice": lambda n, length: lattice(n, 16, length),
+    "lattice of cells": lambda n, length: lattice(n, 1 + math.isqrt(5 * n // 20), length),
+    "two points": lambda n, length: torch.tensor([[0.2, 0.2], [0.8, 0.9]])[torch.arange(n) % 2] * length,
+    "pressed against the walls": lambda n, length: (torch.rand(n, 2) * 3 - 1) * length,
+}
+
+
+@pytest.mark.parametrize("alive", [1.0, 0.5, 0.02, 0.0], ids=lambda share: f"{share:.0%} alive")
+@pytest.mark.parametrize("place", PLACES)
+def test_cells_answer_as_all_wherever_they_stand(place, alive):
+    """Nobody moves: crowds on a point, along a wall, exact ties; with all runners alive, half of them, few, one."""
+    count, taggers, seen, generator = 300, 18, 20, torch.Generator().manual_seed(3)
+    torch.manual_seed(4)
+    cores = both(2, crowd(count, seen, taggers=taggers, reach=1.0, max_speed=0.0, autoreset="disabled"))
+    spots = torch.stack([PLACES[place](count, cores[0].config.grid_length) for _ in range(2)])
+    living = torch.rand(2, count, generator=generator) < alive
+    living[:, :taggers] = True  # taggers never leave before the end
+    living[:, 250] = True
+    for core in cores:
+        core.reset()
+        core.world_state["pos"].copy_(spots)
+        core.alive.copy_(living)
+    action = torch.zeros(2, count, 2, dtype=torch.int64)
+    left, right = (core.step(action) for core in cores)
+    assert_same(left, right)
+    shown = left[0][..., 6 * seen : 7 * seen].sum(-1)  # how many are seen: with the fewest alive, not enough
+    assert torch.equal(shown, (living.sum(1, keepdim=True) - 1).clamp(max=seen) * living)
+
+
+def test_starts_beyond_the_square():
+    """Given starts are observed before anyone moves, also where the square has shrunk meanwhile."""
+    places = np.random.default_rng(0).random((2, 40)) * 4.0
+    given = {"starting_location_x": tuple(places[0]), "starting_location_y": tuple(places[1])}
+    settings = dict(num_taggers=5, num_runners=35, grid_length=4.0, num_other_agents_observed=7, **given)
+    brute, grid = both(1, settings | {"starting_directions": (0.0,) * 40})
+    for length in (4.0, 1.5, 0.01):
+        for core in (brute, grid):
+            core.set_params(grid_length=length)
+        assert torch.equal(brute.reset()[0], grid.reset()[0])
+
+
+# ---------------------------------------------------------------- the laws
+
+
+LAWS = [(name, law) for name, law in vars(test_laws).items() if name.startswith("test_")]
+
+
+def _variants():
+    """Every law, with the values that it is tried with."""
+    for name, law in LAWS:
+        if "small_core" in inspect.signature(law).parameters:
+            marks = [mark.args for mark in getattr(law, "pytestmark", []) if mark.name == "parametrize"]
+            for words in itertools.product(*(values for _, values in marks)):
+                given = dict(zip((name for name, _ in marks), words, strict=True))
+                yield pytest.param(law, given, id="-".join((name.removeprefix("test_"), *words)))
+
+
+@pytest.mark.parametrize(("law", "given"), list(_variants()))
+def test_laws_hold_in_cells(law, given, monkeypatch):
+    """The laws of tests/test_laws.py, one by one."""
+
+    def small_core(env_id, num_envs=16, **settings):
+        return make_core(env_id, num_envs, "cpu", **{"seed": 0, **SMALL, **settings})
+
+    wanted = {"monkeypatch": monkeypatch} if "monkeypatch" in inspect.signature(law).parameters else {}
+    law(ID, small_core, **given, **wanted)
+
+
+def test_conforms():
+    gpu_envs.check_env(ID, **SMALL)
+
+
+# ---------------------------------------------------------------- who chooses what
+
+
+def test_the_runner_chooses():
+    """Among all while they are few, in cells when they are many."""
+    assert runner.choose_search(105, 10) == "brute"
+    assert runner.choose_search(1000, 10) == "grid"
+    assert runner.choose_search(100_000, 0) == "brute"
+    cells = {n: make_core(ID, 1, "cpu", **crowd(n, 10)).world_state["cells"].numel() for n in (105, 1000)}
+    assert cells[105] == 0
+    assert 400 < cells[1000] < 1000
+    with pytest.raises(ConfigError, match="neighbour_search='grid' needs use_full_observation=False"):
+        make_core(ID, 1, "cpu", use_full_observation=True, neighbour_search="grid")
+
+
+def bytes_of(core):
+    return sum(tensor.numel() * tensor.element_size() for tensor in core.get_state().values())
+
+
+def test_memory_is_linear_in_agents():
+    small, large = (bytes_of(make_core(ID, 1, "cpu", **crowd(n, 10))) / n for n in (1000, 16_000))
+    assert large < 1.02 * small
+    assert large < 1000
+
+
+@pytest.mark.parametrize(
+    ("schedule", "settings"),
+    [("fused", SMALL), ("phased", SMALL), ("phased", crowd(100_000, 10))],
+    ids=["fused", "phased", "crowd"],
+)
+def test_compiles_for_cuda(schedule, settings, tmp_path):
+    warp_kernels.start()
+    kind, build = find(ID).load()
+    module = runner.program(build(build_config(kind, settings, ID)).rules, schedule, True).module
+    paths = [str(path) for path in wp.compile_aot_module(module, device=None, arch=[80], module_dir=tmp_path)]
+    assert any(path.endswith((".ptx", ".cubin")) for path in paths)
+
+
+# ---------------------------------------------------------------- a crowd
+
+
+@pytest.mark.slow
+def test_a_crowd_sees_its_nearest():
+    """20,000 agents: neighbours and tags of a sample of agents against NumPy, after steps of random play."""
+    core = make_core(ID, 1, "cpu", seed=0, **crowd(20_000, 10, reach=1.5))
+    core.reset()
+    generator = np.random.default_rng(0)
+    tags = 0
+    for _ in range(8):
+        obs, *_, info = core.step(core.sample_actions())
+        state = {name: tensor[0].numpy() for name, tensor in core.world_state.items()}
+        pos, shown, taggers = state["pos"], state["shown"], core.config.num_taggers
+        for row in generator.choice(20_000, 150, replace=False):
+            if not info["valid"][0, row]:
+                continue
+            delta = pos - pos[row]
+            distance = np.sqrt(delta[:, 0] * delta[:, 0] + delta[:, 1] * delta[:, 1])
+            order = np.lexsort((np.arange(20_000), np.where(shown, distance, np.inf)))
+            nearest = order[order != row][:10]
+            diagonal = np.float32(np.sqrt(2.0)) * np.float32(core.config.grid_length)
+            wanted = np.concatenate([delta[nearest, 0] / diagonal, delta[nearest, 1] / diagonal])
+            np.testing.assert_allclose(obs[0, row, :20].numpy(), wanted, rtol=0, atol=1e-7)
+            if row >= taggers:
+                tagger = int(np.argmin(distance[:taggers]))
+                caught = tagger if distance[tagger] < core.get_params()["tagging_margin"].item() else -1
+                assert state["caught_by"][row] == caught
+                tags += caught >= 0
+    assert tags > 20
