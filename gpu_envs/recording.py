@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
 
 _KEPT = ("reward", "terminated", "truncated", "valid")
+_SEEN = ("obs", "action_mask", "to_move")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Episode:
     """(T, A) bool."""
     valid: torch.Tensor
     """(T, A) bool, alive before the step."""
+    action_mask: torch.Tensor | None = None
+    """(T, A, n) bool, the legal choices; None where every choice is always legal."""
+    to_move: torch.Tensor | None = None
+    """(T, A) bool, who decided; None where agents do not take turns."""
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -112,6 +117,8 @@ class Recorder:
         for name, values in episode.state.items():
             stage.world_state[name].copy_(values)
         stage.alive.copy_(episode.valid)
+        if stage.to_move is not None and episode.to_move is not None:
+            stage.to_move.copy_(episode.to_move)
         return stage.frame(tuple(range(len(episode))), size)
 
     def _look(self) -> dict[str, torch.Tensor]:
@@ -119,8 +126,10 @@ class Recorder:
         core, rows = self.core, self._rows
         seen = {f"state.{name}": tensor[rows] for name, tensor in core.world_state.items()}
         seen |= {f"params.{name}": tensor for name, tensor in core.get_params(rows).items()}
-        clocks = core._io
-        return seen | {"obs": core.obs[rows], "step": clocks["step"][rows], "episode": clocks["episode"][rows]}
+        for name in _SEEN:
+            if (tensor := getattr(core, name)) is not None:
+                seen[name] = tensor[rows]
+        return seen | {"step": core.steps[rows], "episode": core.episodes[rows]}
 
     def after_reset(self) -> None:
         """The core has been reset, in part or as a whole: an episode cut short by it will not be whole."""
@@ -148,5 +157,5 @@ class Recorder:
             params={
                 name.removeprefix("params."): first[name][row].item() for name in first if name.startswith("params.")
             },
-            **{name: column(name) for name in ("obs", "action", *_KEPT)},
+            **{name: column(name) for name in ("action", *_KEPT, *_SEEN) if name in first},
         )

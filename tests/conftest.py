@@ -75,6 +75,11 @@ GROUP = {
     **dict.fromkeys(
         ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"), "agent"
     ),
+    # games
+    **dict.fromkeys(
+        ("ConnectFour-v0", "KuhnPoker-v0", "LeducPoker-v0", "MatrixGame-v0", "RockPaperScissors-v0", "TicTacToe-v0"),
+        "player",
+    ),
 }
 
 # What SMALL does not reach: other kinds of actions, observations, phases.

@@ -264,6 +264,7 @@ def test_actions_in_many_forms(many):
     twin.reset(seed=0)
     for form in (np.asarray, np.ndarray.tolist, torch.as_tensor, lambda action: action.astype(np.int32)):
         action = env.sample_actions().numpy()
+        action = np.rint(action).astype(action.dtype)
         left, right = env.step(form(action)), twin.step(torch.as_tensor(action))
         assert torch.equal(left[0], right[0])
     short = torch.as_tensor(action)[:-1]
