@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_envs.mpe import speech
+from gpu_envs.mpe.camera import Discs, Word, scene
 from gpu_envs.registry import make_core
 
 PLACES = ("SimpleReference-v0", "SimpleSpeakerListener-v0", "SimpleWorldComm-v0")
@@ -44,9 +44,11 @@ def test_words_stay_in_the_picture(row):
     core = make_core("SimpleReference-v0", 1, "cpu", seed=0)
     core.reset()
     core.world_state["pos"].fill_(row)
-    camera = speech.Camera(core, torch.tensor([0]), torch.tensor(0.05))
-    bubble = camera.words(0, core.world_state["said"][:, 0])[0, 0]
-    assert (bubble[1:3].abs() + bubble[3:5] <= camera.half + 1e-4).all()
+    everyone, word = Discs(slice(0, 5), 0.05, (0.0, 0.0, 0.0)), Word(0, core.world_state["said"][:, 0])
+    silent, picture = (scene(core, torch.tensor([0]), *parts) for parts in ((everyone,), (everyone, word)))
+    bubble = picture.shapes[0, silent.shapes.shape[1]]
+    assert (bubble[1:3].abs() + bubble[3:5] <= picture.bounds[0, 3] + 1e-4).all()
+    assert (bubble[3:5] > 0).all()
 
 
 @pytest.mark.parametrize("env_id", PLACES)

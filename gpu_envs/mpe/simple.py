@@ -8,6 +8,7 @@ import torch
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
+from gpu_envs.mpe.camera import Discs, scene
 from warp_kernels.mpe import simple
 
 if TYPE_CHECKING:
@@ -47,4 +48,4 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     from gpu_envs.rendering import DARK, RED
 
     landmark, agent = slice(1, 2), slice(0, 1)
-    return common.scene(core, envs, common.Discs(landmark, 0.05, RED, target=True), common.Discs(agent, 0.05, DARK))
+    return scene(core, envs, Discs(landmark, 0.05, RED, target=True), Discs(agent, 0.05, DARK))

@@ -8,6 +8,7 @@ import torch
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
+from gpu_envs.mpe.camera import Discs, scene
 from warp_kernels.mpe import simple_adversary
 
 if TYPE_CHECKING:
@@ -66,10 +67,10 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     is_goal = torch.nn.functional.one_hot(goal, core.config.N).to(torch.float32)[..., None]
     dark, green = (torch.tensor(colour, device=core.device) for colour in (DARK, GREEN))
     landmarks = is_goal * green + (1.0 - is_goal) * dark
-    return common.scene(
+    return scene(
         core,
         envs,
-        common.Discs(slice(1, count), 0.15, BLUE),
-        common.Discs(slice(0, 1), 0.15, RED),
-        common.Discs(slice(count, None), 0.08, landmarks, target=True),
+        Discs(slice(1, count), 0.15, BLUE),
+        Discs(slice(0, 1), 0.15, RED),
+        Discs(slice(count, None), 0.08, landmarks, target=True),
     )

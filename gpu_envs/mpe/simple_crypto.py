@@ -7,7 +7,8 @@ import torch
 
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
-from gpu_envs.mpe import common, speech
+from gpu_envs.mpe import common
+from gpu_envs.mpe.camera import letters
 from warp_kernels.mpe import simple_crypto
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
             paint.circles(spot, 0.2, (1.0, 1.0, 1.0)),
             paint.circles(spot, 0.2, colour, loud),
             paint.rings(spot, 0.2, edge, 0.035),
-            speech.letters_at(spot - places.new_tensor([0.0, 0.29]), said[:, row], zoom, palette),
+            letters(spot - places.new_tensor([0.0, 0.29]), said[:, row], zoom, palette),
         ]
         if row:
             shapes.append(paint.boxes(spot + places.new_tensor([0.0, 0.31]), 0.055, palette[key][:, None]))

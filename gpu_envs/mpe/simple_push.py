@@ -8,6 +8,7 @@ import torch
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
+from gpu_envs.mpe.camera import Discs, scene
 from warp_kernels.mpe import simple_push
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
 
     colours = torch.tensor([GREEN, BLUE], device=core.device)
     goal = core.world_state["goal"][envs].long()
-    return common.scene(
+    return scene(
         core,
         envs,
-        common.Discs(slice(2, 4), 0.05, colours, target=True),
-        common.Discs(slice(1, 2), "agent_size", colours[goal][:, None]),
-        common.Discs(slice(0, 1), "agent_size", RED),
+        Discs(slice(2, 4), 0.05, colours, target=True),
+        Discs(slice(1, 2), "agent_size", colours[goal][:, None]),
+        Discs(slice(0, 1), "agent_size", RED),
     )

@@ -7,7 +7,8 @@ import torch
 
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
-from gpu_envs.mpe import common, speech
+from gpu_envs.mpe import common
+from gpu_envs.mpe.camera import Discs, Word, scene
 from warp_kernels.mpe import simple_reference
 
 if TYPE_CHECKING:
@@ -59,12 +60,13 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: pale landmarks; agents in the colour of the landmark they should go to, and their words."""
     from gpu_envs.rendering import BLUE, GREEN, RED
 
-    camera = speech.Camera(core, envs, torch.tensor(SIZE))
     palette = torch.tensor([RED, GREEN, BLUE], device=core.device)
     destination = core.world_state["goal"][envs].long().flip(1)  # each one's is what the other knows
     said = core.world_state["said"][envs]
-    return camera.scene(
-        camera.discs(slice(2, 5), palette, alpha=0.35),
-        camera.discs(slice(0, 2), palette[destination]),
-        *(camera.words(row, said[:, row]) for row in range(2)),
+    return scene(
+        core,
+        envs,
+        Discs(slice(2, 5), SIZE, palette, alpha=0.35),
+        Discs(slice(0, 2), SIZE, palette[destination]),
+        *(Word(row, said[:, row]) for row in range(2)),
     )

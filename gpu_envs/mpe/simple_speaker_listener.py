@@ -10,7 +10,8 @@ import torch
 
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
-from gpu_envs.mpe import common, speech
+from gpu_envs.mpe import common
+from gpu_envs.mpe.camera import Discs, Word, scene
 from warp_kernels.mpe import simple_speaker_listener
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 AGENTS = ("speaker_0", "listener_0")
 LETTERS = int(simple_speaker_listener.LETTERS)
-SIZES = (0.075, 0.075, 0.04, 0.04, 0.04)
-"""Radii of speaker, listener and landmarks [m]; they matter in pictures only."""
+AGENT_SIZE, LANDMARK_SIZE = 0.075, 0.04
+"""Radii [m]; they matter in pictures only."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,13 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: landmarks; the listener in a pale shade of its goal; the grey speaker and its word."""
     from gpu_envs.rendering import BLUE, GREEN, GREY, RED
 
-    camera = speech.Camera(core, envs, torch.tensor(SIZES))
     palette = torch.tensor([RED, GREEN, BLUE], device=core.device)
     goal = palette[core.world_state["goal"][envs].long()][:, None]
-    return camera.scene(
-        camera.discs(slice(2, 5), palette),
-        camera.discs(slice(0, 1), GREY),
-        camera.discs(slice(1, 2), 0.5 * goal + 0.5),
-        camera.words(0, core.world_state["said"][envs, 0]),
+    return scene(
+        core,
+        envs,
+        Discs(slice(2, 5), LANDMARK_SIZE, palette),
+        Discs(slice(0, 1), AGENT_SIZE, GREY),
+        Discs(slice(1, 2), AGENT_SIZE, 0.5 * goal + 0.5),
+        Word(0, core.world_state["said"][envs, 0]),
     )

@@ -8,6 +8,7 @@ import torch
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
+from gpu_envs.mpe.camera import Discs, scene
 from warp_kernels.mpe import simple_spread
 
 if TYPE_CHECKING:
@@ -75,5 +76,5 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     from gpu_envs.rendering import BLUE, DARK
 
     agents, landmarks = slice(0, core.num_agents), slice(core.num_agents, None)
-    parts = common.Discs(agents, "agent_size", BLUE), common.Discs(landmarks, 0.05, DARK, target=True)
-    return common.scene(core, envs, *parts)
+    parts = Discs(agents, "agent_size", BLUE), Discs(landmarks, 0.05, DARK, target=True)
+    return scene(core, envs, *parts)

@@ -8,6 +8,7 @@ import torch
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
+from gpu_envs.mpe.camera import Discs, scene
 from warp_kernels.mpe import simple_tag
 
 if TYPE_CHECKING:
@@ -91,10 +92,10 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     from gpu_envs.rendering import GREEN, GREY, RED
 
     chasers, count = core.config.num_adversaries, core.num_agents
-    return common.scene(
+    return scene(
         core,
         envs,
-        common.Discs(slice(count, None), "obstacle_size", GREY),
-        common.Discs(slice(0, chasers), "adversary_size", RED),
-        common.Discs(slice(chasers, count), "good_size", GREEN),
+        Discs(slice(count, None), "obstacle_size", GREY),
+        Discs(slice(0, chasers), "adversary_size", RED),
+        Discs(slice(chasers, count), "good_size", GREEN),
     )

@@ -7,7 +7,8 @@ import torch
 
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
-from gpu_envs.mpe import common, speech
+from gpu_envs.mpe import common
+from gpu_envs.mpe.camera import Discs, Word, scene
 from warp_kernels.mpe import simple_world_comm
 
 if TYPE_CHECKING:
@@ -107,22 +108,15 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     from gpu_envs.rendering import BLUE, GREEN, GREY, RED
 
     config, count = core.config, core.num_agents
-    params = core.get_params(envs)
-    kinds = {
-        "adversary_size": config.num_adversaries,
-        "good_size": config.num_good,
-        "obstacle_size": config.num_obstacles,
-        "food_size": config.num_food,
-        "forest_size": config.num_forests,
-    }
-    camera = speech.Camera(core, envs, torch.cat([params[k][:, None].expand(-1, n) for k, n in kinds.items()], dim=1))
     food, forests = count + config.num_obstacles, count + config.num_obstacles + config.num_food
-    return camera.scene(
-        camera.discs(slice(count, food), GREY),
-        camera.discs(slice(forests, None), GREEN, alpha=0.25),
-        camera.discs(slice(food, forests), BLUE),
-        camera.discs(slice(config.num_adversaries, count), GREEN),
-        camera.discs(slice(1, config.num_adversaries), RED),
-        camera.discs(slice(0, 1), (0.5, 0.08, 0.05)),
-        camera.words(0, core.world_state["said"][envs, 0]),
+    return scene(
+        core,
+        envs,
+        Discs(slice(count, food), "obstacle_size", GREY),
+        Discs(slice(forests, None), "forest_size", GREEN, alpha=0.25),
+        Discs(slice(food, forests), "food_size", BLUE),
+        Discs(slice(config.num_adversaries, count), "good_size", GREEN),
+        Discs(slice(1, config.num_adversaries), "adversary_size", RED),
+        Discs(slice(0, 1), "adversary_size", (0.5, 0.08, 0.05)),
+        Word(0, core.world_state["said"][envs, 0]),
     )
