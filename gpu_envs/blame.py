@@ -7,7 +7,8 @@ import torch
 
 from gpu_envs.core import Core
 from warp_kernels.mirror import mirror
-from warp_kernels.schedules import AGENT, WORLD, step_phases
+from warp_kernels.rules import AGENT, WORLD
+from warp_kernels.step import step_phases
 
 if TYPE_CHECKING:
     from gpu_envs.conformance import Subject

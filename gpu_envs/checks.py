@@ -8,7 +8,7 @@ import torch
 from gpu_envs.errors import ActionError, ConfigError, described
 from gpu_envs.layout import AUTORESET
 from warp_kernels import philox
-from warp_kernels.schedules import Rules
+from warp_kernels.rules import Rules
 
 
 def check_tensor(

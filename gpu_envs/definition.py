@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from warp_kernels.schedules import Rules
+from warp_kernels.rules import Rules
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ import torch
 import warp as wp
 
 import warp_kernels
-from warp_kernels.schedules import FUSED, WORLD, Program, Rules, build, build_play
+from warp_kernels.rules import WORLD, Rules
+from warp_kernels.schedules import FUSED, Program, build, build_play
 
 FEW_AGENTS = 8
 """Up to this many agents a GPU thread plays a whole world; more agents get a thread each."""

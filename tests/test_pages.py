@@ -402,7 +402,7 @@ def test_action_tables(name):
 
 def test_phases_of_architecture():
     """The table of phases is the step's, in order."""
-    from warp_kernels.schedules import step_phases
+    from warp_kernels.step import step_phases
 
     step, reset = step_phases(tables.configured("mpe/simple_tag", {})[1].rules)
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.schedules import Rules, agent_phase
+from warp_kernels.rules import Rules, agent_phase
 
 FLAWS = (
     "none",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.schedules import AGENT, WORLD, Phase, Rules
+from warp_kernels.rules import AGENT, WORLD, Phase, Rules
 
 
 def mirror(rules: Rules) -> Rules:

@@ -14,7 +14,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.schedules import Phase, agent_phase, item_phase
+from warp_kernels.rules import Phase, agent_phase, item_phase
 
 FAR = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 """Key of nobody, behind every other."""

@@ -5,7 +5,7 @@ from functools import cache
 import warp as wp
 
 from warp_kernels.games import boards
-from warp_kernels.schedules import Rules
+from warp_kernels.rules import Rules
 
 
 @wp.struct

@@ -6,7 +6,7 @@ import warp as wp
 
 from warp_kernels.episode import IO
 from warp_kernels.games import matrix_game
-from warp_kernels.schedules import Rules, world_phase
+from warp_kernels.rules import Rules, world_phase
 
 
 @wp.struct

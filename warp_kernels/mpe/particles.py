@@ -10,7 +10,7 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.schedules import Phase, agent_phase
+from warp_kernels.rules import Phase, agent_phase
 
 DT = wp.constant(0.1)  # [s]
 KEPT_VELOCITY = wp.constant(0.75)  # 1 - damping 0.25

@@ -10,7 +10,7 @@ import warp as wp
 from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.mpe import particles, speech
-from warp_kernels.schedules import Rules, agent_phase
+from warp_kernels.rules import Rules, agent_phase
 
 AGENTS = wp.constant(2)
 LANDMARKS = wp.constant(3)

@@ -11,7 +11,7 @@ import warp as wp
 from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.mpe import neighbours, particles
-from warp_kernels.schedules import Rules, agent_phase
+from warp_kernels.rules import Rules, agent_phase
 
 SLOWEST = wp.constant(0.5)  # share of their force and speed cap that good agents have in the first stage
 QUICKER = wp.constant(0.25)  # what every further stage adds, up to all

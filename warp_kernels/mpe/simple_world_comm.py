@@ -11,7 +11,7 @@ import warp as wp
 from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.mpe import particles, speech
-from warp_kernels.schedules import Rules, agent_phase
+from warp_kernels.rules import Rules, agent_phase
 
 LEADER = wp.constant(0)
 LETTERS = wp.constant(4)  # of the leader's alphabet

@@ -9,7 +9,7 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.schedules import Phase, agent_phase
+from warp_kernels.rules import Phase, agent_phase
 
 PUSHES = wp.constant(5)  # choices, or components, that move an agent; its words come behind
 

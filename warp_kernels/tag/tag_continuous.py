@@ -10,7 +10,7 @@ import warp as wp
 from warp_kernels import neighbours, philox
 from warp_kernels.episode import IO
 from warp_kernels.neighbours import FAR, distance, distance_of, row_of
-from warp_kernels.schedules import Rules, agent_phase
+from warp_kernels.rules import Rules, agent_phase
 
 TWO_PI = wp.constant(6.2831855)
 HALF_PI = wp.constant(1.5707964)
