@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 COLOURS = ("#1f6fb2", "#d1495b", "#7a9e3a", "#8d8d8d", "#6b4fa0")
 
 
-def draw(figures: Sequence["Figure"], title: str, path: Path) -> None:
-    """Draw figures along the curves they name, with their quartiles, and write a PNG."""
+def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> None:
+    """Draw figures along the curves they name, with their quartiles, and write a PNG; ``along`` names their axis."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -25,7 +25,7 @@ def draw(figures: Sequence["Figure"], title: str, path: Path) -> None:
             low, high = ([getattr(f, side) or f.value for f in mine] for side in ("low", "high"))
             axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)  # type: ignore[arg-type]
             axes.plot(at, [figure.value for figure in mine], "o-", color=colour, label=curve)  # type: ignore[arg-type]
-        axes.set(xscale="log", yscale="log", xlabel="agents in a world", ylabel=figures[0].unit)
+        axes.set(xscale="log", yscale="log", xlabel=along, ylabel=figures[0].unit)
         axes.set_title(title, fontsize=12, loc="left")
         axes.grid(which="major", alpha=0.3)
         axes.legend(frameon=False)

@@ -215,7 +215,7 @@ def main(argv: list[str]) -> None:
     written.write_text(page(result, str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)))
     for group in result["groups"].values():
         if curves := _curves(group):
-            picture.draw(curves, group["title"], written.parent / _picture(group))
+            picture.draw(curves, group["title"], written.parent / _picture(group), "agents in a world")
     print(f"wrote {written}")
 
 

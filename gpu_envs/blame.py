@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 STEPS = 24
 SHARED = ("params", "io.num_choices", "io.low", "io.high")
 """Entries of a state that are no world's own."""
+AUTHORS = {"begin_world": "reset", "rejoin": "reset_agent", "reobserve": "observe (at the start)"}
+"""Phases of the runner's that run an author's function of another name."""
 
 
 def siblings(subject: "Subject") -> str:
@@ -63,17 +65,12 @@ def _first_difference(subject: "Subject", one: Core, other: Core, first: int) ->
             left, right = one.get_state(), other.get_state()
             for name, value in left.items():
                 if name not in SHARED and not torch.equal(value[mine], right[name]):
-                    return _name(subject, number), phase.over, _where(subject, name, value[mine], right[name], first)
+                    return (
+                        AUTHORS.get(phase.called, phase.called),
+                        phase.over,
+                        _where(subject, name, value[mine], right[name], first),
+                    )
     return None
-
-
-def _name(subject: "Subject", number: int) -> str:
-    """A phase's function as its author called it; the runner's own come before and after."""
-    rules = subject.definition.rules
-    own = [phase.run.key.rpartition("__")[2] for phase in rules.phases]
-    start = ["reset"] if rules.reset is not None else []
-    after = ["observe", "leave", "turn", *start, "reset_agent", "observe (at the start)"]
-    return ["begin", "tick", *own, *after][number]
 
 
 def _where(subject: "Subject", name: str, left: torch.Tensor, right: torch.Tensor, first: int) -> str:

@@ -36,20 +36,29 @@ def changed(core: "Core", table: torch.Tensor, values: Mapping[str, Any]) -> tor
             raise ConfigError(f"{core.id}: {name} is fixed when the environment is made; make(..., {name}=...)")
         if name in core.randomise:
             raise ConfigError(f"{core.id}: {name} is drawn anew for every episode; make(..., randomise=...)")
-        column = _checked(core.id, core.config, name, value, fields[name], core.num_envs).to(core.device)
+        column = _checked(core, name, value, fields[name]).to(core.device)
         if column.ndim and len(table) != core.num_envs:
             table = table.expand(core.num_envs, -1).clone()
         table[:, list(fields).index(name)] = column.view(torch.float32)
     return table
 
 
-def _checked(env_id: str, config: Any, name: str, value: Any, dtype: torch.dtype, num_envs: int) -> torch.Tensor:
+def limits(definition: Definition, config: Any, name: str) -> tuple[float, float]:
+    """What a constant may be: as the definition says, else as the setting of its name does."""
+    for field in dataclasses.fields(config):
+        if field.name == name and name not in definition.bounds:
+            low, high = field.metadata.get("low"), field.metadata.get("high")
+            return -math.inf if low is None else low, math.inf if high is None else high
+    return definition.bounds.get(name, (-math.inf, math.inf))
+
+
+def _checked(core: "Core", name: str, value: Any, dtype: torch.dtype) -> torch.Tensor:
     """A constant of the rules as a tensor () or (E,) of its kind.
 
     Raises:
-        ConfigError: Not a number or a tensor (E,); not finite, not whole where it must be, or outside the bounds of the
-            setting of the same name.
+        ConfigError: Not a number or a tensor (E,); not finite, not whole where it must be, or outside its limits.
     """
+    env_id, num_envs = core.id, core.num_envs
     wanted = f"{'an int' if dtype == torch.int32 else 'a finite number'} or a tensor ({num_envs},) of such"
     try:
         given = torch.as_tensor(value)
@@ -61,16 +70,13 @@ def _checked(env_id: str, config: Any, name: str, value: Any, dtype: torch.dtype
     exact = bool(column.isfinite().all()) and (dtype != torch.int32 or bool((column == given).all()))
     if not exact:
         raise ConfigError(f"{env_id}: {name} must be {wanted}, got {given.tolist() if given.ndim == 0 else 'others'}")
-    for field in dataclasses.fields(config):
-        if field.name == name:
-            low, high = field.metadata.get("low"), field.metadata.get("high")
-            if (low is not None and column.min() < low) or (high is not None and column.max() > high):
-                spread = f"[{-math.inf if low is None else low}, {math.inf if high is None else high}]"
-                raise ConfigError(f"{env_id}: {name} must lie in {spread}, got {column.min():g} to {column.max():g}")
+    low, high = limits(core.definition, core.config, name)
+    if column.min() < low or column.max() > high:
+        raise ConfigError(f"{env_id}: {name} must lie in [{low}, {high}], got {column.min():g} to {column.max():g}")
     return column
 
 
-def check_ranges(env_id: str, definition: Definition, ranges: Any) -> dict[str, tuple[float, float]]:
+def check_ranges(env_id: str, definition: Definition, config: Any, ranges: Any) -> dict[str, tuple[float, float]]:
     """Ranges of constants as numbers; None is none.
 
     Raises:
@@ -94,5 +100,8 @@ def check_ranges(env_id: str, definition: Definition, ranges: Any) -> dict[str, 
         if not good:
             numbers = "ints" if whole else "numbers"
             raise ConfigError(f"{env_id}: randomise: {name} needs two {numbers}, lowest <= highest, got {bounds!r}")
+        lowest, highest = limits(definition, config, name)
+        if low < lowest or high > highest:
+            raise ConfigError(f"{env_id}: randomise: {name} must lie in [{lowest}, {highest}], got {low} to {high}")
         checked[name] = (low, high)
     return checked

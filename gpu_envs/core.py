@@ -79,7 +79,7 @@ class Core:
         randomise: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         rules = definition.rules
-        self.randomise = constants.check_ranges(env_id, definition, randomise)
+        self.randomise = constants.check_ranges(env_id, definition, config, randomise)
         check_settings(env_id, rules, num_envs, autoreset, env_offset, illegal, schedule, threads)
         self.id = env_id
         self.config = config
@@ -219,9 +219,10 @@ class Core:
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
         """Play random legal actions for some steps without coming back to Python: random baselines and playouts.
 
-        The worlds are the same, bit for bit, as after ``step(sample_actions())`` so many times; ``episodes`` counts
-        what was begun meanwhile. Fused, the steps are one kernel of its own, which is compiled at the first call with
-        more than one step. On a GPU a world stays in its thread for all of them.
+        The worlds are the same as after ``step(sample_actions())`` so many times: bit for bit on a CPU, and on a GPU
+        with ``fuse_fp=False``. ``episodes`` counts what was begun meanwhile. Fused, the steps are one kernel, compiled
+        at the first call with more than one step; on a GPU a world stays in its thread for all of them. Where
+        episodes are recorded, steps come back to Python one by one.
 
         Args:
             steps: How many, at least 1.
@@ -231,15 +232,16 @@ class Core:
 
         Raises:
             ConfigError: Not an int >= 1.
+            ResetNeededError, ActionError: As :meth:`step`.
         """
-        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MAX_INT:
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or not 1 <= steps <= MAX_INT:
             raise ConfigError(f"{self.id}: steps must be an int in [1, {MAX_INT}], got {steps!r}")
         self._prepare()
         if self._recorders:  # they look at every step
             for _ in range(steps - 1):
                 self.step(self.sample_actions())
         elif steps > 1:
-            self._runner.play(steps - 1)
+            self._runner.play(int(steps) - 1)
         return self.step(self.sample_actions())
 
     def capture(self, play: Callable[[], Any], generators: Sequence[torch.Generator] = ()) -> Callable[[], Any]:

@@ -37,7 +37,12 @@ class Definition:
     render_fps: int = 10
     """Frames per second that show it at a natural pace."""
     initial: dict[str, np.ndarray] = field(default_factory=dict)
-    """Fields of State that are laid once for all worlds, such as given starts; shapes as in ``state``."""
+    """Tables: fields of State that rules only read, such as given starts. One copy serves all worlds; shapes as in
+    ``state``."""
+    scratch: tuple[str, ...] = ()
+    """Fields of State that no continuation depends on, and whose content may hang on the order of siblings."""
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """What constants may be that no setting of their name bounds: name -> (lowest, highest)."""
     info: dict[str, str] = field(default_factory=dict)
     """What ``info`` tells beside what the runner knows: name there -> field of State, per agent (A, ...)."""
     fixed_params: tuple[str, ...] = ()

@@ -92,7 +92,8 @@ class Layout:
             **dict.fromkeys(_PER_WORLD, (e,)),
         }
         self.io = buffers.allocate(episode.IO, shapes, device)
-        self.state = buffers.allocate(rules.state, {n: (e, *tail) for n, tail in d.state.items()}, device, env_minor)
+        tables = {name: (1 if name in d.initial else e, *tail) for name, tail in d.state.items()}
+        self.state = buffers.allocate(rules.state, tables, device, env_minor)
         self.params = buffers.params_tensor(rules.params, d.params, e if ranges else 1, device)
         kinds = buffers.param_fields(rules.params)
         for row, (name, bounds) in enumerate(ranges.items()):
@@ -101,6 +102,8 @@ class Layout:
             self.io["range_low"][row], self.io["range_high"][row] = bounds
         for name, values in d.initial.items():
             self.state[name].copy_(torch.from_numpy(values))
+            self.state[name] = self.state[name].expand(e, *self.state[name].shape[1:])
+        self.kept = {n: tensor for n, tensor in self.state.items() if n not in d.initial and n not in d.scratch}
         for name, values in (("low", low), ("high", high)) if rules.continuous else (("num_choices", counts),):
             self.io[name].copy_(torch.from_numpy(values))
         self.io["error"].fill_(episode.NO_ERROR)
@@ -145,7 +148,7 @@ class Layout:
 
     def everything(self) -> dict[str, torch.Tensor]:
         """All tensors that a continuation depends on, live, by name; but for the constants, whose shape may change."""
-        kept = {f"state.{name}": tensor for name, tensor in self.state.items()}
+        kept = {f"state.{name}": tensor for name, tensor in self.kept.items()}
         return kept | {f"io.{name}": tensor for name, tensor in self.io.items() if name not in _NOT_KEPT}
 
 

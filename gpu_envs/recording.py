@@ -124,7 +124,7 @@ class Recorder:
     def _look(self) -> dict[str, torch.Tensor]:
         """The recorded worlds as they stand."""
         core, rows = self.core, self._rows
-        seen = {f"state.{name}": tensor[rows] for name, tensor in core.world_state.items()}
+        seen = {f"state.{name}": tensor[rows] for name, tensor in core._layout.kept.items()}
         seen |= {f"params.{name}": tensor for name, tensor in core.get_params(rows).items()}
         for name in _SEEN:
             if (tensor := getattr(core, name)) is not None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ import warp as wp
 import warp_kernels
 from warp_kernels.rules import WORLD, Rules
 from warp_kernels.schedules import FUSED, Program, build, build_play
+
+T = TypeVar("T")
 
 FEW_AGENTS = 8
 """Up to this many agents a GPU thread plays a whole world; more agents get a thread each."""
@@ -137,6 +139,18 @@ class Pace:
             self._alone = seconds
 
 
+class _OnDemand(dict[str, T]):
+    """Values made when they are first asked for."""
+
+    def __init__(self, make: Callable[[str], T]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, name: str) -> T:
+        self[name] = value = self._make(name)
+        return value
+
+
 class Runner:
     """Recorded launches of one batch of worlds.
 
@@ -171,27 +185,33 @@ class Runner:
         self._torch_device = device
 
     def record(self, params: wp.array, state: Any, ios: list[Any]) -> None:
-        """Record every launch over these arguments; they must not be reassigned afterwards.
+        """Say what the launches are over; they are recorded when they are first run, since that compiles their module.
 
         Args:
-            params: Warp array of the rules' Params, one row or one per world.
+            params: Warp array of the rules' Params, one row or one per world; not to be reassigned afterwards, nor
+                the others.
             state: The rules' State.
             ios: One IO per launch, alike but for the error slot.
         """
-        program = self.program
-        kernels = {"step": program.step, "reset": program.reset, "sample": program.sample}
-        kernels["global_state"] = program.global_state
-        self.launches = {name: self._record(of, params, state, ios) for name, of in kernels.items()}
         self._arguments = (params, state, ios)
+        self.launches = _OnDemand(self._record)
 
-    def _record(self, kernels: Any, params: wp.array, state: Any, ios: list[Any], *more: int) -> list[list[wp.Launch]]:
+    def _record(self, name: str) -> list[list[wp.Launch]]:
+        """Launches of a kind: by shard, in order."""
+        more: list[int] = []
+        if name == "play":
+            kernels = ((play_kernel(self.rules, self._fuse_fp)[0], FUSED),)
+            more = [0]  # steps
+        else:
+            kernels = getattr(self.program, name)
+        params, state, ios = self._arguments
         launches = []
         for (first, end), io in zip(self.shards, ios, strict=True):
             commands = []
             for kernel, over in kernels:
                 count = end - first
                 threads = 1 if self.device.is_cpu else count
-                dim = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
+                dim: Any = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
                 bounds = [first, end, threads] if over == FUSED else [first]
                 inputs = [*bounds, *more, params, state, io]
                 commands.append(wp.launch(kernel, dim, inputs=inputs, device=self.device, record_cmd=True))
@@ -222,9 +242,6 @@ class Runner:
                 self.run("sample")
                 self.run("step")
             return
-        if "play" not in self.launches:
-            kernel, _ = play_kernel(self.rules, self._fuse_fp)
-            self.launches["play"] = self._record([(kernel, FUSED)], *self._arguments, 0)
         for (command,) in self.launches["play"]:
             command.set_param_at_index(3, steps)
         self.run("play", steps)
@@ -251,10 +268,11 @@ class Runner:
         # NumPy copies on the thread that reads or has written those worlds: torch's copies would wake a pool of their
         # own to fight ours over the cores.
         source = (action.detach() if action.requires_grad else action).numpy() if given else None
+        launches = self.launches["step"]
         if len(self.shards) == 1:  # few worlds: every microsecond counts
             if source is not None:
                 self._buffer_array[:] = source
-            _run_all(self.launches["step"][0])
+            _run_all(launches[0])
             return self._results if reuse else [torch.from_numpy(array.copy()) for array in self._result_arrays]
         clones = [] if reuse else [np.empty_like(array) for array in self._result_arrays]
 
@@ -262,7 +280,7 @@ class Runner:
             first, end = self.shards[shard]
             if source is not None:
                 self._buffer_array[first:end] = source[first:end]
-            _run_all(self.launches["step"][shard])
+            _run_all(launches[shard])
             for target, array in zip(clones, self._result_arrays, strict=False):
                 target[first:end] = array[first:end]
 

@@ -125,6 +125,7 @@ class ShardedCore:
         self, steps: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
         """See :meth:`gpu_envs.core.Core.play_random`."""
+        self._each(lambda k: self.shards[k]._prepare())  # all shards play, or none
         return self._gather_steps(self._each(lambda k: self.shards[k].play_random(steps)))
 
     def _gather_steps(

@@ -14,6 +14,12 @@ class Phase:
     over: str | int  # AGENT, WORLD, or how many of anything else a world has
     run: Any
     rare: bool = False  # of the runner's: where an episode starts, behind all others; not unrolled in a fused kernel
+    name: str = ""  # of the function that was wrapped
+
+    @property
+    def called(self) -> str:
+        """What its author calls it."""
+        return self.name or self.run.key.rpartition("__")[2]
 
 
 def agent_phase(run: Any) -> Phase:
@@ -56,5 +62,6 @@ class Rules:
     global_state: Any = None  # agent phase; writes its agent's part of io.global_state[env, :]
     masked: bool = False  # some actions are illegal at times; observe writes io.action_mask
     turn_based: bool = False  # agents take turns; observe writes io.to_move. Needs masked
+    stake: Any = None  # f(params, state, env, agent): what a foul costs where it loses the game; 1 without
     num_choices: int = 0  # size of every discrete component, where all are alike: loops over choices unroll then
     max_unroll: int = 16  # longest loop over a constant range that Warp unrolls

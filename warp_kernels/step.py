@@ -27,8 +27,9 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
         check, clear = episode.discrete_check(rules.action_size, rules.masked, rules.turn_based, rules.num_choices)
     num_agents, num_choices, masked, turn_based = rules.num_agents, rules.num_choices, rules.masked, rules.turn_based
     advance = episode.tick_in_turns if turn_based else episode.tick
-    start, start_agent, look, legal = rules.reset, rules.reset_agent, rules.observe, rules.legal
-    has_start, has_start_agent, has_legal = start is not None, start_agent is not None, legal is not None
+    start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
+    has_start, has_start_agent = start is not None, start_agent is not None
+    has_legal, has_stake = legal is not None, stake is not None
 
     @wp.func(inline=True)
     def begin(params: Params, state: State, io: IO, env: int, agent: int):
@@ -92,14 +93,26 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
         look(params, state, io, env, agent)
 
     @wp.func(inline=True)
+    def stake_of(params: Params, state: State, env: int, agent: int):
+        if wp.static(has_stake):
+            return float(stake(params, state, env, agent))
+        return 1.0
+
+    @wp.func(inline=True)
     def leave(params: Params, state: State, io: IO, env: int, agent: int):
         if wp.static(turn_based):
             if not io.active[env]:  # nothing has been played: the episode is over, or the mover is asked again
                 io.valid[env, agent] = False
             elif io.forfeit[env] > 0:
                 io.terminated[env, agent] = True
-                share = 1.0 / float(wp.max(io.forfeit[env] - 1, 1))
-                io.reward[env, agent] = wp.where(io.refused[env, agent], -1.0, share)
+                lost = float(0.0)
+                player = int(0)
+                while player < num_agents:
+                    if io.refused[env, player]:
+                        lost += stake_of(params, state, env, player)
+                    player += 1
+                share = lost / float(wp.max(io.forfeit[env] - 1, 1))
+                io.reward[env, agent] = wp.where(io.refused[env, agent], -lost, share)
         if not io.valid[env, agent]:
             io.reward[env, agent] = 0.0
             io.terminated[env, agent] = False
@@ -231,4 +244,4 @@ def _where(rules: Rules, phase: Phase, holds: Any) -> Phase:
         if holds(io, env):
             run(params, state, io, env, index)
 
-    return replace(phase, run=guarded_world if phase.over == WORLD else guarded)
+    return replace(phase, run=guarded_world if phase.over == WORLD else guarded, name=phase.called)

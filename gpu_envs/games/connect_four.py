@@ -22,7 +22,7 @@ AGENTS = ("player_0", "player_1")
 class Config:
     """Settings of ConnectFour-v0, under OpenSpiel's names and with its defaults."""
 
-    rows: int = setting(6, low=1)
+    rows: int = setting(6, low=1, high=61)
     """Cells of a column; (rows + 1) * columns may be up to 63."""
     columns: int = setting(7, low=1)
     """Columns."""
@@ -33,7 +33,11 @@ class Config:
         """Rules between fields."""
         bits = (self.rows + 1) * self.columns
         if bits > 63:
-            raise ConfigError(f"(rows + 1) * columns must be <= 63, got ({self.rows} + 1) * {self.columns} = {bits}")
+            got = f"({self.rows} + 1) * {self.columns} = {bits}"
+            raise ConfigError(f"a board is one 64-bit number: (rows + 1) * columns must be <= 63, got {got}")
+        if self.x_in_row > max(self.rows, self.columns):
+            board = f"{self.rows} x {self.columns}"
+            raise ConfigError(f"x_in_row must fit on the board of {board}, got {self.x_in_row}: nobody could win")
 
 
 def build(config: Config) -> Definition:
@@ -42,6 +46,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=connect_four.rules(config.rows, config.columns, config.x_in_row),
         params={"win_reward": 1.0},
+        bounds={"win_reward": (0.0, 1e6)},
         state={"marks": (2,), "mover": ()},
         agents=AGENTS,
         groups={"player": (0, 1)},

@@ -31,6 +31,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=kuhn_poker.rules(count),
         params={"ante": 1.0, "bet": 1.0},
+        bounds={"ante": (0.0, 1e6), "bet": (0.0, 1e6)},
         state={"card": (count,), "turn": (), "bets": (), "first_bet": ()},
         agents=agents,
         groups={"player": tuple(range(count))},

@@ -26,6 +26,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=leduc_poker.rules(),
         params={"ante": 1, "first_raise": 2, "second_raise": 4},
+        bounds=dict.fromkeys(("ante", "first_raise", "second_raise"), (0, 1_000_000)),
         state={
             "card": (3,),
             "chips": (2,),

@@ -46,13 +46,18 @@ def _table(payoff: Any) -> np.ndarray:
     """
     try:
         table = np.asarray(payoff)
-    except ValueError:  # ragged
+        if table.dtype == object and all(isinstance(number, int | float) for number in table.flat):
+            table = table.astype(float)  # Python's ints beyond 64 bits
+    except (ValueError, OverflowError):  # ragged, or huge
         table = np.asarray(None)
     if table.dtype.kind not in "fiu" or table.ndim < 2 or table.shape[-1] != table.ndim - 1 or not table.size:
         got = f"shape {table.shape}" if table.dtype.kind in "fiu" else f"{payoff!r:.60}"
         raise ConfigError(f"payoff must be numbers in the shape (n_1, ..., n_P, P) for P players, got {got}")
-    if not (np.abs(table) <= MAX_FLOAT).all():
-        raise ConfigError(f"payoff must be finite numbers of at most {MAX_FLOAT:.10g} in size")
+    wrong = np.argwhere(~(np.abs(table) <= MAX_FLOAT))
+    if len(wrong):
+        place = "".join(f"[{index}]" for index in wrong[0])
+        got = f"{table[tuple(wrong[0])]:g} at {place}"
+        raise ConfigError(f"payoff must be finite numbers of at most {MAX_FLOAT:.10g} in size, got {got}")
     return table.astype(np.float32)
 
 

@@ -26,6 +26,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=tic_tac_toe.rules(),
         params={"win_reward": 1.0},
+        bounds={"win_reward": (0.0, 1e6)},
         state={"marks": (2,), "mover": ()},
         agents=AGENTS,
         groups={"player": (0, 1)},

@@ -153,6 +153,7 @@ def build(config: Config) -> Definition:
         }
         | (neighbours.shapes(count, nearest) if grid else dict.fromkeys(neighbours.shapes(1, 1), (0,))),
         initial={} if start is None else {"start": start},
+        scratch=tuple(neighbours.shapes(1, 1)),
         agents=agents,
         groups={"tagger": tuple(range(config.num_taggers)), "runner": tuple(range(config.num_taggers, count))},
         observation_spaces=dict.fromkeys(agents, observation),  # a space per agent takes minutes for a crowd

@@ -104,6 +104,10 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
         io.obs[env, agent, 2 * rows * columns] = float(state.mover[env] == agent)
 
     @wp.func(inline=True)
+    def stake(params: Params, state: State, env: int, agent: int):
+        return params.win_reward
+
+    @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """An empty board; player 0 begins."""
         state.marks[env, 0] = wp.uint64(0)
@@ -123,6 +127,7 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
         reset=reset,
         masked=True,
         turn_based=True,
+        stake=stake,
         num_choices=num_choices,
         max_unroll=6,
     )

@@ -103,6 +103,11 @@ def rules(num_players: int) -> Rules:
             column += 2
 
     @wp.func(inline=True)
+    def stake(params: Params, state: State, env: int, agent: int):
+        """A foul costs what has been paid."""
+        return params.ante + wp.where(is_in(state.bets[env], agent), params.bet, 0.0)
+
+    @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
         """A card for everybody out of P + 1; player 0 begins."""
         deck = wp.uint64(cards.FULL_DECK)
@@ -128,6 +133,7 @@ def rules(num_players: int) -> Rules:
         reset=reset,
         masked=True,
         turn_based=True,
+        stake=stake,
         num_choices=2,
         max_unroll=3,
     )

@@ -90,7 +90,7 @@ def rules() -> Rules:
     def legal(params: Params, state: State, io: IO, env: int, agent: int):
         """Folding where there is something to pay, calling always, raising twice a round."""
         io.to_move[env, agent] = state.mover[env] == agent
-        io.action_mask[env, agent, FOLD] = state.chips[env, 1 - agent] > state.chips[env, agent]
+        io.action_mask[env, agent, FOLD] = state.raised[env] > 0  # the mover never has the last raise
         io.action_mask[env, agent, CALL] = True
         io.action_mask[env, agent, RAISE] = state.raised[env] < MAX_RAISES
 
@@ -108,6 +108,11 @@ def rules() -> Rules:
             story = state.story[env, number]
             for index in range(STORY):
                 io.obs[env, agent, 14 + STORY * number + index] = float((story >> index) & 1)
+
+    @wp.func(inline=True)
+    def stake(params: Params, state: State, env: int, agent: int):
+        """A foul costs what folding would."""
+        return state.chips[env, agent]
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
@@ -139,6 +144,7 @@ def rules() -> Rules:
         reset=reset,
         masked=True,
         turn_based=True,
+        stake=stake,
         num_choices=3,
         max_unroll=8,
     )
