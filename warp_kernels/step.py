@@ -17,8 +17,8 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
 
     Args:
         rules: The environment's rules.
-        blind: Observe nothing but the ends of episodes. Needs ``rules.legal``; for steps whose observations nobody
-            reads, see :func:`build_play`.
+        blind: Observe nothing but the ends of episodes, and trust actions. Needs ``rules.legal``; for steps whose
+            observations nobody reads and whose actions were drawn, see :func:`build_play`.
     """
     Params, State = rules.params, rules.state
     if rules.continuous:
@@ -26,7 +26,8 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
     else:
         check, clear = episode.discrete_check(rules.action_size, rules.masked, rules.turn_based, rules.num_choices)
     num_agents, num_choices, masked, turn_based = rules.num_agents, rules.num_choices, rules.masked, rules.turn_based
-    advance = episode.tick_in_turns if turn_based else episode.tick
+    fouls = turn_based and not blind  # may happen
+    advance = episode.tick_in_turns if fouls else episode.tick
     start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
     has_start, has_start_agent = start is not None, start_agent is not None
     has_legal, has_stake = legal is not None, stake is not None
@@ -39,13 +40,13 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
         io.terminated[env, agent] = False
         io.truncated[env, agent] = False
         asked = valid
-        if wp.static(turn_based):
+        if wp.static(fouls):
             io.refused[env, agent] = False
             asked = valid and io.to_move[env, agent]
-        if asked:
-            check(io, env, agent)
-        else:
+        if not asked:
             clear(io, env, agent)
+        elif wp.static(not blind):
+            check(io, env, agent)
 
     @wp.func(inline=True)
     def tick(params: Params, state: State, io: IO, env: int):
@@ -100,7 +101,7 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
 
     @wp.func(inline=True)
     def leave(params: Params, state: State, io: IO, env: int, agent: int):
-        if wp.static(turn_based):
+        if wp.static(fouls):
             if not io.active[env]:  # nothing has been played: the episode is over, or the mover is asked again
                 io.valid[env, agent] = False
             elif io.forfeit[env] > 0:
@@ -123,11 +124,11 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
             if not (terminated or truncated) and at_limit(io, env):
                 terminated = io.limit_terminates == 1
                 truncated = not terminated
-            io.terminated[env, agent] = terminated
-            io.truncated[env, agent] = truncated
             total = io.running_return[env, agent] + io.reward[env, agent]
             io.running_return[env, agent] = total
             if terminated or truncated:
+                io.terminated[env, agent] = terminated
+                io.truncated[env, agent] = truncated
                 io.alive[env, agent] = False
                 if wp.static(masked):
                     rest(io, env, agent)
@@ -211,19 +212,18 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
     last += [Phase(AGENT, rejoin, rare=True)]
     last += [replace(_where(rules, phase, restarts), rare=True) for phase in rules.survey]
     last += [Phase(AGENT, reobserve, rare=True)]
-    step = [agent_phase(begin), world_phase(tick), *(_when_active(rules, phase) for phase in rules.phases)]
+    step = [agent_phase(begin), world_phase(tick), *(_when_active(rules, phase, fouls) for phase in rules.phases)]
     step += [agent_phase(observe), agent_phase(leave), world_phase(turn), *last]
     return step, [world_phase(start_anew), Phase(AGENT, withdraw, rare=True), *last]
 
 
-def _when_active(rules: Rules, phase: Phase) -> Phase:
+def _when_active(rules: Rules, phase: Phase, fouls: bool) -> Phase:
     """Wrap an author's phase in "is this world active", so that autoreset modes never appear in rules."""
-    turn_based = rules.turn_based
 
     @wp.func(inline=True)
     def plays(io: IO, env: int):
         played = io.active[env]
-        if wp.static(turn_based):
+        if wp.static(fouls):
             played = played and io.forfeit[env] == 0
         return played
 
