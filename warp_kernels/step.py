@@ -1,19 +1,28 @@
 """A whole step as a list of phases: the runner's own around the author's."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
-from warp_kernels.rules import AGENT, WORLD, Phase, Rules, agent_phase, world_phase
+from warp_kernels.rules import WORLD, Phase, Rules, agent_phase, world_phase
 
 FEW = 16  # agents up to which a loop over them is worth unrolling
 
 
-def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Phase]]:
-    """The whole step and the reset by mask as lists of phases: the runner's own around the author's.
+@dataclass(frozen=True)
+class Parts:
+    """A step is ``play`` and ``start``; a reset by mask is ``renew`` and ``start``."""
+
+    play: tuple[Phase, ...]
+    renew: tuple[Phase, ...]
+    start: tuple[Phase, ...]  # in worlds where an episode starts
+
+
+def step_phases(rules: Rules, blind: bool = False) -> Parts:
+    """The whole step and the reset by mask as phases: the runner's own around the author's.
 
     Args:
         rules: The environment's rules.
@@ -208,13 +217,14 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
     def restarts(io: IO, env: int):
         return io.restart[env]
 
-    last = [Phase(WORLD, begin_world, rare=True)] if has_start else []
-    last += [Phase(AGENT, rejoin, rare=True)]
-    last += [replace(_where(rules, phase, restarts), rare=True) for phase in rules.survey]
-    last += [Phase(AGENT, reobserve, rare=True)]
-    step = [agent_phase(begin), world_phase(tick), *(_when_active(rules, phase, fouls) for phase in rules.phases)]
-    step += [agent_phase(observe), agent_phase(leave), world_phase(turn), *last]
-    return step, [world_phase(start_anew), Phase(AGENT, withdraw, rare=True), *last]
+    own = [_when_active(rules, phase, fouls) for phase in rules.phases]
+    survey = [_where(rules, phase, restarts) for phase in rules.survey]
+    begun = [world_phase(begin_world)] if has_start else []
+    return Parts(
+        play=(agent_phase(begin), world_phase(tick), *own, agent_phase(observe), agent_phase(leave), world_phase(turn)),
+        renew=(world_phase(start_anew), agent_phase(withdraw)),
+        start=(*begun, agent_phase(rejoin), *survey, agent_phase(reobserve)),
+    )
 
 
 def _when_active(rules: Rules, phase: Phase, fouls: bool) -> Phase:
