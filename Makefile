@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-gpu lint format bench build clean
+.PHONY: help install train test test-slow test-libraries test-gpu lint format bench build clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 22
@@ -30,6 +30,10 @@ test-slow: $(READY)  ## the tests that take longer, learning included
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -m "learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 
+# Exit codes of sessions come through; environments are kept in .nox/, a session by itself: ARGS="-s rllib".
+test-libraries: $(READY)  ## the tests with other RL libraries, in environments of their own
+	JOBS=$(JOBS) $(BIN)/python -m nox $(ARGS)
+
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu $(ARGS)
 
@@ -50,5 +54,5 @@ build: $(READY)  ## sdist and wheel under dist/
 	$(BIN)/python -m build
 
 clean:  ## remove .venv, caches and build results; out/ stays
-	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf .venv .nox build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
@@ -15,11 +16,12 @@ from gpu_envs.errors import ActionError, ConfigError, described, listed
 from gpu_envs.joint import put, rows_index
 from gpu_envs.registry import make_core
 from gpu_envs.views.batched import Screen, check_render_mode
+from gpu_envs.views.ends import WorldEnds
 from gpu_envs.views.gymnasium import RENDER_MODES, policies
 from gpu_envs.views.options import reset
 
 
-class RowsEnv(VectorEnv):
+class RowsEnv(VectorEnv, EzPickle):
     """Agent rows; ``gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="agent")`` makes them.
 
     Row ``world * n + k`` is agent ``agents[k]`` of a world: n rows a world, for one shared policy. The argument
@@ -33,7 +35,7 @@ class RowsEnv(VectorEnv):
     this one), "episode_return" and "episode_length" (the agent's own), where actions can be illegal "action_mask", and
     where agents take turns "to_move". As everywhere in Gymnasium, ``info["_name"]`` says where ``info["name"]`` is
     defined. With SAME_STEP, "final_obs" is each agent's own true last observation, and the finished episode's figures
-    are in "final_info".
+    are in "final_info". A copied environment is made anew from its arguments, and needs a reset.
 
     Args:
         num_envs: Number of worlds.
@@ -65,6 +67,8 @@ class RowsEnv(VectorEnv):
         render_mode: str | None = None,
         **config: Any,
     ) -> None:
+        arguments = {"others": others, "autoreset_mode": autoreset_mode, "to_numpy": to_numpy, "device": device}
+        EzPickle.__init__(self, num_envs, env_id=env_id, group=group, render_mode=render_mode, **arguments, **config)
         check_render_mode(env_id, render_mode)
         if "autoreset" in config:
             raise ConfigError(f"{env_id}: Gymnasium calls it autoreset_mode=, one of {listed(AUTORESET)}")
@@ -91,7 +95,7 @@ class RowsEnv(VectorEnv):
         self._choices = int(core.num_choices[rows[0]].max())  # n, the width of these agents' action masks
         self._policies = policies(core, others, [name for name in core.groups if group is not None and name != group])
         self._other_rows = {name: rows_index(core.groups[name], core.device) for name in self._policies}
-        self._cut = torch.zeros_like(core.truncated)  # (E, A) this agent's present episode ended as a truncation
+        self._ends = WorldEnds(core)
         self._screen: Screen | None = None
         self.closed = False
 
@@ -121,10 +125,7 @@ class RowsEnv(VectorEnv):
         seeds = self._seeds(seed)
         obs, info = reset(self.core, seeds, worlds, options)
         super().reset(seed=None if isinstance(seeds, torch.Tensor) else seeds)
-        if worlds is None:
-            self._cut.zero_()
-        else:
-            self._cut &= ~worlds[:, None]
+        self._ends.restart(worlds)
         return self._row(obs, self.single_observation_space), self._present(info)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -138,12 +139,7 @@ class RowsEnv(VectorEnv):
         """
         core = self.core
         obs, reward, terminated, truncated, info = core.step(self._stack(actions))
-        valid = info["valid"]
-        over = (~valid | terminated | truncated).all(1) & valid.any(1)  # (E,) the world's episode ended in this step
-        self._cut |= truncated
-        cut = self._row(over[:, None] & self._cut)
-        ended = self._row(over[:, None] & ~self._cut)
-        self._cut &= ~over[:, None]
+        over, ended, cut = self._ends(terminated, truncated, info["valid"])
         out, mask = self._present(info), self._array(over.repeat_interleave(len(self.agents)))
         episode = {name: self._row(info[name]) for name in ("episode_return", "episode_length")}
         episode |= {f"_{name}": mask for name in episode}
@@ -155,7 +151,7 @@ class RowsEnv(VectorEnv):
         rewards = self._row(reward)
         if self.to_numpy:
             rewards = rewards.astype(np.float64)
-        return self._row(obs, self.single_observation_space), rewards, ended, cut, out
+        return self._row(obs, self.single_observation_space), rewards, self._row(ended), self._row(cut), out
 
     def sample_actions(self) -> Any:
         """A random legal action for every row, from the worlds' own streams."""

@@ -1,0 +1,123 @@
+"""skrl's MAPPO on SimpleSpread: no tensor leaves the device between the simulator and the learner.
+
+Needs: pip install 'gpu-envs[skrl]'. Run: python examples/skrl_mappo.py
+"""
+
+import argparse
+
+import torch
+from skrl.memories.torch import RandomMemory
+from skrl.models.torch import CategoricalMixin, DeterministicMixin, Model
+from skrl.multi_agents.torch.mappo import MAPPO, MAPPO_CFG
+from skrl.resources.preprocessors.torch import RunningStandardScaler
+from skrl.trainers.torch import SequentialTrainer
+from skrl.utils import set_seed
+from torch import nn
+
+import gpu_envs
+from gpu_envs.views import skrl
+
+EPISODE = 25  # steps
+
+
+def layers(inputs, outputs):
+    return nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs))
+
+
+class Policy(CategoricalMixin, Model):
+    """From an agent's own observation to its choice."""
+
+    def __init__(self, **spaces):
+        Model.__init__(self, **spaces)
+        CategoricalMixin.__init__(self)
+        self.net = layers(self.num_observations, self.num_actions)
+
+    def compute(self, inputs, role=""):
+        return self.net(inputs["observations"]), {}
+
+
+class Critic(DeterministicMixin, Model):
+    """From the global state to a value: the centralised critic of MAPPO."""
+
+    def __init__(self, **spaces):
+        Model.__init__(self, **spaces)
+        DeterministicMixin.__init__(self)
+        self.net = layers(self.num_states, 1)
+
+    def compute(self, inputs, role=""):
+        return self.net(inputs["states"]), {}
+
+
+@torch.no_grad()
+def mean_return(policies, device, worlds=512):
+    """Mean return of an agent over one episode per world, policies at their best; random where there are none."""
+    env = gpu_envs.make("SimpleSpread-v0", num_envs=worlds, device=device)
+    obs, _ = env.reset(seed=12345)
+    total = 0.0
+    for _ in range(EPISODE):
+        actions = env.sample_actions()
+        if policies:
+            actions = {agent: policies[agent].net(obs[agent]).argmax(1) for agent in actions}
+        obs, reward, _, _, _ = env.step(actions)
+        total += sum(value.mean() for value in reward.values()) / len(reward)
+    return float(total)
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--num-envs", type=int, default=256, help="worlds")
+    parser.add_argument("--iterations", type=int, default=80, help="rollouts of one episode in every world")
+    parser.add_argument("--device", default=None, help="cpu, cuda; by default cuda if there is one")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args(argv)
+
+    set_seed(args.seed)
+    env = skrl.make("SimpleSpread-v0", num_envs=args.num_envs, device=args.device, seed=args.seed)
+    models = {
+        agent: {
+            name: kind(
+                observation_space=env.observation_space(agent),
+                state_space=env.state_space(agent),
+                action_space=env.action_space(agent),
+                device=env.device,
+            )
+            for name, kind in (("policy", Policy), ("value", Critic))
+        }
+        for agent in env.possible_agents
+    }
+    cfg = MAPPO_CFG(
+        rollouts=EPISODE,
+        learning_epochs=5,
+        mini_batches=4,
+        learning_rate=1e-3,
+        entropy_loss_scale=0.005,
+        value_preprocessor=RunningStandardScaler,
+        value_preprocessor_kwargs={"size": 1, "device": env.device},
+    )
+    cfg.experiment.directory = "out/skrl"
+    cfg.experiment.checkpoint_interval = 0
+    learner = MAPPO(
+        possible_agents=env.possible_agents,
+        models=models,
+        memories={
+            agent: RandomMemory(memory_size=EPISODE, num_envs=env.num_envs, device=env.device)
+            for agent in env.possible_agents
+        },
+        cfg=skrl.per_agent(cfg, env.possible_agents),
+        observation_spaces=env.observation_spaces,
+        state_spaces=env.state_spaces,
+        action_spaces=env.action_spaces,
+        device=env.device,
+    )
+    settings = {"timesteps": args.iterations * EPISODE, "headless": True, "close_environment_at_exit": False}
+    SequentialTrainer(env=env, agents=learner, cfg=settings).train()
+
+    before = mean_return(None, env.device)
+    after = mean_return({agent: models[agent]["policy"] for agent in models}, env.device)
+    print(f"mean return of an agent: {before:.2f} at random, {after:.2f} after {args.iterations} iterations")
+    env.close()
+    return before, after
+
+
+if __name__ == "__main__":
+    main()

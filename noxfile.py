@@ -1,0 +1,86 @@
+"""The tests against other RL libraries, each in an environment that has what it demands: `make test-libraries`.
+
+A session's environment sees what the one that runs nox has (torch, Warp, pytest, ...), and installs only what
+`tests/libraries/<session>.txt` names: the libraries, what they pull in, and what they demand in another version than
+`constraints.txt`. Environments stay in `.nox/` for the next run.
+"""
+
+import os
+import re
+import sysconfig
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.reuse_venv = "yes"
+nox.options.stop_on_first_error = False
+
+ROOT = Path(__file__).parent
+TESTS = ROOT / "tests" / "libraries"
+
+
+SESSIONS = {
+    "together": ("sb3", "torchrl", "skrl", "supersuit", "lightning"),
+    "benchmarl": ("benchmarl",),
+    "rllib": ("rllib",),
+}
+
+
+@nox.session
+def together(session: nox.Session) -> None:
+    """Stable-Baselines3, TorchRL, skrl, SuperSuit, Lightning."""
+    test(session)
+
+
+@nox.session
+def benchmarl(session: nox.Session) -> None:
+    """BenchMARL, which needs an older TorchRL."""
+    test(session)
+
+
+@nox.session
+def rllib(session: nox.Session) -> None:
+    """RLlib, which needs an older Gymnasium."""
+    test(session)
+
+
+def test(session: nox.Session) -> None:
+    """Install what a session needs, and nothing that is not pinned; then run its files."""
+    wanted = TESTS / f"{session.name}.txt"
+    own = pins(wanted)
+    constraints = Path(session.create_tmp()) / "constraints.txt"
+    constraints.write_text("\n".join((pins(ROOT / "constraints.txt") | own).values()) + "\n")
+    share(session)
+    session.install("--disable-pip-version-check", "-c", str(constraints), "-r", str(wanted))
+    listed = str(session.run("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True))
+    loose = [line for line in listed.splitlines() if spelled(line) not in {*own, "pip", "setuptools", "wheel"}]
+    if loose:
+        hint = f"pin them in tests/libraries/{wanted.name}; what is left from an earlier run goes with .nox/"
+        session.error(f"{' '.join(loose)}: {hint}")
+    there = {path.stem.removeprefix("test_"): str(path) for path in sorted(TESTS.glob("test_*.py"))}
+    if stray := set(there) - {library for libraries in SESSIONS.values() for library in libraries}:
+        session.error(f"{' '.join(stray)}: of no session; name them in SESSIONS")
+    files = [there[library] for library in SESSIONS[session.name] if library in there]
+    if not files:
+        session.skip("no tests")
+    workers = ("-n", os.environ.get("JOBS", "2"), "--dist", "loadfile") if len(files) > 1 else ()
+    session.run("python", "-m", "pytest", "-m", "not gpu", "--benchmark-disable", *workers, *files, *session.posargs)
+
+
+def share(session: nox.Session) -> None:
+    """Let a session's environment see this one's packages, and the project, behind its own."""
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    home = Path(str(session.run("python", "-c", ask, silent=True)).strip())
+    (home / "shared.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
+
+
+def pins(path: Path) -> dict[str, str]:
+    """The lines of a file of requirements, by name."""
+    lines = [line.partition("#")[0].strip() for line in path.read_text().splitlines()]
+    return {spelled(line): line for line in lines if line}
+
+
+def spelled(requirement: str) -> str:
+    """A requirement's name, as the packaging standard compares names."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\s<>=!~;\[]", requirement, maxsplit=1)[0]).lower()

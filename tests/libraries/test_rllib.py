@@ -1,0 +1,141 @@
+"""RLlib, new API stack: agents by the single-world view, rows by the vector view. Run by `make test-libraries`."""
+
+import copy
+from importlib.metadata import version
+
+import gymnasium
+import numpy as np
+import pytest
+import ray
+from conftest import SMALL
+from page import run_blocks
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
+from ray.tune.registry import register_env
+
+import gpu_envs
+from examples import rllib_simple_tag
+from gpu_envs.views.rows import RowsEnv
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def test_gymnasium_is_the_older_one():
+    """This is where the lower end of the range in pyproject.toml is tested."""
+    assert version("gymnasium") == gymnasium.__version__ == "1.2.2"
+
+
+def parallel(env_id, **settings):
+    return ParallelPettingZooEnv(gpu_envs.parallel_env(env_id, **SMALL[env_id], **settings))
+
+
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TagContinuous-v0", "TagGridworld-v0"])
+def test_episodes(env_id):
+    """RLlib's own wrapper tells the end when nobody is left, and not before."""
+    env = parallel(env_id)
+    for seed in range(6):
+        obs, _ = env.reset(seed=seed)
+        assert set(obs) == set(env.par_env.possible_agents)
+        over, steps = False, 0
+        while not over:
+            actions = {agent: env.get_action_space(agent).sample() for agent in env.par_env.agents}
+            obs, reward, terminated, truncated, _ = env.step(actions)
+            over = terminated["__all__"] or truncated["__all__"]
+            assert over == (not env.par_env.agents)
+            assert set(obs) == set(reward) == set(actions)
+            for agent, value in obs.items():
+                assert env.get_observation_space(agent).contains(value)
+            steps += 1
+        assert steps <= 9
+
+
+def weights(algorithm):
+    return copy.deepcopy(algorithm.get_weights())
+
+
+def moved(before, after):
+    """Names of the modules that changed."""
+    return {
+        name
+        for name, values in after.items()
+        if any(not np.array_equal(np.asarray(value), np.asarray(before[name][key])) for key, value in values.items())
+    }
+
+
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TagContinuous-v0"])
+def test_multi_agent(env_id):
+    """One policy per group of unequal spaces; in TagContinuous runners leave early."""
+    register_env(env_id, lambda config: parallel(env_id))
+    groups = set(gpu_envs.make(env_id, device="cpu", **SMALL[env_id]).core.groups)
+    algorithm = (
+        PPOConfig()
+        .environment(env_id)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=3)
+        .learners(num_learners=0)
+        .multi_agent(policies=groups, policy_mapping_fn=rllib_simple_tag.group_of)
+        .training(train_batch_size_per_learner=200, minibatch_size=100, num_epochs=2)
+        .debugging(seed=0)
+        .build_algo()
+    )
+    before = weights(algorithm)
+    for _ in range(2):
+        result = algorithm.train()
+    assert moved(before, weights(algorithm)) == groups
+    told = result["env_runners"]
+    assert told["num_env_steps_sampled"] >= 200
+    assert told["num_episodes"] > 0
+    assert told["episode_len_max"] <= SMALL[env_id].get("max_cycles", 9)
+    assert set(told["agent_episode_returns_mean"]) <= set(algorithm.env_runner.env.envs[0].unwrapped.possible_agents)
+    for group in groups:
+        assert np.isfinite(result["learners"][group]["total_loss"])
+    algorithm.stop()
+
+
+def pack(config):
+    """Rows of one group; RLlib counts rows."""
+    settings = {**config, **SMALL["SimpleTag-v0"], "num_envs": config["num_envs"] // 3}
+    return gymnasium.make_vec("gpu_envs/SimpleTag-v0", group="adversary", to_numpy=True, device="cpu", **settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "env_id", "settings"),
+    [
+        ("gpu_envs:gpu_envs/CartPole-v1", "CartPole-v1", {"to_numpy": True, "device": "cpu", **SMALL["CartPole-v1"]}),
+        ("pack", "SimpleTag-v0", {}),
+    ],
+)
+def test_rows(name, env_id, settings):
+    """A batch of worlds as one vector environment; rows of a group share a policy."""
+    register_env("pack", pack)
+    algorithm = (
+        PPOConfig()
+        .environment(name, env_config=settings)
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=12, gym_env_vectorize_mode="vector_entry_point")
+        .learners(num_learners=0)
+        .training(train_batch_size_per_learner=240, minibatch_size=120, num_epochs=2)
+        .debugging(seed=0)
+        .build_algo()
+    )
+    assert isinstance(algorithm.env_runner.env.unwrapped, RowsEnv)
+    before = weights(algorithm)
+    for _ in range(3):
+        told = algorithm.train()["env_runners"]
+    assert moved(before, weights(algorithm)) == {"default_policy"}
+    assert told["num_env_steps_sampled"] >= 240
+    limit = SMALL[env_id].get("max_cycles") or SMALL[env_id]["max_episode_steps"]
+    assert limit - 1 <= told["episode_len_mean"] <= limit  # a pole seldom falls in so few steps
+    algorithm.stop()
+
+
+def test_example_learns():
+    returns = rllib_simple_tag.main(["--iterations", "8", "--batch", "2000"])
+    assert max(returns[-3:]) > 2 * max(returns[0], 0.5)
+
+
+def test_page():
+    run_blocks("RLlib")

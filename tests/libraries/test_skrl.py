@@ -1,0 +1,135 @@
+"""skrl: IPPO and MAPPO train on tensors that stay where they are. Run by `make test-libraries`."""
+
+import copy
+
+import pytest
+import torch
+from conftest import SMALL
+from page import run_blocks
+from skrl.envs.wrappers.torch import wrap_env
+from skrl.memories.torch import RandomMemory
+from skrl.multi_agents.torch.ippo import IPPO, IPPO_CFG
+from skrl.multi_agents.torch.mappo import MAPPO, MAPPO_CFG
+from skrl.trainers.torch import SequentialTrainer
+from skrl.utils.model_instantiators.torch import (
+    categorical_model,
+    deterministic_model,
+    gaussian_model,
+    multicategorical_model,
+)
+
+from examples import skrl_mappo
+from gpu_envs.registry import make_core
+from gpu_envs.views import skrl
+
+POLICY = {"discrete": categorical_model, "multi_discrete": multicategorical_model, "continuous": gaussian_model}
+LEARNERS = {"IPPO": (IPPO, IPPO_CFG, "OBSERVATIONS"), "MAPPO": (MAPPO, MAPPO_CFG, "STATES")}
+ROLLOUT = 6
+
+
+def learner_for(env, name):
+    """An agent of skrl with small networks, and its models."""
+    algorithm, config, sees = LEARNERS[name]
+    models = {}
+    for agent in env.possible_agents:
+        spaces = {
+            "observation_space": env.observation_space(agent),
+            "state_space": env.state_space(agent),
+            "action_space": env.action_space(agent),
+            "device": env.device,
+        }
+        net = {"name": "net", "layers": [16], "activations": "tanh"}
+        policy = POLICY[env.unwrapped.core.action_kind]
+        models[agent] = {
+            "policy": policy(**spaces, network=[net | {"input": "OBSERVATIONS"}], output="ACTIONS"),
+            "value": deterministic_model(**spaces, network=[net | {"input": sees}], output="ONE"),
+        }
+        for model in models[agent].values():
+            model.init_state_dict()
+    cfg = config(rollouts=ROLLOUT, learning_epochs=2, mini_batches=2, learning_rate=1e-2)
+    cfg.experiment.write_interval = cfg.experiment.checkpoint_interval = 0
+    learner = algorithm(
+        possible_agents=env.possible_agents,
+        models=models,
+        memories={agent: RandomMemory(memory_size=ROLLOUT, num_envs=env.num_envs) for agent in env.possible_agents},
+        cfg=skrl.per_agent(cfg, env.possible_agents),
+        observation_spaces=env.observation_spaces,
+        state_spaces=env.state_spaces,
+        action_spaces=env.action_spaces,
+        device=env.device,
+    )
+    return learner, models
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    ("env_id", "settings"),
+    [
+        ("SimpleTag-v0", {}),
+        ("SimpleTag-v0", {"continuous_actions": True}),
+        ("TagContinuous-v0", {}),  # runners leave early
+        ("CartPole-v1", {}),  # one agent
+    ],
+)
+def test_trains(env_id, settings, name):
+    """Groups of unequal spaces, every kind of action: all networks move, nothing is lost on the way."""
+    env = skrl.make(env_id, num_envs=8, device="cpu", seed=0, **SMALL[env_id], **settings)
+    assert env.num_envs == 8
+    learner, models = learner_for(env, name)
+    before = copy.deepcopy(models)
+    cfg = {"timesteps": 3 * ROLLOUT, "headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
+    SequentialTrainer(env=env, agents=learner, cfg=cfg).train()
+    assert int(env.unwrapped.core.episodes.min()) >= 1
+    for agent, nets in models.items():
+        for key, net in nets.items():
+            for weight, value in net.state_dict().items():
+                assert torch.isfinite(value).all()
+                if weight.endswith("weight"):
+                    assert not torch.equal(value, before[agent][key].state_dict()[weight]), (agent, key, weight)
+        memory = learner.memories[agent]
+        assert torch.isfinite(memory.get_tensor_by_name("returns")).all()
+    env.close()
+
+
+def test_nothing_is_copied():
+    """What skrl reads lies where the core's step returned it, and is safe to keep over the next step."""
+    core = make_core("SimpleTag-v0", 8, "cpu", seed=0, **SMALL["SimpleTag-v0"])
+    env = wrap_env(skrl.SkrlEnv(core), wrapper="isaaclab-multi-agent", verbose=False)
+    returned = []
+    step = core.step
+    core.step = lambda action: returned.append(step(action)) or returned[-1]
+    kept, _ = env.reset()
+    for _ in range(5):
+        saved = {agent: value.clone() for agent, value in kept.items()}
+        actions = {agent: action[:, None] for agent, action in env.unwrapped.sample_actions().items()}
+        obs, reward, terminated, truncated, _ = env.step(actions)
+        for row, agent in enumerate(core.possible_agents):
+            assert obs[agent].data_ptr() == returned[-1][0][:, row].data_ptr()
+            assert reward[agent].data_ptr() == returned[-1][1][:, row].data_ptr()
+            assert reward[agent].shape == terminated[agent].shape == truncated[agent].shape == (8, 1)
+            assert torch.equal(kept[agent], saved[agent])
+        states = env.state()
+        assert len({state.data_ptr() for state in states.values()}) == 1
+        assert states["agent_0"].shape == (8, *env.state_space("agent_0").shape)
+        kept = obs
+
+
+def test_defaults_need_the_workaround():
+    """The own defaults of skrl still fail; when this test does, `per_agent` can go."""
+    agents = ["a", "b"]
+    with pytest.raises(ValueError, match="do not match possible agents"):
+        IPPO_CFG().expand(possible_agents=agents)
+    cfg = skrl.per_agent(MAPPO_CFG(), agents)
+    cfg.expand(possible_agents=agents)
+    assert cfg.learning_rate_scheduler_kwargs == {agent: ({}, {}) for agent in agents}
+    assert cfg.gae_lambda == dict.fromkeys(agents, 0.95)
+
+
+def test_example_learns(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    before, after = skrl_mappo.main(["--num-envs", "128", "--iterations", "40", "--device", "cpu"])
+    assert after > before + 1.0
+
+
+def test_page():
+    run_blocks("skrl")

@@ -1,0 +1,82 @@
+"""docs/guides/libraries.md: the doors for any library, and what libraries ask of them beside reset and step."""
+
+import copy
+import pickle
+import re
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from conftest import GROUP, SMALL
+from gymnasium.vector import AutoresetMode
+
+import gpu_envs
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "libraries.md"
+
+
+def rows(**settings):
+    return gymnasium.make_vec(
+        "gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", device="cpu", **SMALL["SimpleTag-v0"], **settings
+    )
+
+
+def test_every_door_opens():
+    """The page's last section runs, and each door plays."""
+    section = PAGE.read_text(encoding="utf-8").partition("## A library nobody planned for")[2]
+    (code,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    space = {}
+    exec(compile(code, PAGE, "exec"), space)
+    world, turns, one, rows, arrays, batch, core = (
+        space[name] for name in ("world", "turns", "one", "rows", "arrays", "batch", "core")
+    )
+    world.reset(seed=0)
+    assert set(world.step(dict.fromkeys(world.agents, 0))[0]) == set(world.possible_agents)
+    turns.reset(seed=0)
+    for agent in turns.agent_iter(len(turns.possible_agents)):
+        turns.step(turns.action_space(agent).sample())
+    one.reset(seed=0)
+    assert one.observation_space.contains(one.step(one.action_space.sample())[0])
+    for env, kind in ((rows, torch.Tensor), (arrays, np.ndarray)):
+        env.reset(seed=0)
+        assert isinstance(env.step(env.action_space.sample())[0], kind)
+    batch.reset(seed=0)
+    assert batch.step(batch.sample_actions())[0]["agent_0"].shape == (64, 14)
+    assert core.step(core.sample_actions())[0].shape == (64, 4, 16)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_vector_env_tells_its_mode(mode):
+    env = rows(autoreset_mode=mode)
+    assert env.autoreset_mode is env.metadata["autoreset_mode"] is mode
+    assert env.unwrapped is env
+    assert env.spec.id == "gpu_envs/SimpleTag-v0"
+    assert copy.deepcopy(env.spec).kwargs == pickle.loads(pickle.dumps(env.spec)).kwargs == env.spec.kwargs
+    env.reset(seed=0)
+    env.close()
+    env.close()
+    assert env.closed
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_are_made_anew(copied):
+    """The same arguments, nothing shared, and a reset to begin with."""
+    group = GROUP["SimpleTag-v0"]
+    for env in (
+        rows(autoreset_mode="same_step", to_numpy=True, others={"agent": "random"}),
+        gymnasium.make("gpu_envs/SimpleTag-v0", learner=f"{group}_0", **SMALL["SimpleTag-v0"]),
+        gpu_envs.parallel_env("SimpleTag-v0", **SMALL["SimpleTag-v0"]),
+    ):
+        env.reset(seed=1)
+        twin = copied(env)
+        first, _ = twin.reset(seed=5)
+        same, _ = env.reset(seed=5)
+        assert type(first) is type(same)
+        np.testing.assert_equal(first, same)
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            assert (twin.num_envs, twin.autoreset_mode, twin.to_numpy) == (env.num_envs, env.autoreset_mode, True)
+            assert twin.core.obs.data_ptr() != env.core.obs.data_ptr()
+        twin.close()
+        env.close()
