@@ -50,11 +50,12 @@ def test(session: nox.Session) -> None:
     wanted = TESTS / f"{session.name}.txt"
     own = pins(wanted)
     constraints = Path(session.create_tmp()) / "constraints.txt"
-    constraints.write_text("\n".join((pins(ROOT / "constraints.txt") | own).values()) + "\n")
+    merged = (pins(ROOT / "constraints.txt") | own).values()
+    constraints.write_text("".join(re.sub(r"\[.*\]", "", pin) + "\n" for pin in merged))  # pip: no extras there
     share(session)
     session.install("--disable-pip-version-check", "-c", str(constraints), "-r", str(wanted))
-    listed = str(session.run("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True))
-    loose = [line for line in listed.splitlines() if spelled(line) not in {*own, "pip", "setuptools", "wheel"}]
+    listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
+    loose = [line for line in str(listed).splitlines() if spelled(line) not in {*own, "pip", "setuptools", "wheel"}]
     if loose:
         hint = f"pin them in tests/libraries/{wanted.name}; what is left from an earlier run goes with .nox/"
         session.error(f"{' '.join(loose)}: {hint}")
@@ -70,8 +71,8 @@ def test(session: nox.Session) -> None:
 
 def share(session: nox.Session) -> None:
     """Let a session's environment see this one's packages, and the project, behind its own."""
-    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    home = Path(str(session.run("python", "-c", ask, silent=True)).strip())
+    base = session.virtualenv.location
+    home = Path(sysconfig.get_path("purelib", "venv", {"base": base, "platbase": base}))
     (home / "shared.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
 
 

@@ -91,6 +91,7 @@ def main(argv=None):
         mini_batches=4,
         learning_rate=1e-3,
         entropy_loss_scale=0.005,
+        time_limit_bootstrap=True,  # a truncation cuts the advantages
         value_preprocessor=RunningStandardScaler,
         value_preprocessor_kwargs={"size": 1, "device": env.device},
     )

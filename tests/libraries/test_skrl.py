@@ -1,6 +1,7 @@
 """skrl: IPPO and MAPPO train on tensors that stay where they are. Run by `make test-libraries`."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ from examples import skrl_mappo
 from gpu_envs.registry import make_core
 from gpu_envs.views import skrl
 
-POLICY = {"discrete": categorical_model, "multi_discrete": multicategorical_model, "continuous": gaussian_model}
+POLICY = {"discrete": categorical_model, "multi_discrete": multicategorical_model, "continuous": partial(gaussian_model, clip_actions=True)}
 LEARNERS = {"IPPO": (IPPO, IPPO_CFG, "OBSERVATIONS"), "MAPPO": (MAPPO, MAPPO_CFG, "STATES")}
 ROLLOUT = 6
 
@@ -46,7 +47,7 @@ def learner_for(env, name):
         }
         for model in models[agent].values():
             model.init_state_dict()
-    cfg = config(rollouts=ROLLOUT, learning_epochs=2, mini_batches=2, learning_rate=1e-2)
+    cfg = config(rollouts=ROLLOUT, learning_epochs=2, mini_batches=2, learning_rate=1e-2, time_limit_bootstrap=True)
     cfg.experiment.write_interval = cfg.experiment.checkpoint_interval = 0
     learner = algorithm(
         possible_agents=env.possible_agents,
