@@ -6,6 +6,7 @@ Needs: pip install 'gpu-envs[rllib]'. Run: python examples/rllib_simple_tag.py
 import argparse
 
 import ray
+import torch
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
@@ -31,6 +32,7 @@ def main(argv=None):
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
 
+    torch.set_num_threads(1)  # networks this small would only wait for more
     mine = not ray.is_initialized()
     if mine:
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)

@@ -4,6 +4,7 @@ Needs: pip install 'gpu-envs[skrl]'. Run: python examples/skrl_mappo.py
 """
 
 import argparse
+import sys
 
 import torch
 from skrl.memories.torch import RandomMemory
@@ -71,6 +72,7 @@ def main(argv=None):
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
 
+    torch.set_num_threads(1)  # networks this small would only wait for more
     set_seed(args.seed)
     env = skrl.make("SimpleSpread-v0", num_envs=args.num_envs, device=args.device, seed=args.seed)
     models = {
@@ -111,6 +113,7 @@ def main(argv=None):
         device=env.device,
     )
     settings = {"timesteps": args.iterations * EPISODE, "headless": True, "close_environment_at_exit": False}
+    settings |= {"disable_progressbar": not sys.stdout.isatty()}
     SequentialTrainer(env=env, agents=learner, cfg=settings).train()
 
     before = mean_return(None, env.device)

@@ -23,7 +23,11 @@ from examples import skrl_mappo
 from gpu_envs.registry import make_core
 from gpu_envs.views import skrl
 
-POLICY = {"discrete": categorical_model, "multi_discrete": multicategorical_model, "continuous": partial(gaussian_model, clip_actions=True)}
+POLICY = {
+    "discrete": categorical_model,
+    "multi_discrete": multicategorical_model,
+    "continuous": partial(gaussian_model, clip_actions=True),
+}
 LEARNERS = {"IPPO": (IPPO, IPPO_CFG, "OBSERVATIONS"), "MAPPO": (MAPPO, MAPPO_CFG, "STATES")}
 ROLLOUT = 6
 
