@@ -20,11 +20,7 @@ ROOT = Path(__file__).parent
 TESTS = ROOT / "tests" / "libraries"
 
 
-SESSIONS = {
-    "together": ("sb3", "torchrl", "skrl", "supersuit", "lightning"),
-    "benchmarl": ("benchmarl",),
-    "rllib": ("rllib",),
-}
+ALONE = ("benchmarl", "rllib")  # sessions of one file, tests/libraries/test_<session>.py; `together` has the others
 
 
 @nox.session
@@ -48,21 +44,20 @@ def rllib(session: nox.Session) -> None:
 def test(session: nox.Session) -> None:
     """Install what a session needs, and nothing that is not pinned; then run its files."""
     wanted = TESTS / f"{session.name}.txt"
-    own = pins(wanted)
     constraints = Path(session.create_tmp()) / "constraints.txt"
-    merged = (pins(ROOT / "constraints.txt") | own).values()
-    constraints.write_text("".join(re.sub(r"\[.*\]", "", pin) + "\n" for pin in merged))  # pip: no extras there
+    merged = pins(ROOT / "constraints.txt") | pins(wanted)
+    lines = [re.sub(r"\[.*\]", "", pin) for pin in merged.values()]  # pip takes no extras in constraints
+    constraints.write_text("\n".join(lines) + "\n")
     share(session)
     session.install("--disable-pip-version-check", "-c", str(constraints), "-r", str(wanted))
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
-    loose = [line for line in str(listed).splitlines() if spelled(line) not in {*own, "pip", "setuptools", "wheel"}]
+    loose = [line for line in str(listed).splitlines() if spelled(line) not in {*merged, "pip", "setuptools", "wheel"}]
     if loose:
         hint = f"pin them in tests/libraries/{wanted.name}; what is left from an earlier run goes with .nox/"
         session.error(f"{' '.join(loose)}: {hint}")
-    there = {path.stem.removeprefix("test_"): str(path) for path in sorted(TESTS.glob("test_*.py"))}
-    if stray := set(there) - {library for libraries in SESSIONS.values() for library in libraries}:
-        session.error(f"{' '.join(stray)}: of no session; name them in SESSIONS")
-    files = [there[library] for library in SESSIONS[session.name] if library in there]
+    alone = {name: TESTS / f"test_{name}.py" for name in ALONE}
+    others = [path for path in sorted(TESTS.glob("test_*.py")) if path not in alone.values()]
+    files = [str(path) for path in ([alone[session.name]] if session.name in alone else others) if path.exists()]
     if not files:
         session.skip("no tests")
     workers = ("-n", os.environ.get("JOBS", "2"), "--dist", "loadfile") if len(files) > 1 else ()
