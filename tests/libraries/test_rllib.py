@@ -133,8 +133,9 @@ def test_rows(name, env_id, settings):
     algorithm.stop()
 
 
-def test_example_runs():
-    returns = rllib_simple_tag.main(["--iterations", "2", "--batch", "500"])
+@pytest.mark.parametrize("door", [[], ["--agents"]])
+def test_example_runs(door):
+    returns = rllib_simple_tag.main([*door, "--iterations", "2", "--batch", "600", "--num-envs", "8"])
     assert len(returns) == 2
     assert np.isfinite(returns).all()
 
