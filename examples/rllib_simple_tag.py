@@ -51,7 +51,7 @@ def main(argv=None):
     torch.set_num_threads(1)  # networks this small would only wait for more
     mine = not ray.is_initialized()
     if mine:
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     config = (
         PPOConfig()
         .learners(num_learners=0)
