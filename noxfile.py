@@ -44,7 +44,7 @@ def rllib(session: nox.Session) -> None:
 def test(session: nox.Session) -> None:
     """Install what a session needs, and nothing that is not pinned; then run its files."""
     wanted = TESTS / f"{session.name}.txt"
-    constraints = Path(session.create_tmp()) / "constraints.txt"
+    constraints = Path(session.virtualenv.location) / "constraints.txt"
     merged = pins(ROOT / "constraints.txt") | pins(wanted)
     lines = [re.sub(r"\[.*\]", "", pin) for pin in merged.values()]  # pip takes no extras in constraints
     constraints.write_text("\n".join(lines) + "\n")
