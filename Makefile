@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-gpu lint format bench build clean
+.PHONY: help install train test test-slow test-gpu lint format bench gpu-report build clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 22
@@ -44,6 +44,10 @@ format: $(READY)  ## put every file into ruff's format
 
 bench: $(READY)  ## throughput on this machine
 	$(BIN)/python -m pytest benchmarks --benchmark-only $(ARGS)
+
+# Without .venv: the Python that holds this machine's own torch runs it, and nothing is installed.
+gpu-report:  ## all that a machine with a GPU can tell, within 8 minutes; PYTHON= chooses the Python, see docs/guides/gpu.md
+	$(PYTHON) -m benchmarks.gpu $(ARGS)
 
 build: $(READY)  ## sdist and wheel under dist/
 	$(BIN)/python -m build

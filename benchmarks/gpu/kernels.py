@@ -31,16 +31,23 @@ def measured(scale: Scale) -> list[Job]:
 
 
 def tested() -> list[Job]:
-    """What tests/test_gpu.py launches for every environment: all schedules, and the CPU to compare with."""
+    """What the GPU tests launch: every environment in all schedules, the CPU to compare with, and crowds in cells."""
     sys.path.insert(0, str(TESTS))
     try:
         from conftest import SMALL  # type: ignore[import-not-found]
+        from test_crowds import SMALL as CELLS  # type: ignore[import-not-found]
+        from test_crowds import crowd  # type: ignore[import-not-found]
     except ImportError:  # no pytest: the tests are not run either
         return []
     finally:
         sys.path.remove(str(TESTS))
     ways = [("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")]
-    return [(env_id, settings, schedule, False, kind) for env_id, settings in SMALL.items() for schedule, kind in ways]
+    cells = ("TagContinuous-v0", {**SMALL["TagContinuous-v0"], **CELLS})
+    jobs = [(*case, schedule, False, kind) for case in (*SMALL.items(), cells) for schedule, kind in ways]
+    many = crowd(2000, 10, reach=0.8, episode_length=30)
+    searches = ("brute", "grid")
+    jobs += [("TagContinuous-v0", {**many, "neighbour_search": s}, "phased", False, "cuda") for s in searches]
+    return jobs
 
 
 def compile_one(job: Job, arch: int) -> tuple[str, float]:
