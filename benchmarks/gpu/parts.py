@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
@@ -91,11 +92,19 @@ def machine(device: torch.device, scale: Scale) -> Rows:
         told = torch.cuda.get_device_properties(device)
         major, minor = torch.cuda.get_device_capability(device)
         about |= {"name": told.name, "memory_gib": round(told.total_memory / 2**30, 1), "arch": 10 * major + minor}
-        about |= {"multiprocessors": told.multi_processor_count, "l2_mib": told.L2_cache_size // 2**20}
-        about["cuda"] = torch.version.cuda
+        about |= {"multiprocessors": told.multi_processor_count, "cuda": torch.version.cuda, "driver": _driver()}
     yield {"machine": about}
     rate = copy_bandwidth(device, size=(16 << 20) if scale is TINY else None)
     yield {"what": "copy of memory, read + write", "unit": "B/s", "value": rate.median, **_ends(rate)}
+
+
+def _driver() -> str:
+    """Version of the GPU's driver."""
+    words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.split("\n")[0]
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"unknown: {error}"
 
 
 def goals(device: torch.device, scale: Scale) -> Rows:

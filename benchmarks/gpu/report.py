@@ -76,7 +76,8 @@ def command(part: str, device: str, tiny: bool, arch: int | None) -> list[str] |
             return "not installed: pytest"
         spread = ["-n", str(min(6, max(1, _cores() // 2)))] if importlib.util.find_spec("xdist") and not tiny else []
         quiet = ["-v", "--tb=short", "-p", "no:cacheprovider", "-m", "gpu"]
-        return [sys.executable, "-m", "pytest", "tests/test_gpu.py", "tests/test_gpu_many.py", *quiet, *spread]
+        files = ["tests/test_gpu.py", "tests/test_gpu_many.py", "tests/test_roofline.py"]
+        return [sys.executable, "-m", "pytest", *files, *quiet, *spread]
     return [sys.executable, "-m", "benchmarks.gpu.parts", part, *flags]
 
 
