@@ -55,7 +55,7 @@ class Entry:
     @property
     def moved(self) -> float:
         """Bytes per world and step."""
-        return self.bytes * (self.reads + self.writes)
+        return round(self.bytes * (self.reads + self.writes), 3)
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ def traffic(core: Core) -> Traffic:
     """Count the bytes that a step of one of a core's worlds must move.
 
     Which fields of State a step needs of the last one, and which it changes, is tried out in a small copy of the core
-    on the same device: it is played a few random steps, each of them again with one field taken from another world.
-    Where some actions are illegal a foreign field may make nonsense of a world, so nothing is tried and all of State
-    counts.
+    on the same device: it is played a few random steps, each of them again with one field taken from another world or
+    from the start. Where some actions are illegal a foreign field may make nonsense of a world, so nothing is tried and
+    all of State counts.
 
     Args:
         core: Any core; its worlds stay as they are.
@@ -109,9 +109,10 @@ def _tried(core: Core, told: set[str]) -> dict[str, tuple[float, float]]:
     """Share read and share written of every field of State."""
     small = _small_copy(core)
     fields = {name: tensor for name, tensor in small._layout.kept.items() if tensor.numel()}
-    alike = dict.fromkeys(fields, True)  # in all worlds, so that nothing can be told
+    alike = dict.fromkeys(fields, True)  # in all worlds at all times, so that nothing can be told
     needed = dict.fromkeys(fields, False)
     changed = {name: torch.zeros_like(tensor[0], dtype=torch.bool) for name, tensor in fields.items()}
+    first = small.get_state()
     for _ in range(STEPS):
         before, action = small.get_state(), small.sample_actions().clone()
         small.step(action)
@@ -122,10 +123,10 @@ def _tried(core: Core, told: set[str]) -> dict[str, tuple[float, float]]:
             changed[name] |= moved[name][playing].any(0)
             foreign = _of(before, name).roll(1, 0)
             if torch.equal(foreign, _of(before, name)):
+                foreign = _of(first, name)
+            if needed[name] or torch.equal(foreign, _of(before, name)):
                 continue
             alike[name] = False
-            if needed[name]:
-                continue
             small.set_state(before | {f"state.{name}": foreign})
             small.step(action)
             for other, tensor in small.get_state().items():
@@ -136,7 +137,7 @@ def _tried(core: Core, told: set[str]) -> dict[str, tuple[float, float]]:
         small.set_state(after)
     used = {}
     for name, seen in changed.items():
-        share = float(seen.float().mean())
+        share = int(seen.sum()) / seen.numel()
         share = 1.0 if share > NEARLY_ALL else share
         kept = needed[name] or alike[name]
         used[name] = (float(kept), share if kept or name in told else 0.0)

@@ -249,6 +249,8 @@ def main(argv: list[str]) -> None:
     if device.type == "cuda":
         device = torch.device("cuda", device.index or 0)
         torch.cuda.set_device(device)
+    if given.tiny:
+        torch.set_num_threads(1)  # small tensors, and others may be at work
     for row in PARTS[given.part](device, TINY if given.tiny else Scale()):
         print("ROW " + json.dumps(row), flush=True)
 
