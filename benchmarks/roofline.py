@@ -169,7 +169,7 @@ def copy_bandwidth(device: torch.device | str, size: int | None = None, repeats:
     Returns:
         Median and quartiles [bytes/s]: twice the size over the time of a copy.
     """
-    device = torch.device(device)
+    device = device if isinstance(device, torch.device) else torch.device(device)
     if size is None:
         size = min(2 << 30, torch.cuda.mem_get_info(device)[0] // 4) if device.type == "cuda" else 256 << 20
     source = torch.randint(-(2**31), 2**31 - 1, (size // 4,), dtype=torch.int32, device=device)  # zeros may go faster

@@ -43,7 +43,8 @@ def tested() -> list[Job]:
         sys.path.remove(str(TESTS))
     ways = [("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")]
     cells = ("TagContinuous-v0", {**SMALL["TagContinuous-v0"], **CELLS})
-    jobs = [(*case, schedule, False, kind) for case in (*SMALL.items(), cells) for schedule, kind in ways]
+    cases: list[tuple[str, dict[str, Any]]] = [*SMALL.items(), cells]
+    jobs: list[Job] = [(*case, schedule, False, kind) for case in cases for schedule, kind in ways]
     many = crowd(2000, 10, reach=0.8, episode_length=30)
     searches = ("brute", "grid")
     jobs += [("TagContinuous-v0", {**many, "neighbour_search": s}, "phased", False, "cuda") for s in searches]

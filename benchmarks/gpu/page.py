@@ -168,6 +168,10 @@ def markdown(result: dict[str, Any]) -> str:
     text += _peers(result)
     text += _throughputs(result, "training", "Training, learning included")
     text += _bytes(result)
+    held = rows(result, "goals", unit="registers")
+    lines = [[row["env"], row["what"], number(row["value"]), row["note"]] for row in held if "value" in row]
+    if lines:
+        text += ["## Kernels of a step", "", *table(["environment", "kernel", "registers a thread", ""], lines)]
     return "\n".join(text + _errors(result))
 
 

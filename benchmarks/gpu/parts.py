@@ -110,6 +110,7 @@ def _driver() -> str:
 def goals(device: torch.device, scale: Scale) -> Rows:
     """What is promised of a large GPU: SimpleTag by the million, and WarpDrive's crowd."""
     yield from _bytes("SimpleTag-v0", device)
+    yield from _registers("SimpleTag-v0", device, "fused")
     for worlds in reversed(scale.headline):
         modes = ("in place", "copied", "sampled", "random play", "eager")
         for env_minor in (False, True):
@@ -120,6 +121,7 @@ def goals(device: torch.device, scale: Scale) -> Rows:
             modes = ("in place",)
     agents, worlds = scale.tag
     yield from _bytes("TagContinuous-v0", device, **crowd_settings(agents))
+    yield from _registers("TagContinuous-v0", device, "phased", **crowd_settings(agents))
     for env_minor in (False, True):
         yield from throughputs(
             "TagContinuous-v0",
@@ -220,6 +222,25 @@ def _bytes(env_id: str, device: torch.device, **config: Any) -> Rows:
         about |= failed(error)
     yield about
     free(device)
+
+
+def _registers(env_id: str, device: torch.device, schedule: str, **config: Any) -> Rows:
+    """What a thread of the step's kernels holds, as the compiler left it: many registers, few threads at once."""
+    if device.type != "cuda":
+        return
+    import warp as wp
+
+    about: dict[str, Any] = {"env": env_id, "unit": "registers"}
+    try:
+        core = make_core(env_id, 2, device, seed=0, reuse_buffers=True, schedule=schedule, **config)
+        core.reset()
+        core.step(core.sample_actions())
+        for kernel, _ in core._runner.program.step:
+            told = wp.get_cuda_kernel_properties(kernel, str(device))
+            local = f"{told['local_memory_size']} bytes of local memory"
+            yield about | {"what": kernel.key, "value": told["register_count"], "note": local}
+    except Exception as error:  # noqa: BLE001  # an extra, and new in Warp
+        yield about | failed(error)
 
 
 def _ends(spread: Any) -> dict[str, float]:

@@ -7,6 +7,7 @@ beforehand. They are imported in the process of their own part only.
 import os
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ EPISODE = 25
 def jaxmarl(device: torch.device, sizes: tuple[int, ...], seconds: float) -> Iterator[dict[str, Any]]:
     """JaxMARL's simple_tag (3 adversaries, 1 good agent, 2 obstacles): jit over scan over vmap."""
     jax = _jax(device)
-    import jaxmarl as library
+    library: Any = import_module("jaxmarl")
 
     env = library.make("MPE_simple_tag_v3")
 
@@ -45,7 +46,7 @@ def jaxmarl(device: torch.device, sizes: tuple[int, ...], seconds: float) -> Ite
 def gymnax(device: torch.device, sizes: tuple[int, ...], seconds: float) -> Iterator[dict[str, Any]]:
     """CartPole of gymnax: jit over scan over vmap."""
     jax = _jax(device)
-    import gymnax as library
+    library: Any = import_module("gymnax")
 
     env, params = library.make("CartPole-v1")
 
@@ -65,7 +66,7 @@ def gymnax(device: torch.device, sizes: tuple[int, ...], seconds: float) -> Iter
 
 def vmas(device: torch.device, sizes: tuple[int, ...], seconds: float) -> Iterator[dict[str, Any]]:
     """VMAS's simple_tag as shipped (10 substeps) with discrete actions; all worlds start anew every 25 steps."""
-    import vmas as library
+    library: Any = import_module("vmas")
 
     for worlds in sizes:
         about = {"env": "SimpleTag-v0", "worlds": worlds, "agents": 4, "peer": "VMAS", "mode": "env.step"}
@@ -93,8 +94,7 @@ def _jax(device: torch.device) -> Any:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if device.type == "cpu":
         os.environ["JAX_PLATFORMS"] = "cpu"
-    import jax
-
+    jax: Any = import_module("jax")
     kind = jax.devices()[0].platform
     if device.type == "cuda" and kind not in ("gpu", "cuda"):
         raise RuntimeError(f"JAX sees no GPU here, only {kind}: its CUDA plugin is not installed, or finds no driver")

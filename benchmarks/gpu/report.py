@@ -186,8 +186,7 @@ class Report:
         self.log = out / "log.txt"
         self.log.unlink(missing_ok=True)
         self.written = 0.0
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-        words = ["python", "-m", "benchmarks.gpu", *given.words]
+        now, words = datetime.datetime.now(datetime.UTC), ["python", "-m", "benchmarks.gpu", *given.words]
         self.result: dict[str, Any] = {
             "date": now,
             "command": shlex.join(words),
