@@ -188,7 +188,7 @@ class Report:
         self.written = 0.0
         now, words = datetime.datetime.now(datetime.UTC), ["python", "-m", "benchmarks.gpu", *given.words]
         self.result: dict[str, Any] = {
-            "date": now,
+            "date": f"{now:%Y-%m-%d %H:%M} UTC",
             "command": shlex.join(words),
             "commit": _commit(),
             "tiny": given.tiny,
