@@ -235,10 +235,10 @@ def _registers(env_id: str, device: torch.device, schedule: str, **config: Any) 
         core = make_core(env_id, 2, device, seed=0, reuse_buffers=True, schedule=schedule, **config)
         core.reset()
         core.step(core.sample_actions())
-        for kernel, _ in core._runner.program.step:
-            told = wp.get_cuda_kernel_properties(kernel, str(device))
+        for stage in core._runner.program.step:
+            told = wp.get_cuda_kernel_properties(stage.kernel, str(device))
             local = f"{told['local_memory_size']} bytes of local memory"
-            yield about | {"what": kernel.key, "value": told["register_count"], "note": local}
+            yield about | {"what": stage.kernel.key, "value": told["register_count"], "note": local}
     except Exception as error:  # noqa: BLE001  # an extra, and new in Warp
         yield about | failed(error)
 
