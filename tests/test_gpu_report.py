@@ -42,12 +42,41 @@ def test_a_failed_part_gives_its_reason(tmp_path):
 
 def test_a_part_that_takes_too_long_is_cut_with_its_children(tmp_path):
     """What it has told until then is kept; nothing of it goes on."""
-    grandchild = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {('import time; time.sleep(60)')!r}])"
+    sleeper = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
     lines, begun = [], time.monotonic()
-    words = child(f"print('one', flush=True); {grandchild}")
-    assert report.run(words, 2.0, tmp_path / "log", lines.append) == "cut after 2 s"
-    assert lines == ["one"]
-    assert time.monotonic() - begun < 20.0
+    words = child(f"import subprocess, sys; child = {sleeper}; print(child.pid, flush=True); child.wait()")
+    assert report.run(words, 3.0, tmp_path / "log", lines.append) == "cut after 3 s"
+    assert time.monotonic() - begun < 30.0
+    stat = Path(f"/proc/{lines[0]}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def test_the_report_outlives_its_parts(tmp_path, monkeypatch):
+    """One fails, one hangs, one is whole: all that they told is in the file, with reasons for the rest."""
+    row = "print('ROW ' + json.dumps({'env': 'CartPole-v1', 'worlds': 1, 'agents': 1, 'value': 2.0}), flush=True)"
+    codes = {
+        "machine": "print('ROW ' + json.dumps({'machine': {'name': 'A GPU', 'arch': 90}}))",
+        "goals": f"{row}; raise RuntimeError('out of luck')",
+        "sweep": f"{row}; import time; time.sleep(60)",
+        "crowds": row,
+    }
+    monkeypatch.setattr(report, "command", lambda part, *_: child(f"import json; {codes[part]}"))
+    monkeypatch.setattr(report, "GRACE", 1.0)
+    plan = tuple(report.Part(name, name, 4.0) for name in codes)
+    monkeypatch.setattr(report, "PLAN", plan)
+    given = argparse.Namespace(out=tmp_path, tiny=False, words=[], only=[], seconds=16.0, device="cuda")
+    report.report(given)
+    parts = json.loads((tmp_path / "a-gpu.json").read_text())["parts"]
+    assert {name: len(part["rows"]) for name, part in parts.items()} == {
+        "machine": 0,
+        "goals": 1,
+        "sweep": 1,
+        "crowds": 1,
+    }
+    assert parts["goals"]["status"] == "failed (1): RuntimeError: out of luck"
+    assert parts["sweep"]["status"].startswith("cut after")
+    assert parts["crowds"]["status"] == "done"
+    assert {path.name for path in tmp_path.iterdir()} == {"a-gpu.json", "a-gpu.md", "log.txt"}
 
 
 def test_what_is_not_there_is_left_out():
