@@ -82,3 +82,10 @@ def test_copy_bandwidth(device):
 def test_share_of_the_bandwidth():
     counted = traffic(make_core("CartPole-v1", 2, "cpu", seed=0))
     assert share(counted, 1e9, 81e9) == pytest.approx(1.0)
+
+
+def test_what_stays_as_it_is_is_read(small_core):
+    """Goals are drawn at the start: the same all through an episode, and different from world to world."""
+    entries = {entry.name: entry for entry in traffic(small_core("SimpleSpeakerListener-v0")).entries}
+    goal = entries["state.goal"]
+    assert (goal.reads, goal.writes) == (1, 0)
