@@ -88,6 +88,8 @@ def compile_all(jobs: list[Job], arch: int, processes: int) -> int:
                 row["error"] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
                 failures += 1
             print("ROW " + json.dumps(row), flush=True)
+    if failures:
+        print(f"{failures} of {len(jobs)} modules did not compile", file=sys.stderr)
     return failures
 
 

@@ -74,7 +74,11 @@ def command(part: str, device: str, tiny: bool, arch: int | None) -> list[str] |
     if part == "tests":
         if importlib.util.find_spec("pytest") is None:
             return "not installed: pytest"
-        spread = ["-n", str(min(6, max(1, _cores() // 2)))] if importlib.util.find_spec("xdist") and not tiny else []
+        spread = (
+            ["-n", str(min(6, max(1, len(os.sched_getaffinity(0)) // 2)))]
+            if importlib.util.find_spec("xdist") and not tiny
+            else []
+        )
         quiet = ["-v", "--tb=short", "-p", "no:cacheprovider", "-m", "gpu"]
         files = ["tests/test_gpu.py", "tests/test_gpu_many.py", "tests/test_roofline.py"]
         return [sys.executable, "-m", "pytest", *files, *quiet, *spread]
@@ -110,11 +114,19 @@ def lines_of(process: "subprocess.Popen[str]", seconds: float) -> Iterator[str]:
 def run(words: list[str], seconds: float, log: Path, told: Callable[[str], None]) -> str:
     """Run a part's process and hand over its lines; gives "done", or in one line why not."""
     begun = log.stat().st_size if log.exists() else 0
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     with log.open("ab") as errors:
         errors.write(f"\n$ {shlex.join(words)}\n".encode())
         errors.flush()
         process = subprocess.Popen(
-            words, cwd=ROOT, text=True, errors="replace", stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            words,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"},  # cut, it loses no line
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
         )
         try:
             for line in lines_of(process, seconds):
@@ -264,10 +276,6 @@ def _play(name: str, words: list[str], seconds: float, kept: Report) -> str:
         if status.startswith("failed"):
             status = f"failed: {tests.said.strip('= ')}"
     return status
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _commit() -> str:
