@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import warp as wp
 from conftest import SMALL
 from test_crowds import SMALL as CELLS
 from test_crowds import crowd
@@ -230,3 +231,11 @@ def test_a_training_runs_on_the_device(tmp_path):
     saved = load(Trainer(config, tmp_path / "run").run())
     assert saved.steps == 2048
     assert all(policy.net["actor"][0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent")))
+
+
+def test_kernels_compiled_beforehand_are_found():
+    """They are looked for as what benchmarks/gpu/kernels.py makes: machine code for the architecture of this device."""
+    make("CartPole-v1")
+    major, minor = torch.cuda.get_device_capability()
+    device = wp.get_device("cuda:0")
+    assert (device.get_cuda_output_format(), device.get_cuda_compile_arch()) == ("cubin", 10 * major + minor)
