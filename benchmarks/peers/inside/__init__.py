@@ -1,0 +1,1 @@
+"""What runs inside a peer's environment. Nothing here imports anything of this project but ``child.py``."""
