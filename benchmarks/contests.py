@@ -136,6 +136,15 @@ def _door(name: str, entrance: str, worlds: int, reuse: bool = True) -> Entrant:
     return Entrant(name, "door", Case("SimpleSpread-v0", worlds, entrance, reuse, threads=min(2, worlds)))
 
 
+LIBRARIES = {"Stable-Baselines3's VecEnv": "sb3", "TorchRL's EnvBase": "torchrl", "skrl's interface": "skrl"}
+"""Doors that need a library of their own, and so an environment of their own."""
+
+
+def _library_door(name: str, entrance: str, worlds: int) -> Entrant:
+    task = Task("doors", "SimpleSpread-v0", worlds, {"entrance": entrance}, module="door")
+    return Entrant(name, "door", task)
+
+
 _DOORS = (
     Heat(
         "4,096 worlds",
@@ -146,6 +155,7 @@ _DOORS = (
             _door("dicts of tensors, clones", "dict", 4096, False),
             _door("rows of tensors", "rows", 4096),
             _door("rows of arrays", "numpy rows", 4096),
+            *(_library_door(name, entrance, 4096) for name, entrance in LIBRARIES.items()),
         ),
         quick=True,
     ),

@@ -46,7 +46,7 @@ def _numpy_rows(*arguments: Any) -> Opened:
 
 def _parallel(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
     """One world for PettingZoo; it is reset where all agents have left."""
-    env = gpu_envs.parallel_env(env_id, **_of_one_world(settings))
+    env = gpu_envs.parallel_env(env_id, **_copying(settings))
     env.reset()
 
     def step(action: dict[str, Any]) -> Any:
@@ -59,7 +59,7 @@ def _parallel(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, 
 
 def _single(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
     """One agent of one world for Gymnasium, the others at random; it is reset where its episode ends."""
-    env = gymnasium.make(f"gpu_envs/{env_id}", learner=core.possible_agents[0], **_of_one_world(settings))
+    env = gymnasium.make(f"gpu_envs/{env_id}", learner=core.possible_agents[0], **_copying(settings))
     env.reset()
 
     def step(action: Any) -> Any:
@@ -71,8 +71,42 @@ def _single(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, ac
     return step, [batch[0, 0].numpy() for batch in actions]
 
 
-def _of_one_world(settings: dict[str, Any]) -> dict[str, Any]:
-    """Without what such a view decides itself."""
+def _sb3(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    from gpu_envs.views.sb3 import SB3VecEnv  # pyright: ignore[reportMissingImports]
+
+    env = SB3VecEnv(env_id, num_envs, **_copying(settings))
+    env.reset()
+    return env.step, [batch.flatten(0, 1).numpy() for batch in actions]
+
+
+def _torchrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    """Worlds that are over are reset by TorchRL, as in its collectors."""
+    from gpu_envs.views.torchrl import TorchRLEnv  # pyright: ignore[reportMissingImports]
+
+    env = TorchRLEnv(env_id, num_envs, **_copying(settings))
+    present = env.reset()
+
+    def step(batch: dict[str, torch.Tensor]) -> Any:
+        nonlocal present
+        for group, action in batch.items():
+            present.set((group, "action"), action)
+        played, present = env.step_and_maybe_reset(present)
+        return played
+
+    return step, [{name: batch[:, list(rows)] for name, rows in core.groups.items()} for batch in actions]
+
+
+def _skrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    from gpu_envs.views import skrl  # pyright: ignore[reportAttributeAccessIssue]
+
+    env = skrl.make(env_id, num_envs, **_copying(settings))
+    env.reset()
+    columns = [[column[:, None].clone() for column in batch.unbind(1)] for batch in actions]
+    return env.step, [dict(zip(core.possible_agents, column, strict=True)) for column in columns]
+
+
+def _copying(settings: dict[str, Any]) -> dict[str, Any]:
+    """For views that decide themselves whether results are copies."""
     return {name: value for name, value in settings.items() if name != "reuse_buffers"}
 
 
@@ -90,8 +124,15 @@ DOORS: dict[str, Door] = {
     "pettingzoo": _parallel,
     "gymnasium env": _single,
     "gymnasium": _gymnasium,
+    "sb3": _sb3,
+    "torchrl": _torchrl,
+    "skrl": _skrl,
 }
-NEEDS: dict[str, tuple[str, ...]] = {}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "sb3": ("stable_baselines3", "gpu_envs.views.sb3"),
+    "torchrl": ("torchrl", "gpu_envs.views.torchrl"),
+    "skrl": ("skrl", "gpu_envs.views.skrl"),
+}
 """Modules that a door needs beyond those that are always there."""
 
 

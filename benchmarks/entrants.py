@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -55,7 +55,7 @@ class Seat:
     agents: int
     units: Callable[[], float]
     """What one step counts for, known when all has been played: steps of worlds, or games."""
-    versions: dict[str, str] = field(default_factory=dict)
+    note: str = ""
 
     def describe(self) -> dict[str, Any]:
         """Environment, worlds, agents, schedule, device, door and threads, as far as they are known."""
@@ -125,7 +125,8 @@ def _open(entrant: Entrant, peer: Peer | None, stack: contextlib.ExitStack) -> S
     if isinstance(what, Task):
         assert peer is not None
         peer.ready()
-        return Seat(entrant, peer, what.worlds, peer.agents, lambda: float(what.worlds), peer.versions)
+        note = "; ".join(filter(None, [", ".join(f"{name} {v}" for name, v in peer.versions.items()), peer.note]))
+        return Seat(entrant, peer, what.worlds, peer.agents, lambda: float(what.worlds), note)
     if isinstance(what, Batch):
         batch = games.Batch(what.env_id, what.worlds, what.fused)
         return Seat(entrant, batch.play, what.worlds, batch.core.num_agents, batch.games_per_call)

@@ -50,8 +50,8 @@ def play(contest: Contest, heat: Heat, effort: Effort) -> Played:
 
 def _note(seat: Seat, heat: Heat) -> str:
     """Versions of a peer; where the time of a door goes, and of what it is compared with."""
-    if seat.versions:
-        return ", ".join(f"{name} {version}" for name, version in seat.versions.items())
+    if seat.note:
+        return seat.note
     compared = any(entrant.kind == "door" for entrant in heat.entrants)
     if not compared or isinstance(seat.subject, Player):
         return ""

@@ -67,6 +67,7 @@ class Peer:
         self.task = task
         self.versions: dict[str, str] = {}
         self.agents = 0
+        self.note = ""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 close() closes it
         surroundings = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         surroundings |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(task.threads)}
@@ -90,7 +91,7 @@ class Peer:
             PeerError: It failed, or did not answer in time.
         """
         answer = self._answer()
-        self.versions, self.agents = answer["ready"], answer["agents"]
+        self.versions, self.agents, self.note = answer["ready"], answer["agents"], answer["note"]
         return self
 
     def turn(self, count: int) -> float:

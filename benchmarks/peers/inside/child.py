@@ -1,7 +1,7 @@
 """The peers' side of the line protocol; standard library only.
 
 A child gets its task as JSON in its only argument and answers in lines of JSON on standard output: first
-``{"ready": {package: version}, "agents": A}``, then for every line on standard input, a number of steps,
+``{"ready": {package: version}, "agents": A, "note": ""}``, then for every line on standard input, a number of steps,
 ``{"steps": played, "seconds": lasted}``. It ends with its standard input. A child may play more steps than it was asked
 for, where its library plays many in one call.
 """
@@ -21,16 +21,17 @@ def serve(build: Callable, packages: tuple[str, ...]) -> None:
     """Build what the task asks for, then play what is asked for, and time it.
 
     Args:
-        build: task -> (agents of a world, function that plays a number of steps and gives how many it has played).
+        build: task -> (agents of a world, function that plays a number of steps and gives how many it has played), and
+            a note behind them where there is something to tell.
         packages: Whose versions to tell.
     """
     task = json.loads(sys.argv[1])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints must not come between the answers
-    agents, play = build(task)
+    agents, play, *note = build(task)
     play(1)  # compiles, where something is to be compiled
     versions = {name: importlib.metadata.version(name) for name in packages}
-    print(json.dumps({"ready": versions, "agents": agents}), file=answers)
+    print(json.dumps({"ready": versions, "agents": agents, "note": "; ".join(note)}), file=answers)
     for line in sys.stdin:
         begin = time.perf_counter()
         played = play(int(line))
