@@ -88,6 +88,7 @@ def _tag_continuous(agents: int) -> Heat:
     names = ("num_taggers", "num_runners", "grid_length", "tagging_distance", "runner_exits_game_after_tagged")
     theirs = {name: case.config[name] for name in names}
     theirs |= {"use_full_observation": False, "num_other_agents_observed": 10, "episode_length": 500}
+    theirs |= {"max_acceleration": 0.1, "min_acceleration": -0.1, "max_turn": 2.35, "min_turn": -2.35}
     peers = (_peer("WarpDrive's NumPy world", Task("warpdrive", "tag_continuous", 1, theirs)),) if agents < 1000 else ()
     goals = {"the C step": ">= 0.6"} if agents == 105 else {}
     title = f"{agents:,} agents, {_worlds(case.num_envs)}"
