@@ -1,7 +1,6 @@
 """Peers in processes of their own, timed in alternation with ours."""
 
 import sys
-import textwrap
 import time
 
 import pytest
@@ -172,4 +171,4 @@ def test_installing(tmp_path, monkeypatch, capsys):
     assert len(made) == 1
     assert install.main(["mpe2"]) == 1
     assert install.main(["mpe3"]) == 2
-    assert textwrap.shorten(capsys.readouterr().err, 60).startswith("no peer mpe3; there are gymnasium,")
+    assert capsys.readouterr().err.startswith("no peer mpe3; there are ")

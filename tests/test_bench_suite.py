@@ -99,17 +99,16 @@ def test_doors_lead_to_the_same_worlds():
     """Same seed, same actions: what a door hands out is what the core does."""
 
     def rewards(entrance, worlds):
-        step = cases.build(case(worlds, entrance))
+        step = cases.build(case(worlds, entrance, reuse_buffers=False))
         return [step()[1] for _ in range(5)]
 
-    wanted = [reward.clone() for reward in rewards("core", 4)]
+    wanted = rewards("core", 4)
     for played, told in zip(rewards("dict", 4), wanted, strict=True):
         assert torch.equal(torch.stack(list(played.values()), 1), told)
     for entrance in ("rows", "numpy rows"):
         for played, told in zip(rewards(entrance, 4), wanted, strict=True):
             assert torch.equal(torch.as_tensor(played).float().view(4, 3), told)
-    alone = [reward.clone() for reward in rewards("core", 1)]
-    for played, told in zip(rewards("pettingzoo", 1), alone, strict=True):
+    for played, told in zip(rewards("pettingzoo", 1), rewards("core", 1), strict=True):
         assert list(played.values()) == told[0].tolist()
 
 
