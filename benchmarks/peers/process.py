@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import selectors
 import subprocess
 import tempfile
@@ -135,4 +136,6 @@ class Peer:
     def _failed(self, how: str) -> PeerError:
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").strip().splitlines()
-        return PeerError(f"{self.task.peer}, {self.task.game}: {how}{': ' + said[-1] if said else ''}")
+        errors = [line for line in said if re.match(r"[\w.]*(Error|Exception)\b", line)]  # more may be said behind it
+        why = (errors or said or [""])[-1]
+        return PeerError(f"{self.task.peer}, {self.task.game}: {how}{why and ': '}{why}")

@@ -18,7 +18,7 @@ def rounds(reset, step, actions, worlds):
 
     Args:
         reset: key -> (obs, state).
-        step: (key, state, action) -> (obs, state, reward, done, info).
+        step: (key, state, action) -> (obs, state, reward and ends, info).
         actions: A tree of random actions (BATCHES, E, ...).
         worlds: E.
     """
@@ -28,8 +28,8 @@ def rounds(reset, step, actions, worlds):
         key, state, *_ = carry
         key, draw = jax.random.split(key)
         action = jax.tree.map(lambda a: a[index % BATCHES], actions)
-        obs, state, reward, done, _ = jax.vmap(step)(jax.random.split(draw, worlds), state, action)
-        return (key, state, obs, reward, done)
+        obs, state, *told, _ = jax.vmap(step)(jax.random.split(draw, worlds), state, action)
+        return (key, state, obs, *told)
 
     first, key = jax.random.split(jax.random.PRNGKey(0))
     _, state = jax.vmap(reset)(jax.random.split(first, worlds))
