@@ -11,6 +11,7 @@ ROOMS = (
     ("kernels", ("gpu_envs/runner.py", "/warp/", "warp_kernels/")),
     ("the view", ("gpu_envs/views/", "gpu_envs/joint.py")),
     ("the core", ("gpu_envs/",)),
+    ("the library", ("torchrl", "tensordict", "stable_baselines3", "skrl")),
     ("torch", ("torch",)),
     ("NumPy", ("numpy",)),
     ("Gymnasium and PettingZoo", ("gymnasium/", "pettingzoo/")),

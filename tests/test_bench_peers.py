@@ -14,6 +14,8 @@ STUB = """
 import time
 from benchmarks.peers.inside.child import one_by_one, serve
 
+print("what a library says while it is imported")
+
 def build(task):
     print("what a library says")  # is no answer
     def step(index):

@@ -13,6 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "out" / "peers"
+ANSWER = b"answer "
 PATIENCE = 180.0
 """Seconds to wait for an answer; starting and compiling take less than a minute."""
 
@@ -81,7 +82,7 @@ class Peer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            text=True,
+            bufsize=0,  # so that what a selector sees is all that there is to read
         )
         self.pid: int | None = self._process.pid
 
@@ -103,7 +104,7 @@ class Peer:
         """
         assert self._process.stdin is not None
         try:
-            print(count, file=self._process.stdin, flush=True)
+            self._process.stdin.write(f"{count}\n".encode())
         except BrokenPipeError:
             raise self._failed("ended") from None
         answer = self._answer()
@@ -124,14 +125,16 @@ class Peer:
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            if not selector.select(PATIENCE):
-                raise self._failed(f"has not answered for {PATIENCE:.0f} s")
-        line = self._process.stdout.readline()
-        if not line:
-            raise self._failed("ended")
-        return json.loads(line)
+        line = b"something else"
+        while not line.startswith(ANSWER):  # some libraries talk while they are imported
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._process.stdout, selectors.EVENT_READ)
+                if not selector.select(PATIENCE):
+                    raise self._failed(f"has not answered for {PATIENCE:.0f} s")
+            line = self._process.stdout.readline()
+            if not line:
+                raise self._failed("ended")
+        return json.loads(line.removeprefix(ANSWER))
 
     def _failed(self, how: str) -> PeerError:
         self._errors.seek(0)

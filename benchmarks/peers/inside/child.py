@@ -1,6 +1,6 @@
 """The peers' side of the line protocol; standard library only.
 
-A child gets its task as JSON in its only argument and answers in lines of JSON on standard output: first
+A child gets its task as JSON in its only argument. It answers in lines on standard output, "answer " and JSON; first
 ``{"ready": {package: version}, "agents": A, "note": ""}``, then for every line on standard input, a number of steps,
 ``{"steps": played, "seconds": lasted}``. It ends with its standard input. A child may play more steps than it was asked
 for, where its library plays many in one call.
@@ -31,11 +31,12 @@ def serve(build: Callable, packages: tuple[str, ...]) -> None:
     agents, play, *note = build(task)
     play(1)  # compiles, where something is to be compiled
     versions = {name: importlib.metadata.version(name) for name in packages}
-    print(json.dumps({"ready": versions, "agents": agents, "note": "; ".join(note)}), file=answers)
+    answer = {"ready": versions, "agents": agents, "note": "; ".join(note)}
+    print("answer", json.dumps(answer), file=answers)
     for line in sys.stdin:
         begin = time.perf_counter()
         played = play(int(line))
-        print(json.dumps({"steps": played, "seconds": time.perf_counter() - begin}), file=answers)
+        print("answer", json.dumps({"steps": played, "seconds": time.perf_counter() - begin}), file=answers)
 
 
 def one_by_one(step: Callable[[int], None]) -> Callable[[int], int]:
