@@ -26,7 +26,7 @@ class Heat:
 
 @dataclass(frozen=True)
 class Contest:
-    """Heats that belong together, and lie on the curves of one picture."""
+    """Heats that belong together; three or more lie on the curves of one picture."""
 
     id: str
     title: str

@@ -68,11 +68,10 @@ def figures(contest: Contest, played: Played) -> Iterator[Figure]:
         yield Figure(what, "ratio", row["ratio"], row["ratio_low"], row["ratio_high"], target)
     for row in rows:
         what = f"{row['name']}, {heat.title}"
-        spread = (row["rate"], row["low"], row["high"])
         curve = (
-            {"curve": row["name"], "at": row[contest.along], "along": contest.along} if len(contest.heats) > 1 else {}
+            {"curve": row["name"], "at": row[contest.along], "along": contest.along} if len(contest.heats) > 2 else {}
         )
-        yield Figure(what, contest.unit, *spread, note=row["note"], row=row, **curve)
+        yield Figure(what, contest.unit, row["rate"], row["low"], row["high"], note=row["note"], row=row, **curve)
     for name, why in played.absent.items():
         row = {"heat": heat.title, "name": name, "kind": "absent"}
         yield Figure(f"{name}, {heat.title}", contest.unit, None, target="", note=why, row=row)
