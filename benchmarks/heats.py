@@ -96,6 +96,7 @@ def rows_of(contest: Contest, played: Played) -> list[dict[str, Any]]:
                 "unit": contest.unit,
                 **_spread(rate, ("rate", "low", "high"), 1.0),
                 **_spread(ratio, ("ratio", "ratio_low", "ratio_high"), scale),
+                "others": Spread.of(played.rounds.disturbance).median,
                 "note": result.note,
             }
         )

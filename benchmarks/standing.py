@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from benchmarks.compare import QUIET
 from benchmarks.peers.published import PUBLISHED
 
 HEAD = """\
@@ -60,5 +61,6 @@ def _line(title: str, heat: str, rows: list[dict[str, Any]]) -> str:
         theirs = f"{best['name']} {number(best['rate'])}"
         over = f"{number(best['ratio'])} ({number(best['ratio_low'])} – {number(best['ratio_high'])})"
     shares = [number(row["ratio"]) for kind in ("bound", "memory") for row in (of(kind) or [{"ratio": None}])[:1]]
-    cells = (f"{title}: {heat}", ours["unit"], number(ours["rate"]), theirs, over, *shares)
+    busy = " (the machine was busy)" if ours["others"] > QUIET else ""
+    cells = (f"{title}: {heat}{busy}", ours["unit"], number(ours["rate"]), theirs, over, *shares)
     return f"| {' | '.join(cells)} |"

@@ -11,7 +11,7 @@ from benchmarks.targets import Figure
 
 COLUMNS = (
     *("comparison", "heat", "kind", "name", "env_id", "worlds", "agents", "schedule", "device", "door", "threads"),
-    *("unit", "rate", "low", "high", "agent_rate", "ratio", "ratio_low", "ratio_high", "note"),
+    *("unit", "rate", "low", "high", "agent_rate", "ratio", "ratio_low", "ratio_high", "others", "note"),
 )
 
 
