@@ -76,7 +76,7 @@ def figures(contest: Contest, played: Played) -> Iterator[Figure]:
         row = {"heat": heat.title, "name": name, "kind": "absent"}
         yield Figure(f"{name}, {heat.title}", contest.unit, None, target="", note=why, row=row)
     noise = Spread.of(played.rounds.disturbance)
-    yield Figure(NOISE, "% of the machine", *(100 * share for share in (noise.median, noise.low, noise.high)))
+    yield Figure(NOISE, "% of the machine", 100 * noise.median, 100 * noise.low, 100 * noise.high)
 
 
 def rows_of(contest: Contest, played: Played) -> list[dict[str, Any]]:
