@@ -88,6 +88,7 @@ def test_specs_of_tasks():
     assert task.state_spec(env) is None
     assert [key[:2] for key in task.info_spec(env).keys(True, True)] == [("agent", "info")]
     assert task.has_render(env)
+    env.reset()
     assert env.render().shape == (512, 512, 3)
     env.core.definition = replace(env.core.definition, max_steps=0)
     with pytest.raises(ConfigError, match="needs a time limit"):
@@ -135,13 +136,13 @@ def test_algorithms_run(run, tmp_path):
     algorithm, name, settings, continuous = RUNS[run]
     small = {} if name == "LEDUC_POKER" else {"max_cycles": 7}
     trial = experiment(GpuEnvsTask[name].get_task(small | settings), algorithm, tmp_path, continuous)
-    before = {key: value.clone() for key, value in trial.policy.state_dict().items()}
+    before = [value.detach().clone() for value in trial.policy.parameters()]
     trial.run()
     assert trial.n_iters_performed == 3
     assert trial.total_frames == 300
-    after = trial.policy.state_dict()
-    assert any(not torch.equal(before[key], after[key]) for key in before)
-    assert all(torch.isfinite(value).all() for value in after.values())
+    after = list(trial.policy.parameters())
+    assert any(not torch.equal(*pair) for pair in zip(before, after, strict=True))
+    assert all(torch.isfinite(value).all() for value in after)
     assert torch.isfinite(torch.tensor(trial.mean_return))
 
 
