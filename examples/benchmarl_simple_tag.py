@@ -3,7 +3,7 @@
 BenchMARL needs an older TorchRL than the torchrl extra, so give it a virtual environment of its own:
 
     python3 -m venv .venv-benchmarl
-    .venv-benchmarl/bin/pip install -c tests/libraries/benchmarl.txt -e . benchmarl
+    .venv-benchmarl/bin/pip install 'benchmarl>=1.5' -e .
     .venv-benchmarl/bin/python examples/benchmarl_simple_tag.py
 """
 

@@ -3,7 +3,7 @@
     pip install 'gpu-envs[torchrl]'
     python examples/torchrl_mappo.py
 
-About a minute on two CPU cores. Worlds, policy and learner share one device, and nothing goes through NumPy.
+A few minutes on two CPU cores. Worlds, policy and learner share one device, and nothing goes through NumPy.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> list[dict[str, float]]:
     parser.add_argument("--device", default=None, help="cuda where there is one")
     parser.add_argument("--num-envs", type=int, default=128, help="worlds")
     parser.add_argument("--steps", type=int, default=50, help="of every world, per iteration")
-    parser.add_argument("--iterations", type=int, default=60)
+    parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--minibatches", type=int, default=4)
     parser.add_argument("--lr", type=float, default=1e-3)
@@ -83,6 +83,7 @@ def main(argv: list[str] | None = None) -> list[dict[str, float]]:
         frames_per_batch=frames,
         total_frames=frames * args.iterations,
         device=base.device,
+        auto_register_policy_transforms=False,  # there is no recurrent policy that would need them
     )
     minibatch = frames // args.minibatches
     buffer = ReplayBuffer(

@@ -47,7 +47,13 @@ class GpuEnvsClass(TaskClass):
     def get_env_fun(
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any
     ) -> Callable[[], EnvBase]:
-        """A function that makes E = ``num_envs`` worlds."""
+        """A function that makes E = ``num_envs`` worlds.
+
+        Raises:
+            ConfigError: Actions are multi-discrete; BenchMARL's algorithms take none of that kind.
+        """
+        if isinstance(self._action_space(), spaces.MultiDiscrete):
+            raise ConfigError(f"{self.id}: BenchMARL takes no multi-discrete actions; use TorchRLEnv with TorchRL itself")
         config = {"return_state": True, **deepcopy(self.config)}
         if self._chooses():
             config["continuous_actions"] = continuous_actions

@@ -95,6 +95,11 @@ def test_specs_of_tasks():
         task.max_steps(env)
 
 
+def test_multi_discrete_is_refused():
+    with pytest.raises(ConfigError, match="TagContinuous-v0: BenchMARL takes no multi-discrete actions"):
+        GpuEnvsTask.TAG_CONTINUOUS.get_task({}).get_env_fun(4, False, 0, "cpu")
+
+
 def experiment(task, algorithm, folder, continuous=False):
     """A tiny one that evaluates too."""
     config = ExperimentConfig.get_from_yaml()
@@ -152,3 +157,15 @@ def test_the_example_runs(tmp_path):
     small = ["--num-envs", "10", "--steps", "10", "--iterations", "1", "--out", str(tmp_path)]
     assert benchmarl_simple_tag.main(small).total_frames == 100
     assert list(tmp_path.rglob("*.csv"))
+
+
+def test_guide():
+    """The page's Python blocks about BenchMARL, in order, in one namespace."""
+    text = (ROOT / "docs" / "guides" / "libraries.md").read_text(encoding="utf-8")
+    section = text[text.index("\n## BenchMARL") :].split("\n## ")[1]
+    blocks = [part.split("```")[0] for part in section.split("```python\n")[1:]]
+    assert blocks
+    space = {"__name__": "example"}
+    for code in blocks:
+        exec(compile(code, "libraries.md", "exec"), space)
+    assert space["experiment"].task.id == "SimpleTag-v0"

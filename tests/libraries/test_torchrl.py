@@ -334,8 +334,8 @@ def test_mappo_runs(capsys):
 def test_mappo_learns():
     import torchrl_mappo
 
-    history = torchrl_mappo.main(["--iterations", "40"])
-    assert history[-1]["agent"] > history[0]["agent"] + 5
+    history = torchrl_mappo.main(["--iterations", "16"])
+    assert history[-1]["agent"] > history[0]["agent"] + 3  # from -26.7, which is random play, to -21
 
 
 def test_guide():
