@@ -53,7 +53,7 @@ class GpuEnvsClass(TaskClass):
             ConfigError: Actions are multi-discrete; BenchMARL's algorithms take none of that kind.
         """
         if isinstance(self._action_space(), spaces.MultiDiscrete):
-            raise ConfigError(f"{self.id}: BenchMARL takes no multi-discrete actions; use TorchRLEnv with TorchRL itself")
+            raise ConfigError(f"{self.id}: BenchMARL takes no multi-discrete actions; use TorchRL and TorchRLEnv")
         config = {"return_state": True, **deepcopy(self.config)}
         if self._chooses():
             config["continuous_actions"] = continuous_actions

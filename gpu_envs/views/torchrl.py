@@ -58,8 +58,8 @@ class TorchRLEnv(EnvBase):
     out; the core's own autoreset is off, so the last observation of an episode is in "next" as it was.
 
     What a step returns belongs to the caller: no later step writes to it. The groups' entries are views of one tensor
-    for all agents. A seed of ``set_seed`` takes hold at the next reset of all worlds; ``reset(seed=, options=)`` are
-    those of :class:`gpu_envs.views.batched.BatchedEnv`.
+    for all agents, if their rows lie together. A seed of ``set_seed`` takes hold at the next reset of all worlds;
+    ``reset(seed=, options=)`` are those of :class:`gpu_envs.views.batched.BatchedEnv`.
 
     Args:
         id: "SimpleTag-v0", ...

@@ -131,6 +131,7 @@ RUNS = {
     "MAPPO without state": (MappoConfig, "SIMPLE_TAG", {"return_state": False}, False),
     "MAPPO, masks": (MappoConfig, "LEDUC_POKER", {}, False),
     "QMIX": (QmixConfig, "SIMPLE_SPREAD", {}, False),
+    "QMIX, masks": (QmixConfig, "LEDUC_POKER", {}, False),
     "QMIX, two groups": (QmixConfig, "SIMPLE_TAG", {}, False),
     "MADDPG": (MaddpgConfig, "SIMPLE_TAG", {}, True),
 }
@@ -159,12 +160,13 @@ def test_the_example_runs(tmp_path):
     assert list(tmp_path.rglob("*.csv"))
 
 
-def test_guide():
+def test_guide(monkeypatch, tmp_path):
     """The page's Python blocks about BenchMARL, in order, in one namespace."""
     text = (ROOT / "docs" / "guides" / "libraries.md").read_text(encoding="utf-8")
     section = text[text.index("\n## BenchMARL") :].split("\n## ")[1]
     blocks = [part.split("```")[0] for part in section.split("```python\n")[1:]]
     assert blocks
+    monkeypatch.chdir(tmp_path)  # an experiment writes where it is begun
     space = {"__name__": "example"}
     for code in blocks:
         exec(compile(code, "libraries.md", "exec"), space)

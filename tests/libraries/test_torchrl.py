@@ -30,8 +30,8 @@ CASES = {
 }
 
 
-def make(env_id, num_envs=5, **settings):
-    return TorchRLEnv(env_id, num_envs, "cpu", **{"seed": 0, **SMALL[env_id], **settings})
+def make(env_id, num_envs=5, device="cpu", **settings):
+    return TorchRLEnv(env_id, num_envs, device, **{"seed": 0, **SMALL[env_id], **settings})
 
 
 @pytest.fixture(params=CASES)
@@ -280,6 +280,16 @@ def test_masks(categorical):
         action = torch.nn.functional.one_hot(action, 3)
     with pytest.raises(ActionError, match=r"LeducPoker-v0: action .*of player_\d in world 0 is illegal"):
         env.step(illegal.set(("player", "action"), action))
+
+
+def test_worlds_on_several_devices():
+    whole, halves = make("SimpleTag-v0", 6), make("SimpleTag-v0", 6, device=None, devices=["cpu", "cpu"])
+    data = halves.rollout(20, break_when_any_done=False)
+    present = whole.reset()
+    for t in range(20):
+        assert torch.equal(present["agent", "observation"], data["agent", "observation"][:, t])
+        present.update(data[:, t].select(*halves.action_keys))
+        present = whole.step_and_maybe_reset(present)[1]
 
 
 def test_refusals():
