@@ -13,7 +13,6 @@ from gymnasium import spaces
 from gpu_envs.config import build_config
 from gpu_envs.errors import ConfigError, MissingExtraError
 from gpu_envs.registry import find, list_envs
-from gpu_envs.views.torchrl import TorchRLEnv
 
 try:
     from benchmarl.environments.common import Task, TaskClass
@@ -24,6 +23,7 @@ except ModuleNotFoundError as error:
         f"this view needs {error.name}: pip install 'benchmarl>=1.5' in a virtual environment of its own, since it "
         "needs an older TorchRL"
     ) from None
+from gpu_envs.views.torchrl import TorchRLEnv
 
 
 class GpuEnvsClass(TaskClass):
