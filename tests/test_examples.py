@@ -1,0 +1,20 @@
+"""The scripts in examples/ that need nothing more than this library; the others are tested in tests/libraries."""
+
+import importlib.util
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def script(name):
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_plain_torch_learns():
+    returns = script("torch_ppo").train(iterations=15, num_envs=64, device="cpu")
+    assert len(returns) == 15
+    assert sum(returns[-3:]) > 1.5 * sum(returns[:3])
