@@ -16,14 +16,14 @@ def mlp(inputs: int, outputs: int) -> nn.Module:
     return nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs))
 
 
-def train(iterations=60, num_envs=256, steps=25, gamma=0.95, lam=0.95, epochs=4, minibatches=4, device=None, seed=0):
+def train(iterations=60, num_envs=128, steps=25, gamma=0.95, lam=0.95, epochs=4, minibatches=4, device=None, seed=0):
     torch.manual_seed(seed)
     core = gpu_envs.make("SimpleTag-v0", num_envs=num_envs, device=device, seed=seed).core
     team = list(core.groups["adversary"])  # their rows among all agents
     width = core.observation_spaces["adversary_0"].shape[0]
     actor, critic = (mlp(width, size).to(core.device) for size in (core.action_spaces["adversary_0"].n, 1))
     params = [*actor.parameters(), *critic.parameters()]
-    optimizer = torch.optim.Adam(params, lr=2e-3)
+    optimizer = torch.optim.Adam(params, lr=3e-3)
     obs, returns = core.reset()[0][:, team, :width], []
     for iteration in range(iterations):
         rollout = []
@@ -40,7 +40,7 @@ def train(iterations=60, num_envs=256, steps=25, gamma=0.95, lam=0.95, epochs=4,
                 after = after[:, team, :width]
                 final = torch.where(done[..., None], info["final_obs"][:, team, :width], after)  # what was really seen
                 value, following = critic(obs)[..., 0], critic(final)[..., 0] * ~terminated
-                error = 0.1 * reward + gamma * following - value
+                error = 0.3 * reward + gamma * following - value
                 rollout.append((obs, action, policy.log_prob(action), value, error, done, valid, reward))
                 obs = after
         seen, action, old, value, error, done, valid, reward = map(torch.stack, zip(*rollout, strict=True))
@@ -69,6 +69,7 @@ def train(iterations=60, num_envs=256, steps=25, gamma=0.95, lam=0.95, epochs=4,
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--iterations", type=int, default=60)
-    parser.add_argument("--num-envs", type=int, default=256)
+    parser.add_argument("--num-envs", type=int, default=128)
     parser.add_argument("--device", default=None, help="cpu, cuda; by default cuda if there is one")
+    torch.set_num_threads(1)  # small networks: more threads would wait for each other
     train(**vars(parser.parse_args()))

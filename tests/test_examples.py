@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -14,7 +16,12 @@ def script(name):
     return module
 
 
+def test_plain_torch_runs():
+    returns = script("torch_ppo").train(iterations=2, num_envs=8, device="cpu")
+    assert len(returns) == 2
+
+
+@pytest.mark.learning
 def test_plain_torch_learns():
-    returns = script("torch_ppo").train(iterations=15, num_envs=64, device="cpu")
-    assert len(returns) == 15
-    assert sum(returns[-3:]) > 1.5 * sum(returns[:3])
+    returns = script("torch_ppo").train(iterations=34, device="cpu")
+    assert sum(returns[-3:]) > 2 * sum(returns[:3])

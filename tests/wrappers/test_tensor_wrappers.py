@@ -71,7 +71,7 @@ def test_actions_at_the_ends_stay_in_bounds():
 # ---------------------------------------------------------------- frames
 
 
-@pytest.mark.parametrize("padding", ["reset", "zero", np.full(4, 0.5, np.float32)], ids=["reset", "zero", "custom"])
+@pytest.mark.parametrize("padding", ["reset", "zero", np.full(4, 0.25, np.float32)], ids=["reset", "zero", "custom"])
 @pytest.mark.parametrize("mode", MODES)
 def test_frames_as_gymnasiums_of_a_single_world(mode, padding):
     """World 0 of a batch is the single world of the same seed; Gymnasium has no such wrapper for vectors."""
@@ -177,7 +177,7 @@ def test_no_step_looks_at_the_device(mode):
 
 def test_what_cannot_be_wrapped():
     env = rows("SimpleTag-v0")
-    with pytest.raises(ConfigError, match=r"wraps gymnasium.make_vec\('gpu_envs/...'\), got SyncVectorEnv"):
+    with pytest.raises(ConfigError, match=r"wraps gymnasium.make_vec\('gpu_envs/...'\), got CartPoleVectorEnv"):
         wrappers.ClipReward(gymnasium.make_vec("CartPole-v1", 2), 0, 1)
     with pytest.raises(ConfigError, match="wraps rows of tensors; for to_numpy=True"):
         wrappers.RecordEpisodeStatistics(rows("SimpleTag-v0", to_numpy=True))
