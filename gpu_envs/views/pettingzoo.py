@@ -69,7 +69,7 @@ class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
 
     @property
     def np_random(self) -> np.random.Generator:
-        """Random numbers for wrappers that look for them here, such as SuperSuit's; the world has streams of its own."""
+        """Random numbers for wrappers that look for them here, as SuperSuit's do; worlds have streams of their own."""
         if self._np_random is None:
             self._np_random = seeding.np_random()[0]
         return self._np_random

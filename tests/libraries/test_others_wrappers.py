@@ -75,7 +75,7 @@ def test_there_and_back_again():
 
 
 def test_games_of_turns_through_aec():
-    """A foul loses, as the core says; PettingZoo's TerminateIllegalWrapper is for environments that are AEC by birth."""
+    """A foul loses, as the core says; PettingZoo's TerminateIllegalWrapper is for environments born as AEC."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         api_test(parallel_to_aec(small("TicTacToe-v0", illegal="loss")), num_cycles=40)
