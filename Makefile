@@ -27,7 +27,8 @@ test: $(READY)  ## the quick tests; ARGS="-k tag" selects
 
 # Learning runs use every core themselves: no xdist. Exit 5 (no test selected) is no failure here.
 test-slow: $(READY)  ## the tests that take longer, learning included
-	$(BIN)/python -m pytest -m "(slow or learning) and not gpu" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -m "learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu $(ARGS)

@@ -52,13 +52,13 @@ def _first_difference(subject: "Subject", one: Core, other: Core, first: int) ->
 
     ``other`` holds the worlds of ``one`` from ``first`` on, and is put into its state before every phase.
     """
-    phases, _ = step_phases(subject.definition.rules)
+    parts = step_phases(subject.definition.rules)
     for core in (one, other):
         core.reset()
     mine = slice(first, first + other.num_envs)
     for _ in range(STEPS):
         one.sample_actions()
-        for number, phase in enumerate(phases):
+        for number, phase in enumerate((*parts.play, *parts.start)):
             other.set_state({name: t if name in SHARED else t[mine] for name, t in one.get_state().items()})
             for core in (one, other):
                 core._runner.launches["step"][0][number].launch()

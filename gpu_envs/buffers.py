@@ -1,9 +1,14 @@
 """Torch tensors and Warp structs over the same memory."""
 
+import math
 from typing import Any
 
 import torch
 import warp as wp
+
+from gpu_envs.errors import ConfigError
+
+LESS = "use fewer worlds or agents, or observations of less"
 
 # Warp scalar type -> torch dtype of the same bytes; unsigned ones as signed, for which torch has arithmetic.
 _TORCH = {
@@ -33,6 +38,7 @@ def allocate(
 
     Raises:
         ValueError: Where the struct and the shapes name different fields.
+        ConfigError: Where the memory does not suffice.
     """
     arrays = {name: var.type for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
     if set(arrays) != set(shapes):
@@ -43,11 +49,14 @@ def allocate(
         shape = (*shapes[name], *inner)
         if len(shapes[name]) != kind.ndim:
             raise ValueError(f"{struct.key}.{name} has {kind.ndim} axes, the shape given is {shapes[name]}")
-        if env_minor and len(shapes[name]) > 1:
-            order = (*shapes[name][1:], shapes[name][0], *inner)
-            tensors[name] = torch.zeros(order, dtype=scalar, device=device).movedim(kind.ndim - 1, 0)
-        else:
-            tensors[name] = torch.zeros(shape, dtype=scalar, device=device)
+        minor = env_minor and len(shapes[name]) > 1
+        order = (*shapes[name][1:], shapes[name][0], *inner) if minor else shape
+        try:
+            tensor = torch.zeros(order, dtype=scalar, device=device)
+        except RuntimeError as error:  # what torch says when memory is short
+            needed = math.prod(order) * scalar.itemsize / 1e9
+            raise ConfigError(f"{name} {shape} takes {needed:,.3g} GB, more than {device} has left: {LESS}") from error
+        tensors[name] = tensor.movedim(kind.ndim - 1, 0) if minor else tensor
     return tensors
 
 

@@ -102,7 +102,10 @@ class Core:
         fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
         self._runner = Runner(rules, self.schedule, fuse, num_envs, self.threads, device)
         shards = len(self._runner.shards)
-        layout = self._layout = Layout(definition, num_envs, shards, device, env_minor, self.randomise)
+        try:
+            layout = self._layout = Layout(definition, num_envs, shards, device, env_minor, self.randomise)
+        except ConfigError as error:
+            raise ConfigError(f"{env_id}: {error}") from error
         io = self._io = layout.io
         self.obs_width = layout.width
         self.action_kind = layout.action_kind

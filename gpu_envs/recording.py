@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
 
 _KEPT = ("reward", "terminated", "truncated", "valid")
+AT_ONCE = 64
+"""States that are drawn together."""
 _SEEN = ("obs", "action_mask", "to_move")
 
 
@@ -53,7 +55,8 @@ class Episode:
 class Recorder:
     """Made by :meth:`gpu_envs.core.Core.record`. Use it in a ``with`` block, or close it.
 
-    Nothing waits for the device while worlds are stepped; memory grows with every step until :meth:`take`.
+    Nothing waits for the device while worlds are stepped; memory grows with every step until :meth:`take`, by some
+    hundreds of bytes an agent.
     """
 
     def __init__(self, core: "Core", envs: int | Sequence[int]) -> None:
@@ -104,22 +107,22 @@ class Recorder:
         from gpu_envs.core import Core
 
         core = self.core
-        stage = Core(
-            core.definition,
-            env_id=core.id,
-            config=core.config,
-            num_envs=len(episode),
-            device=torch.device("cpu"),
-        )
+        count = min(len(episode), AT_ONCE)
+        stage = Core(core.definition, env_id=core.id, config=core.config, num_envs=count, device=torch.device("cpu"))
         stage.reset()
         fixed = [name for name in core.definition.fixed_params if name in episode.params]
         stage.set_params(**{name: value for name, value in episode.params.items() if name not in fixed})
-        for name, values in episode.state.items():
-            stage.world_state[name].copy_(values)
-        stage.alive.copy_(episode.valid)
-        if stage.to_move is not None and episode.to_move is not None:
-            stage.to_move.copy_(episode.to_move)
-        return stage.frame(tuple(range(len(episode))), size)
+        pictures = []
+        for first in range(0, len(episode), count):
+            part = slice(first, min(first + count, len(episode)))
+            rows = part.stop - part.start
+            for name, values in episode.state.items():
+                stage.world_state[name][:rows] = values[part]
+            stage.alive[:rows] = episode.valid[part]
+            if stage.to_move is not None and episode.to_move is not None:
+                stage.to_move[:rows] = episode.to_move[part]
+            pictures.append(stage.frame(range(rows), size))
+        return np.concatenate(pictures)
 
     def _look(self) -> dict[str, torch.Tensor]:
         """The recorded worlds as they stand."""

@@ -17,7 +17,7 @@ import warp as wp
 
 import warp_kernels
 from warp_kernels.rules import WORLD, Rules
-from warp_kernels.schedules import FUSED, Program, build, build_play
+from warp_kernels.schedules import FUSED, Program, Stage, build, build_play
 
 T = TypeVar("T")
 
@@ -198,17 +198,15 @@ class Runner:
 
     def _record(self, name: str) -> list[list[wp.Launch]]:
         """Launches of a kind: by shard, in order."""
-        more: list[int] = []
         if name == "play":
-            kernels = ((play_kernel(self.rules, self._fuse_fp)[0], FUSED),)
-            more = [0]  # steps
+            stages: tuple[Stage, ...] = (Stage(play_kernel(self.rules, self._fuse_fp)[0], FUSED, (0,)),)
         else:
-            kernels = getattr(self.program, name)
+            stages = getattr(self.program, name)
         params, state, ios = self._arguments
         launches = []
         for (first, end), io in zip(self.shards, ios, strict=True):
             commands = []
-            for kernel, over in kernels:
+            for kernel, over, more in stages:
                 count = end - first
                 threads = 1 if self.device.is_cpu else count
                 dim: Any = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)

@@ -10,6 +10,7 @@ from gpu_envs.config import build_config
 from gpu_envs.registry import find, list_envs, make_core
 
 torch.set_num_threads(1)
+wp.config.use_precompiled_headers = True  # many modules in one process
 if os.environ.get("GPU_ENVS_DEBUG"):  # see test_debug_mode.py
     wp.config.mode = "debug"
 

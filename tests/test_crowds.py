@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ import warp as wp
 
 import gpu_envs
 import warp_kernels
-from gpu_envs import runner
+from gpu_envs import blame, check, runner
 from gpu_envs.config import build_config
 from gpu_envs.errors import ConfigError
 from gpu_envs.registry import find, make_core
+from warp_kernels.episode import IO
+from warp_kernels.rules import agent_phase
 
 ID = "TagContinuous-v0"
 # As SMALL in conftest.py, with so many taggers that runners look for them in cells too.
@@ -166,6 +169,28 @@ def test_laws_hold_in_cells(law, given, monkeypatch):
 
 def test_conforms():
     gpu_envs.check_env(ID, **SMALL)
+
+
+def test_a_breach_is_told_with_its_own_name():
+    """The grid's arrays hang on the order of siblings by right: a flaw behind them is still found and named."""
+    kind, build = find(ID).load()
+
+    def flawed(config):
+        d = build(config)
+        Params, State = d.rules.params, d.rules.state
+
+        @wp.func
+        def peek(params: Params, state: State, io: IO, env: int, agent: int):
+            state.speed[env, agent] = state.speed[env, (agent + 1) % 13]
+
+        rules = replace(d.rules, key=f"{d.rules.key} flawed", phases=(*d.rules.phases, agent_phase(peek)))
+        return replace(d, rules=rules)
+
+    config = build_config(kind, SMALL, ID)
+    sound, broken = (check.Subject(ID, config, definition(config)) for definition in (build, flawed))
+    assert blame.siblings(sound) == ""
+    assert blame.worlds(sound, 3) == ""
+    assert "phase peek (over agents): State.speed of " in blame.siblings(broken)
 
 
 # ---------------------------------------------------------------- who chooses what

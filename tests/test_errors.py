@@ -22,6 +22,13 @@ def test_unknown_id():
     one_line(info, "SimpleTagg-v0", "did you mean SimpleTag-v0")
 
 
+def test_more_than_the_memory_holds():
+    words = r"^TagContinuous-v0: obs \(1, 100005, \d+\) takes 280 GB, more than cpu has left: use fewer worlds"
+    with pytest.raises(errors.ConfigError, match=words) as caught:
+        make_core("TagContinuous-v0", 1, "cpu", num_runners=100_000, use_full_observation=True)
+    assert "\n" not in str(caught.value)
+
+
 def test_id_with_and_without_namespace():
     assert gpu_envs.make("gpu_envs/SimpleTag-v0").core.id == gpu_envs.make("SimpleTag-v0").core.id == "SimpleTag-v0"
 

@@ -404,7 +404,7 @@ def test_phases_of_architecture():
     """The table of phases is the step's, in order."""
     from warp_kernels.step import step_phases
 
-    step, reset = step_phases(tables.configured("mpe/simple_tag", {})[1].rules)
+    parts = step_phases(tables.configured("mpe/simple_tag", {})[1].rules)
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text[text.index("### A step, phase by phase") :].split("\n## ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|\*the rules\*) \| (\w+)", table, re.MULTILINE)
@@ -413,8 +413,8 @@ def test_phases_of_architecture():
         called = phase.run.key.rpartition("__")[2]
         return ("", "as") if called.startswith("guarded") else (called, f"{phase.over}s")
 
-    assert rows == list(dict.fromkeys(map(name, step)))  # the rules' phases are one row
-    for phase in reset:
+    assert rows == list(dict.fromkeys(map(name, (*parts.play, *parts.start))))  # the rules' phases are one row
+    for phase in parts.renew:
         assert f"`{name(phase)[0]}`" in table
 
 

@@ -8,15 +8,11 @@ import torch
 import toy
 import turns
 import warp as wp
-from conftest import SMALL
 
 import gpu_envs
-import warp_kernels
 from gpu_envs import errors
-from gpu_envs.config import build_config
 from gpu_envs.core import Core
-from gpu_envs.registry import find, make_core
-from gpu_envs.runner import play_kernel
+from gpu_envs.registry import make_core
 from warp_kernels.episode import IO
 
 
@@ -151,9 +147,32 @@ def test_rules_that_know_other_choices_than_the_spaces():
         Core(wrong, env_id="Nim-v0", config=turns.Config(), num_envs=1, device=torch.device("cpu"))
 
 
-def test_compiles_for_cuda(env_id, tmp_path):
-    warp_kernels.start()
-    kind, build = find(env_id).load()
-    _, module = play_kernel(build(build_config(kind, SMALL[env_id], env_id)).rules, True)
-    paths = wp.compile_aot_module(module, device=None, arch=[80, 90], module_dir=tmp_path)
-    assert len([path for path in map(str, paths) if path.endswith((".ptx", ".cubin"))]) == 2, paths
+@pytest.mark.parametrize("env_id", ["LeducPoker-v0", "SimpleTag-v0"])
+def test_recorders_see_every_step(env_id):
+    """With a recorder steps come back to Python, and what is played is the same."""
+    plain, recorded = (make_core(env_id, 12, "cpu", seed=0) for _ in range(2))
+    plain.reset()
+    recorded.reset()
+    with recorded.record([3, 7]) as recorder:
+        plain.play_random(90)
+        recorded.play_random(90)
+        episodes = recorder.take()
+    left, right = plain.get_state(), recorded.get_state()
+    assert all(torch.equal(left[name], right[name]) for name in left)
+    for world in (3, 7):
+        lengths = [len(episode) for episode in episodes if episode.world == world]
+        assert len(lengths) == int(plain.episodes[world])
+        assert sum(lengths) + int(plain.steps[world]) == 90
+
+
+def test_constants_drawn_for_every_episode():
+    settings = {"seed": 0, "randomise": {"first_raise": (1, 9)}}
+    stepped, played = (make_core("LeducPoker-v0", 40, "cpu", **settings) for _ in range(2))
+    stepped.reset()
+    played.reset()
+    for _ in range(60):
+        stepped.step(stepped.sample_actions())
+    played.play_random(60)
+    left, right = stepped.get_state(), played.get_state()
+    assert all(torch.equal(left[name], right[name]) for name in left)
+    assert len(left["params"].unique(dim=0)) > 5

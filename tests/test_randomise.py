@@ -117,6 +117,7 @@ def test_other_constants_can_be_set_and_these_not():
         ({"good_max_speed": 1.0}, "two numbers"),
         ({"good_max_speed": ("a", "b")}, "two numbers"),
         ([("good_max_speed", (0, 1))], "must be a dict"),
+        ({"good_max_speed": (-1, 1)}, r"good_max_speed must lie in \[0.*, inf\], got -1.0 to 1.0"),
     ],
 )
 def test_bad_ranges(ranges, words):

@@ -40,6 +40,7 @@ def test_it_is_under_a_hundred_lines():
     assert code_lines(files["rules.py"]) + code_lines(files["__init__.py"]) < 100
 
 
+@pytest.mark.slow
 def test_followed_to_the_letter(tmp_path):
     def run(command, code=0):
         words = command.split()

@@ -19,6 +19,10 @@ if wp.config.log_level == wp.LOG_INFO:
 if wp.config.enable_tiles_in_stack_memory:
     wp.config.enable_tiles_in_stack_memory = None
 
+# A precompiled header costs the first module of a process as much time as it saves each of the later ones, and a
+# process that uses an environment mostly needs its one module.
+wp.config.use_precompiled_headers = False
+
 _NO_GPU = "Could not find or load the NVIDIA CUDA driver"
 
 

@@ -48,6 +48,7 @@ def row_of(packed: wp.uint64):
     return int(packed & wp.uint64(0xFFFFFFFF))
 
 
+@wp.func(inline=True)
 def cells_a_side(num_agents: int, num_nearest: int) -> int:
     """Cells along a side of the square: by measurement, a search for K is quickest with K / 5 agents in a cell."""
     return max(1, math.isqrt(5 * num_agents // max(num_nearest, 5)))

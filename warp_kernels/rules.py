@@ -13,7 +13,6 @@ class Phase:
 
     over: str | int  # AGENT, WORLD, or how many of anything else a world has
     run: Any
-    rare: bool = False  # of the runner's: where an episode starts, behind all others; not unrolled in a fused kernel
     name: str = ""  # of the function that was wrapped
 
     @property

@@ -5,31 +5,38 @@ same functions in the same order and agree bit for bit on the CPU: the law of ph
 """
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
 from warp_kernels.rules import AGENT, WORLD, Phase, Rules, agent_phase
-from warp_kernels.step import step_phases
+from warp_kernels.step import Parts, step_phases
 
 FUSED = "fused"  # all phases of a world
 MANY = 128  # agents beyond which a call per phase and world costs nothing beside the loop over them
 LAST = wp.constant(2**31 - 1)  # masked with it, an index is seen by the compiler not to count from the end
 
 
+class Stage(NamedTuple):
+    """A kernel, and how it is launched."""
+
+    kernel: Any
+    over: str | int  # what its threads are: FUSED or WORLD (worlds), or how many of them a world has
+    more: tuple[int, ...] = ()  # what a fused kernel is told behind its worlds
+
+
 @dataclass(frozen=True)
 class Program:
-    """Kernels of one schedule. Each entry is a list of (kernel, FUSED, WORLD or indices per world), run in order."""
+    """Kernels of one schedule, run in order."""
 
-    step: tuple[tuple[Any, str | int], ...]
-    reset: tuple[tuple[Any, str | int], ...]
-    sample: tuple[tuple[Any, str | int], ...]
-    global_state: tuple[tuple[Any, str | int], ...]
+    step: tuple[Stage, ...]
+    reset: tuple[Stage, ...]
+    sample: tuple[Stage, ...]
+    global_state: tuple[Stage, ...]
     module: Any  # Warp module that holds all of them
 
 
@@ -42,16 +49,16 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
         fuse_fp: Let the compiler contract a * b + c. Off, schedules agree bit for bit and so do devices, nearly.
     """
     name = _module(rules, schedule, fuse_fp)
-    step, reset = step_phases(rules)
-    schedulers: dict[str, Callable] = {"fused": _fused, "phased": _phased}
-    make = schedulers[schedule]
-    return Program(
-        step=make(rules, step, name, "step"),
-        reset=make(rules, reset, name, "reset"),
-        sample=make(rules, [_sample(rules)], name, "sample"),
-        global_state=_phased(rules, [agent_phase(rules.global_state)], name, "state") if rules.global_state else (),
-        module=wp.get_module(name),
-    )
+    parts = step_phases(rules)
+    if schedule == "fused":
+        step, reset = _fused(rules, parts, name)
+        sample: tuple[Stage, ...] = (_fused_sample(rules, name),)
+    else:
+        step = _phased(rules, (*parts.play, *parts.start), name, "step")
+        reset = _phased(rules, (*parts.renew, *parts.start), name, "reset")
+        sample = _phased(rules, (_sample(rules),), name, "sample")
+    states = (agent_phase(rules.global_state),) if rules.global_state else ()
+    return Program(step, reset, sample, _phased(rules, states, name, "state"), wp.get_module(name))
 
 
 def build_play(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
@@ -69,7 +76,8 @@ def build_play(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
     """
     name = _module(rules, "play", fuse_fp)
     Params, State, num_agents, num_choices = rules.params, rules.state, rules.num_agents, rules.num_choices
-    one_world = _one_world(rules, [_sample(rules), *step_phases(rules, blind=rules.legal is not None)[0]])
+    parts = step_phases(rules, blind=rules.legal is not None)
+    one_world = _one_world(rules, (_sample(rules), *parts.play), parts.start)
 
     # Launched over two dimensions, as the fused ones.
     @wp.kernel(module=name, name="play_fused")
@@ -117,34 +125,49 @@ def _sample(rules: Rules) -> Phase:
     )
 
 
-def _one_world(rules: Rules, phases: list[Phase]) -> Any:
-    """Build the function that runs all phases of a world in turn: the rare ones, behind, where an episode starts.
+def _one_world(rules: Rules, play: tuple[Phase, ...], start: tuple[Phase, ...]) -> Any:
+    """Build the function that runs all phases of a world in turn, those of a start only where an episode starts."""
+    Params, State = rules.params, rules.state
+    steps, starts = _chain(rules, play, unroll=True), _chain(rules, start, unroll=False)
 
-    With many agents every phase is a function of its own: small functions compile in half the time.
+    @wp.func(inline=True)
+    def whole(params: wp.array(dtype=Params), state: State, io: IO, env: int):
+        row = wp.min(env, params.shape[0] - 1)
+        steps(params[row], state, io, env)
+        if io.restart[env]:
+            starts(params[row], state, io, env)  # read again: the new episode may have new constants
+
+    return whole
+
+
+def _chain(rules: Rules, phases: tuple[Phase, ...], unroll: bool) -> Any:
+    """Build the function ``f(params, state, io, env)`` that runs phases of a world one after the other.
+
+    With many agents every phase is a function of its own: small functions compile in half the time. And what runs
+    rarely is not unrolled, for the compiler's sake.
     """
     Params, State, num_agents = rules.params, rules.state, rules.num_agents
     together = num_agents <= MANY
 
     def over_all(phase: Phase) -> Any:
         run = phase.run
+        if phase.over == WORLD:
+            return run
         count = num_agents if phase.over == AGENT else phase.over
 
         @wp.func(inline=together)
         def in_a_loop(params: Params, state: State, io: IO, env: int):
             index = int(0)
-            while index < count:  # not unrolled, for the compiler's sake
+            while index < count:
                 run(params, state, io, env, index)
                 index += 1
-
-        if phase.rare:
-            return in_a_loop
 
         @wp.func(inline=together)
         def every(params: Params, state: State, io: IO, env: int):
             for index in range(count):
                 run(params, state, io, env, index)
 
-        return every
+        return every if unroll else in_a_loop
 
     def then(first: Any, second: Any) -> Any:
         @wp.func(inline=True)
@@ -154,35 +177,21 @@ def _one_world(rules: Rules, phases: list[Phase]) -> Any:
 
         return both
 
-    def chained(rare: bool) -> Any:
-        runs = [p.run if p.over == WORLD else over_all(p) for p in phases if p.rare == rare]
-        return reduce(then, runs) if runs else None
-
-    play, start = chained(rare=False), chained(rare=True)
-    has_start = start is not None
-
-    @wp.func(inline=True)
-    def whole(params: wp.array(dtype=Params), state: State, io: IO, env: int):
-        row = wp.min(env, params.shape[0] - 1)
-        play(params[row], state, io, env)
-        if wp.static(has_start):
-            if io.restart[env]:
-                start(params[row], state, io, env)  # read again: the new episode may have new constants
-
-    return whole
+    return reduce(then, map(over_all, phases))
 
 
-def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str | int], ...]:
-    """One kernel, all phases of a world in turn, by one thread.
+def _fused(rules: Rules, parts: Parts, module: str) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
+    """One kernel for steps and resets, all phases of a world in turn, by one thread; what starts an episode is in both.
 
     On a GPU every world has its thread; a CPU thread loops over its share, which saves copying the structs per world.
     """
-    Params, State, one_world = rules.params, rules.state, _one_world(rules, phases)
-    num_agents, size = rules.num_agents, rules.action_size
+    Params, State, num_agents, size = rules.params, rules.state, rules.num_agents, rules.action_size
+    step, renew = (_chain(rules, part, unroll) for part, unroll in ((parts.play, True), (parts.renew, False)))
+    start = _chain(rules, parts.start, unroll=False)
 
     # Launched over two dimensions, though one is enough: of a kernel over one, Warp compiles two versions for the CPU.
-    @wp.kernel(module=module, name=f"{name}_fused")
-    def fused(first: int, end: int, stride: int, params: wp.array(dtype=Params), state: State, io: IO):
+    @wp.kernel(module=module, name="fused")
+    def fused(first: int, end: int, stride: int, resets: int, params: wp.array(dtype=Params), state: State, io: IO):
         if wp.static(num_agents == 1):
             # A step of a small world is mostly bookkeeping. Laid anew over the same memory, with sizes that are
             # constants, these arrays are read and written without a multiplication by strides known at run time only.
@@ -203,13 +212,37 @@ def _fused(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[t
         thread, _ = wp.tid()
         world = first + thread
         while world < end:
-            one_world(params, state, io, world & LAST)
+            env = world & LAST
+            row = wp.min(env, params.shape[0] - 1)
+            if resets == 0:
+                step(params[row], state, io, env)
+            else:
+                renew(params[row], state, io, env)
+            if io.restart[env]:
+                start(params[row], state, io, env)  # read again: the new episode may have new constants
             world += stride
 
-    return ((fused, FUSED),)
+    return (Stage(fused, FUSED, (0,)),), (Stage(fused, FUSED, (1,)),)
 
 
-def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[tuple[Any, str | int], ...]:
+def _fused_sample(rules: Rules, module: str) -> Stage:
+    """One kernel that draws actions, a thread per world."""
+    Params, State = rules.params, rules.state
+    sample = _chain(rules, (_sample(rules),), unroll=False)
+
+    @wp.kernel(module=module, name="sample_fused")
+    def fused(first: int, end: int, stride: int, params: wp.array(dtype=Params), state: State, io: IO):
+        thread, _ = wp.tid()
+        world = first + thread
+        while world < end:
+            env = world & LAST
+            sample(params[wp.min(env, params.shape[0] - 1)], state, io, env)
+            world += stride
+
+    return Stage(fused, FUSED)
+
+
+def _phased(rules: Rules, phases: tuple[Phase, ...], module: str, name: str) -> tuple[Stage, ...]:
     """One kernel per phase; a thread per world, or per world and index."""
     Params, State = rules.params, rules.state
 
@@ -234,4 +267,4 @@ def _phased(rules: Rules, phases: list[Phase], module: str, name: str) -> tuple[
         return of_index
 
     sizes = [rules.num_agents if phase.over == AGENT else phase.over for phase in phases]
-    return tuple((kernel(number, phase), size) for number, (phase, size) in enumerate(zip(phases, sizes, strict=True)))
+    return tuple(Stage(kernel(n, phase), size) for n, (phase, size) in enumerate(zip(phases, sizes, strict=True)))

@@ -1,24 +1,33 @@
 """A whole step as a list of phases: the runner's own around the author's."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
-from warp_kernels.rules import AGENT, WORLD, Phase, Rules, agent_phase, world_phase
+from warp_kernels.rules import WORLD, Phase, Rules, agent_phase, world_phase
 
 FEW = 16  # agents up to which a loop over them is worth unrolling
 
 
-def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Phase]]:
-    """The whole step and the reset by mask as lists of phases: the runner's own around the author's.
+@dataclass(frozen=True)
+class Parts:
+    """A step is ``play`` and ``start``; a reset by mask is ``renew`` and ``start``."""
+
+    play: tuple[Phase, ...]
+    renew: tuple[Phase, ...]
+    start: tuple[Phase, ...]  # in worlds where an episode starts
+
+
+def step_phases(rules: Rules, blind: bool = False) -> Parts:
+    """The whole step and the reset by mask as phases: the runner's own around the author's.
 
     Args:
         rules: The environment's rules.
-        blind: Observe nothing but the ends of episodes. Needs ``rules.legal``; for steps whose observations nobody
-            reads, see :func:`build_play`.
+        blind: Observe nothing but the ends of episodes, and trust actions. Needs ``rules.legal``; for steps whose
+            observations nobody reads and whose actions were drawn, see :func:`build_play`.
     """
     Params, State = rules.params, rules.state
     if rules.continuous:
@@ -26,7 +35,8 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
     else:
         check, clear = episode.discrete_check(rules.action_size, rules.masked, rules.turn_based, rules.num_choices)
     num_agents, num_choices, masked, turn_based = rules.num_agents, rules.num_choices, rules.masked, rules.turn_based
-    advance = episode.tick_in_turns if turn_based else episode.tick
+    fouls = turn_based and not blind  # may happen
+    advance = episode.tick_in_turns if fouls else episode.tick
     start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
     has_start, has_start_agent = start is not None, start_agent is not None
     has_legal, has_stake = legal is not None, stake is not None
@@ -39,13 +49,13 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
         io.terminated[env, agent] = False
         io.truncated[env, agent] = False
         asked = valid
-        if wp.static(turn_based):
+        if wp.static(fouls):
             io.refused[env, agent] = False
             asked = valid and io.to_move[env, agent]
-        if asked:
-            check(io, env, agent)
-        else:
+        if not asked:
             clear(io, env, agent)
+        elif wp.static(not blind):
+            check(io, env, agent)
 
     @wp.func(inline=True)
     def tick(params: Params, state: State, io: IO, env: int):
@@ -100,7 +110,7 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
 
     @wp.func(inline=True)
     def leave(params: Params, state: State, io: IO, env: int, agent: int):
-        if wp.static(turn_based):
+        if wp.static(fouls):
             if not io.active[env]:  # nothing has been played: the episode is over, or the mover is asked again
                 io.valid[env, agent] = False
             elif io.forfeit[env] > 0:
@@ -123,11 +133,11 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
             if not (terminated or truncated) and at_limit(io, env):
                 terminated = io.limit_terminates == 1
                 truncated = not terminated
-            io.terminated[env, agent] = terminated
-            io.truncated[env, agent] = truncated
             total = io.running_return[env, agent] + io.reward[env, agent]
             io.running_return[env, agent] = total
             if terminated or truncated:
+                io.terminated[env, agent] = terminated
+                io.truncated[env, agent] = truncated
                 io.alive[env, agent] = False
                 if wp.static(masked):
                     rest(io, env, agent)
@@ -207,23 +217,23 @@ def step_phases(rules: Rules, blind: bool = False) -> tuple[list[Phase], list[Ph
     def restarts(io: IO, env: int):
         return io.restart[env]
 
-    last = [Phase(WORLD, begin_world, rare=True)] if has_start else []
-    last += [Phase(AGENT, rejoin, rare=True)]
-    last += [replace(_where(rules, phase, restarts), rare=True) for phase in rules.survey]
-    last += [Phase(AGENT, reobserve, rare=True)]
-    step = [agent_phase(begin), world_phase(tick), *(_when_active(rules, phase) for phase in rules.phases)]
-    step += [agent_phase(observe), agent_phase(leave), world_phase(turn), *last]
-    return step, [world_phase(start_anew), Phase(AGENT, withdraw, rare=True), *last]
+    own = [_when_active(rules, phase, fouls) for phase in rules.phases]
+    survey = [_where(rules, phase, restarts) for phase in rules.survey]
+    begun = [world_phase(begin_world)] if has_start else []
+    return Parts(
+        play=(agent_phase(begin), world_phase(tick), *own, agent_phase(observe), agent_phase(leave), world_phase(turn)),
+        renew=(world_phase(start_anew), agent_phase(withdraw)),
+        start=(*begun, agent_phase(rejoin), *survey, agent_phase(reobserve)),
+    )
 
 
-def _when_active(rules: Rules, phase: Phase) -> Phase:
+def _when_active(rules: Rules, phase: Phase, fouls: bool) -> Phase:
     """Wrap an author's phase in "is this world active", so that autoreset modes never appear in rules."""
-    turn_based = rules.turn_based
 
     @wp.func(inline=True)
     def plays(io: IO, env: int):
         played = io.active[env]
-        if wp.static(turn_based):
+        if wp.static(fouls):
             played = played and io.forfeit[env] == 0
         return played
 

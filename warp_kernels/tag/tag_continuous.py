@@ -95,6 +95,7 @@ def rules(
     """
     num_agents = num_taggers + num_runners
     slots = num_agents - 1 if full else num_observed
+    LAST = max(num_observed - 1, 0)
     Keys = wp.types.vector(length=max(num_observed, 1), dtype=wp.uint64)
     Mask = wp.types.vector(length=1 if grid else (num_agents + 63) // 64, dtype=wp.uint64)
     nearest_others = neighbours.search(num_agents, num_observed, max(num_observed, 1))
@@ -285,7 +286,7 @@ def rules(
         for other in range(num_agents):
             fresh = (listed[other >> 6] >> wp.uint64(other & 63)) & wp.uint64(1)
             key = wp.where(fresh == wp.uint64(0), key_of(state, env, here, other), FAR)
-            if key < nearest[num_observed - 1]:
+            if key < nearest[LAST]:
                 for place in range(num_observed):
                     smaller = wp.min(nearest[place], key)
                     key = wp.max(nearest[place], key)

@@ -39,7 +39,16 @@ def blocks(config: Config, row: int) -> list[Block]:
     return [
         Block("own last choice: 1 in its place; zeros at the start", "", 0, 1, last_of(own), counts[own]),
         *(
-            Block(f"last choice of the {further}. player behind oneself, likewise", "", 0, 1, last_of(p), counts[p])
+            Block(
+                f"last choice of the player {further} further on, likewise"
+                if further > 1
+                else "last choice of the next player, likewise",
+                "",
+                0,
+                1,
+                last_of(p),
+                counts[p],
+            )
             for further, p in enumerate(others, start=1)
         ),
         Block("time", "`num_steps`", 0, 1, lambda world, row: world.time),

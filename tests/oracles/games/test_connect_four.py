@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from references import spiel
 
-BOARDS = {"usual": (6, 7, 4, 10_000), "small": (4, 4, 4, 1_000), "long": (8, 6, 5, 1_000)}
+from gpu_envs import errors
+from gpu_envs.registry import make_core
+
+BOARDS = {
+    "usual": (6, 7, 4, 1_000),
+    "small": (4, 4, 4, 1_000),
+    "long": (8, 6, 5, 1_000),
+    "all bits": (8, 7, 4, 1_000),
+}
+EDGES = {"one row": (1, 31, 4, 200), "two columns": (30, 2, 3, 200), "one column": (61, 1, 2, 50)}
+"""Where lines of some directions do not fit."""
 
 
 def board_of(state):
@@ -27,16 +37,48 @@ def lines(board, length):
     return found
 
 
+def play(rows, columns, length, games):
+    """Random games beside OpenSpiel's; gives the final states and the number of moves."""
+    sizes = dict(rows=rows, columns=columns, x_in_row=length)
+    told = "connect_four(" + ",".join(f"{name}={value}" for name, value in sizes.items()) + ")"
+    return spiel.play_boards("ConnectFour-v0", told, games, board_of, **sizes)
+
+
+@pytest.mark.parametrize("board", EDGES)
+def test_boards_at_the_edge(board):
+    *_, games = EDGES[board]
+    states, _ = play(*EDGES[board])
+    assert len(states) == games
+
+
+@pytest.mark.slow
+def test_ten_thousand_playouts():
+    states, moves = play(6, 7, 4, 10_000)
+    assert len(states) == 10_000
+    assert moves > 15 * len(states)
+    assert sum(state.returns()[0] == 0 for state in states) > 12  # drawn games are rare
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rows": 62, "columns": 1, "x_in_row": 2}, r"rows must be .*61, got 62"),
+        ({"rows": 8, "columns": 8}, r"a board is one 64-bit number: \(rows \+ 1\) \* columns must be <= 63, got .*72"),
+        ({"x_in_row": 8}, "x_in_row must fit on the board of 6 x 7, got 8: nobody could win"),
+    ],
+)
+def test_boards_that_cannot_be(settings, words):
+    with pytest.raises(errors.ConfigError, match=words):
+        make_core("ConnectFour-v0", 1, "cpu", **settings)
+
+
 @pytest.mark.parametrize("board", BOARDS)
 def test_playouts(board):
     rows, columns, length, games = BOARDS[board]
-    sizes = dict(rows=rows, columns=columns, x_in_row=length)
-    told = "connect_four(" + ",".join(f"{name}={value}" for name, value in sizes.items()) + ")"
-    states, moves = spiel.play_boards("ConnectFour-v0", told, games, board_of, **sizes)
+    states, moves = play(rows, columns, length, games)
     assert moves > 5 * games
     returns = np.array([state.returns()[0] for state in states])
     assert min((returns == 1).sum(), (returns == -1).sum()) > games / 8
-    assert (returns == 0).sum() > games / 800
     seen = {(1, 0): 0, (0, 1): 0, (1, 1): 0, (1, -1): 0}
     for state, result in zip(states[:1000], returns, strict=False):
         if result:

@@ -1,6 +1,11 @@
 """LeducPoker-v0 against OpenSpiel 2.0.2's leduc_poker: every deal, every betting."""
 
+import pytest
+import torch
 from references import spiel
+
+from gpu_envs import errors
+from gpu_envs.registry import make_core
 
 DEALS = spiel.deals_of(6, 3)
 
@@ -11,3 +16,28 @@ def test_every_history():
     assert len(tree.views) == 2 * len({told for player, told in tree.views if player == 0})
     assert tree.deciding > len(tree.histories) / 2
     assert spiel.uniform(counts)
+
+
+def test_a_foul_costs_what_folding_would():
+    """Otherwise a foul would be worth more than a fold, and be learned."""
+    outcomes = []
+    for last in (0, 7):  # fold, no action at all
+        core = make_core("LeducPoker-v0", 1, "cpu", seed=0, illegal="loss", autoreset="disabled")
+        core.reset()
+        for mover, choice in ((0, 2), (1, 2), (0, last)):
+            action = torch.zeros(1, 2, dtype=torch.int64)
+            action[0, mover] = choice
+            _, reward, terminated, _, _ = core.step(action)
+        assert terminated.all()
+        outcomes.append(reward[0].tolist())
+    assert outcomes == [[-3.0, 3.0], [-3.0, 3.0]]
+
+
+@pytest.mark.parametrize("name", ["ante", "first_raise", "second_raise"])
+def test_constants_have_bounds(name):
+    core = make_core("LeducPoker-v0", 1, "cpu", seed=0)
+    for value in (-1, 2**31 - 1):
+        with pytest.raises(errors.ConfigError, match=rf"{name} must lie in \[0, 1000000\], got "):
+            core.set_params(**{name: value})
+        with pytest.raises(errors.ConfigError, match=rf"randomise: {name} must lie in \[0, 1000000\], got "):
+            make_core("LeducPoker-v0", 1, "cpu", randomise={name: (value, value)})

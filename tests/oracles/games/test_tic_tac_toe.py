@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 from references import spiel
 
-GAMES = 20_000
+GAMES = 10_000
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 
 
