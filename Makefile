@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-libraries test-gpu lint format bench build clean
+.PHONY: help install train test test-slow test-libraries test-gpu lint format bench bench-quick bench-peers gpu-report build clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 22
@@ -47,8 +47,22 @@ format: $(READY)  ## put every file into ruff's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## throughput on this machine
-	$(BIN)/python -m pytest benchmarks --benchmark-only $(ARGS)
+# Results and pictures go to out/bench; benchmarks.report --take brings them into docs/performance.md.
+BENCH = mkdir -p out/bench && $(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-group-by group \
+	--benchmark-columns median,iqr,rounds --benchmark-json out/bench/pytest-benchmark.json
+
+bench: $(READY)  ## throughput beside peers and bounds (10 minutes): figures, CSV and pictures in out/bench
+	$(BENCH) $(ARGS)
+
+bench-quick: $(READY)  ## a minute of it, to try the suite
+	$(BENCH) --quick $(ARGS)
+
+bench-peers: $(READY)  ## install what bench compares with, each in an environment of its own under out/peers
+	$(BIN)/python -m benchmarks.peers.install $(ARGS)
+
+# Without .venv: the Python that holds this machine's own torch runs it, and nothing is installed.
+gpu-report:  ## all that a machine with a GPU can tell, within 8 minutes; PYTHON= chooses the Python, see docs/guides/gpu.md
+	$(PYTHON) -m benchmarks.gpu $(ARGS)
 
 build: $(READY)  ## sdist and wheel under dist/
 	$(BIN)/python -m build

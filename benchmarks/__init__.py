@@ -1,5 +1,5 @@
 """Throughput, memory and compile times; nothing imports this.
 
-``pytest benchmarks`` times the rows of ``cases.py`` one by one; ``python -m benchmarks.report`` measures the targets,
-ours and the bound in alternation, and writes ``docs/performance.md``.
+``make bench`` plays ours, peers and bounds in alternation (``contests.py``); ``python -m benchmarks.report`` measures
+the other targets (``targets.py``), or takes over what ``make bench`` has measured, and writes ``docs/performance.md``.
 """

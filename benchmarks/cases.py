@@ -1,18 +1,18 @@
-"""What is timed, as data: an environment, a batch, and the door through which it is stepped."""
+"""What is timed, as data: environment, worlds, agents, schedule, device, and the door through which it is stepped."""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import gymnasium
 import torch
 
 import gpu_envs
+from benchmarks import doors
 from benchmarks.bounds.simple_tag import SimpleTagBound
 from benchmarks.bounds.tag_continuous import CONFIG as NO_EXITS
 from benchmarks.bounds.tag_continuous import TagContinuousBound
-from gpu_envs.registry import make_core
+from gpu_envs.registry import defined, make_core
 
 ACTION_BATCHES = 8
 """Random actions are drawn beforehand and used in turn."""
@@ -27,21 +27,36 @@ class Case:
     env_id: str
     num_envs: int
     entrance: str = "core"
-    """"core" (stacked tensors), "dict" (the dict-of-agents environment), "bound" (the C step) or "gymnasium" (what
-    Gymnasium itself has under this id)."""
+    """"core" (stacked tensors), "bound" (the C step), or a door of ``doors.DOORS``; "gymnasium" is what Gymnasium
+    itself has under this id."""
     reuse_buffers: bool = True
     """Off, every result is a clone: the default of ``make``."""
     threads: int = 2
     config: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
     """What tells it from cases of the same environment, door and batch."""
+    schedule: str | None = None
+    """"fused", "phased" or None: as the core chooses."""
+    device: str = "cpu"
 
     @property
     def name(self) -> str:
         """Short and unique."""
         results = "" if self.reuse_buffers else "-clones"
         label = f"-{self.label}" if self.label else ""
-        return f"{self.env_id.removesuffix('-v0')}-{self.entrance}{results}-{self.num_envs}{label}"
+        how = "".join(f"-{word}" for word in (self.schedule, self.device if self.device != "cpu" else None) if word)
+        return f"{self.env_id.removesuffix('-v0')}-{self.entrance}{results}-{self.num_envs}{label}{how}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Arguments of ``make``, beside id and number of worlds."""
+        how = {"device": self.device, "seed": 1, "threads": self.threads, "reuse_buffers": self.reuse_buffers}
+        return how | ({"schedule": self.schedule} if self.schedule else {}) | dict(self.config)
+
+    @property
+    def agents(self) -> int:
+        """Agents of one world."""
+        return len(defined(self.env_id, None, dict(self.config))[2].agents)
 
 
 def _sizes(env_id: str, sizes: tuple[int, ...], **config: Any) -> tuple[Case, ...]:
@@ -112,32 +127,20 @@ def available(case: Case) -> bool:
 def build(case: Case) -> Callable[[], Any]:
     """Make the worlds of a case and give the function that plays one step with the next batch of random actions.
 
-    The bound takes the actions' shape from the environment, and reads the same ones.
+    Every door, and the bound, is given the same actions, in the form it takes them.
     """
-    seeded = torch.Generator().manual_seed(0)
-    settings = {"device": "cpu", "seed": 1, "threads": case.threads, "reuse_buffers": case.reuse_buffers, **case.config}
-    core = make_core(case.env_id, case.num_envs, **settings)
+    core = make_core(case.env_id, case.num_envs, **case.settings)
+    seeded = torch.Generator(core.device).manual_seed(0)
     actions = [_random_actions(core, seeded) for _ in range(ACTION_BATCHES)]
     step: Callable[[Any], Any]
     given: list[Any] = actions
     if case.entrance == "bound":
         step = BOUNDS[case.env_id](case.num_envs, case.threads).step
-    elif case.entrance == "gymnasium":
-        theirs = gymnasium.make_vec(case.env_id, case.num_envs)
-        theirs.reset(seed=1)
-        step = theirs.step
-        given = [batch[:, 0].numpy() for batch in actions]
-    elif case.entrance == "dict":
-        env = gpu_envs.make(case.env_id, case.num_envs, **settings)
-        env.reset()
-        step = env.step
-        given = [
-            dict(zip(env.possible_agents, (column.clone() for column in batch.unbind(1)), strict=True))
-            for batch in actions
-        ]
-    else:
+    elif case.entrance == "core":
         core.reset()
         step = core.step
+    else:
+        step, given = doors.DOORS[case.entrance](case.env_id, case.num_envs, case.settings, core, actions)
     count = 0
 
     def play() -> Any:
@@ -151,5 +154,6 @@ def build(case: Case) -> Callable[[], Any]:
 def _random_actions(core: Any, generator: torch.Generator) -> torch.Tensor:
     """Uniform discrete actions for every agent; the environments timed here have the same choices for all."""
     counts = core.num_choices[0]
-    columns = [torch.randint(0, int(n), (core.num_envs, core.num_agents), generator=generator) for n in counts]
+    size, device = (core.num_envs, core.num_agents), core.device
+    columns = [torch.randint(0, int(n), size, generator=generator, device=device) for n in counts]
     return columns[0] if core.action_kind == "discrete" else torch.stack(columns, -1)

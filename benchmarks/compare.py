@@ -4,12 +4,28 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class Player(Protocol):
+    """A subject that times itself, such as one in a process of its own."""
+
+    pid: int | None
+    """Its process, whose work is not other people's; None for this one."""
+
+    def turn(self, count: int) -> float:
+        """Play so many steps, or a few more; gives the seconds that one took."""
+        ...
+
+
+Subject: TypeAlias = Callable[[], Any] | Player
+"""A function of one step, or a player."""
 
 QUIET = 0.05
 """A round counts if other processes used at most this share of the machine meanwhile."""
@@ -45,26 +61,25 @@ class Rounds:
 
 
 def alternate(
-    subjects: Mapping[str, Callable[[], Any]], rounds: int = 15, seconds: float = 0.5, warm_up: float = 0.3
+    subjects: Mapping[str, Subject],
+    rounds: int = 15,
+    seconds: float = 0.5,
+    warm_up: float = 0.3,
+    patience: float = PATIENCE,
 ) -> Rounds:
-    """Time step functions in turn.
+    """Time subjects in turn.
 
     Args:
-        subjects: Name and function of one step.
+        subjects: Name and function of one step, or player.
         rounds: How many rounds to keep, a turn of every subject each; the order is reversed in every other one.
         seconds: Length of a turn [s].
         warm_up: Length of the untimed first turn [s], which also finds out how many steps fill a turn.
+        patience: How many times the rounds wanted to play at most, on a busy machine.
 
     Returns:
         The quiet rounds, or the least disturbed ones if there were too few.
     """
-    counts = {}
-    for name, step in subjects.items():
-        begin, done = time.perf_counter(), 0
-        while done < 3 or time.perf_counter() - begin < warm_up:
-            step()
-            done += 1
-        counts[name] = max(3, round(seconds / _time(step, done)))
+    counts = {name: max(1, round(seconds / _warm(subject, warm_up))) for name, subject in subjects.items()}
     order = list(subjects)
 
     def play() -> dict[str, float]:
@@ -74,54 +89,84 @@ def alternate(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        kept = undisturbed(play, rounds)
+        pids = [subject.pid for subject in subjects.values() if isinstance(subject, Player) and subject.pid]
+        kept = undisturbed(play, rounds, patience, pids)
     finally:
         if collecting:
             gc.enable()
     return Rounds({name: [times[name] for _, times in kept] for name in subjects}, [others for others, _ in kept])
 
 
-def undisturbed(measure: Callable[[], T], wanted: int) -> list[tuple[float, T]]:
+def undisturbed(
+    measure: Callable[[], T], wanted: int, patience: float = PATIENCE, pids: Iterable[int] = ()
+) -> list[tuple[float, T]]:
     """Measure until so many times others were quiet, or patience is out; gives those, or the least disturbed.
+
+    Args:
+        measure: What to do.
+        wanted: How many results to keep.
+        patience: How many times as many to take at most.
+        pids: Processes that belong to the measurement.
 
     Returns:
         For each the share of the machine that others used meanwhile, and the result.
     """
     seen: list[tuple[float, T]] = []
-    while sum(others <= QUIET for others, _ in seen) < wanted and len(seen) < PATIENCE * wanted:
-        before = _Usage.now()
+    ours = tuple(pids)
+    while sum(others <= QUIET for others, _ in seen) < wanted and len(seen) < patience * wanted:
+        before = _Usage.now(ours)
         result = measure()
-        seen.append((_Usage.now().others_since(before), result))
+        seen.append((_Usage.now(ours).others_since(before), result))
     return sorted(seen, key=lambda one: one[0])[:wanted]
 
 
-def _time(step: Callable[[], Any], count: int) -> float:
+def _warm(subject: Subject, seconds: float) -> float:
+    """Play untimed for so long; gives the seconds that a step took at last."""
+    begin, count = time.perf_counter(), 1
+    while True:
+        lasted = _time(subject, count)
+        if count > 1 and time.perf_counter() - begin >= seconds:  # a first step may compile
+            return lasted
+        count *= 2
+
+
+def _time(subject: Subject, count: int) -> float:
+    if isinstance(subject, Player):
+        return subject.turn(count)
     begin = time.perf_counter()
     for _ in range(count):
-        step()
+        subject()
     return (time.perf_counter() - begin) / count
 
 
 @dataclass(frozen=True)
 class _Usage:
-    """CPU seconds used so far: by the whole machine (stolen time included), and by this process and its children."""
+    """CPU seconds used so far: by the whole machine (stolen time included), and by this measurement's processes."""
 
     wall: float
     machine: float
     own: float
 
     @classmethod
-    def now(cls) -> "_Usage":
+    def now(cls, pids: Iterable[int] = ()) -> "_Usage":
+        """What this process, its children that have ended, and these others have used."""
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
         user, nice, system, _idle, _wait, irq, softirq, steal, *_ = map(int, fields)
         mine = os.times()
         return cls(
             wall=time.perf_counter(),
             machine=(user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK"),
-            own=mine.user + mine.system + mine.children_user + mine.children_system,
+            own=mine.user + mine.system + mine.children_user + mine.children_system + sum(map(_used_by, pids)),
         )
 
     def others_since(self, before: "_Usage") -> float:
         """Share of all cores that others used."""
         used = (self.machine - before.machine) - (self.own - before.own)
         return max(0.0, used) / (self.wall - before.wall) / (os.cpu_count() or 1)
+
+
+def _used_by(pid: int) -> float:
+    """CPU seconds of a process, all its threads together."""
+    # The name in brackets may hold anything: the fields are counted from behind it.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

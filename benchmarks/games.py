@@ -1,9 +1,10 @@
 """Full random games in games a second: ours in a batch, OpenSpiel's one by one in a Python loop."""
 
-import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from benchmarks.peers.inside import openspiel
 from gpu_envs.registry import make_core
 
 SPIEL = {"LeducPoker-v0": "leduc_poker", "ConnectFour-v0": "connect_four"}
@@ -45,45 +46,10 @@ class Batch:
 
 
 def loop(env_id: str, observe: bool) -> Callable[[], Any]:
-    """A function that plays ``LOOP`` random games of OpenSpiel's.
-
-    Args:
-        env_id: Our id of the game.
-        observe: Read what the mover sees and the mask of its legal actions before every move, as a learner would.
-    """
-    import pyspiel
-
-    game, draw = pyspiel.load_game(SPIEL[env_id]), random.Random(1).choice
-    kinds = game.get_type()
-
-    def see(state: Any, mover: int) -> None:
-        if kinds.provides_information_state_tensor:
-            state.information_state_tensor(mover)
-        else:
-            state.observation_tensor(mover)
-        state.legal_actions_mask(mover)
-
-    def play() -> None:
-        for _ in range(LOOP):
-            state = game.new_initial_state()
-            while not state.is_terminal():
-                if observe and not state.is_chance_node():
-                    see(state, state.current_player())
-                state.apply_action(draw(state.legal_actions()))  # chances are equal in these games
-            state.returns()
-
-    return play
+    """A function that plays ``LOOP`` random games of OpenSpiel's, with what its movers see or without."""
+    return partial(openspiel.loop(SPIEL[env_id], observe), LOOP)
 
 
 def bots(env_id: str) -> Callable[[], Any]:
     """A function that plays ``LOOP`` games of OpenSpiel's own random players, in C++."""
-    import pyspiel
-
-    game = pyspiel.load_game(SPIEL[env_id])
-    players = [pyspiel.make_uniform_random_bot(player, player) for player in range(2)]
-
-    def play() -> None:
-        for seed in range(LOOP):
-            pyspiel.evaluate_bots(game.new_initial_state(), players, seed)
-
-    return play
+    return partial(openspiel.bots(SPIEL[env_id]), LOOP)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benchmarks.targets import Figure
 
-COLOURS = ("#1f6fb2", "#d1495b", "#7a9e3a", "#8d8d8d", "#6b4fa0")
+COLOURS = ("#1f6fb2", "#d1495b", "#7a9e3a", "#8d8d8d", "#6b4fa0", "#e0912f", "#3aa6a0", "#b0578d")
 
 
 def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> None:

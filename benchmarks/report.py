@@ -2,6 +2,7 @@
 
 python -m benchmarks.report                                       measure all, write result file and page
 python -m benchmarks.report --only simple-tag                     renew these groups in the result file of this machine
+python -m benchmarks.report --take out/bench/bench.json           renew the groups that `make bench` has measured
 python -m benchmarks.report --from benchmarks/results/NAME.json   write the page again, measuring nothing
 """
 
@@ -19,16 +20,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import picture
+from benchmarks import heats, picture, standing
 from benchmarks.bounds.build import FLAGS, compiler_version
 from benchmarks.cases import Case, available
 from benchmarks.compare import QUIET
-from benchmarks.targets import NOISE, QUICK, TARGETS, Effort, Figure
+from benchmarks.standing import number
+from benchmarks.targets import NOISE, QUICK, Effort, Figure
+from benchmarks.targets import TARGETS as OWN
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "performance.md"
-
+TARGETS = (*OWN, *heats.TARGETS)
 
 HEAD = """\
 # Performance
@@ -40,7 +43,7 @@ one run. Figures are medians of the turns, with their quartiles (start-up times:
 median of the ratios of neighbouring turns. A round counts if other processes used at most 5 % of the machine meanwhile;
 where there were too few such rounds the least disturbed are kept, the tables say how much the others used, and no
 verdict is given: figures with two threads mean nothing on a busy machine. The C step is the same work in scalar C with
-OpenMP (`benchmarks/bounds/`), tested to give the same results.
+OpenMP (`benchmarks/bounds/`), tested to give the same results. [How to measure](guides/benchmark.md).
 """
 
 
@@ -85,22 +88,23 @@ def measure(only: list[str], effort: Effort) -> Iterator[tuple[str, dict[str, An
         figures = []
         for figure in target.measure(effort):
             figures.append(figure)
-            print(f"    {figure.what}: {_number(figure.value)} {figure.unit} {_verdict(figure, False)}", flush=True)
+            print(f"    {figure.what}: {number(figure.value)} {figure.unit} {_verdict(figure, False)}", flush=True)
         if _busy(figures):
             print("    the machine was busy: nothing of this counts", flush=True)
-        today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-        yield (
-            target.id,
-            {
-                "title": target.title,
-                "date": today,
-                "commit": _commit(),
-                "command": f"python -m benchmarks.report --only {target.id}",
-                "effort": asdict(effort),
-                "load_before": round(load, 2),
-                "figures": [asdict(figure) for figure in figures],
-            },
-        )
+        yield target.id, group(target.title, f"python -m benchmarks.report --only {target.id}", effort, load, figures)
+
+
+def group(title: str, command: str, effort: Effort, load: float, figures: list[Figure]) -> dict[str, Any]:
+    """Figures of one group, with what they were measured by."""
+    return {
+        "title": title,
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _commit(),
+        "command": command,
+        "effort": asdict(effort),
+        "load_before": round(load, 2),
+        "figures": [asdict(figure) for figure in figures],
+    }
 
 
 def page(result: dict[str, Any], source: str) -> str:
@@ -109,25 +113,25 @@ def page(result: dict[str, Any], source: str) -> str:
     lines += [f"| {name} | {value} |" for name, value in result["machine"].items()]
     lines += ["", "## Targets", "", "| | figure | unit | target | |", "|---|---|---|---|---|"]
     groups = _in_order(result["groups"])
-    for group in groups:
+    for _, group in groups:
         figures = [Figure(**one) for one in group["figures"]]
         for figure in (figure for figure in figures if figure.target):
             what = figure.what if group["title"] in figure.what else f"{group['title']}: {figure.what}"
-            cells = (what, _number(figure.value), figure.unit, _sign(figure.target), _verdict(figure, _busy(figures)))
+            cells = (what, number(figure.value), figure.unit, _sign(figure.target), _verdict(figure, _busy(figures)))
             lines.append(f"| {' | '.join(cells)} |")
-    lines.append("")
-    for group in groups:
+    lines += ["", *standing.section(result)]
+    for id, group in groups:
         lines += [f"## {group['title']}", ""]
         if _curves(group):
-            lines += [f"![{group['title']}]({_picture(group)})", ""]
+            lines += [f"![{group['title']}]({_picture(id)})", ""]
         lines += ["| | figure | quartiles | unit | target | |", "|---|---|---|---|---|---|"]
         figures = [Figure(**one) for one in group["figures"]]
         for figure in figures:
-            spread = "" if figure.low is None else f"{_number(figure.low)} – {_number(figure.high)}"
+            spread = "" if figure.low is None else f"{number(figure.low)} – {number(figure.high)}"
             verdict = " · ".join(part for part in (_verdict(figure, _busy(figures)), figure.note) if part)
             target = _sign(figure.target)
             lines.append(
-                f"| {figure.what} | {_number(figure.value)} | {spread} | {figure.unit} | {target} | {verdict} |"
+                f"| {figure.what} | {number(figure.value)} | {spread} | {figure.unit} | {target} | {verdict} |"
             )
         lines += [
             "",
@@ -142,15 +146,15 @@ def _curves(group: dict[str, Any]) -> list[Figure]:
     return [figure for figure in (Figure(**one) for one in group["figures"]) if figure.curve]
 
 
-def _picture(group: dict[str, Any]) -> str:
+def _picture(id: str) -> str:
     """File name of a group's picture, beside the page."""
-    return f"performance_{group['command'].split()[-1].replace('-', '_')}.png"
+    return f"performance_{id.replace('-', '_')}.png"
 
 
-def _in_order(groups: dict[str, Any]) -> list[dict[str, Any]]:
+def _in_order(groups: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Groups as TARGETS lists them."""
     order = [target.id for target in TARGETS]
-    return [groups[id] for id in sorted(groups, key=lambda id: order.index(id) if id in order else len(order))]
+    return sorted(groups.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order))
 
 
 def _sign(target: str) -> str:
@@ -165,16 +169,18 @@ def _verdict(figure: Figure, busy: bool) -> str:
 
 
 def _busy(figures: list[Figure]) -> bool:
-    return any(figure.what == NOISE and figure.value > 100 * QUIET for figure in figures)
+    return any(figure.what == NOISE and (figure.value or 0.0) > 100 * QUIET for figure in figures)
 
 
-def _number(value: float | None) -> str:
-    """Three significant digits, thousands separated."""
-    if value is None:
-        return ""
-    if value == 0 or abs(value) >= 1000:
-        return f"{float(f'{value:.3g}'):,.0f}"
-    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+def write(path: Path, machine: dict[str, Any], groups: dict[str, Any]) -> None:
+    """Write a result file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine, "groups": groups}, indent=1, ensure_ascii=False) + "\n")
+
+
+def _file_name(machine: dict[str, Any]) -> str:
+    name = f"{machine['cpu'].split(',')[0]} {machine['cores']} cores"
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def main(argv: list[str]) -> None:
@@ -184,6 +190,9 @@ def main(argv: list[str]) -> None:
     )
     parser.add_argument(
         "--from", dest="source", type=Path, help="result file to write the page from; nothing is measured"
+    )
+    parser.add_argument(
+        "--take", type=Path, help="result file of `make bench` whose groups to take over; nothing is measured"
     )
     parser.add_argument(
         "--only",
@@ -198,24 +207,26 @@ def main(argv: list[str]) -> None:
     )
     given = parser.parse_args(argv)
     target = given.source
-    if target is None:
+    if given.take is not None:
+        taken = json.loads(given.take.read_text())
+        target = RESULTS / f"{_file_name(taken['machine'])}.json"
+        kept = json.loads(target.read_text())["groups"] if target.exists() else {}
+        write(target, taken["machine"], kept | taken["groups"])
+    elif target is None:
         here = machine()
-        name = re.sub(r"[^a-z0-9]+", "-", f"{here['cpu'].split(',')[0]} {here['cores']} cores".lower()).strip("-")
-        folder = ROOT / "out" / "bench" if given.quick else RESULTS
-        target = folder / f"{name}.json"
-        folder.mkdir(parents=True, exist_ok=True)
+        target = (ROOT / "out" / "bench" if given.quick else RESULTS) / f"{_file_name(here)}.json"
         groups = json.loads(target.read_text())["groups"] if given.only and target.exists() else {}
         for id, group in measure(given.only, QUICK if given.quick else Effort()):
             groups[id] = group
-            target.write_text(json.dumps({"machine": here, "groups": groups}, indent=1, ensure_ascii=False) + "\n")
+            write(target, here, groups)
     written = target.with_suffix(".md") if given.quick else PAGE
     written.parent.mkdir(parents=True, exist_ok=True)
     source = target.resolve()
     result = json.loads(target.read_text())
     written.write_text(page(result, str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)))
-    for group in result["groups"].values():
+    for id, group in result["groups"].items():
         if curves := _curves(group):
-            picture.draw(curves, group["title"], written.parent / _picture(group), "agents in a world")
+            picture.draw(curves, group["title"], written.parent / _picture(id), curves[0].along)
     print(f"wrote {written}")
 
 

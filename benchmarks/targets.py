@@ -10,7 +10,7 @@ import gpu_envs
 from benchmarks import games, isolated
 from benchmarks.bounds.build import compiler
 from benchmarks.cases import CASES, CROWDS, DOORS, NO_EXITS, Case, available, build, crowd
-from benchmarks.compare import Rounds, Spread, alternate, undisturbed
+from benchmarks.compare import PATIENCE, Rounds, Spread, alternate, undisturbed
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Effort:
     seconds: float = 0.5  # of a turn
     memory_steps: int = 1_000_000
     compiles: int = 3
+    patience: float = PATIENCE  # rounds played at most, as a multiple of those wanted
 
 
 NOISE = "other processes meanwhile"
@@ -34,18 +35,20 @@ class Figure:
 
     what: str
     unit: str
-    value: float
+    value: float | None  # None where it could not be measured: the note says why
     low: float | None = None  # quartiles
     high: float | None = None
     target: str = ""  # ">= 0.45", "" where nothing is promised
     note: str = ""
     curve: str = ""  # of the group's picture, "" where the figure is not in it
     at: float | None = None  # place on that curve
+    along: str = "agents in a world"  # what the places are
+    row: dict[str, Any] | None = None  # of a comparison with peers: see contests.py
 
     @property
     def met(self) -> bool | None:
         """Whether the target is met; None where there is none."""
-        if not self.target:
+        if not self.target or self.value is None:
             return None
         sense, limit = self.target.split()
         return self.value >= float(limit) if sense == ">=" else self.value <= float(limit)
@@ -260,7 +263,7 @@ TARGETS = (
         "tag-continuous",
         "TagContinuous-v0, 5 taggers and 100 runners, K = 10, nobody exits, 1,024 worlds, 2 threads",
         "TagContinuous-v0",
-        partial(_against_bound, "TagContinuous-v0", 1024, ">= 0.5", NO_EXITS),
+        partial(_against_bound, "TagContinuous-v0", 1024, ">= 0.6", NO_EXITS),
     ),
     Target("crowds", "Crowds: TagContinuous-v0 in one world, 5 % taggers, K = 10", "TagContinuous-v0", _crowds),
     Target(

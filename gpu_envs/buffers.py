@@ -54,6 +54,8 @@ def allocate(
         try:
             tensor = torch.zeros(order, dtype=scalar, device=device)
         except RuntimeError as error:  # what torch says when memory is short
+            if device.type == "cuda" and not isinstance(error, torch.OutOfMemoryError):
+                raise  # an earlier kernel has failed, and this is the first to hear of it
             needed = math.prod(order) * scalar.itemsize / 1e9
             raise ConfigError(f"{name} {shape} takes {needed:,.3g} GB, more than {device} has left: {LESS}") from error
         tensors[name] = tensor.movedim(kind.ndim - 1, 0) if minor else tensor

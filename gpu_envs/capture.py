@@ -16,21 +16,23 @@ def capture(core: "Core", play: Callable[[], Any], generators: Sequence[torch.Ge
     """Record what ``play`` queues on the core's GPU; see :meth:`gpu_envs.core.Core.capture`."""
     kept, drawn = core.get_state(), [generator.get_state() for generator in generators]
     graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.device(core.device):
-            aside = torch.cuda.Stream()
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):
-                for _ in range(WARM_UPS):
-                    play()
-            torch.cuda.current_stream().wait_stream(aside)
+    with torch.cuda.device(core.device):
+        here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+        try:
+            aside.wait_stream(here)
+            try:
+                with torch.cuda.stream(aside):
+                    for _ in range(WARM_UPS):
+                        play()
+            finally:  # what a failed warm-up has queued must not run behind the state that is put back below
+                here.wait_stream(aside)
             core.check()
             for generator in generators:
                 graph.register_generator_state(generator)
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, stream=aside):  # where kernels have run already, and Warp knows the stream
                 play()
-    finally:  # a warm-up may have failed
-        core.set_state(kept)
-        for generator, state in zip(generators, drawn, strict=True):
-            generator.set_state(state)
+        finally:
+            core.set_state(kept)
+            for generator, state in zip(generators, drawn, strict=True):
+                generator.set_state(state)
     return graph.replay

@@ -23,6 +23,11 @@ if wp.config.enable_tiles_in_stack_memory:
 # process that uses an environment mostly needs its one module.
 wp.config.use_precompiled_headers = False
 
+# Machine code for the GPU that is there, all compiled at once and kept. By default Warp may leave PTX, which the driver
+# compiles once more wherever it is loaded. Where machine code cannot be made Warp falls back to PTX all the same.
+if wp.config.cuda_output is None:
+    wp.config.cuda_output = "cubin"
+
 _NO_GPU = "Could not find or load the NVIDIA CUDA driver"
 
 

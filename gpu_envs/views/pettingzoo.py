@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.utils import EzPickle
+from gymnasium.utils import EzPickle, seeding
 from pettingzoo import ParallelEnv
 
 from gpu_envs.registry import find
@@ -51,6 +51,7 @@ class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
         self.render_mode = render_mode
         self.possible_agents = list(world.core.possible_agents)
         self.agents: list[str] = []
+        self._np_random: np.random.Generator | None = None
         self.max_cycles = world.core.definition.max_steps
         """The time limit [steps], for reading; PettingZoo's tests assign to it, which changes nothing."""
         self.observation_spaces = dict(world.observation_spaces)
@@ -66,6 +67,13 @@ class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
         )
         self.state_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
+    @property
+    def np_random(self) -> np.random.Generator:
+        """Random numbers for wrappers that look for them here, as SuperSuit's do; worlds have streams of their own."""
+        if self._np_random is None:
+            self._np_random = seeding.np_random()[0]
+        return self._np_random
+
     def observation_space(self, agent: str) -> spaces.Space:
         """Observation space of an agent; the same object at every call."""
         return self.observation_spaces[agent]
@@ -76,6 +84,8 @@ class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
         """Start an episode with all agents. A seed starts the random streams anew; ``options``: see the page."""
+        if seed is not None:
+            self._np_random = seeding.np_random(seed)[0]
         self._world.reset(seed, options)
         self.agents = list(self.possible_agents)
         return self._observations(self.agents), self._infos(self.agents)
@@ -92,10 +102,15 @@ class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
             Dicts by agent that acted: observations, rewards, terminated, truncated, infos. Who is done has left
             ``agents``.
 
+        Where all agents have left, no actions give empty dicts, as PettingZoo's own environments do; tools such as
+        SuperSuit's black death count on it.
+
         Raises:
             ActionError: Naming the agent; nothing has moved.
-            ResetNeededError: Before the first reset, and when all agents have left.
+            ResetNeededError: Before the first reset, and actions where all agents have left.
         """
+        if self._world.over and isinstance(actions, dict) and not actions:
+            return {}, {}, {}, {}, {}
         self._world.step(actions)
         acted, self.agents = self.agents, list(self._world.agents)
         rewards, terminated, truncated = {}, {}, {}

@@ -93,8 +93,8 @@ class RowsEnv(VectorEnv, EzPickle):
         }
         self._rows = rows_index(rows, core.device)
         self._choices = int(core.num_choices[rows[0]].max())  # n, the width of these agents' action masks
-        self._policies = policies(core, others, [name for name in core.groups if group is not None and name != group])
-        self._other_rows = {name: rows_index(core.groups[name], core.device) for name in self._policies}
+        self._other_groups = [name for name in core.groups if group is not None and name != group]
+        self.set_others(others)
         self._ends = WorldEnds(core)
         self._screen: Screen | None = None
         self.closed = False
@@ -152,6 +152,22 @@ class RowsEnv(VectorEnv, EzPickle):
         if self.to_numpy:
             rewards = rewards.astype(np.float64)
         return self._row(obs, self.single_observation_space), rewards, self._row(ended), self._row(cut), out
+
+    def set_others(self, others: Any) -> None:
+        """Let the agents that have no rows act in another way from now on; ``others`` as for the class."""
+        core = self.core
+        self._policies = policies(core, others, self._other_groups)
+        self._other_rows = {name: rows_index(core.groups[name], core.device) for name in self._policies}
+
+    def action_mask(self) -> Any:
+        """Legal choices of every row for the next step, bool (num_envs, n).
+
+        Raises:
+            ConfigError: The environment has no illegal actions.
+        """
+        if self.core.action_mask is None:
+            raise ConfigError(f"{self.core.id} has no action masks: all actions are legal")
+        return self._row(self.core.action_mask[..., : self._choices].clone())
 
     def sample_actions(self) -> Any:
         """A random legal action for every row, from the worlds' own streams."""

@@ -99,6 +99,11 @@ class OneWorld:
         """Does this agent decide on the next step? Everybody does where agents do not take turns."""
         return self.core.to_move is None or bool(self.core.to_move[0, self._rows[agent]])
 
+    @property
+    def over(self) -> bool:
+        """Has an episode begun, and everyone left it?"""
+        return self._started and not self.agents
+
     def check_running(self) -> None:
         """Refuse to go on where there is no episode."""
         if not self._started:

@@ -259,8 +259,9 @@ def test_steps_outside_an_episode(small):
     obs, _ = env.reset()
     while env.agents:
         obs, *_ = env.step(sample(env, obs))
+    assert env.step({}) == ({}, {}, {}, {}, {})  # as PettingZoo's own environments, and as SuperSuit expects
     with pytest.raises(ResetNeededError, match=r"all agents have left; call reset\(\)"):
-        env.step({})
+        env.step({agent: env.action_space(agent).sample() for agent in env.possible_agents})
     env.reset()
     env.close()
     env.close()

@@ -1,0 +1,147 @@
+"""Every door to the worlds as a function of one step, so that what a door costs over ``core.step`` can be measured."""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import gymnasium
+import torch
+
+import gpu_envs
+from gpu_envs.core import Core
+
+Opened: TypeAlias = tuple[Callable[[Any], Any], list[Any]]
+"""A function of one step, and the actions to give it in turn."""
+Door: TypeAlias = Callable[[str, int, dict[str, Any], Core, list[torch.Tensor]], Opened]
+"""(id, worlds, settings, a core of the same, random actions (E, A[, K])) -> function of a step, actions for it."""
+
+
+def _dict(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    env = gpu_envs.make(env_id, num_envs, **settings)
+    env.reset()
+    names = env.possible_agents
+    columns = [[column.clone() for column in batch.unbind(1)] for batch in actions]
+    return env.step, [dict(zip(names, column, strict=True)) for column in columns]
+
+
+def _rows(
+    env_id: str,
+    num_envs: int,
+    settings: dict[str, Any],
+    core: Core,
+    actions: list[torch.Tensor],
+    to_numpy: bool = False,
+) -> Opened:
+    env: Any = gymnasium.make_vec(
+        f"gpu_envs/{env_id}", num_envs, to_numpy=to_numpy, autoreset_mode="same_step", **settings
+    )
+    env.reset()
+    rows = [batch.flatten(0, 1) for batch in actions]
+    return env.step, [batch.numpy() for batch in rows] if to_numpy else rows
+
+
+def _numpy_rows(*arguments: Any) -> Opened:
+    return _rows(*arguments, to_numpy=True)
+
+
+def _parallel(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    """One world for PettingZoo; it is reset where all agents have left."""
+    env = gpu_envs.parallel_env(env_id, **_copying(settings))
+    env.reset()
+
+    def step(action: dict[str, Any]) -> Any:
+        if not env.agents:
+            env.reset()
+        return env.step({agent: action[agent] for agent in env.agents})
+
+    return step, [dict(zip(env.possible_agents, batch[0].numpy(), strict=True)) for batch in actions]
+
+
+def _single(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    """One agent of one world for Gymnasium, the others at random; it is reset where its episode ends."""
+    env = gymnasium.make(f"gpu_envs/{env_id}", learner=core.possible_agents[0], **_copying(settings))
+    env.reset()
+
+    def step(action: Any) -> Any:
+        result = env.step(action)
+        if result[2] or result[3]:
+            env.reset()
+        return result
+
+    return step, [batch[0, 0].numpy() for batch in actions]
+
+
+def _sb3(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    from gpu_envs.views.sb3 import SB3VecEnv  # pyright: ignore[reportMissingImports]
+
+    env = SB3VecEnv(env_id, num_envs, **_copying(settings))
+    env.reset()
+    return env.step, [batch.flatten(0, 1).numpy() for batch in actions]
+
+
+def _torchrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    """Worlds that are over are reset by TorchRL, as in its collectors."""
+    from gpu_envs.views.torchrl import TorchRLEnv  # pyright: ignore[reportMissingImports]
+
+    env = TorchRLEnv(env_id, num_envs, **_copying(settings))
+    present = env.reset()
+
+    def step(batch: dict[str, torch.Tensor]) -> Any:
+        nonlocal present
+        for group, action in batch.items():
+            present.set((group, "action"), action)
+        played, present = env.step_and_maybe_reset(present)
+        return played
+
+    return step, [{name: batch[:, list(rows)] for name, rows in core.groups.items()} for batch in actions]
+
+
+def _skrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    from gpu_envs.views import skrl  # pyright: ignore[reportAttributeAccessIssue]
+
+    env = skrl.make(env_id, num_envs, **_copying(settings))
+    env.reset()
+    columns = [[column[:, None].clone() for column in batch.unbind(1)] for batch in actions]
+    return env.step, [dict(zip(core.possible_agents, column, strict=True)) for column in columns]
+
+
+def _copying(settings: dict[str, Any]) -> dict[str, Any]:
+    """For views that decide themselves whether results are copies."""
+    return {name: value for name, value in settings.items() if name != "reuse_buffers"}
+
+
+def _gymnasium(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+    """Gymnasium's own environment of this id."""
+    theirs = gymnasium.make_vec(env_id, num_envs)
+    theirs.reset(seed=1)
+    return theirs.step, [batch[:, 0].numpy() for batch in actions]
+
+
+DOORS: dict[str, Door] = {
+    "dict": _dict,
+    "rows": _rows,
+    "numpy rows": _numpy_rows,
+    "pettingzoo": _parallel,
+    "gymnasium env": _single,
+    "gymnasium": _gymnasium,
+    "sb3": _sb3,
+    "torchrl": _torchrl,
+    "skrl": _skrl,
+}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "sb3": ("stable_baselines3", "gpu_envs.views.sb3"),
+    "torchrl": ("torchrl", "gpu_envs.views.torchrl"),
+    "skrl": ("skrl", "gpu_envs.views.skrl"),
+}
+"""Modules that a door needs beyond those that are always there."""
+
+
+def missing(entrance: str) -> str | None:
+    """The first module that a door needs and that is not there; None if it opens."""
+    for module in NEEDS.get(entrance, ()):
+        try:
+            if importlib.util.find_spec(module) is None:
+                return module
+        except ModuleNotFoundError:  # not even its package
+            return module
+    return None

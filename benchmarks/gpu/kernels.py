@@ -1,0 +1,109 @@
+"""Compiles beforehand, side by side, what the report and the GPU tests launch: ``python -m benchmarks.gpu.kernels``.
+
+It needs no GPU: with ``--arch 90`` a machine without one fills the kernel cache (``WARP_CACHE_PATH``) for one with it.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.parts import Scale, crowd_settings
+
+TESTS = Path(__file__).resolve().parents[2] / "tests"
+Job = tuple[str, dict[str, Any], str, bool, str]
+"""Environment, its settings, schedule ("fused", "phased" or "play"), fuse_fp, and "cuda" or "cpu"."""
+
+
+def measured(scale: Scale) -> list[Job]:
+    """What the report measures."""
+    jobs: list[Job] = [("SimpleTag-v0", {}, "play", True, "cuda")]
+    jobs += [("TagContinuous-v0", crowd_settings(n), "phased", True, "cuda") for n in scale.crowds if n > 8]
+    jobs += [("TagContinuous-v0", crowd_settings(n), "fused", True, "cuda") for n in scale.crowds if n <= 100]
+    jobs += [(env_id, {}, schedule, True, "cuda") for env_id in scale.environments for schedule in ("fused", "phased")]
+    jobs.append(("TagContinuous-v0", {}, "phased", True, "cuda"))  # trained
+    return jobs
+
+
+def tested() -> list[Job]:
+    """What the GPU tests launch: every environment in all schedules, the CPU to compare with, and crowds in cells."""
+    sys.path.insert(0, str(TESTS))
+    try:
+        from conftest import SMALL  # type: ignore[import-not-found]
+        from test_crowds import SMALL as CELLS  # type: ignore[import-not-found]
+        from test_crowds import crowd  # type: ignore[import-not-found]
+    except ImportError:  # no pytest: the tests are not run either
+        return []
+    finally:
+        sys.path.remove(str(TESTS))
+    ways = [("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")]
+    cells = ("TagContinuous-v0", {**SMALL["TagContinuous-v0"], **CELLS})
+    cases: list[tuple[str, dict[str, Any]]] = [*SMALL.items(), cells]
+    jobs: list[Job] = [(*case, schedule, False, kind) for case in cases for schedule, kind in ways]
+    many = crowd(2000, 10, reach=0.8, episode_length=30)
+    searches = ("brute", "grid")
+    jobs += [("TagContinuous-v0", {**many, "neighbour_search": s}, "phased", False, "cuda") for s in searches]
+    return jobs
+
+
+def compile_one(job: Job, arch: int) -> tuple[str, float]:
+    """Compile one module into the kernel cache; gives its name and how long it took [s]."""
+    import warp as wp
+
+    import warp_kernels
+    from gpu_envs.config import build_config
+    from gpu_envs.registry import find
+    from gpu_envs.runner import play_kernel, program
+
+    env_id, settings, schedule, fuse_fp, kind = job
+    begun = time.perf_counter()
+    warp_kernels.start()
+    maker, build = find(env_id).load()
+    rules = build(build_config(maker, settings, env_id)).rules
+    module = play_kernel(rules, fuse_fp)[1] if schedule == "play" else program(rules, schedule, fuse_fp).module
+    if kind == "cpu":
+        module.load(wp.get_device("cpu"), 1)  # the block size of a CPU launch is part of the name in the cache
+    else:
+        wp.compile_aot_module(module, device=None, arch=[arch])
+    return module.name, time.perf_counter() - begun
+
+
+def compile_all(jobs: list[Job], arch: int, processes: int) -> int:
+    """Compile jobs side by side and print a row for each; gives how many failed."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the workers need no device, and each would open one
+    failures = 0
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(compile_one, job, arch): job for job in jobs}
+        for done in as_completed(waiting):
+            env_id, _, schedule, fuse_fp, kind = waiting[done]
+            row: dict[str, Any] = {"env": env_id, "what": f"{schedule}, fuse_fp={fuse_fp}, {kind}", "unit": "s"}
+            try:
+                row["note"], row["value"] = done.result()
+            except Exception as error:  # noqa: BLE001  # told; who needs the kernel will meet it again
+                row["error"] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+                failures += 1
+            print("ROW " + json.dumps(row), flush=True)
+    if failures:
+        print(f"{failures} of {len(jobs)} modules did not compile", file=sys.stderr)
+    return failures
+
+
+def main(argv: list[str]) -> int:
+    """Compile; 1 if something did not."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.kernels", description=__doc__)
+    parser.add_argument("--arch", type=int, required=True, help="compute capability, such as 90 (H100, H200) or 80")
+    parser.add_argument("--processes", type=int, default=max(1, min(12, len(os.sched_getaffinity(0)) - 2)))
+    parser.add_argument("--only", choices=("measured", "tested"), help="leave the other half out")
+    given = parser.parse_args(argv)
+    jobs = [] if given.only == "tested" else measured(Scale())
+    jobs += [] if given.only == "measured" else tested()
+    return 1 if compile_all(jobs, given.arch, given.processes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

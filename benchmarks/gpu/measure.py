@@ -1,0 +1,132 @@
+"""Times steps on a device: what is stepped, how the actions come, and how long a step takes."""
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+import torch
+
+from benchmarks.compare import Spread
+from gpu_envs.core import Core
+from gpu_envs.registry import make_core
+
+BATCHES = 8
+"""Random actions are drawn beforehand, so many batches, and used in turn."""
+PLAYOUT = 32
+"""Steps that a call of random play plays."""
+SAMPLES = 5
+"""Timings of which the median is taken."""
+
+MODES = {
+    "in place": "captured, random actions lie in the buffer (another batch every 8 steps)",
+    "copied": "captured, random actions made beforehand are copied in at every step",
+    "sampled": "captured, actions drawn at every step",
+    "eager": "a Python call per step, random actions copied in",
+    "random play": "captured, core.play_random",
+}
+"""How a step is played."""
+
+
+def actions_of(core: Core) -> list[torch.Tensor]:
+    """Batches of uniform discrete actions, drawn beforehand, the same choices for all agents."""
+    shape = (core.num_envs, core.num_agents)
+    batches = []
+    for _ in range(BATCHES):
+        columns = [torch.randint(0, int(n), shape, device=core.device) for n in core.num_choices[0]]
+        batches.append(columns[0] if core.action_kind == "discrete" else torch.stack(columns, -1))
+    return batches
+
+
+def calls(core: Core, mode: str, actions: list[torch.Tensor]) -> tuple[Callable[[], Any], int]:
+    """What is called over and over, and how many steps a call plays."""
+    turn = count()
+    if mode == "eager":
+        return lambda: core.step(actions[next(turn) % len(actions)]), 1
+    if mode == "random play":
+        return core.capture(lambda: core.play_random(PLAYOUT)), PLAYOUT
+    if mode == "copied":
+        return core.capture(lambda: [core.step(batch) for batch in actions]), len(actions)
+    if mode == "sampled":
+        return core.capture(lambda: [core.step(core.sample_actions()) for _ in actions]), len(actions)
+    replay = core.capture(lambda: [core.step(core.action_buffer) for _ in actions])
+
+    def play() -> None:
+        core.action_buffer.copy_(actions[next(turn) % len(actions)])
+        replay()
+
+    return play, len(actions)
+
+
+def timed(call: Callable[[], Any], device: torch.device, seconds: float) -> Spread:
+    """Seconds of a call: median and quartiles of some timings that take so many seconds together, after a warm-up."""
+    for _ in range(2):
+        call()
+    _lasted(call, 1, device)
+    number = max(1, min(1_000_000, round(seconds / SAMPLES / max(_lasted(call, 3, device) / 3, 1e-7))))
+    return Spread.of([_lasted(call, number, device) / number for _ in range(SAMPLES)])
+
+
+def _lasted(call: Callable[[], Any], number: int, device: torch.device) -> float:
+    """Seconds of so many calls, on a GPU by events around them."""
+    if device.type != "cuda":
+        begun = time.perf_counter()
+        for _ in range(number):
+            call()
+        return time.perf_counter() - begun
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(number):
+        call()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / 1e3
+
+
+def throughputs(
+    env_id: str,
+    worlds: int,
+    device: torch.device,
+    modes: tuple[str, ...],
+    seconds: float,
+    *,
+    schedule: str | None = None,
+    env_minor: bool = False,
+    config: Mapping[str, Any] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Rows of one batch of worlds, one per mode. What fails becomes a row that says why."""
+    about = {"env": env_id, "worlds": worlds, "schedule": schedule or "auto", "env_minor": env_minor}
+    try:
+        settings: dict[str, Any] = {"seed": 1, "reuse_buffers": True, "schedule": schedule, "env_minor": env_minor}
+        core = make_core(env_id, worlds, device, **settings, **(config or {}))
+        core.reset()
+        actions = actions_of(core)
+    except Exception as error:  # noqa: BLE001  # told, and the next case may fit
+        yield about | failed(error)
+        return
+    about |= {"agents": core.num_agents, "schedule": core.schedule}
+    for mode in modes:
+        try:
+            call, steps = calls(core, mode, actions)
+            took = timed(call, device, seconds)
+            core.check()
+        except Exception as error:  # noqa: BLE001
+            yield about | {"mode": mode} | failed(error)
+            continue
+        rates = {"value": took.median, "low": took.high, "high": took.low}
+        rates = {name: worlds * steps / lasted for name, lasted in rates.items()}
+        yield about | {"mode": mode, "unit": "env-steps/s", **rates}
+
+
+def failed(error: BaseException) -> dict[str, str]:
+    """An error in one line."""
+    said = " ".join(str(error).split())
+    return {"error": f"{type(error).__name__}: {said[:300]}"}
+
+
+def free(device: torch.device) -> None:
+    """Give memory back that nothing holds any more."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

@@ -1,0 +1,280 @@
+"""What the report measures, a function per part. Each runs in a process of its own, and yields rows as it goes."""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.gpu import peers
+from benchmarks.gpu.measure import failed, free, throughputs
+from benchmarks.roofline import copy_bandwidth, traffic
+from gpu_envs.registry import make_core
+
+Rows = Iterator[dict[str, Any]]
+MILLION = 1 << 20
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    worlds: tuple[int, ...] = (1, 16, 256, 4096, 65536, MILLION)
+    headline: tuple[int, ...] = (4096, 65536, MILLION)  # of SimpleTag, and of its peers
+    environments: tuple[str, ...] = ("SimpleTag-v0", "CartPole-v1", "SimpleSpread-v0")
+    crowds: tuple[int, ...] = (4, 100, 1000, 10_000, 100_000)
+    rows: int = 2_000_000  # agents of a crowd's worlds together
+    tag: tuple[int, int] = (1000, 2000)  # agents and worlds of WarpDrive's published figure
+    seconds: float = 0.12  # of a timing
+    training: float = 10.0  # seconds of a training
+    training_worlds: int | None = None  # None: the preset's
+
+
+TINY = Scale(
+    worlds=(1, 8),
+    headline=(8,),
+    environments=("CartPole-v1",),
+    crowds=(7,),
+    rows=14,
+    tag=(7, 2),
+    seconds=0.02,
+    training=0.5,
+    training_worlds=4,
+)
+"""To try the report out on any machine."""
+
+
+def crowd_settings(agents: int) -> dict[str, Any]:
+    """Settings of a crowd of TagContinuous: 5 % taggers, 10 neighbours seen, nobody exits.
+
+    Density and reach of a tag are as with 5 + 100; a handful of agents has one tagger at least, and sees 3.
+    """
+    taggers, length = max(1, agents // 20), 20.0 * math.sqrt(agents / 105)
+    few = {"num_other_agents_observed": 3} if agents < 20 else {}
+    return few | {
+        "num_taggers": taggers,
+        "num_runners": agents - taggers,
+        "grid_length": length,
+        "tagging_distance": 0.4 / length,
+        "runner_exits_game_after_tagged": False,
+    }
+
+
+def machine(device: torch.device, scale: Scale) -> Rows:
+    """What the figures depend on; and how fast memory is copied, which the roofline stands on."""
+    about: dict[str, Any] = {
+        "device": str(device),
+        "name": "cpu",
+        "cores": len(os.sched_getaffinity(0)),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+    for package in ("warp-lang", "numpy", "gymnasium", "pettingzoo", "jax", "jaxmarl", "gymnax", "vmas"):
+        try:
+            about[package] = version(package)
+        except PackageNotFoundError:
+            about[package] = "not installed"
+    if device.type == "cuda":
+        told = torch.cuda.get_device_properties(device)
+        major, minor = torch.cuda.get_device_capability(device)
+        about |= {"name": told.name, "memory_gib": round(told.total_memory / 2**30, 1), "arch": 10 * major + minor}
+        about |= {"multiprocessors": told.multi_processor_count, "cuda": torch.version.cuda, "driver": _driver()}
+    yield {"machine": about}
+    rate = copy_bandwidth(device, size=(16 << 20) if scale is TINY else None)
+    yield {"what": "copy of memory, read + write", "unit": "B/s", "value": rate.median, **_ends(rate)}
+
+
+def _driver() -> str:
+    """Version of the GPU's driver."""
+    words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.split("\n")[0]
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"unknown: {error}"
+
+
+def goals(device: torch.device, scale: Scale) -> Rows:
+    """What is promised of a large GPU: SimpleTag by the million, and WarpDrive's crowd."""
+    yield from _bytes("SimpleTag-v0", device)
+    yield from _registers("SimpleTag-v0", device, "fused")
+    for worlds in reversed(scale.headline):
+        modes = ("in place", "copied", "sampled", "random play", "eager")
+        for env_minor in (False, True):
+            yield from throughputs(
+                "SimpleTag-v0", worlds, device, modes, 2 * scale.seconds, schedule="fused", env_minor=env_minor
+            )
+            free(device)
+            modes = ("in place",)
+    agents, worlds = scale.tag
+    yield from _bytes("TagContinuous-v0", device, **crowd_settings(agents))
+    yield from _registers("TagContinuous-v0", device, "phased", **crowd_settings(agents))
+    for env_minor in (False, True):
+        yield from throughputs(
+            "TagContinuous-v0",
+            worlds,
+            device,
+            ("in place", "copied", "sampled"),
+            2 * scale.seconds,
+            env_minor=env_minor,
+            config=crowd_settings(agents),
+        )
+        free(device)
+
+
+def sweep(device: torch.device, scale: Scale) -> Rows:
+    """From one world to a million, in both schedules and both layouts, captured and eager."""
+    for env_id in scale.environments:
+        yield from _bytes(env_id, device)
+    for worlds, env_id, schedule in product(reversed(scale.worlds), scale.environments, ("fused", "phased")):
+        for env_minor in (False, True):
+            modes = ("copied",) if env_minor else ("copied", "eager")
+            yield from throughputs(env_id, worlds, device, modes, scale.seconds, schedule=schedule, env_minor=env_minor)
+            free(device)
+
+
+def crowds(device: torch.device, scale: Scale) -> Rows:
+    """TagContinuous from 4 agents to 100,000, in many worlds and in one."""
+    for agents in scale.crowds:
+        config, many = crowd_settings(agents), max(1, scale.rows // agents)
+        yield from _bytes("TagContinuous-v0", device, **config)
+        for worlds, env_minor in ((many, False), (many, True), (1, False)):
+            modes = ("copied", "eager") if not env_minor else ("copied",)
+            yield from throughputs(
+                "TagContinuous-v0", worlds, device, modes, scale.seconds, env_minor=env_minor, config=config
+            )
+            free(device)
+        if 8 < agents <= 100:  # the other schedule, where a world is no trouble for one thread
+            yield from throughputs(
+                "TagContinuous-v0", many, device, ("copied",), scale.seconds, schedule="fused", config=config
+            )
+            free(device)
+
+
+def training(device: torch.device, scale: Scale) -> Rows:
+    """The trainer with its preset for some seconds, learning included."""
+    from trainers.loop import Trainer
+    from trainers.presets import preset
+
+    for env_id in ("SimpleTag-v0",) if scale is TINY else ("SimpleTag-v0", "TagContinuous-v0", "CartPole-v1"):
+        about = {"env": env_id, "mode": "training", "unit": "env-steps/s"}
+        try:
+            config = preset(env_id, str(device))
+            worlds = scale.training_worlds or config.num_envs
+            never = {"checkpoint_every": 10**9, "total_steps": 10**12, "eval_episodes": 0, "num_envs": worlds}
+            with tempfile.TemporaryDirectory() as folder:
+                trainer = Trainer(dataclasses.replace(config, **never), Path(folder) / "run")
+                for _ in range(2):  # kernels are compiled and loaded, memory is taken
+                    trainer.iterate()
+                _wait(device)
+                begun, before = time.perf_counter(), trainer.steps
+                while time.perf_counter() - begun < scale.training:
+                    trainer.iterate()
+                _wait(device)
+                lasted = time.perf_counter() - begun
+                trainer.log.close()
+                phases = _phases(Path(folder) / "run" / "metrics.csv")
+            value = (trainer.steps - before) / lasted
+            about |= {"worlds": worlds, "agents": trainer.core.num_agents, "value": value, "note": phases}
+            del trainer
+        except Exception as error:  # noqa: BLE001  # told, and the next environment is trained
+            about |= failed(error)
+        yield about
+        free(device)
+
+
+def _phases(metrics: Path) -> str:
+    """Where the time of the last iteration went."""
+    from trainers.logs import read_rows
+
+    last = read_rows(metrics)[-1]
+    spent = {name.removeprefix("time/"): float(value) for name, value in last.items() if name.startswith("time/")}
+    return ", ".join(f"{name} {seconds / sum(spent.values()):.0%}" for name, seconds in spent.items())
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _bytes(env_id: str, device: torch.device, **config: Any) -> Rows:
+    """How much a step of a world must move."""
+    about = {"env": env_id, "unit": "B/env-step"}
+    try:
+        core = make_core(env_id, 2, device, seed=0, reuse_buffers=True, **config)
+        counted = traffic(core)
+        about |= {"agents": core.num_agents, "value": counted.bytes, "mode": "bytes"}
+        about["note"] = ", ".join(f"{e.name} {e.moved:g}" for e in sorted(counted.entries, key=lambda e: -e.moved))
+    except Exception as error:  # noqa: BLE001  # the roofline is missing then, and the throughput is still of use
+        about |= failed(error)
+    yield about
+    free(device)
+
+
+def _registers(env_id: str, device: torch.device, schedule: str, **config: Any) -> Rows:
+    """What a thread of the step's kernels holds, as the compiler left it: many registers, few threads at once."""
+    if device.type != "cuda":
+        return
+    import warp as wp
+
+    about: dict[str, Any] = {"env": env_id, "unit": "registers"}
+    try:
+        core = make_core(env_id, 2, device, seed=0, reuse_buffers=True, schedule=schedule, **config)
+        core.reset()
+        core.step(core.sample_actions())
+        for stage in core._runner.program.step:
+            told = wp.get_cuda_kernel_properties(stage.kernel, str(device))
+            local = f"{told['local_memory_size']} bytes of local memory"
+            yield about | {"what": stage.kernel.key, "value": told["register_count"], "note": local}
+    except Exception as error:  # noqa: BLE001  # an extra, and new in Warp
+        yield about | failed(error)
+
+
+def _ends(spread: Any) -> dict[str, float]:
+    return {"low": spread.low, "high": spread.high}
+
+
+PARTS: dict[str, Callable[[torch.device, Scale], Rows]] = {
+    "machine": machine,
+    "goals": goals,
+    "sweep": sweep,
+    "crowds": crowds,
+    "training": training,
+    "jaxmarl": lambda device, scale: peers.jaxmarl(device, scale.headline, scale.seconds),
+    "gymnax": lambda device, scale: peers.gymnax(device, scale.headline, scale.seconds),
+    "vmas": lambda device, scale: peers.vmas(device, scale.headline, scale.seconds),
+}
+
+
+def main(argv: list[str]) -> None:
+    """Print the rows of a part, one line of JSON each."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.parts", description=__doc__)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tiny", action="store_true")
+    given = parser.parse_args(argv)
+    device = torch.device(given.device)
+    if device.type == "cuda":
+        device = torch.device("cuda", device.index or 0)
+        torch.cuda.set_device(device)
+    if given.tiny:
+        torch.set_num_threads(1)  # small tensors, and others may be at work
+    for row in PARTS[given.part](device, TINY if given.tiny else Scale()):
+        print("ROW " + json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

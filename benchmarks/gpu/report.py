@@ -1,0 +1,308 @@
+"""Runs the parts of the report one by one, each in a process of its own, and keeps what each of them has told.
+
+python -m benchmarks.gpu                         all parts on the GPU, within eight minutes
+python -m benchmarks.gpu --only tests goals      some parts
+python -m benchmarks.gpu --tiny --device cpu     the same machinery on any machine, within a minute: no figures
+
+A part that fails, is cut or lacks a library is told with its reason; the others go on. The result file is written anew,
+at once and whole, whenever something has been added.
+"""
+
+import argparse
+import datetime
+import importlib.util
+import json
+import os
+import queue
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu import page
+
+ROOT = Path(__file__).resolve().parents[2]
+TOTAL = 465.0
+"""Seconds for all parts together, ends of processes and page included: under eight minutes."""
+GRACE = 5.0
+"""Seconds that a part has to end when it is told to."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One process of the report."""
+
+    name: str
+    title: str
+    seconds: float  # it may take, and what earlier parts have left
+
+
+PLAN = (
+    Part("machine", "the machine and its memory bandwidth", 20),
+    Part("kernels", "kernels compiled beforehand", 90),
+    Part("tests", "tests marked gpu", 95),
+    Part("goals", "SimpleTag by the million, and the crowd of WarpDrive's figure", 50),
+    Part("jaxmarl", "peer: JaxMARL's simple_tag", 45),
+    Part("sweep", "one world to a million, schedules and layouts, captured and eager", 55),
+    Part("crowds", "TagContinuous from 4 to 100,000 agents", 40),
+    Part("training", "training, learning included", 38),
+    Part("gymnax", "peer: gymnax's CartPole", 12),
+    Part("vmas", "peer: VMAS's simple_tag", 15),
+)
+PEERS = ("jaxmarl", "gymnax", "vmas")
+"""Parts named after the library that they need."""
+
+
+def command(part: str, device: str, tiny: bool, arch: int | None) -> list[str] | str:
+    """What runs a part, or why it is not run."""
+    flags = ["--device", device, *(["--tiny"] if tiny else [])]
+    if part in PEERS and importlib.util.find_spec(part) is None:
+        return f"not installed: {part}"
+    if part == "kernels":
+        if device == "cpu":
+            return "left out: on a CPU kernels are compiled when they are first used"
+        if arch is None:
+            return "left out: the GPU's architecture is not known"
+        return [sys.executable, "-m", "benchmarks.gpu.kernels", "--arch", str(arch)]
+    if part == "tests":
+        if importlib.util.find_spec("pytest") is None:
+            return "not installed: pytest"
+        spread = (
+            ["-n", str(min(6, max(1, len(os.sched_getaffinity(0)) // 2)))]
+            if importlib.util.find_spec("xdist") and not tiny
+            else []
+        )
+        quiet = ["-v", "--tb=short", "-p", "no:cacheprovider", "-m", "gpu"]
+        files = ["tests/test_gpu.py", "tests/test_gpu_many.py", "tests/test_roofline.py"]
+        return [sys.executable, "-m", "pytest", *files, *quiet, *spread]
+    return [sys.executable, "-m", "benchmarks.gpu.parts", part, *flags]
+
+
+def lines_of(process: "subprocess.Popen[str]", seconds: float) -> Iterator[str]:
+    """Lines that a process prints, for so many seconds.
+
+    Raises:
+        TimeoutError: It prints no more in time.
+    """
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.put(line.rstrip("\n"))
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            line = lines.get(timeout=max(0.0, end - time.monotonic()))
+        except queue.Empty:
+            raise TimeoutError from None
+        if line is None:
+            return
+        yield line
+
+
+def run(words: list[str], seconds: float, log: Path, told: Callable[[str], None]) -> str:
+    """Run a part's process and hand over its lines; gives "done", or in one line why not."""
+    begun = log.stat().st_size if log.exists() else 0
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    with log.open("ab") as errors:
+        errors.write(f"\n$ {shlex.join(words)}\n".encode())
+        errors.flush()
+        process = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"},  # cut, it loses no line
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            for line in lines_of(process, seconds):
+                told(line)
+            code = process.wait(GRACE)
+        except (TimeoutError, subprocess.TimeoutExpired):
+            return f"cut after {seconds:.0f} s"
+        finally:
+            _end(process)
+    if code == 0:
+        return "done"
+    said = [line for line in log.read_bytes()[begun:].decode(errors="replace").splitlines() if line.strip()]
+    return f"failed ({code}): {said[-1][:300] if len(said) > 1 else 'it said nothing'}"
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """End a process and those that it has started, which are in its group."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            continue
+        time.sleep(0.1)
+
+
+class Tests:
+    """Outcomes out of what ``pytest -v`` prints, alone or side by side, as far as it came."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
+        self.said = ""
+
+    def read(self, line: str) -> None:
+        """One line of it."""
+        side_by_side = re.match(r"\[gw\d+\]\s+\[\s*\d+%\]\s+([A-Z]+)\s+(tests/.*\S)", line)
+        alone = re.match(r"(tests/.*?)\s+(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b", line)
+        summary = re.match(r"(FAILED|ERROR) (tests/.*?)(?: - (.*))?$", line)
+        if side_by_side:
+            self.outcomes[side_by_side[2]] = side_by_side[1].lower()
+        elif alone:
+            self.outcomes[alone[1]] = alone[2].lower()
+        elif summary:
+            self.reasons[summary[2]] = (summary[3] or "")[:300]
+        if line.strip():
+            self.said = line
+
+    def rows(self) -> list[dict[str, Any]]:
+        """How many of each outcome, and every test that did not pass with its reason."""
+        counts: dict[str, int] = {}
+        for outcome in self.outcomes.values():
+            counts[outcome] = counts.get(outcome, 0) + 1
+        rows: list[dict[str, Any]] = [{"what": what, "unit": "tests", "value": counts[what]} for what in sorted(counts)]
+        bad = [name for name, outcome in self.outcomes.items() if outcome in ("failed", "error")]
+        return rows + [{"what": name, "error": self.reasons.get(name, self.outcomes[name])} for name in bad]
+
+
+class Report:
+    """What is known so far, and the files that hold it."""
+
+    def __init__(self, out: Path, given: argparse.Namespace) -> None:
+        self.out = out
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.name = "unknown"
+        self.log = out / "log.txt"
+        self.log.unlink(missing_ok=True)
+        self.written = 0.0
+        now, words = datetime.datetime.now(datetime.UTC), ["python", "-m", "benchmarks.gpu", *given.words]
+        self.result: dict[str, Any] = {
+            "date": f"{now:%Y-%m-%d %H:%M} UTC",
+            "command": shlex.join(words),
+            "commit": _commit(),
+            "tiny": given.tiny,
+        }
+        self.result |= {"machine": {}, "parts": {}}
+
+    def add(self, part: str, row: dict[str, Any]) -> None:
+        """Keep a row."""
+        if "machine" in row:
+            self.result["machine"] = row["machine"]
+            self.name = re.sub(r"[^a-z0-9]+", "-", row["machine"]["name"].lower()).strip("-") or "unknown"
+        else:
+            self.result["parts"][part]["rows"].append(row)
+        if time.monotonic() - self.written > 2.0:
+            self.write()
+
+    def write(self) -> None:
+        """Write the result file and its page, whole or not at all."""
+        self.written = time.monotonic()
+        self.result["goals"] = page.goals(self.result)
+        for suffix, text in ((".json", json.dumps(self.result, indent=1)), (".md", page.markdown(self.result))):
+            unfinished = self.out / f"{self.name}{suffix}.part"
+            unfinished.write_text(text + "\n", encoding="utf-8")
+            unfinished.replace(self.out / f"{self.name}{suffix}")
+
+
+def report(given: argparse.Namespace) -> Report:
+    """Run the parts, in order of importance; what a part does not use of its time goes to the later ones."""
+    begun = time.monotonic()
+    kept = Report(given.out, given)
+    plan = [part for part in PLAN if not given.only or part.name in given.only or part.name == "machine"]
+    scale = given.seconds / sum(part.seconds for part in PLAN)
+    for index, part in enumerate(plan):
+        later = scale * sum(other.seconds for other in plan[index + 1 :])
+        left = given.seconds - (time.monotonic() - begun) - later
+        entry: dict[str, Any] = {"title": part.title, "status": "running", "seconds": 0.0, "rows": []}
+        kept.result["parts"][part.name] = entry
+        words = command(part.name, given.device, given.tiny, kept.result["machine"].get("arch"))
+        print(f"{part.name}: {part.title} (at most {left:.0f} s)", flush=True)
+        started = time.monotonic()
+        if isinstance(words, str):
+            entry["status"] = words
+        elif left < 1.0:
+            entry["status"] = "left out: no time left"
+        else:
+            entry["status"] = _play(part.name, words, left, kept)
+        entry["seconds"] = round(time.monotonic() - started, 1)
+        kept.write()
+        print(f"    {entry['status']}, {entry['seconds']:.0f} s", flush=True)
+    kept.result["seconds"] = round(time.monotonic() - begun, 1)
+    kept.write()
+    return kept
+
+
+def _play(name: str, words: list[str], seconds: float, kept: Report) -> str:
+    """Run one part into the report."""
+    tests = Tests()
+
+    def told(line: str) -> None:
+        if name == "tests":
+            tests.read(line)
+            with kept.log.open("a", encoding="utf-8") as log:
+                log.write(line + "\n")
+        elif line.startswith("ROW "):
+            row = json.loads(line.removeprefix("ROW "))
+            kept.add(name, row)
+            if "error" in row:
+                print(f"    {page.label(row)}: {row['error']}", flush=True)
+
+    status = run(words, max(1.0, seconds - GRACE), kept.log, told)
+    if name == "tests":
+        kept.result["parts"][name]["rows"] = tests.rows()
+        if status.startswith("failed"):
+            status = f"failed: {tests.said.strip('= ')}"
+    return status
+
+
+def _commit() -> str:
+    """What was measured, as far as git knows."""
+    try:
+        words = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def main(argv: list[str]) -> int:
+    """Report; 1 where the machine could not even be read."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--device", default="cuda", help='"cuda", "cuda:1" or, with --tiny, "cpu"')
+    parser.add_argument("--tiny", action="store_true", help="small and short, to try the report out: no figures")
+    parser.add_argument("--seconds", type=float, default=TOTAL, help="for everything together")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "gpu-report", help="folder of the files")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="PART", choices=[part.name for part in PLAN], help="these parts only"
+    )
+    given = parser.parse_args(argv)
+    given.words = argv
+    kept = report(given)
+    print(page.markdown(kept.result))
+    print(f"wrote {kept.out / kept.name}.json and .md, and {kept.log}")
+    return 0 if kept.result["machine"] else 1

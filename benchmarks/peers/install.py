@@ -1,0 +1,62 @@
+"""Install the peers, each into a virtual environment of its own: ``python -m benchmarks.peers.install [NAME ...]``.
+
+What is installed as its file says is left as it is. A peer that does not install is reported, and the others go on.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.peers.process import HOME, python
+
+HERE = Path(__file__).parent
+NAMES = tuple(sorted(path.stem for path in HERE.glob("*.txt")))
+ALONE = "# without dependencies: "
+"""Begins a line of a requirement file whose requirement is installed without what it asks for itself."""
+
+
+def install(peer: str) -> str:
+    """Install a peer where its file has changed.
+
+    Returns:
+        What happened, in one line.
+    """
+    wanted = (HERE / f"{peer}.txt").read_text()
+    folder = HOME / peer
+    stamp = folder / "installed"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return "is there"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    alone = [line.removeprefix(ALONE) for line in wanted.splitlines() if line.startswith(ALONE)]
+    pip = [str(python(peer)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    commands = [
+        [sys.executable, "-m", "venv", str(folder)],
+        [*pip, "-r", str(HERE / f"{peer}.txt")],
+        *([*pip, "--no-deps", requirement] for requirement in alone),
+    ]
+    for command in commands:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            said = result.stderr.strip().splitlines()
+            return f"FAILED: {said[-1] if said else ' '.join(command)}"
+    stamp.write_text(wanted)
+    return "installed"
+
+
+def main(names: list[str]) -> int:
+    """Install the peers named, or all; fails only where none is there in the end."""
+    unknown = sorted(set(names) - set(NAMES))
+    if unknown:
+        print(f"no peer {unknown[0]}; there are {', '.join(NAMES)}", file=sys.stderr)
+        return 2
+    results = {}
+    for peer in names or NAMES:
+        results[peer] = install(peer)
+        print(f"{peer}: {results[peer]}", flush=True)
+    return int(all(result.startswith("FAILED") for result in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

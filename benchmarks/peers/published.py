@@ -1,0 +1,32 @@
+"""Figures that others have published and that cannot be measured here. Each is quoted from the page it names."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Published:
+    """One figure."""
+
+    name: str
+    what: str
+    figure: str
+    device: str
+    source: str
+
+
+PUBLISHED = (
+    Published(
+        "PufferLib 3",
+        "training on its Ocean environments; its package builds only with downloads of its own",
+        "up to 4 M steps/s",
+        "RTX 5090",
+        "puffer.ai, blog",
+    ),
+    Published(
+        "WarpDrive",
+        "Tag, 1,000 agents in 2,000 worlds",
+        "2.9 M env-steps/s",
+        "one GPU",
+        "arXiv 2108.13976; JMLR 23 (316)",
+    ),
+)

@@ -1,0 +1,66 @@
+"""The table "ours, the best peer, the bounds", out of nothing but a result file."""
+
+from typing import Any
+
+from benchmarks.compare import QUIET
+from benchmarks.peers.published import PUBLISHED
+
+HEAD = """\
+## Ours, the best peer, and the bounds
+
+Every line is one alternating run; a ratio is the median of the ratios of its turns. The best peer is the fastest that
+was there. The C step does the same work in C; the memory bound is the bytes that the rules must move in a step over the
+bandwidth at which this machine copies. A share of it above 1 says that the worlds stay in the caches.
+
+| | unit | ours | best peer | ours over it | of the C step | of the memory bound |
+|---|---|---|---|---|---|---|
+"""
+ELSEWHERE = """\
+Published, not measured here:
+
+| | what | figure | on | source |
+|---|---|---|---|---|
+"""
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, thousands separated."""
+    if value is None:
+        return ""
+    if value == 0 or abs(value) >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def section(result: dict[str, Any]) -> list[str]:
+    """Lines of Markdown; none where the file has no comparison."""
+    lines, absent = [], []
+    for group in result["groups"].values():
+        rows = [figure["row"] for figure in group["figures"] if figure.get("row")]
+        for heat in dict.fromkeys(row["heat"] for row in rows):
+            there = [row for row in rows if row["heat"] == heat]
+            absent += [row["name"] for row in there if row["kind"] == "absent"]
+            if any(row["kind"] == "door" for row in there):
+                continue
+            lines.append(_line(group["title"], heat, there))
+    if not lines:
+        return []
+    missing = [f"Not there when this was measured: {', '.join(dict.fromkeys(absent))}.", ""] if absent else []
+    published = [f"| {one.name} | {one.what} | {one.figure} | {one.device} | {one.source} |" for one in PUBLISHED]
+    return [*HEAD.splitlines(), *lines, "", *missing, *ELSEWHERE.splitlines(), *published, ""]
+
+
+def _line(title: str, heat: str, rows: list[dict[str, Any]]) -> str:
+    def of(kind: str) -> list[dict[str, Any]]:
+        return [row for row in rows if row["kind"] == kind]
+
+    ours, peers = of("ours")[0], of("peer")
+    best = max(peers, key=lambda row: row["rate"], default=None)
+    theirs, over = "", ""
+    if best is not None:
+        theirs = f"{best['name']} {number(best['rate'])}"
+        over = f"{number(best['ratio'])} ({number(best['ratio_low'])} – {number(best['ratio_high'])})"
+    shares = [number(row["ratio"]) for kind in ("bound", "memory") for row in (of(kind) or [{"ratio": None}])[:1]]
+    busy = " (the machine was busy)" if ours["others"] > QUIET else ""
+    cells = (f"{title}: {heat}{busy}", ours["unit"], number(ours["rate"]), theirs, over, *shares)
+    return f"| {' | '.join(cells)} |"

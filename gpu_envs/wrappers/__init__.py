@@ -1,0 +1,27 @@
+"""Gymnasium's vector wrappers for rows of tensors: same names and arguments, everything stays on the device.
+
+::
+
+    env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="adversary")
+    env = NormalizeObservation(RecordEpisodeStatistics(env))
+
+They stand on rows of tensors (:class:`gpu_envs.views.rows.RowsEnv`), in all three autoreset modes; for
+``to_numpy=True`` there are Gymnasium's own. Rows of agents that have left their world count in no statistics, and their
+observations stay 0.
+"""
+
+from gpu_envs.wrappers.actions import ClipAction, RescaleAction
+from gpu_envs.wrappers.frames import FrameStackObservation
+from gpu_envs.wrappers.normalize import NormalizeObservation, NormalizeReward
+from gpu_envs.wrappers.rewards import ClipReward
+from gpu_envs.wrappers.statistics import RecordEpisodeStatistics
+
+__all__ = [
+    "ClipAction",
+    "ClipReward",
+    "FrameStackObservation",
+    "NormalizeObservation",
+    "NormalizeReward",
+    "RecordEpisodeStatistics",
+    "RescaleAction",
+]

@@ -1,0 +1,82 @@
+"""Wrappers of continuous actions."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.wrappers.base import TensorWrapper
+
+
+class ClipAction(TensorWrapper):
+    """Clip continuous actions to the bounds of the action space; the wrapper's own space has no bounds.
+
+    Args:
+        env: Rows of tensors with a Box action space.
+
+    Raises:
+        ConfigError: Another kind of action space.
+    """
+
+    def __init__(self, env: VectorEnv) -> None:
+        super().__init__(env)
+        box = self._box(env.single_action_space, "action")
+        self.single_action_space = spaces.Box(-np.inf, np.inf, box.shape, np.float32)
+        self._low, self._high = self._tensor(box.low), self._tensor(box.high)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Play one step with actions (num_envs, K), clipped."""
+        return self.env.step(self.actions(actions))
+
+    def actions(self, actions: Any) -> torch.Tensor:
+        """The actions within the bounds."""
+        return torch.clamp(self._actions(actions), self._low, self._high)
+
+
+class RescaleAction(TensorWrapper):
+    """Stretch continuous actions from [min_action, max_action] to the bounds of the action space.
+
+    The ends meet exactly; what lies outside [min_action, max_action] lies outside the bounds, too.
+
+    Args:
+        env: Rows of tensors with a bounded Box action space.
+        min_action: The lowest action, for all components or one by one.
+        max_action: The highest action.
+
+    Raises:
+        ConfigError: Another kind of action space, one without bounds, or no min_action < max_action of its shape.
+    """
+
+    def __init__(
+        self, env: VectorEnv, min_action: float | int | np.ndarray, max_action: float | int | np.ndarray
+    ) -> None:
+        super().__init__(env)
+        box = self._box(env.single_action_space, "action")
+        if not box.is_bounded():
+            raise ConfigError(f"RescaleAction needs bounds on both sides, got {box}")
+        try:
+            low, high = (np.broadcast_to(np.asarray(end, np.float32), box.shape) for end in (min_action, max_action))
+        except ValueError:
+            raise ConfigError(
+                f"RescaleAction: min_action and max_action must be numbers or of shape {box.shape}, "
+                f"got {np.shape(min_action)} and {np.shape(max_action)}"
+            ) from None
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ConfigError(
+                f"RescaleAction: min_action must be finite and below max_action, got {min_action} and {max_action}"
+            )
+        self.single_action_space = spaces.Box(low.copy(), high.copy(), dtype=np.float32)
+        self._min, self._max = self._tensor(low), self._tensor(high)
+        self._low, self._high = self._tensor(box.low), self._tensor(box.high)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Play one step with actions (num_envs, K), stretched."""
+        return self.env.step(self.actions(actions))
+
+    def actions(self, actions: Any) -> torch.Tensor:
+        """The actions as the environment takes them."""
+        share = (self._actions(actions) - self._min) / (self._max - self._min)
+        return torch.lerp(self._low.expand_as(share), self._high.expand_as(share), share)  # exact at both ends

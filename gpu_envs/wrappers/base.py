@@ -1,0 +1,94 @@
+"""What the wrappers have in common: the device, and which rows an episode begins in."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
+
+from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.views.rows import RowsEnv
+
+
+class TensorWrapper(VectorWrapper):
+    """A wrapper of rows of tensors. It waits for the device nowhere, and never writes into what it is given.
+
+    Args:
+        env: Rows of tensors, or a wrapper of them.
+
+    Raises:
+        ConfigError: Another kind of environment, or rows of NumPy arrays.
+    """
+
+    def __init__(self, env: VectorEnv) -> None:
+        super().__init__(env)
+        rows, name = env.unwrapped, type(self).__name__
+        if not isinstance(rows, RowsEnv):
+            raise ConfigError(
+                f"{name} wraps gymnasium.make_vec('gpu_envs/...'), got {type(rows).__name__}; "
+                "for others take gymnasium.wrappers.vector"
+            )
+        if rows.to_numpy:
+            raise ConfigError(
+                f"{name} wraps rows of tensors; for to_numpy=True take it from gymnasium.wrappers.vector, "
+                "or leave to_numpy out"
+            )
+        self.device = rows.core.device
+        self.autoreset_mode = rows.autoreset_mode
+        self._same_step = rows.autoreset_mode is AutoresetMode.SAME_STEP
+        self._over = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device)  # done in the step before
+
+    @cached_property
+    def observation_space(self) -> spaces.Space:  # type: ignore[override]
+        """All rows' observations; made at first use, since its bounds are as large as a batch."""
+        single = self._single_observation_space
+        return self.env.observation_space if single is None else batch_space(single, self.num_envs)
+
+    @cached_property
+    def action_space(self) -> spaces.Space:  # type: ignore[override]
+        """All rows' actions."""
+        single = self._single_action_space
+        return self.env.action_space if single is None else batch_space(single, self.num_envs)
+
+    def _restarted(self, done: torch.Tensor) -> torch.Tensor:
+        """Rows (num_envs,) whose observation of this step is the first one of an episode; call it once a step."""
+        before, self._over = self._over, done
+        if self._same_step:
+            return done
+        if self.autoreset_mode is AutoresetMode.NEXT_STEP:
+            return before
+        return torch.zeros_like(done)  # only reset begins an episode
+
+    def _reset_rows(self, options: dict[str, Any] | None) -> torch.Tensor:
+        """Rows (num_envs,) that a reset with these options has begun an episode in."""
+        mask = None if options is None else options.get("reset_mask")
+        rows = torch.ones_like(self._over) if mask is None else torch.as_tensor(mask, device=self.device)
+        self._over = self._over & ~rows
+        return rows
+
+    def _actions(self, actions: Any) -> torch.Tensor:
+        """Continuous actions as a float32 tensor on the device."""
+        if isinstance(actions, torch.Tensor):
+            return actions
+        array = np.asarray(actions)
+        if array.dtype.kind not in "fiu":
+            raise ActionError(f"{type(self).__name__}: actions must be numbers, got {array.dtype}")
+        return torch.as_tensor(array, dtype=torch.float32, device=self.device)
+
+    def _box(self, space: spaces.Space, what: str) -> spaces.Box:
+        """The space, if it is a Box."""
+        if not isinstance(space, spaces.Box):
+            raise ConfigError(f"{type(self).__name__} needs a Box {what} space, got {space}")
+        return space
+
+    def _tensor(self, value: Any) -> torch.Tensor:
+        """A bound as a float32 tensor on the device."""
+        return torch.tensor(np.asarray(value, np.float32), device=self.device)
+
+
+def here(told: dict[str, Any]) -> torch.Tensor:
+    """Rows (num_envs,) with a true observation: the agent acted in this step, or its episode has just begun."""
+    return told["valid"] | told["alive"]

@@ -1,0 +1,80 @@
+"""The last observations of every row, stacked."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
+from gymnasium.wrappers.utils import create_zero_array
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.wrappers.base import TensorWrapper, here
+
+
+class FrameStackObservation(TensorWrapper):
+    """Show the last ``stack_size`` observations, the oldest first: (num_envs, stack_size, D).
+
+    Where an episode begins, the frames before it are padding. With SAME_STEP ``info["final_obs"]`` is the stack at the
+    agent's own end. Agents that have left see zeros.
+
+    Args:
+        env: Rows of tensors.
+        stack_size: Number of frames, K.
+        padding_type: "reset" repeats an episode's first observation, "zero" stands for zeros (or the bound that is
+            nearest to 0), or an observation of the space.
+
+    Raises:
+        ConfigError: A stack size below 1, or padding that is none of these.
+    """
+
+    def __init__(self, env: VectorEnv, stack_size: int, *, padding_type: str | np.ndarray = "reset") -> None:
+        super().__init__(env)
+        if isinstance(stack_size, bool) or not isinstance(stack_size, int | np.integer) or stack_size < 1:
+            raise ConfigError(f"FrameStackObservation: stack_size must be an int >= 1, got {stack_size!r}")
+        single = self._box(env.single_observation_space, "observation")
+        self._padding: torch.Tensor | None = None  # (D,); None repeats the first observation
+        if isinstance(padding_type, str) and padding_type == "zero":
+            self._padding = self._tensor(create_zero_array(single))
+        elif not isinstance(padding_type, str) and single.contains(padding_type):
+            self._padding = self._tensor(padding_type)
+        elif not isinstance(padding_type, str) or padding_type != "reset":
+            raise ConfigError(
+                f"FrameStackObservation: padding_type must be 'reset', 'zero' or an observation of {single}, "
+                f"got {padding_type!r}"
+            )
+        self.stack_size = int(stack_size)
+        self.padding_type = padding_type if isinstance(padding_type, str) else "_custom"
+        self.single_observation_space = batch_space(single, self.stack_size)
+        shape = (self.num_envs, self.stack_size, *single.shape)
+        self._frames = torch.zeros(shape, device=self.device)  # of the present episodes
+        self._last = torch.zeros(shape, device=self.device)  # when the agent last acted
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Start new episodes, with padding before their first observations."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._frames = torch.where(self._wide(self._reset_rows(options)), self._first(obs), self._frames)
+        return self._frames.clone(), info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Play one step."""
+        obs, rewards, terminated, truncated, info = self.env.step(actions)
+        if "final_obs" in info:
+            seen = torch.where(info["_final_obs"][:, None], info["final_obs"], obs)
+            self._last = torch.where(self._wide(info["valid"]), self._pushed(seen), self._last)
+            info = {**info, "final_obs": self._last.clone()}
+        started = self._restarted(terminated | truncated)
+        frames = torch.where(self._wide(started), self._first(obs), self._pushed(obs))
+        self._frames = frames.masked_fill(~self._wide(here(info)), 0)
+        return self._frames.clone(), rewards, terminated, truncated, info
+
+    def _pushed(self, obs: torch.Tensor) -> torch.Tensor:
+        return torch.cat((self._frames[:, 1:], obs[:, None]), 1)
+
+    def _first(self, obs: torch.Tensor) -> torch.Tensor:
+        """Stacks (num_envs, K, D) that end in an episode's first observation."""
+        padding = obs[:, None] if self._padding is None else self._padding
+        return torch.cat((padding.expand_as(self._frames)[:, 1:], obs[:, None]), 1)
+
+    def _wide(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows.view(-1, *([1] * (self._frames.ndim - 1)))

@@ -1,0 +1,42 @@
+"""Wrappers of rewards that remember nothing."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.wrappers.base import TensorWrapper
+
+
+class ClipReward(TensorWrapper):
+    """Clip rewards to [min_reward, max_reward]; returns in ``info`` stay those of the environment.
+
+    Args:
+        env: Rows of tensors.
+        min_reward: Lower bound; None for none. A number, or one per row.
+        max_reward: Upper bound; None for none.
+
+    Raises:
+        ConfigError: No bound at all, or a lower one above the upper one.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv,
+        min_reward: float | np.ndarray | None = None,
+        max_reward: float | np.ndarray | None = None,
+    ) -> None:
+        super().__init__(env)
+        if min_reward is None and max_reward is None:
+            raise ConfigError("ClipReward needs min_reward, max_reward or both")
+        low, high = -np.inf if min_reward is None else min_reward, np.inf if max_reward is None else max_reward
+        if not np.all(np.asarray(low) <= np.asarray(high)):
+            raise ConfigError(f"ClipReward: min_reward must be <= max_reward, got {min_reward} and {max_reward}")
+        self._low, self._high = self._tensor(low), self._tensor(high)
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Play one step; rewards (num_envs,) come clipped."""
+        obs, rewards, terminated, truncated, info = self.env.step(actions)
+        return obs, torch.clamp(rewards, self._low, self._high), terminated, truncated, info

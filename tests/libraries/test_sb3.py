@@ -1,0 +1,246 @@
+"""Stable-Baselines3 over the rows: the ends of episodes, the VecEnv contract, and SB3's wrappers."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+import toy
+from conftest import GROUP, SMALL
+from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.env_util import is_wrapped
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecMonitor, VecNormalize
+
+from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
+from gpu_envs.registry import make_core
+from gpu_envs.views.sb3 import SB3VecEnv
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    toy.announce(monkeypatch)
+
+
+def make(env_id="SimpleTag-v0", num_envs=4, **settings):
+    usual = {"group": GROUP.get(env_id), "device": "cpu", **SMALL.get(env_id, {})}
+    return SB3VecEnv(env_id, num_envs, **{**usual, **settings})
+
+
+def actions_of(env):
+    """Random legal actions from the worlds' own streams, as SB3 hands them over."""
+    return env.rows.sample_actions()
+
+
+# ---------------------------------------------------------------- the rows are the core
+
+
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TagContinuous-v0", "CartPole-v1", "Toy-v0"])
+def test_rows_are_the_core(toys, env_id):
+    """Ends, last observations and time limits agent by agent, where agents leave one by one, too."""
+    settings = {"max_episode_steps": 25} if env_id == "CartPole-v1" else {"tires": 3} if env_id == "Toy-v0" else {}
+    env = make(env_id, 5, seed=3, **settings)
+    core = make_core(env_id, 5, "cpu", **{**SMALL.get(env_id, {}), "seed": 3, **settings})
+    members = core.groups[GROUP.get(env_id, "walker")]
+    places = [(world, row) for world in range(5) for row in members]
+    width = env.observation_space.shape[0]
+    assert env.num_envs == len(places)
+    obs = env.reset()
+    first, _ = core.reset()
+    np.testing.assert_array_equal(obs, np.stack([first[world, row, :width] for world, row in places]))
+    ended, limits, cut = 0, set(), torch.zeros(5, core.num_agents, dtype=torch.bool)
+    for _ in range(60):
+        action = actions_of(env)
+        joint = core.sample_actions()
+        np.testing.assert_array_equal(action, np.stack([joint[world, row] for world, row in places]))
+        obs, rewards, dones, infos = env.step(action)
+        c_obs, c_rewards, terminated, truncated, info = core.step(joint)
+        assert obs.dtype == rewards.dtype == np.float32
+        assert dones.dtype == bool
+        cut |= truncated
+        over = ~(info["valid"] & ~(terminated | truncated)).any(1)
+        for k, (world, row) in enumerate(places):
+            np.testing.assert_array_equal(obs[k], c_obs[world, row, :width])
+            assert rewards[k] == c_rewards[world, row]
+            assert infos[k]["alive"] == info["alive"][world, row]
+            assert infos[k]["valid"] == info["valid"][world, row]
+            assert dones[k] == over[world]
+            assert infos[k]["TimeLimit.truncated"] == bool(over[world] and cut[world, row])
+            assert ("terminal_observation" in infos[k]) == ("episode" in infos[k]) == dones[k]
+            if dones[k]:
+                ended += 1
+                limits.add(infos[k]["TimeLimit.truncated"])
+                np.testing.assert_array_equal(infos[k]["terminal_observation"], info["final_obs"][world, row, :width])
+                assert infos[k]["episode"]["r"] == info["episode_return"][world, row]
+                assert infos[k]["episode"]["l"] == info["episode_length"][world, row]
+        cut[over] = False
+    assert ended > 10
+    assert limits == {"SimpleTag-v0": {True}, "TagContinuous-v0": {False}}.get(env_id, {True, False})
+
+
+def test_what_was_handed_out_stays():
+    env = make()
+    kept = [(env.reset(), None)]
+    for _ in range(10):
+        obs, _, _, infos = env.step(actions_of(env))
+        kept.append((obs, obs.copy()))
+        kept += [(info[name], info[name].copy()) for info in infos for name in info if name == "terminal_observation"]
+    for left, right in kept[1:]:
+        np.testing.assert_array_equal(left, right)
+
+
+# ---------------------------------------------------------------- VecEnv
+
+
+def test_the_contract_of_a_vec_env():
+    env = make(render_mode="rgb_array")
+    assert isinstance(env, VecEnv)
+    assert env.num_envs == 12
+    assert env.spec.id == "gpu_envs/SimpleTag-v0"
+    assert env.observation_space.shape == (16,)
+    assert env.action_space == gymnasium.spaces.Discrete(5)
+    assert env.render_mode == "rgb_array"
+    with pytest.raises(ResetNeededError, match="before the first reset"):
+        env.step(np.zeros(12, np.int64))
+    env.reset()
+    with pytest.raises(ResetNeededError, match="call step_async"):
+        env.step_wait()
+    assert len(env.reset_infos) == 12
+    assert all(info["alive"] for info in env.reset_infos)
+    env.step_async(np.zeros(12, np.int64))
+    assert env.step_wait()[0].shape == (12, 16)
+    with pytest.raises(ActionError, match="out of range"):
+        env.step(np.full(12, 5))
+    # attributes and methods are those of the batch
+    assert env.get_attr("num_envs", [0, 5]) == [12, 12]
+    assert env.get_attr("obs_width", 3) == [16]
+    assert len(env.get_attr("render_mode")) == 12
+    assert env.has_attr("core")
+    assert not env.has_attr("no_such_thing")
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        env.env_method("no_such_thing")
+    assert env.env_method("set_params", tag_reward=3.0, indices=[0, 1]) == [None, None]
+    assert env.core.get_params()["tag_reward"] == 3
+    env.set_attr("note", 7)
+    assert env.get_attr("note") == [7] * 12
+    with pytest.raises(ConfigError, match="holds for all rows"):
+        env.set_attr("note", 7, [0])
+    assert env.env_is_wrapped(Monitor) == [False] * 12
+    assert env.env_is_wrapped(Monitor, [1, 2]) == [False] * 2
+    assert not is_wrapped(env, Monitor)
+    # pictures: one per world
+    assert [picture.shape for picture in env.get_images()] == [(256, 256, 3)] * 4
+    assert env.render().shape == (512, 512, 3)
+    env.close()
+    with pytest.raises(ResetNeededError, match="closed"):
+        env.reset()
+
+
+def test_render_modes(monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    silent = make()
+    silent.reset()
+    with pytest.warns(UserWarning, match="render_mode"):
+        assert silent.render() is None
+    window = make(render_mode="human")
+    window.reset()
+    assert window.render() is None
+    window.close()
+    with pytest.raises(ConfigError, match="render_mode"):
+        make(render_mode="ansi")
+
+
+def test_seeds():
+    """SB3 seeds at the next reset; worlds draw from streams of their own under the first seed."""
+    env, twin = make(), make()
+    assert env.seed(11) == list(range(11, 23))
+    first = env.reset()
+    again = env.reset()
+    assert not np.array_equal(first, again)
+    np.testing.assert_array_equal(first.reshape(4, 3, 16), twin.rows.reset(seed=11)[0].reshape(4, 3, 16))
+    assert len(np.unique(first[::3], axis=0)) == 4
+    env.seed(11)
+    np.testing.assert_array_equal(env.reset(), first)
+    assert len(env.seed(None)) == 12
+    assert not np.array_equal(env.reset(), first)
+
+
+def test_options_of_a_reset():
+    env = make("CartPole-v1")
+    env.set_options({"low": 0.01, "high": 0.02})
+    obs = env.reset()
+    assert (obs >= 0.01).all()
+    assert (obs <= 0.02).all()
+    assert (env.reset() < 0.01).any()
+    env.set_options([{"low": 0.01, "high": 0.02}, {}, {}, {}])
+    with pytest.raises(ConfigError, match="options of a reset hold for all rows"):
+        env.reset()
+
+
+def test_settings_that_make_no_sense_here():
+    for name in ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy"):
+        with pytest.raises(ConfigError, match=f"{name} is fixed in the view for SB3"):
+            make(**{name: True})
+    with pytest.raises(ConfigError, match="choose group='adversary' or group='agent'"):
+        SB3VecEnv("SimpleTag-v0", 2)
+    with pytest.raises(ConfigError, match="no setting named num_goods"):
+        make(num_goods=2)
+
+
+def test_masks(toys):
+    """sb3-contrib's MaskablePPO asks every row for its mask."""
+    env = make("Toy-v0", 3)
+    env.reset()
+    for _ in range(12):
+        masks = np.stack(env.env_method("action_masks"))
+        assert masks.shape == (9, 3)
+        assert env.has_attr("action_masks")
+        np.testing.assert_array_equal(masks, env.core.action_mask.reshape(9, 3))
+        np.testing.assert_array_equal(np.stack(env.env_method("action_masks", indices=[4, 7])), masks[[4, 7]])
+        _, _, _, infos = env.step(masks.argmax(1))
+        np.testing.assert_array_equal(infos[4]["action_mask"], env.core.action_mask.reshape(9, 3)[4])
+    assert not make().has_attr("action_masks")
+
+
+# ---------------------------------------------------------------- SB3's wrappers
+
+
+def test_sb3s_wrappers_compose(tmp_path):
+    inner = make("CartPole-v1", 6, max_episode_steps=25, seed=1)
+    env = VecNormalize(VecFrameStack(VecMonitor(inner, str(tmp_path / "log")), 2), gamma=0.9)
+    assert env.unwrapped is inner
+    obs = env.reset()
+    assert obs.shape == (6, 8)
+    ended = 0
+    for _ in range(60):
+        _, _, dones, infos = env.step(actions_of(inner))
+        for row in np.flatnonzero(dones):
+            ended += 1
+            assert infos[row]["terminal_observation"].shape == (8,)
+            assert infos[row]["episode"]["r"] == infos[row]["episode"]["l"] <= 25  # a point a step
+    assert ended > 10
+    assert env.get_attr("num_envs") == [6] * 6
+    env.close()
+    assert len((tmp_path / "log.monitor.csv").read_text().splitlines()) == ended + 2
+
+
+def test_terminal_observations_are_normalised():
+    plain, inner = make(seed=4), make(seed=4)
+    env = VecNormalize(inner, norm_reward=False)
+    plain.reset()
+    env.reset()
+    for _ in range(7):
+        action = actions_of(inner)
+        _, _, dones, told = plain.step(action)
+        _, _, _, infos = env.step(action)
+    assert dones.all()
+    for left, right in zip(infos, told, strict=True):
+        expected = env.normalize_obs(right["terminal_observation"])
+        np.testing.assert_allclose(left["terminal_observation"], expected, rtol=1e-6)
+
+
+def test_sb3s_check_of_the_single_agent_door():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0").unwrapped, skip_render_check=True)

@@ -1,0 +1,359 @@
+"""TorchRL: the EnvBase keeps TorchRL's rules and tells what the core tells."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import SMALL
+from torchrl.envs import ActionMask, Compose, RewardSum, StepCounter, TransformedEnv
+from torchrl.envs.utils import MarlGroupMapType, check_env_specs, step_mdp
+
+from gpu_envs.errors import ActionError, ConfigError, DeviceError, ResetNeededError
+from gpu_envs.registry import make_core
+from gpu_envs.views.torchrl import TorchRLEnv
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "examples"))
+
+CASES = {
+    "discrete": ("SimpleTag-v0", {}),
+    "one-hot": ("SimpleTag-v0", {"categorical_actions": False}),
+    "continuous": ("SimpleTag-v0", {"continuous_actions": True}),
+    "multi-discrete": ("TagContinuous-v0", {}),
+    "multi-one-hot": ("TagContinuous-v0", {"categorical_actions": False}),
+    "masks and turns": ("LeducPoker-v0", {}),
+    "masks, one-hot": ("LeducPoker-v0", {"categorical_actions": False}),
+    "one agent": ("CartPole-v1", {}),
+    "info": ("SimpleSpread-v0", {"benchmark_data": True, "return_state": True}),
+    "an agent each": ("SimpleTag-v0", {"group_map": MarlGroupMapType.ONE_GROUP_PER_AGENT, "return_state": True}),
+}
+
+
+def make(env_id, num_envs=5, device="cpu", **settings):
+    return TorchRLEnv(env_id, num_envs, device, **{"seed": 0, **SMALL[env_id], **settings})
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    """An environment of every kind, in turn, with what made it."""
+    env_id, settings = CASES[request.param]
+    return make(env_id, **settings), env_id, settings
+
+
+def storage(tensor):
+    return tensor.untyped_storage().data_ptr()
+
+
+def stacked_actions(env, data):
+    """The actions of a step as the core takes them."""
+    actions = torch.zeros_like(env.core.action_buffer)
+    for group, agents in env.group_map.items():
+        action = data[group, "action"]
+        if not env.categorical_actions:
+            action = env.full_action_spec[group, "action"].to_categorical(action)
+        for place, agent in enumerate(agents):
+            row = env.core.possible_agents.index(agent)
+            mine = action[:, place]
+            actions[:, row] = (
+                mine if mine.ndim == 1 else torch.nn.functional.pad(mine, (0, actions.shape[2] - mine.shape[1]))
+            )
+    return actions
+
+
+def compare(env, data, told, alive, cut):
+    """Hold the part of a tensordict that an environment writes against the core's tensors."""
+    done = ~alive
+    expected = {"done": done, "terminated": done & ~cut, "truncated": cut}
+    for group, agents in env.group_map.items():
+        rows = [env.core.possible_agents.index(agent) for agent in agents]
+        width = env.core.observation_spaces[agents[0]].shape[0]
+        assert torch.equal(data[group, "observation"], told["obs"][:, rows, :width])
+        assert torch.equal(data[group, "alive"], alive[:, rows])
+        for name, flags in expected.items():
+            assert torch.equal(data[group, name], flags[:, rows, None]), name
+        if "reward" in data[group].keys():  # noqa: SIM118 a tensordict
+            assert torch.equal(data[group, "reward"], told["reward"][:, rows, None])
+        if "action_mask" in told:
+            assert torch.equal(data[group, "action_mask"], told["action_mask"][:, rows])
+            assert torch.equal(data[group, "to_move"], told["to_move"][:, rows])
+        for name in env.core.definition.info:
+            assert torch.equal(data[group, "info", name], told[name][:, rows])
+    if env.return_state:
+        assert torch.equal(data["state"], told["state"])
+    over = done.all(1, keepdim=True)
+    assert torch.equal(data["done"], over)
+    assert torch.equal(data["truncated"], over & cut.any(1, keepdim=True))
+    assert torch.equal(data["terminated"], over & ~cut.any(1, keepdim=True))
+
+
+def test_specs(case):
+    env, _, _ = case
+    check_env_specs(env, seed=3)
+
+
+def test_rollout_is_the_cores(case):
+    """A rollout over several episodes, looked at when all of it is over, is what the core told step by step."""
+    (env, env_id, settings), steps = case, 23
+    data = env.rollout(steps, break_when_any_done=False)
+    assert data.batch_size == (5, steps)
+    own = {name: value for name, value in settings.items() if name in ("continuous_actions", "benchmark_data")}
+    core = make_core(env_id, 5, "cpu", autoreset="disabled", seed=0, **SMALL[env_id] | own)
+    obs, info = core.reset()
+    told, cut, ends = info | {"obs": obs, "state": core.state()}, torch.zeros_like(core.alive), 0
+    for t in range(steps):
+        compare(env, data[:, t], told, told["alive"], cut)
+        obs, reward, _, truncated, info = core.step(stacked_actions(env, data[:, t]))
+        told, cut = info | {"obs": obs, "reward": reward, "state": core.state()}, cut | truncated
+        compare(env, data[:, t]["next"], told, told["alive"], cut)
+        over = ~told["alive"].any(1)
+        if over.any():
+            ends += int(over.sum())
+            obs, info = core.reset(mask=over)
+            told, cut = info | {"obs": obs, "state": core.state()}, cut & ~over[:, None]
+    assert ends >= 5
+
+
+def test_rollout_stops_at_the_first_end():
+    env = make("SimpleTag-v0")
+    data = env.rollout(20)
+    assert data.batch_size == (5, 7)
+    assert data["next", "done"][:, -1].all()
+    assert not data["next", "done"][:, :-1].any()
+    again = env.rollout(20, auto_reset=False, tensordict=step_mdp(data[:, 0]))  # worlds that have ended stand still
+    assert again.batch_size == (5, 1)
+    with pytest.raises(ResetNeededError, match="first full reset"):
+        make("SimpleTag-v0").reset(data[:, 0].empty().set("_reset", torch.ones(5, 1, dtype=torch.bool)))
+
+
+def test_partial_reset():
+    env = make("TagContinuous-v0")
+    data = env.rollout(4, break_when_any_done=False)[:, -1]["next"].clone()
+    mask = torch.tensor([True, False, False, True, False])
+    begun = env.core.episodes.clone()
+    fresh = env.reset(data.clone().set("_reset", mask[:, None]))
+    assert torch.equal(env.core.episodes, begun + mask)
+    for group in env.group_map:
+        before, after = data[group], fresh[group]
+        assert torch.equal(after["observation"][~mask], before["observation"][~mask])
+        assert not torch.equal(after["observation"][mask], before["observation"][mask])
+        assert after["alive"][mask].all()
+        assert torch.equal(after["done"][~mask], before["done"][~mask])
+    with pytest.raises(ActionError, match=r"'_reset' of group 'tagger'.*at the root"):
+        env.reset(data.clone().set(("tagger", "_reset"), torch.ones(5, 2, 1, dtype=torch.bool)))
+
+
+def test_who_has_left_stays_done():
+    """An agent's own end is a termination that lasts until its world is reset."""
+    env = make("TagContinuous-v0", 40, num_taggers=2, tagging_distance=0.4)
+    data = env.rollout(9, break_when_any_done=False)
+    alive, after = data["runner", "alive"], data["next", "runner"]
+    left = alive & after["done"][..., 0]
+    early = left & ~data["next", "done"]
+    assert early.sum() > 20
+    assert after["terminated"][early].all()
+    assert not after["truncated"].any()
+    gone = ~alive
+    assert gone.any()
+    assert after["done"][gone].all()
+    assert not after["reward"][gone].any()
+    assert not after["observation"][gone].any()
+
+
+def test_a_cut_is_no_termination():
+    data = make("SimpleTag-v0").rollout(9)["next"]
+    assert data["truncated"][:, -1].all()
+    assert not data["terminated"].any()
+    assert data["agent", "truncated"][:, -1].all()
+    assert not data["agent", "terminated"].any()
+
+
+def test_groups_are_views_of_one_tensor_that_nobody_writes_again():
+    env = make("SimpleTag-v0")
+    first = env.rand_step(env.reset())
+    parts = first["next"]
+    kept = parts.clone()
+    obs, _ = parts["adversary", "observation"], parts["agent", "observation"]
+    assert storage(obs) == storage(parts["agent", "observation"])
+    assert storage(parts["adversary", "reward"]) == storage(parts["agent", "reward"])
+    assert obs.data_ptr() == parts["agent", "observation"].data_ptr() - 3 * env.core.obs_width * 4
+    second = env.rand_step(step_mdp(first))["next"]
+    buffers = {storage(buffer) for buffer in (env.core.obs, env.core.reward, env.core.alive, env.core.final_obs)}
+    leaves = list(parts.values(include_nested=True, leaves_only=True))
+    assert not buffers & {storage(leaf) for leaf in leaves}
+    assert not {storage(leaf) for leaf in leaves} & {
+        storage(leaf) for leaf in second.values(include_nested=True, leaves_only=True)
+    }
+    env.reset()
+    assert (parts == kept).all()
+
+
+def test_one_group_of_all_goes_in_without_a_copy(monkeypatch):
+    env = make("SimpleSpread-v0")
+    given, step = [], env.core.step
+    monkeypatch.setattr(env.core, "step", lambda action: (given.append(action), step(action))[1])
+    data = env.rand_step(env.reset())
+    assert given[0].data_ptr() == data["agent", "action"].data_ptr()
+
+
+def test_group_map():
+    env = make(
+        "SimpleTag-v0", group_map={"odd": ["adversary_2", "adversary_0"], "one": ["adversary_1"], "prey": ["agent_0"]}
+    )
+    data = env.rollout(3)
+    core = make_core("SimpleTag-v0", 5, "cpu", autoreset="disabled", seed=0, **SMALL["SimpleTag-v0"])
+    obs, _ = core.reset()
+    assert torch.equal(data["odd", "observation"][:, 0], obs[:, [2, 0]])
+    assert data["prey", "observation"].shape[-1] < obs.shape[2]
+    for t in range(3):
+        obs = core.step(stacked_actions(env, data[:, t]))[0]
+        assert torch.equal(data["next", "odd", "observation"][:, t], obs[:, [2, 0]])
+    for group_map, said in (
+        (MarlGroupMapType.ALL_IN_ONE_GROUP, "adversary_0 and agent_0 into group 'agents', but their spaces differ"),
+        ({"all": ["adversary_0"]}, "each of its agents once"),
+        ({"a": ["adversary_0", "adversary_1"], "b": ["adversary_1", "adversary_2", "agent_0"]}, "each of its agents"),
+        ({"state": ["adversary_0", "adversary_1", "adversary_2"], "b": ["agent_0"]}, "a group named 'state'"),
+        ({"a": "agent_0"}, "dict of lists"),
+        ("agents", "dict of lists"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            make("SimpleTag-v0", group_map=group_map)
+
+
+def test_seeds():
+    def start(env):
+        return env.reset()["agent", "observation"]
+
+    env, other = make("SimpleTag-v0", seed=1), make("SimpleTag-v0", seed=2)
+    env.set_seed(7)
+    other.set_seed(7)
+    first = start(env)
+    assert torch.equal(first, start(other))
+    assert not torch.equal(first, start(env))  # a seed begins a stream; resets go on in it
+    env.set_seed(7)
+    assert torch.equal(first, start(env))
+    assert torch.equal(first, env.reset(seed=7)["agent", "observation"])
+    env.set_seed(8)
+    assert not torch.equal(first, start(env))
+
+
+def test_transforms():
+    """TorchRL's own figures of an episode are the core's."""
+    env = make("TagContinuous-v0")
+    seen = []
+    step = env.core.step
+    env.core.step = lambda action: (seen.append(step(action)), seen[-1])[1]
+    keys = [(group, "reward") for group in env.group_map]
+    sums = RewardSum(in_keys=keys, out_keys=[(group, "episode_reward") for group in env.group_map])
+    wrapped = TransformedEnv(env, Compose(sums, StepCounter()))
+    check_env_specs(wrapped)
+    seen.clear()
+    data = wrapped.rollout(30, break_when_any_done=False)["next"]
+    ended = 0
+    for t, (*_, info) in enumerate(seen):
+        over = data["done"][:, t, 0]
+        for group, rows in env.core.groups.items():
+            mine = data[group, "episode_reward"][over, t, :, 0]
+            torch.testing.assert_close(mine, info["episode_return"][over][:, list(rows)])
+        assert torch.equal(data["step_count"][over, t, 0], info["episode_length"][over].amax(1).long())
+        ended += int(over.sum())
+    assert ended >= 10
+
+
+@pytest.mark.parametrize("categorical", [True, False])
+def test_masks(categorical):
+    env = make("LeducPoker-v0", 50, categorical_actions=categorical)
+    data = env.rollout(40, break_when_any_done=False)  # an illegal action would raise
+    masks, movers = data["player", "action_mask"], data["player", "to_move"]
+    assert (masks.sum(-1)[~movers] == 1).all()
+    assert masks[~movers][:, 0].all()
+    assert (movers.sum(-1) == 1).all()
+    assert len(masks[movers].unique(dim=0)) > 1
+    wrapped = TransformedEnv(
+        make("LeducPoker-v0", categorical_actions=categorical),
+        ActionMask(("player", "action"), ("player", "action_mask")),
+    )
+    wrapped.rollout(40, break_when_any_done=False)
+    illegal = env.reset()
+    action = torch.zeros(50, 2, dtype=torch.int64)  # to fold, when there is nothing to answer
+    if not categorical:
+        action = torch.nn.functional.one_hot(action, 3)
+    with pytest.raises(ActionError, match=r"LeducPoker-v0: action .*of player_\d in world 0 is illegal"):
+        env.step(illegal.set(("player", "action"), action))
+
+
+def test_worlds_on_several_devices():
+    whole, halves = make("SimpleTag-v0", 6), make("SimpleTag-v0", 6, device=None, devices=["cpu", "cpu"])
+    data = halves.rollout(20, break_when_any_done=False)
+    present = whole.reset()
+    for t in range(20):
+        assert torch.equal(present["agent", "observation"], data["agent", "observation"][:, t])
+        present.update(data[:, t].select(*halves.action_keys))
+        present = whole.step_and_maybe_reset(present)[1]
+
+
+def test_refusals():
+    for settings, said in (
+        ({"autoreset": "same_step"}, "TorchRL resets worlds itself"),
+        ({"reuse_buffers": True}, "TorchRL keeps what a step returns"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            make("SimpleTag-v0", **settings)
+    env = make("SimpleTag-v0")
+    with pytest.raises(DeviceError, match="SimpleTag-v0 lives on cpu; make it anew with device='meta'"):
+        env.to("meta")
+    assert env.to("cpu") is env
+    data = env.rand_action(env.reset())
+    with pytest.raises(ActionError, match=r"action of group 'agent' must be a torch\.int64"):
+        env.step(data.set(("agent", "action"), data["agent", "action"].float()))
+    with pytest.raises(ConfigError, match="mode 'rgb_array' only"):
+        env.render("human")
+    assert env.render().shape == (512, 512, 3)
+    env.close()
+    with pytest.raises(ResetNeededError, match="closed"):
+        env.core.reset()
+
+
+def test_gradients_stay_outside():
+    """A rollout with a reparametrised policy leaves no graph in the core."""
+    env = make("SimpleTag-v0", continuous_actions=True)
+    weight = torch.full((1,), 0.3, requires_grad=True)
+
+    def policy(tensordict):
+        for group in env.group_map:
+            ones = torch.ones_like(env.full_action_spec[group, "action"].zero())
+            tensordict[group, "action"] = torch.sigmoid(weight * ones)
+        return tensordict
+
+    assert env.rollout(3, policy)["agent", "action"].requires_grad
+    assert not env.core.action_buffer.requires_grad
+
+
+def test_mappo_runs(capsys):
+    """The example's training, short: everything that learns changes, nothing is broken."""
+    import torchrl_mappo
+
+    for env_id, worlds in (("SimpleTag-v0", 8), ("SimpleSpread-v0", 8)):
+        history = torchrl_mappo.main(["--id", env_id, "--num-envs", str(worlds), "--iterations", "2", "--steps", "30"])
+        assert len(history) == 2
+        assert all(torch.isfinite(torch.tensor(list(row.values()))).all() for row in history)
+    assert "agent" in capsys.readouterr().out
+
+
+@pytest.mark.learning
+def test_mappo_learns():
+    import torchrl_mappo
+
+    history = torchrl_mappo.main(["--iterations", "16"])
+    assert history[-1]["agent"] > history[0]["agent"] + 3  # from -26.7, which is random play, to -21
+
+
+def test_guide():
+    """The page's Python blocks about TorchRL, in order, in one namespace."""
+    text = (ROOT / "docs" / "guides" / "libraries.md").read_text(encoding="utf-8")
+    section = text[text.index("\n## TorchRL") :].split("\n## ")[1]
+    blocks = [part.split("```")[0] for part in section.split("```python\n")[1:]]
+    assert blocks
+    space = {"__name__": "example"}
+    for code in blocks:
+        exec(compile(code, "libraries.md", "exec"), space)

@@ -1,0 +1,241 @@
+"""On a CUDA device: crowds in cells, several environments at once, many worlds, many steps."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+import warp as wp
+from conftest import SMALL
+from test_crowds import SMALL as CELLS
+from test_crowds import crowd
+from test_gpu import assert_close, assert_devices_agree, assert_play_is_steps, assert_schedules_agree, make
+
+from gpu_envs.registry import make_core
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+TAG = "TagContinuous-v0"
+SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
+NAMES = ("obs", "reward", "terminated", "truncated", "alive", "valid")
+
+
+# ---------------------------------------------------------------- crowds in cells
+
+
+@SCHEDULES
+def test_cells_cpu_equals_gpu(schedule):
+    """Where an agent stands in its cell is scratch: its order may differ, and so it is no part of the state."""
+    cpu, gpu = make(TAG, "cpu", **CELLS), make(TAG, schedule=schedule, **CELLS)
+    assert_devices_agree(cpu, gpu)
+    assert not {"state.slot", "state.who", "state.spot", "state.cells"} & gpu.get_state().keys()
+    gpu.set_state({name: tensor.cuda() for name, tensor in cpu.get_state().items()})
+    assert_close([cpu.state()], [gpu.state()])
+
+
+def test_cells_fused_equals_phased():
+    assert_schedules_agree(*(make(TAG, schedule=schedule, **CELLS) for schedule in ("fused", "phased")))
+
+
+@SCHEDULES
+def test_cells_in_random_play(schedule):
+    assert_play_is_steps(*(make(TAG, schedule=schedule, reuse_buffers=True, **CELLS) for _ in range(2)))
+
+
+def test_cells_answer_as_all():
+    """2,000 agents, phased: thousands of threads put themselves into the cells at once."""
+    settings = {"seed": 1, "schedule": "phased", "fuse_fp": False, **crowd(2000, 10, reach=0.8, episode_length=30)}
+    brute, grid = (make_core(TAG, 4, "cuda", neighbour_search=search, **settings) for search in ("brute", "grid"))
+    assert torch.equal(brute.reset()[0], grid.reset()[0])
+    tags = 0
+    for _ in range(45):
+        action = brute.sample_actions()
+        left, right = brute.step(action), grid.step(action)
+        for a, b in zip((*left[:4], left[4]["alive"]), (*right[:4], right[4]["alive"]), strict=True):
+            assert torch.equal(a, b)
+        tags += int((brute.world_state["caught_by"] >= 0).sum())
+    assert tags > 20
+
+
+# ---------------------------------------------------------------- several at once
+
+
+def test_several_environments_on_one_device():
+    """Interleaved, some captured, some on a stream of their own: each plays as it does alone."""
+    ids = ("CartPole-v1", "SimpleTag-v0", "ConnectFour-v0", TAG, "SimpleTag-v0", "Pendulum-v1")
+
+    def cores():
+        made = [make(env_id, seed=seed, reuse_buffers=True) for seed, env_id in enumerate(ids)]
+        for core in made:
+            core.reset()
+        return made
+
+    alone, together = cores(), cores()
+    for core in alone:
+        for _ in range(25):
+            core.step(core.sample_actions())
+    streams = [torch.cuda.Stream() for _ in together]
+    plays = [lambda core=core: core.step(core.sample_actions()) for core in together]
+    plays = [
+        core.capture(play) if row % 2 else play for row, (core, play) in enumerate(zip(together, plays, strict=True))
+    ]
+    for stream in streams:
+        stream.wait_stream(torch.cuda.current_stream())
+    for _ in range(25):
+        for stream, play in zip(streams, plays, strict=True):
+            with torch.cuda.stream(stream):
+                play()
+    torch.cuda.synchronize()
+    for left, right in zip(alone, together, strict=True):
+        for name in NAMES:
+            assert torch.equal(getattr(left, name), getattr(right, name)), f"{left.id} {name}"
+
+
+@SCHEDULES
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", TAG, "TagGridworld-v0", "CartPole-v1"])
+def test_env_minor_plays_the_same(env_id, schedule):
+    major, minor = (make(env_id, schedule=schedule, env_minor=minor) for minor in (False, True))
+    major.reset()
+    minor.reset()
+    for _ in range(20):
+        action = major.sample_actions()
+        for a, b in zip(major.step(action)[:4], minor.step(action)[:4], strict=True):
+            assert torch.equal(a, b)
+
+
+def test_reset_by_mask_is_captured():
+    """Where nothing resets by itself, a rollout resets the worlds that have ended, within the graph."""
+    settings = {"autoreset": "disabled", "reuse_buffers": True}
+    eager, captured = (make("SimpleTag-v0", **settings) for _ in range(2))
+
+    def play(core):
+        core.step(core.sample_actions())
+        core.reset(mask=~core.alive.any(1))
+
+    for core in (eager, captured):
+        core.reset()
+        play(core)
+    replay = captured.capture(lambda: play(captured))
+    for _ in range(20):
+        play(eager)
+        replay()
+    assert int(eager.episodes.min()) >= 2
+    for name in NAMES:
+        assert torch.equal(getattr(eager, name), getattr(captured, name)), name
+
+
+def test_constants_drawn_anew_are_the_same_on_both_devices():
+    ranges = {"good_max_speed": (1.0, 1.6), "adversary_accel": (2.0, 4.0)}
+    cpu, gpu = (make("SimpleTag-v0", device, randomise=ranges) for device in ("cpu", "cuda"))
+    for core in (cpu, gpu):
+        core.reset()
+        core.play_random(20)
+    for name, values in cpu.get_params().items():
+        assert torch.equal(values, gpu.get_params()[name].cpu()), name
+
+
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", TAG, "ConnectFour-v0"])
+def test_pictures_are_alike(env_id):
+    cpu, gpu = (make(env_id, device) for device in ("cpu", "cuda"))
+    cpu.reset()
+    gpu.reset()
+    left, right = (torch.from_numpy(core.frame((0, 5), 96)).float() for core in (cpu, gpu))
+    assert (left - right).abs().mean() < 1.0
+    assert left.std() > 5.0
+
+
+# ---------------------------------------------------------------- many worlds, many steps
+
+
+@SCHEDULES
+@pytest.mark.parametrize(("worlds", "needed"), [(1 << 20, 8), (1 << 24, 48)])
+@pytest.mark.parametrize("env_minor", [False, True])
+def test_the_last_worlds_of_many(worlds, needed, env_minor, schedule):
+    """They play as a small batch at their place does, though they lie beyond 2^31 bytes in the larger case."""
+    if torch.cuda.mem_get_info()[0] < needed << 30:
+        pytest.skip(f"needs {needed} GiB of free memory")
+    settings = {"schedule": schedule, "reuse_buffers": True, "env_minor": env_minor}
+    many = make("SimpleTag-v0", num_envs=worlds, **settings)
+    last = make("SimpleTag-v0", num_envs=64, env_offset=worlds - 64, **settings)
+    many.reset()
+    last.reset()
+    for _ in range(10):
+        many.step(many.sample_actions())
+        last.step(last.sample_actions())
+    for name in (*NAMES, "final_obs"):
+        assert torch.equal(getattr(many, name)[-64:], getattr(last, name)), name
+    assert len(torch.unique(many.obs[:, 0, 2])) > worlds // 100  # nobody has written over the others
+    del many
+    torch.cuda.empty_cache()
+
+
+def resident():
+    """Host memory of this process [bytes]."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "schedule", "replays"), [("CartPole-v1", "fused", 1000), ("SimpleTag-v0", "phased", 50)]
+)
+def test_no_leak_in_replays(env_id, schedule, replays):
+    """10^6 steps: a graph of 1,000 of them, replayed."""
+    core = make_core(env_id, 64, "cuda", seed=0, schedule=schedule, fuse_fp=False, reuse_buffers=True, **SMALL[env_id])
+    core.reset()
+
+    def play():
+        for _ in range(1000):
+            core.step(core.sample_actions())
+
+    replay = core.capture(play)
+    for _ in range(5):
+        replay()
+    torch.cuda.synchronize()
+    before, device, begun = resident(), torch.cuda.memory_reserved(), int(core.episodes.min())
+    for _ in range(replays):
+        replay()
+    core.check()
+    assert torch.cuda.memory_reserved() == device
+    assert resident() - before < 32 << 20
+    limit = next(iter(SMALL[env_id].values()))  # steps of an episode, at most
+    assert int(core.episodes.min()) - begun >= replays * 1000 // limit
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_no_leak_in_steps(reuse):
+    """Python calls; with clones the allocator must find every one of them again."""
+    core = make("SimpleTag-v0", reuse_buffers=reuse)
+    core.reset()
+
+    def play(steps):
+        for _ in range(steps):
+            core.step(core.sample_actions())
+        core.check()
+
+    play(500)
+    before, device = resident(), torch.cuda.memory_reserved()
+    play(10_000)
+    assert torch.cuda.memory_reserved() == device
+    assert resident() - before < 16 << 20
+
+
+def test_a_training_runs_on_the_device(tmp_path):
+    """Rollouts and updates; losses stay finite, and the run can be resumed from its checkpoint."""
+    pytest.importorskip("tensorboard")
+    from trainers.checkpoint import load
+    from trainers.config import TrainConfig
+    from trainers.loop import Trainer
+    from trainers.ppo import PPOConfig
+
+    ppo = PPOConfig(rollout_length=8)
+    config = TrainConfig("SimpleTag-v0", env={"max_cycles": 7}, num_envs=64, device="cuda", total_steps=2048, ppo=ppo)
+    saved = load(Trainer(config, tmp_path / "run").run())
+    assert saved.steps == 2048
+    assert all(policy.net["actor"][0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent")))
+
+
+def test_kernels_compiled_beforehand_are_found():
+    """They are looked for as what benchmarks/gpu/kernels.py makes: machine code for the architecture of this device."""
+    make("CartPole-v1")
+    major, minor = torch.cuda.get_device_capability()
+    device = wp.get_device("cuda:0")
+    assert (device.get_cuda_output_format(), device.get_cuda_compile_arch()) == ("cubin", 10 * major + minor)

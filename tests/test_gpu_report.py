@@ -1,0 +1,249 @@
+"""The GPU report without a GPU: parts that fail or take too long, goals and tables out of a result, and a tiny run."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import kernels, page, report
+from benchmarks.gpu.parts import TINY, Scale, crowd_settings
+from gpu_envs.registry import list_envs
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def child(code):
+    return [sys.executable, "-c", code]
+
+
+# ---------------------------------------------------------------- parts
+
+
+def test_a_part_is_read_to_its_end(tmp_path):
+    lines = []
+    assert report.run(child("print('one'); print('two')"), 20.0, tmp_path / "log", lines.append) == "done"
+    assert lines == ["one", "two"]
+
+
+def test_a_failed_part_gives_its_reason(tmp_path):
+    code = "import sys; print('one', flush=True); sys.exit('no such library')"
+    lines = []
+    assert report.run(child(code), 20.0, tmp_path / "log", lines.append) == "failed (1): no such library"
+    assert lines == ["one"]
+    assert report.run(child("import sys; sys.exit(3)"), 20.0, tmp_path / "log", lines.append).endswith(
+        "it said nothing"
+    )
+
+
+def test_a_part_that_takes_too_long_is_cut_with_its_children(tmp_path):
+    """What it has told until then is kept; nothing of it goes on."""
+    sleeper = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    lines, begun = [], time.monotonic()
+    words = child(f"import subprocess, sys; child = {sleeper}; print(child.pid, flush=True); child.wait()")
+    assert report.run(words, 3.0, tmp_path / "log", lines.append) == "cut after 3 s"
+    assert time.monotonic() - begun < 30.0
+    stat = Path(f"/proc/{lines[0]}/stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+def test_the_report_outlives_its_parts(tmp_path, monkeypatch):
+    """One fails, one hangs, one is whole: all that they told is in the file, with reasons for the rest."""
+    row = "print('ROW ' + json.dumps({'env': 'CartPole-v1', 'worlds': 1, 'agents': 1, 'value': 2.0}), flush=True)"
+    codes = {
+        "machine": "print('ROW ' + json.dumps({'machine': {'name': 'A GPU', 'arch': 90}}))",
+        "goals": f"{row}; raise RuntimeError('out of luck')",
+        "sweep": f"{row}; import time; time.sleep(60)",
+        "crowds": row,
+    }
+    monkeypatch.setattr(report, "command", lambda part, *_: child(f"import json; {codes[part]}"))
+    monkeypatch.setattr(report, "GRACE", 1.0)
+    plan = tuple(report.Part(name, name, 4.0) for name in codes)
+    monkeypatch.setattr(report, "PLAN", plan)
+    given = argparse.Namespace(out=tmp_path, tiny=False, words=[], only=[], seconds=16.0, device="cuda")
+    report.report(given)
+    parts = json.loads((tmp_path / "a-gpu.json").read_text())["parts"]
+    assert {name: len(part["rows"]) for name, part in parts.items()} == {
+        "machine": 0,
+        "goals": 1,
+        "sweep": 1,
+        "crowds": 1,
+    }
+    assert parts["goals"]["status"] == "failed (1): RuntimeError: out of luck"
+    assert parts["sweep"]["status"].startswith("cut after")
+    assert parts["crowds"]["status"] == "done"
+    assert {path.name for path in tmp_path.iterdir()} == {"a-gpu.json", "a-gpu.md", "log.txt"}
+
+
+def test_what_is_not_there_is_left_out():
+    assert report.command("kernels", "cpu", True, None).startswith("left out")
+    assert report.command("kernels", "cuda", False, None).startswith("left out")
+    assert report.command("kernels", "cuda", False, 90)[-2:] == ["--arch", "90"]
+    assert "--tiny" in report.command("goals", "cpu", True, None)
+    for name in report.PEERS:
+        words = report.command(name, "cpu", True, None)
+        assert words == f"not installed: {name}" or words[-2:] == ["cpu", "--tiny"]
+
+
+def test_the_plan_fits():
+    assert sum(part.seconds for part in report.PLAN) <= report.TOTAL < 480
+    order = [part.name for part in report.PLAN]
+    assert order.index("goals") < order.index("jaxmarl") < order.index("sweep")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [
+            "tests/test_gpu.py::test_a[fused-CartPole-v1] PASSED [ 10%]",
+            "tests/test_gpu.py::test_b FAILED                [ 20%]",
+            "tests/test_gpu.py::test_c SKIPPED (needs 48 GiB) [ 30%]",
+            "FAILED tests/test_gpu.py::test_b - assert 1 == 2",
+            "=== 1 failed, 1 passed, 1 skipped in 3.0s ===",
+        ],
+        [
+            "[gw0] [ 10%] PASSED tests/test_gpu.py::test_a[fused-CartPole-v1] ",
+            "[gw1] [ 20%] FAILED tests/test_gpu.py::test_b ",
+            "[gw0] [ 30%] SKIPPED tests/test_gpu.py::test_c ",
+            "FAILED tests/test_gpu.py::test_b - assert 1 == 2",
+        ],
+    ],
+    ids=["alone", "side by side"],
+)
+def test_outcomes_of_tests_are_read(lines):
+    seen = report.Tests()
+    for line in lines:
+        seen.read(line)
+    counts = {row["what"]: row["value"] for row in seen.rows() if "value" in row}
+    assert counts == {"passed": 1, "failed": 1, "skipped": 1}
+    assert [row for row in seen.rows() if "error" in row] == [
+        {"what": "tests/test_gpu.py::test_b", "error": "assert 1 == 2"}
+    ]
+
+
+# ---------------------------------------------------------------- goals and tables
+
+
+def result(**rates):
+    """A result of a GPU that copies 4 TB/s, with these throughputs."""
+
+    def row(env, worlds, agents, mode, value, **more):
+        about = {"env": env, "worlds": worlds, "agents": agents, "mode": mode, "schedule": "fused", "env_minor": False}
+        return about | {"unit": "env-steps/s", "value": value, **more}
+
+    def part(title, *rows):
+        return {"title": title, "status": "done", "seconds": 1.0, "rows": list(rows)}
+
+    tag, crowd = "SimpleTag-v0", "TagContinuous-v0"
+    goals = [
+        {"env": tag, "agents": 4, "mode": "bytes", "unit": "B/env-step", "value": 500.0, "note": ""},
+        row(tag, 4096, 4, "in place", 9e9),
+        row(tag, 1 << 20, 4, "in place", rates["tag"]),
+        row(tag, 1 << 20, 4, "copied", 0.9 * rates["tag"]),
+        {"env": crowd, "agents": 1000, "mode": "bytes", "unit": "B/env-step", "value": 4e5, "note": ""},
+        row(crowd, 2000, 1000, "in place", rates["crowd"]),
+        {"env": crowd, "worlds": 7, "error": "OutOfMemoryError: no | memory"},
+    ]
+    parts = {
+        "machine": part("machine", {"what": "copy", "unit": "B/s", "value": 4e12}),
+        "tests": part("tests", {"what": "passed", "unit": "tests", "value": 3}),
+        "goals": part("goals", *goals),
+        "jaxmarl": part("JaxMARL", row(tag, 1 << 20, 4, "scan", rates["jaxmarl"], peer="JaxMARL")),
+        "sweep": part("sweep", row(tag, 1, 4, "eager", 1e4), row(tag, 1, 4, "copied", 2e5)),
+    }
+    machine = {"name": "NVIDIA X", "arch": 90}
+    return {"machine": machine, "date": "d", "command": "c", "commit": "x", "tiny": False, "parts": parts}
+
+
+def verdicts(given):
+    return [row["verdict"] for row in page.goals(given)]
+
+
+def test_goals_are_judged():
+    assert verdicts(result(tag=4e9, crowd=3e7, jaxmarl=1e8)) == ["met"] * 4
+    assert verdicts(result(tag=0.9e9, crowd=8e6, jaxmarl=1e8)) == ["not met"] * 4
+    values = [row["value"] for row in page.goals(result(tag=4e9, crowd=8e6, jaxmarl=1e8))]
+    assert values == pytest.approx([4e9, 4e9 * 500 / 4e12, 8e6, 0.9 * 4e9 / 1e8])
+    assert (
+        "the bandwidth allows 10 M, so it is out of reach" in page.goals(result(tag=1, crowd=8e6, jaxmarl=1))[2]["note"]
+    )
+
+
+def test_nothing_is_judged_without_a_figure():
+    given = result(tag=4e9, crowd=3e7, jaxmarl=1e8)
+    given["parts"]["jaxmarl"] = {"title": "JaxMARL", "status": "not installed: jaxmarl", "seconds": 0.0, "rows": []}
+    assert verdicts(given)[3] == "not measured"
+    assert page.goals(given)[3]["note"] == "not installed: jaxmarl"
+    del given["parts"]["machine"]
+    assert verdicts(given) == ["met", "not measured", "met", "not measured"]
+    del given["machine"]["arch"]
+    assert verdicts(given)[0] == "not judged: no GPU"
+    assert set(verdicts({**given, "parts": {}})) == {"not measured"}
+
+
+def test_the_page_tells_everything():
+    text = page.markdown(result(tag=4e9, crowd=3e7, jaxmarl=1e8))
+    for words in (
+        "# GPU report: NVIDIA X",
+        "| 3.6 G |",
+        "3 passed",
+        "| JaxMARL | SimpleTag-v0 | 1,048,576 |",
+        "no \\| memory",
+    ):
+        assert words in text, words
+    assert "## SimpleTag-v0, env-steps/s\n\n| worlds | fused, captured |" in text
+    assert page.markdown({**result(tag=1, crowd=1, jaxmarl=1), "parts": {}, "machine": {}})
+
+
+# ---------------------------------------------------------------- what is measured
+
+
+def test_crowds_are_what_they_are_called():
+    for agents in (*Scale().crowds, *TINY.crowds):
+        settings = crowd_settings(agents)
+        assert settings["num_taggers"] + settings["num_runners"] == agents
+    assert crowd_settings(1000)["num_taggers"] == 50
+
+
+def test_kernels_of_every_environment_are_compiled_beforehand():
+    ways = {(schedule, kind) for _, _, schedule, _, kind in kernels.tested()}
+    assert ways == {("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")}
+    assert {env_id for env_id, *_ in kernels.tested()} == set(list_envs())
+    assert ("SimpleTag-v0", {}, "fused", True, "cuda") in kernels.measured(Scale())
+
+
+@pytest.mark.slow
+def test_a_tiny_run(tmp_path):
+    """All parts on the CPU, within a minute of work; without a peer the report is whole all the same."""
+    before = os.times()
+    words = [sys.executable, "-m", "benchmarks.gpu", "--tiny", "--device", "cpu", "--out", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    after = os.times()
+    assert after.children_user + after.children_system - before.children_user - before.children_system < 60
+    told = json.loads((tmp_path / "cpu.json").read_text())
+    assert list(told["parts"]) == [part.name for part in report.PLAN]
+    for name, part in told["parts"].items():
+        assert part["status"].startswith(("done", "left out", "not installed")), (name, part["status"])
+        assert not [row for row in part["rows"] if "error" in row]
+    for name in ("goals", "sweep", "crowds", "training"):
+        assert all(row["value"] > 0 for row in told["parts"][name]["rows"])
+    modes = {row["mode"] for row in told["parts"]["goals"]["rows"]}
+    assert modes == {"bytes", "in place", "copied", "sampled", "random play", "eager"}
+    assert "## Goals" in (tmp_path / "cpu.md").read_text()
+    assert "## Goals" in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"cpu.json", "cpu.md", "log.txt"}
+
+
+def test_it_says_what_it_ran(tmp_path):
+    given = argparse.Namespace(out=tmp_path, tiny=True, words=["--tiny"])
+    kept = report.Report(tmp_path, given)
+    kept.add("machine", {"machine": {"name": "NVIDIA H200"}})
+    kept.write()
+    told = json.loads((tmp_path / "nvidia-h200.json").read_text())
+    assert told["command"] == "python -m benchmarks.gpu --tiny"
+    assert len(told["date"].split()) == 3

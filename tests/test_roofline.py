@@ -1,0 +1,91 @@
+"""Bytes per env-step against figures worked out by hand, and the copy that measures a machine's bandwidth."""
+
+import pytest
+import torch
+from conftest import SMALL
+
+from benchmarks.roofline import COUNTED, copy_bandwidth, share, traffic
+from gpu_envs.registry import make_core
+
+
+def moved(core):
+    return {entry.name: entry.moved for entry in traffic(core).entries if entry.moved}
+
+
+def test_simple_tag_by_hand():
+    """By hand 434: state 128, obstacles 16, actions 16, counter 8, observation 248, reward 16, done 2.
+
+    What ours add: actions of 8 bytes instead of 4 (16), returns (32), five flags instead of two ends (15), and the pace
+    of the good agents, which is the same in all worlds unless a curriculum is on (4).
+    """
+    core = make_core("SimpleTag-v0", 3, "cpu", seed=0)
+    assert moved(core) == {
+        "state.pos": 6 * 8 + 4 * 8,  # obstacles are read only
+        "state.vel": 4 * 8 * 2,
+        "state.pace": 4,
+        "io.choice": 4 * 8,
+        "io.obs": (3 * 16 + 14) * 4,
+        "io.reward": 4 * 4,
+        "io.running_return": 4 * 4 * 2,
+        **dict.fromkeys(("io.terminated", "io.truncated", "io.alive", "io.valid"), 4),
+        "io.step": 8,
+        "io.over": 1,
+    }
+    assert traffic(core).bytes == 434 + 16 + 32 + 15 + 4
+
+
+def test_tag_continuous_by_hand():
+    """By hand 344 per agent: state 40, alive 8, actions 8, reward 4, observation 4 x (7 K + 1).
+
+    Ours: actions of 16 bytes, returns (8), four flags of a byte instead of 8; and 9 bytes per world. The grid of cells,
+    last step's neighbours and tags live within a step, so that the search does not matter.
+    """
+    for search in ("brute", "grid"):
+        core = make_core("TagContinuous-v0", 2, "cpu", seed=0, neighbour_search=search)
+        assert traffic(core).bytes == 105 * (344 + 8 + 8 - 4) + 9
+
+
+def test_cartpole_by_hand():
+    """By hand 70; ours: state 32, action 8, observation 16, reward 4, return 8, counter 8, five flags."""
+    assert traffic(make_core("CartPole-v1", 2, "cpu", seed=0)).bytes == 32 + 8 + 16 + 4 + 8 + 8 + 5
+
+
+def test_every_environment_has_a_figure(env_id, small_core):
+    """Actions and observations at least; at most every buffer of a world read and written."""
+    core = small_core(env_id, 4)
+    before = core.get_state()
+    counted = traffic(core)
+    layout = core._layout
+    most = sum(2 * tensor[0].numel() * tensor.element_size() for tensor in layout.kept.values() if tensor.numel())
+    most += sum(2 * layout.io[n][0].numel() * layout.io[n].element_size() for n in COUNTED if layout.io[n].numel())
+    widths = sum(space.shape[0] for space in core.observation_spaces.values())
+    assert core.num_agents * 8 + widths * 4 < counted.bytes <= most + widths * 4
+    assert all(torch.equal(before[name], tensor) for name, tensor in core.get_state().items())
+    assert f"| sum | | | | {counted.bytes:g} |" in counted.table()
+
+
+def test_constants_of_every_world_are_read():
+    drawn = make_core(
+        "SimpleTag-v0", 4, "cpu", seed=0, randomise={"good_max_speed": (1.0, 1.6)}, **SMALL["SimpleTag-v0"]
+    )
+    assert moved(drawn)["params"] == 4 * drawn._layout.params.shape[1]
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_copy_bandwidth(device):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    rate = copy_bandwidth(device, size=16 << 20, repeats=5)
+    assert 1e8 < rate.low <= rate.median <= rate.high < 1e14
+
+
+def test_share_of_the_bandwidth():
+    counted = traffic(make_core("CartPole-v1", 2, "cpu", seed=0))
+    assert share(counted, 1e9, 81e9) == pytest.approx(1.0)
+
+
+def test_what_stays_as_it_is_is_read(small_core):
+    """Goals are drawn at the start: the same all through an episode, and different from world to world."""
+    entries = {entry.name: entry for entry in traffic(small_core("SimpleSpeakerListener-v0")).entries}
+    goal = entries["state.goal"]
+    assert (goal.reads, goal.writes) == (1, 0)

@@ -1,0 +1,208 @@
+"""Clipping, rescaling and frames of tensor rows, beside Gymnasium's own; all wrappers together."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.wrappers import FrameStackObservation as FrameStackOfOne
+from gymnasium.wrappers import vector as gymnasiums
+from pairs import DISABLED, FALLS, MODES, NEXT_STEP, SAME_STEP, Pair, close, rows
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gpu_envs import wrappers
+from gpu_envs.errors import ActionError, ConfigError
+
+# ---------------------------------------------------------------- clipping and rescaling
+
+
+def test_rewards_are_clipped_as_by_gymnasium():
+    for bounds in ((-0.5, 0.5), (None, 0.0), (-1.0, None)):
+        pair = Pair(
+            "SimpleTag-v0",
+            NEXT_STEP,
+            lambda env, bounds=bounds: wrappers.ClipReward(env, *bounds),
+            lambda env, bounds=bounds: gymnasiums.ClipReward(env, *bounds),
+            group="agent",
+        )
+        pair.reset(seed=6)
+        for left, right in pair.steps(12):
+            np.testing.assert_array_equal(left[1].numpy(), right[1].astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["clip", "rescale"])
+def test_actions_are_changed_as_by_gymnasium(kind):
+    def wrap(room):
+        return room.ClipAction if kind == "clip" else lambda env: room.RescaleAction(env, -1.0, np.array([3.0]))
+
+    ours, theirs = wrap(wrappers), wrap(gymnasiums)
+    pair = Pair("Pendulum-v1", NEXT_STEP, ours, theirs, max_episode_steps=30)
+    assert pair.ours.single_action_space == pair.theirs.single_action_space
+    assert pair.ours.action_space == pair.theirs.action_space
+    pair.reset(seed=7)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        action = rng.uniform(-6, 6, (6, 1)) if kind == "clip" else rng.uniform(-1, 3, (6, 1))
+        action = action.astype(np.float32)
+        obs, reward, *_ = pair.ours.step(torch.as_tensor(action))
+        theirs_obs, theirs_reward, *_ = pair.theirs.step(action.copy())
+        close(obs, theirs_obs, 1e-4)
+        close(reward, theirs_reward, 1e-4)
+
+
+def test_actions_at_the_ends_stay_in_bounds():
+    """SimpleTag refuses what is out of bounds by the least bit; arrays and lists are taken, too."""
+    env = rows("SimpleTag-v0", continuous_actions=True)
+    env.reset(seed=0)
+    outside = torch.full((env.num_envs, 5), 1.5)
+    with pytest.raises(ActionError, match="out of range"):
+        env.step(outside)
+    wrappers.ClipAction(env).step(outside)
+    for low, high in ((-1.0, 1.0), (-0.3, 0.7), (-1 / 3, 1e5)):
+        wrapped = wrappers.RescaleAction(env, low, high)
+        for end, bound in ((low, 0.0), (high, 1.0)):
+            action = np.full((env.num_envs, 5), end, np.float32)
+            assert (wrapped.actions(action) == bound).all()
+            wrapped.step(action.tolist())
+        inside = torch.empty(1000, 5).uniform_(low, high)
+        assert (wrapped.actions(inside) <= 1).all()
+        assert (wrapped.actions(inside) >= 0).all()
+
+
+# ---------------------------------------------------------------- frames
+
+
+@pytest.mark.parametrize("padding", ["reset", "zero", np.full(4, 0.25, np.float32)], ids=["reset", "zero", "custom"])
+@pytest.mark.parametrize("mode", MODES)
+def test_frames_as_gymnasiums_of_a_single_world(mode, padding):
+    """World 0 of a batch is the single world of the same seed; Gymnasium has no such wrapper for vectors."""
+    env = wrappers.FrameStackObservation(rows("CartPole-v1", mode=mode, **FALLS), 3, padding_type=padding)
+    single = gymnasium.make("gpu_envs/CartPole-v1", **FALLS)
+    one = FrameStackOfOne(single, 3, padding_type=padding)
+    assert env.single_observation_space == one.observation_space
+    assert env.observation_space.shape == (6, 3, 4)
+    obs, _ = env.reset(seed=8)
+    expected, _ = one.reset(seed=8)
+    ended, over = 0, False
+    for _ in range(80):
+        np.testing.assert_array_equal(obs[0].numpy(), expected)
+        obs.add_(100)  # what was handed out may be written to
+        action = env.unwrapped.sample_actions()
+        obs, _, terminated, truncated, info = env.step(action)
+        if over:  # NEXT_STEP: this step was a reset
+            expected, _ = one.reset()
+            over = False
+            continue
+        expected, _, end, cut, _ = one.step(int(action[0]))
+        assert (terminated[0], truncated[0]) == (end, cut)
+        if not (end or cut):
+            continue
+        ended += 1
+        if mode is SAME_STEP:
+            np.testing.assert_array_equal(info["final_obs"][0].numpy(), expected)
+            expected, _ = one.reset()
+        elif mode is DISABLED:
+            np.testing.assert_array_equal(obs[0].numpy(), expected)
+            mask = terminated | truncated
+            obs, _ = env.reset(options={"reset_mask": mask})
+            expected, _ = one.reset()
+        else:
+            over = True
+    assert ended > 2
+
+
+def test_frames_of_agents_that_leave():
+    """Their stack is zeros afterwards, and the final one is that of their own end."""
+    env = wrappers.FrameStackObservation(rows("TagContinuous-v0", mode=SAME_STEP), 3)
+    env.reset(seed=9)
+    own, early = {}, 0
+    for _ in range(40):
+        obs, _, _, _, info = env.step(env.unwrapped.sample_actions())
+        ended = info["_final_obs"]
+        for row in range(env.num_envs):
+            if ended[row] and row in own:
+                assert torch.equal(info["final_obs"][row], own.pop(row))
+                early += 1
+            elif not info["alive"][row]:
+                if info["valid"][row]:
+                    own[row] = obs[row].clone()
+                    assert obs[row, -1].any()
+                else:
+                    assert not obs[row].any()
+    assert early > 3
+
+
+# ---------------------------------------------------------------- all of them
+
+
+class NoLooking(TorchDispatchMode):
+    """Refuses what would make the host wait for a GPU."""
+
+    LOOKS = ("_local_scalar_dense", "nonzero", "masked_select", "equal.default", "is_nonzero", "unique")
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = str(func)
+        assert not any(look in name for look in self.LOOKS), f"{name} waits for the device"
+        bools = [i for i in (args[1] if "index.Tensor" in name else ()) if i is not None and i.dtype == torch.bool]
+        assert not bools, f"{name} by a mask waits for the device"
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_step_looks_at_the_device(mode):
+    env = rows("SimpleTag-v0", mode=mode, continuous_actions=True)
+    for wrap in (
+        wrappers.RecordEpisodeStatistics,
+        wrappers.NormalizeObservation,
+        lambda env: wrappers.FrameStackObservation(env, 4),
+        wrappers.NormalizeReward,
+        lambda env: wrappers.ClipReward(env, -1, 1),
+        wrappers.ClipAction,
+    ):
+        env = wrap(env)
+    obs, _ = env.reset(seed=0)
+    assert env.autoreset_mode is env.metadata["autoreset_mode"] is mode
+    assert env.observation_space.shape == obs.shape == (18, 4, 16)
+    assert env.spec.id == "gpu_envs/SimpleTag-v0"
+    action = torch.rand(18, 5) * 3 - 1
+    with NoLooking():
+        for _ in range(9):
+            obs, reward, terminated, _, info = env.step(action)
+            assert {"episode", "_episode", "alive"} <= set(info)
+    with NoLooking(), pytest.raises(AssertionError, match="waits for the device"):
+        bool(terminated.any())
+    assert reward.abs().max() <= 1
+    env.close()
+    assert env.closed
+
+
+def test_what_cannot_be_wrapped():
+    env = rows("SimpleTag-v0")
+    with pytest.raises(ConfigError, match=r"wraps gymnasium.make_vec\('gpu_envs/...'\), got CartPoleVectorEnv"):
+        wrappers.ClipReward(gymnasium.make_vec("CartPole-v1", 2), 0, 1)
+    with pytest.raises(ConfigError, match="wraps rows of tensors; for to_numpy=True"):
+        wrappers.RecordEpisodeStatistics(rows("SimpleTag-v0", to_numpy=True))
+    for build, words in (
+        (lambda: wrappers.ClipAction(env), "ClipAction needs a Box action space, got Discrete"),
+        (lambda: wrappers.RescaleAction(env, 0, 1), "RescaleAction needs a Box action space"),
+        (lambda: wrappers.ClipReward(env), "needs min_reward, max_reward or both"),
+        (lambda: wrappers.ClipReward(env, 1, 0), "min_reward must be <= max_reward, got 1 and 0"),
+        (lambda: wrappers.NormalizeObservation(env, 0), "epsilon must be > 0, got 0"),
+        (lambda: wrappers.NormalizeReward(env, 2), r"gamma must be in \[0, 1\], got 2"),
+        (lambda: wrappers.NormalizeReward(env, epsilon=-1), "epsilon must be > 0"),
+        (lambda: wrappers.RecordEpisodeStatistics(env, 0), "buffer_length must be an int >= 1, got 0"),
+        (lambda: wrappers.FrameStackObservation(env, 0), "stack_size must be an int >= 1, got 0"),
+        (
+            lambda: wrappers.FrameStackObservation(env, 2, padding_type="last"),
+            "padding_type must be 'reset', 'zero' or",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            build()
+    boxes = rows("SimpleTag-v0", continuous_actions=True)
+    for low, high, words in (
+        (1, 0, "must be finite and below max_action, got 1 and 0"),
+        (-np.inf, 1, "must be finite"),
+        (np.zeros(3), 1, r"must be numbers or of shape \(5,\), got \(3,\) and \(\)"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            wrappers.RescaleAction(boxes, low, high)
