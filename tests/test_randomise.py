@@ -117,13 +117,17 @@ def test_other_constants_can_be_set_and_these_not():
         ({"good_max_speed": 1.0}, "two numbers"),
         ({"good_max_speed": ("a", "b")}, "two numbers"),
         ([("good_max_speed", (0, 1))], "must be a dict"),
-        ({"good_max_speed": (-1, 1)}, r"good_max_speed must lie in \[0.*, inf\], got -1.0 to 1.0"),
     ],
 )
 def test_bad_ranges(ranges, words):
     with pytest.raises(errors.ConfigError, match=words) as caught:
         make(randomise=ranges)
     assert "\n" not in str(caught.value)
+
+
+def test_ranges_keep_to_the_limits_of_settings():
+    with pytest.raises(errors.ConfigError, match=r"grid_length must lie in \[1e-06, inf\], got -3.0 to -1.0"):
+        make_core("TagContinuous-v0", 2, "cpu", randomise={"grid_length": (-3, -1)})
 
 
 def test_bad_ranges_of_ints(toys):
