@@ -78,7 +78,7 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
             legal(params, state, io, env, agent)
         if wp.static(not blind):
             look(params, state, io, env, agent)
-        if wp.static(turn_based):
+        if wp.static(fouls):  # else nobody asks before the next ordinary step
             if not io.to_move[env, agent]:
                 rest(io, env, agent)
 
