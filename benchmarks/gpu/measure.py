@@ -111,7 +111,7 @@ def throughputs(
             call, steps = calls(core, mode, actions)
             took = timed(call, device, seconds)
             core.check()
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  # told, and the next mode is tried
             yield about | {"mode": mode} | failed(error)
             continue
         rates = {"value": took.median, "low": took.high, "high": took.low}
