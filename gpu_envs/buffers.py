@@ -1,6 +1,7 @@
 """Torch tensors and Warp structs over the same memory."""
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ _PYTHON = {float: wp.float32, int: wp.int32, bool: wp.bool}
 
 
 def allocate(
-    struct: Any, shapes: dict[str, tuple[int, ...]], device: torch.device, env_minor: bool = False
+    struct: Any, shapes: dict[str, tuple[int, ...]], device: torch.device, env_minor: Collection[str] = ()
 ) -> dict[str, torch.Tensor]:
     """Allocate one zeroed tensor for every array of a Warp struct.
 
@@ -34,7 +35,8 @@ def allocate(
         struct: A Warp struct; fields that are no arrays are passed over.
         shapes: Full shape by field; a vector dtype adds its own last axis.
         device: Where.
-        env_minor: Lay the worlds out fastest (neighbouring threads touch neighbouring words); indices stay logical.
+        env_minor: Fields laid out with the worlds fastest (neighbouring threads touch neighbouring words); indices
+            stay logical.
 
     Raises:
         ValueError: Where the struct and the shapes name different fields.
@@ -49,7 +51,7 @@ def allocate(
         shape = (*shapes[name], *inner)
         if len(shapes[name]) != kind.ndim:
             raise ValueError(f"{struct.key}.{name} has {kind.ndim} axes, the shape given is {shapes[name]}")
-        minor = env_minor and len(shapes[name]) > 1
+        minor = name in env_minor and len(shapes[name]) > 1
         order = (*shapes[name][1:], shapes[name][0], *inner) if minor else shape
         try:
             tensor = torch.zeros(order, dtype=scalar, device=device)

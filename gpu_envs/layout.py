@@ -93,7 +93,7 @@ class Layout:
         }
         self.io = buffers.allocate(episode.IO, shapes, device)
         tables = {name: (1 if name in d.initial else e, *tail) for name, tail in d.state.items()}
-        self.state = buffers.allocate(rules.state, tables, device, env_minor)
+        self.state = buffers.allocate(rules.state, tables, device, tables.keys() - set(d.dense) if env_minor else ())
         self.params = buffers.params_tensor(rules.params, d.params, e if ranges else 1, device)
         kinds = buffers.param_fields(rules.params)
         for row, (name, bounds) in enumerate(ranges.items()):

@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+import warp as wp
+
 AGENT = "agent"
 WORLD = "world"
+LAST = wp.constant(2**31 - 1)
+"""Masked with it, an index is seen by the compiler not to count from the end."""
 
 
 @dataclass(frozen=True)

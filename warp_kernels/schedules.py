@@ -13,12 +13,11 @@ import warp as wp
 
 from warp_kernels import episode
 from warp_kernels.episode import IO
-from warp_kernels.rules import AGENT, WORLD, Phase, Rules, agent_phase
+from warp_kernels.rules import AGENT, LAST, WORLD, Phase, Rules, agent_phase
 from warp_kernels.step import Parts, step_phases
 
 FUSED = "fused"  # all phases of a world
 MANY = 128  # agents beyond which a call per phase and world costs nothing beside the loop over them
-LAST = wp.constant(2**31 - 1)  # masked with it, an index is seen by the compiler not to count from the end
 
 
 class Stage(NamedTuple):

@@ -11,7 +11,7 @@ from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
 from gpu_envs.errors import ConfigError
 from gpu_envs.runner import choose_search
-from warp_kernels import neighbours
+from warp_kernels import cells
 from warp_kernels.tag import tag_continuous
 
 if TYPE_CHECKING:
@@ -151,9 +151,10 @@ def build(config: Config) -> Definition:
             "near": (count, 0 if grid else nearest),
             "start": (count if given else 0,),
         }
-        | (neighbours.shapes(count, nearest) if grid else dict.fromkeys(neighbours.shapes(1, 1), (0,))),
+        | (cells.shapes(count, nearest) if grid else dict.fromkeys(cells.shapes(1, 1), (0,))),
         initial={} if start is None else {"start": start},
-        scratch=tuple(neighbours.shapes(1, 1)),
+        scratch=tuple(cells.shapes(1, 1)),
+        dense=("pos", "shown"),
         agents=agents,
         groups={"tagger": tuple(range(config.num_taggers)), "runner": tuple(range(config.num_taggers, count))},
         observation_spaces=dict.fromkeys(agents, observation),  # a space per agent takes minutes for a crowd

@@ -4,10 +4,11 @@ Rows: taggers first, then runners. Observed before tags take effect, so fresh vi
 """
 
 from functools import cache
+from typing import Any
 
 import warp as wp
 
-from warp_kernels import neighbours, philox
+from warp_kernels import cells, neighbours, philox
 from warp_kernels.episode import IO
 from warp_kernels.neighbours import FAR, distance, distance_of, row_of
 from warp_kernels.rules import Rules, agent_phase
@@ -52,8 +53,8 @@ class State:
     caught_by: wp.array2d(dtype=int)  # (E, A) row of the tagger that tags this runner in this step, else -1
     tags: wp.array2d(dtype=int)  # (E, number of taggers) runners that a tagger tags in this step
     left: wp.array(dtype=int)  # (E,) 1: a runner stays in the game after this step
-    near: wp.array3d(dtype=int)  # (E, A, K) rows last observed as nearest, -1 for none; empty with a grid
-    cells: wp.array2d(dtype=int)  # the grid of warp_kernels/neighbours.py; empty without
+    near: wp.array3d(dtype=int)  # (E, A, K) rows last observed as nearest, -1 for none; empty where unused
+    cells: wp.array2d(dtype=int)  # the grid of warp_kernels/cells.py; empty without
     slot: wp.array2d(dtype=int)
     who: wp.array2d(dtype=int)
     spot: wp.array2d(dtype=wp.vec2)
@@ -95,11 +96,10 @@ def rules(
     """
     num_agents = num_taggers + num_runners
     slots = num_agents - 1 if full else num_observed
-    LAST = max(num_observed - 1, 0)
-    Keys = wp.types.vector(length=max(num_observed, 1), dtype=wp.uint64)
-    Mask = wp.types.vector(length=1 if grid else (num_agents + 63) // 64, dtype=wp.uint64)
-    nearest_others = neighbours.search(num_agents, num_observed, max(num_observed, 1))
-    nearest_tagger = neighbours.search(num_agents, num_observed, 1)
+    Slots = wp.types.vector(length=max(num_observed, 1), dtype=float)
+    nearest_of_all = neighbours.sweep(num_agents, max(num_observed, 1))
+    nearest_others = cells.search(num_agents, num_observed, max(num_observed, 1))
+    nearest_tagger = cells.search(num_agents, num_observed, 1)
 
     # Structs travel by value into a function that is not inlined; helpers of hot loops are.
     @wp.func(inline=True)
@@ -127,7 +127,11 @@ def rules(
                 int(io.choice[env, agent, 0]), params.min_acceleration, params.max_acceleration, num_acceleration_levels
             )
             turn = level(int(io.choice[env, agent, 1]), params.min_turn, params.max_turn, num_turn_levels)
-            direction = wp.mod(state.direction[env, agent] + turn, TWO_PI)  # C's fmod: the sign of the dividend
+            direction = state.direction[env, agent] + turn
+            if direction <= -TWO_PI or direction >= 2.0 * TWO_PI:
+                direction = wp.mod(direction, TWO_PI)  # C's fmod: the sign of the dividend
+            elif direction >= TWO_PI:
+                direction -= TWO_PI  # as exact, and quicker
             if direction < 0.0:
                 direction += TWO_PI
             is_tagger = agent < num_taggers
@@ -247,54 +251,52 @@ def rules(
         io.obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
 
     @wp.func(inline=True)
-    def key_of(state: State, env: int, here: wp.vec2, other: int):
-        """Key by distance and row; the hidden come last."""
-        key = neighbours.key(distance(state.pos[env, other], here), other)
-        return wp.where(state.shown[env, other], key, FAR)
+    def show(params: Params, state: State, io: IO, env: int, agent: int, found: Any):
+        """Write the features of those found, zeros where nobody is, then the time.
 
-    @wp.func(inline=True)
-    def show(params: Params, state: State, io: IO, env: int, agent: int, found: Keys):
-        """Write the features of those found, zeros where nobody is, then the time."""
-        first = int(0)
-        for slot in range(first, num_observed):  # not unrolled
-            if found[slot] == FAR:
-                for feature in range(FEATURES):
-                    io.obs[env, agent, feature * slots + slot] = 0.0
-            else:
-                look_at(params, state, io, env, agent, row_of(found[slot]), slot)
-        io.obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
+        They are gathered first and written then, in an array laid anew at sizes that are known, so that a CPU's
+        vector units divide and write.
+        """
+        x = Slots()
+        y = Slots()
+        speed = Slots()
+        acceleration = Slots()
+        direction = Slots()
+        tagger = Slots()
+        shown = Slots()
+        here = state.pos[env, agent]
+        slot = int(0)
+        while slot < num_observed:
+            if found[slot] != FAR:
+                other = row_of(found[slot])
+                there = state.pos[env, other]
+                x[slot] = there[0] - here[0]
+                y[slot] = there[1] - here[1]
+                speed[slot] = state.speed[env, other] - state.speed[env, agent]
+                acceleration[slot] = state.acceleration[env, other] - state.acceleration[env, agent]
+                direction[slot] = state.direction[env, other] - state.direction[env, agent]
+                tagger[slot] = wp.where(other < num_taggers, 1.0, 0.0)
+                shown[slot] = wp.where(state.shown[env, other], 1.0, 0.0)
+            slot += 1
+        diagonal = wp.sqrt(2.0) * params.grid_length
+        top_speed = params.max_speed + 1.0e-10
+        obs = wp.array(ptr=io.obs.ptr, shape=(io.obs.shape[0], num_agents, FEATURES * slots + 1), dtype=float)
+        slot = int(0)
+        while slot < num_observed:
+            obs[env, agent, slot] = x[slot] / diagonal
+            obs[env, agent, slots + slot] = y[slot] / diagonal
+            obs[env, agent, 2 * slots + slot] = speed[slot] / top_speed
+            obs[env, agent, 3 * slots + slot] = acceleration[slot] / top_speed
+            obs[env, agent, 4 * slots + slot] = direction[slot] / TWO_PI
+            obs[env, agent, 5 * slots + slot] = tagger[slot]
+            obs[env, agent, 6 * slots + slot] = shown[slot]
+            slot += 1
+        obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
 
     @wp.func(inline=True)
     def observe_nearest(params: Params, state: State, io: IO, env: int, agent: int):
-        """The K nearest alive agents, nearest first, then the time. Equal distances go to the lowest row.
-
-        Last step's neighbours go first: they are close still, so that few of the others need a place in the list.
-        """
-        here = state.pos[env, agent]
-        nearest = Keys(FAR)
-        listed = Mask(wp.uint64(0))  # a bit per row that needs no second look
-        listed[agent >> 6] = wp.uint64(1) << wp.uint64(agent & 63)
-        for slot in range(num_observed):
-            other = state.near[env, agent, slot]
-            if other >= 0:
-                key = key_of(state, env, here, other)
-                for place in range(num_observed):
-                    smaller = wp.min(nearest[place], key)
-                    key = wp.max(nearest[place], key)
-                    nearest[place] = smaller
-                listed[other >> 6] = listed[other >> 6] | (wp.uint64(1) << wp.uint64(other & 63))
-        for other in range(num_agents):
-            fresh = (listed[other >> 6] >> wp.uint64(other & 63)) & wp.uint64(1)
-            key = wp.where(fresh == wp.uint64(0), key_of(state, env, here, other), FAR)
-            if key < nearest[LAST]:
-                for place in range(num_observed):
-                    smaller = wp.min(nearest[place], key)
-                    key = wp.max(nearest[place], key)
-                    nearest[place] = smaller
-        found = nearest  # a copy to index at run time, so that the list above stays in registers
-        for slot in range(state.near.shape[2]):
-            state.near[env, agent, slot] = wp.where(found[slot] == FAR, -1, row_of(found[slot]))
-        show(params, state, io, env, agent, found)
+        """The K nearest alive agents, nearest first, then the time. Equal distances go to the lowest row."""
+        show(params, state, io, env, agent, nearest_of_all(state.pos, state.shown, state.near, env, agent))
 
     @wp.func(inline=True)
     def observe_in_cells(params: Params, state: State, io: IO, env: int, agent: int):
@@ -352,7 +354,7 @@ def rules(
     sizes = (
         f"{num_taggers} {num_runners} {num_acceleration_levels} {num_turn_levels} {num_observed} {full} {start} {grid}"
     )
-    survey = neighbours.survey(Params, State, num_agents, num_observed) if grid else ()
+    survey = cells.survey(Params, State, num_agents, num_observed) if grid else ()
     few_taggers = num_taggers * num_taggers <= num_agents  # ask them all: cells might be searched far for so few
     return Rules(
         key=f"tag_continuous {sizes}",
