@@ -11,19 +11,27 @@ class WorldEnds:
     A row of such a view goes on, with observation and reward 0, after its agent has left. When the last agent of the
     world leaves, all its rows end at once: truncated where the agent's own end was a truncation, else terminated.
 
+    Call this object once per step. A view that tells agents' own ends as long as their world goes on calls
+    :meth:`note` instead, and reads :attr:`cut`.
+
     Args:
-        core: The worlds; call this object once per step of it.
+        core: The worlds.
     """
 
     def __init__(self, core: Core) -> None:
-        self._cut = torch.zeros_like(core.truncated)  # (E, A) this agent's present episode ended as a truncation
+        self.cut = torch.zeros_like(core.truncated)
+        """(E, A) bool, live: who has left its present episode by a truncation; clone it to keep it."""
 
     def restart(self, worlds: torch.Tensor | None = None) -> None:
         """Forget the episodes of the worlds of a mask (E,) bool, or of all: they were reset."""
         if worlds is None:
-            self._cut.zero_()
+            self.cut.zero_()
         else:
-            self._cut &= ~worlds[:, None]
+            self.cut &= ~worlds[:, None]
+
+    def note(self, truncated: torch.Tensor) -> None:
+        """Remember who was cut in this step, (E, A) bool; until its world is reset."""
+        self.cut |= truncated
 
     def __call__(
         self, terminated: torch.Tensor, truncated: torch.Tensor, valid: torch.Tensor
@@ -39,7 +47,7 @@ class WorldEnds:
             Which worlds' episodes ended (E,), which rows terminated (E, A), which were truncated (E, A).
         """
         over = (~valid | terminated | truncated).all(1) & valid.any(1)
-        self._cut |= truncated
-        cut, ended = over[:, None] & self._cut, over[:, None] & ~self._cut
-        self._cut &= ~over[:, None]
+        self.note(truncated)
+        cut, ended = over[:, None] & self.cut, over[:, None] & ~self.cut
+        self.cut &= ~over[:, None]
         return over, ended, cut
