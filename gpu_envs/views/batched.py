@@ -12,6 +12,7 @@ from gpu_envs.errors import ActionError, ConfigError, described, listed
 from gpu_envs.views.options import reset
 
 TensorDict = dict[str, torch.Tensor]
+RENDER_MODES = ["rgb_array", "human"]
 
 
 class BatchedEnv:
@@ -36,7 +37,7 @@ class BatchedEnv:
         self.render_mode = render_mode
         self.metadata = {
             "name": core.id,
-            "render_modes": ["rgb_array", "human"],
+            "render_modes": RENDER_MODES,
             "render_fps": core.render_fps,
             "autoreset_mode": core.autoreset,
         }

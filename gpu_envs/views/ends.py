@@ -46,8 +46,9 @@ class WorldEnds:
         Returns:
             Which worlds' episodes ended (E,), which rows terminated (E, A), which were truncated (E, A).
         """
-        over = (~valid | terminated | truncated).all(1) & valid.any(1)
+        over = (valid <= (terminated | truncated)).all(1) & valid.any(1)  # who was there has left
         self.note(truncated)
-        cut, ended = over[:, None] & self.cut, over[:, None] & ~self.cut
-        self.cut &= ~over[:, None]
-        return over, ended, cut
+        ends = over[:, None]
+        cut = ends & self.cut
+        self.cut ^= cut  # forgets these, since they are part of it
+        return over, ends ^ cut, cut

@@ -1,22 +1,21 @@
 """One learner among others as a ``gymnasium.Env``, behind ``gymnasium.make``."""
 
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.utils import EzPickle
 
 from gpu_envs.config import MAX_INT
-from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError, ResetNeededError, listed
 from gpu_envs.registry import NAMESPACE, find
+from gpu_envs.views.anew import Anew
+from gpu_envs.views.batched import RENDER_MODES
+from gpu_envs.views.options import one_seed
+from gpu_envs.views.others import policies
 from gpu_envs.views.single import OneWorld
 
-RENDER_MODES = ["rgb_array", "human"]
 
-
-class LearnerEnv(gymnasium.Env, EzPickle):
+class LearnerEnv(gymnasium.Env, Anew):
     """One agent of one world; ``gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0")`` makes it.
 
     The episode ends when the learner leaves, with its own ``terminated`` or ``truncated``. Where actions can be
@@ -45,7 +44,7 @@ class LearnerEnv(gymnasium.Env, EzPickle):
         device: Any = "cpu",
         **config: Any,
     ) -> None:
-        EzPickle.__init__(self, env_id, learner, others, render_mode, device, **config)
+        Anew.__init__(self, env_id, learner, others, render_mode, device, **config)
         if find(env_id).max_episode_steps is not None:  # gymnasium.make cuts the episodes
             config.setdefault("max_episode_steps", MAX_INT)
         world = self._world = OneWorld(env_id, device, render_mode, {"illegal": "original", **config})
@@ -77,6 +76,7 @@ class LearnerEnv(gymnasium.Env, EzPickle):
 
         ``options`` are the environment's own, if it has any, for this episode's start; see its page.
         """
+        seed = one_seed(self.core, seed)
         super().reset(seed=seed)
         self._world.reset(seed, options)
         return self._world.observation(self.learner), self._world.info(self.learner)
@@ -107,18 +107,3 @@ class LearnerEnv(gymnasium.Env, EzPickle):
     def close(self) -> None:
         """Release the environment."""
         self._world.close()
-
-
-def policies(core: Core, others: Any, names: list[str]) -> dict[str, Callable]:
-    """Scripted policies by name; who is missing acts at random."""
-    given = dict.fromkeys(names, others) if callable(others) or others == "random" else others
-    if not isinstance(given, dict):
-        raise ConfigError(
-            f"{core.id}: others must be 'random', a policy or a dict of these by name, got {type(others).__name__}"
-        )
-    for name, policy in given.items():
-        if name not in names:
-            raise ConfigError(f"{core.id}: others has no {name!r} to play; it has {listed(names) or 'nobody'}")
-        if policy != "random" and not callable(policy):
-            raise ConfigError(f"{core.id}: others[{name!r}] must be 'random' or a policy, got {policy!r}")
-    return {name: policy for name, policy in given.items() if callable(policy)}

@@ -1,10 +1,12 @@
-"""Options of a reset, as Gymnasium's environments take them: they hold for that reset only."""
+"""What ``reset(seed=, options=)`` of Gymnasium's and PettingZoo's environments means for a core."""
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from gpu_envs.core import Core
+from gpu_envs.errors import ConfigError
 
 
 def reset(
@@ -25,3 +27,37 @@ def reset(
         return core.reset(seed, mask)
     finally:
         core.set_params(**{name: usual[name] if len(usual[name]) > 1 else usual[name][0] for name in values})
+
+
+def one_seed(core: Core, seed: Any) -> int | None:
+    """A seed as the int that Gymnasium's generators take; None stays.
+
+    Raises:
+        ConfigError: No int, or a negative one.
+    """
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"{core.id}: seed must be an int >= 0 or None, got {seed!r}")
+    return int(seed)
+
+
+def many_seeds(core: Core, seed: Any) -> int | torch.Tensor | None:
+    """A seed for all worlds as by :func:`one_seed`, seeds by world as an int64 tensor (E,).
+
+    Raises:
+        ConfigError: Seeds that are no ints, or not one per world.
+    """
+    if not isinstance(seed, (list, tuple, np.ndarray, torch.Tensor)):
+        return one_seed(core, seed)
+    keys = seed if isinstance(seed, list | tuple) else seed.tolist()
+    worlds = core.num_envs
+    if not isinstance(keys, list | tuple) or len(keys) != worlds:
+        got = f"{len(keys)} seeds" if isinstance(keys, list | tuple) else repr(keys)
+        raise ConfigError(f"{core.id}: seed must be an int or one int per world, {worlds} of them, got {got}")
+    for world, key in enumerate(keys):
+        if isinstance(key, bool) or not isinstance(key, int | np.integer):
+            raise ConfigError(f"{core.id}: seed[{world}] must be an int, got {key!r}")
+    words = [int(key) & (2**64 - 1) for key in keys]  # unsigned, as the core reads an int
+    signed = [word - 2**64 if word >= 2**63 else word for word in words]
+    return torch.tensor(signed, dtype=torch.int64, device=core.device)

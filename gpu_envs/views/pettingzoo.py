@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from gymnasium.utils import EzPickle, seeding
+from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv
 
 from gpu_envs.registry import find
+from gpu_envs.views.anew import Anew
+from gpu_envs.views.options import one_seed
 from gpu_envs.views.single import OneWorld
 
 Infos = dict[str, dict[str, Any]]
@@ -32,7 +34,7 @@ def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "Par
     return ParallelView(id, render_mode, **config)
 
 
-class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
+class ParallelView(ParallelEnv[str, Any, Any], Anew):
     """A single world for PettingZoo's users and tools; arguments as :func:`parallel_env`.
 
     Observations are float32 arrays of the agent's true width. Where an environment has illegal actions they are dicts
@@ -41,7 +43,7 @@ class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
     """
 
     def __init__(self, id: str, render_mode: str | None = None, device: Any = "cpu", **config: Any) -> None:
-        EzPickle.__init__(self, id, render_mode, device, **config)
+        Anew.__init__(self, id, render_mode, device, **config)
         if config.get("max_cycles") is not None:
             fields = {field.name for field in dataclasses.fields(find(id).load()[0])}
             if "max_cycles" not in fields:
@@ -84,6 +86,7 @@ class ParallelView(ParallelEnv[str, Any, Any], EzPickle):
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
         """Start an episode with all agents. A seed starts the random streams anew; ``options``: see the page."""
+        seed = one_seed(self._world.core, seed)
         if seed is not None:
             self._np_random = seeding.np_random(seed)[0]
         self._world.reset(seed, options)

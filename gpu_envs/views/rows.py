@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpu_envs.config import AUTORESET, autoreset_member
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
-from gpu_envs.joint import put, rows_index
+from gpu_envs.joint import rows_index
 from gpu_envs.registry import make_core
-from gpu_envs.views.batched import Screen, check_render_mode
+from gpu_envs.views.anew import Anew
+from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.ends import WorldEnds
-from gpu_envs.views.gymnasium import RENDER_MODES, policies
-from gpu_envs.views.options import reset
+from gpu_envs.views.options import many_seeds, reset
+from gpu_envs.views.others import Others
 
 
-class RowsEnv(VectorEnv, EzPickle):
+class RowsEnv(VectorEnv, Anew):
     """Agent rows; ``gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="agent")`` makes them.
 
     Row ``world * n + k`` is agent ``agents[k]`` of a world: n rows a world, for one shared policy. The argument
@@ -35,16 +35,19 @@ class RowsEnv(VectorEnv, EzPickle):
     this one), "episode_return" and "episode_length" (the agent's own), where actions can be illegal "action_mask", and
     where agents take turns "to_move". As everywhere in Gymnasium, ``info["_name"]`` says where ``info["name"]`` is
     defined. With SAME_STEP, "final_obs" is each agent's own true last observation, and the finished episode's figures
-    are in "final_info". A copied environment is made anew from its arguments, and needs a reset.
+    are in "final_info". A copied environment is made anew from its arguments, and needs a reset. Results are copies,
+    safe to keep, unless ``reuse_buffers=True``; where a group has rows, ``core`` itself hands out its own buffers.
 
     Args:
         num_envs: Number of worlds.
         env_id: "SimpleTag-v0", ...
         group: Whose rows; None takes all agents, if their spaces are equal.
         others: What agents of other groups do: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and
-            (E, n[, K]), or a dict of these by group.
+            (E, n[, K]) (``policy(obs, action_mask)`` where actions can be illegal), or a dict of these by group. What
+            a policy sees is its own to keep, unless ``reuse_buffers=True``.
         autoreset_mode: NEXT_STEP, SAME_STEP or DISABLED. With DISABLED, ``reset(options={"reset_mask": mask})`` resets
-            worlds; the rows of a world must agree in the mask.
+            worlds; the rows of a world must agree in the mask. A mask on a GPU is not looked at, since that would wait:
+            there a world is reset if any of its rows is set.
         to_numpy: Return NumPy arrays.
         device: Where everything lives; None takes cuda if there is one.
         render_mode: "rgb_array", "human" or None.
@@ -68,7 +71,7 @@ class RowsEnv(VectorEnv, EzPickle):
         **config: Any,
     ) -> None:
         arguments = {"others": others, "autoreset_mode": autoreset_mode, "to_numpy": to_numpy, "device": device}
-        EzPickle.__init__(self, num_envs, env_id=env_id, group=group, render_mode=render_mode, **arguments, **config)
+        Anew.__init__(self, num_envs, env_id=env_id, group=group, render_mode=render_mode, **arguments, **config)
         check_render_mode(env_id, render_mode)
         if "autoreset" in config:
             raise ConfigError(f"{env_id}: Gymnasium calls it autoreset_mode=, one of {listed(AUTORESET)}")
@@ -92,6 +95,13 @@ class RowsEnv(VectorEnv, EzPickle):
             "autoreset_mode": self.autoreset_mode,
         }
         self._rows = rows_index(rows, core.device)
+        # A group's rows are copied out of the core's own buffers, so that nothing is copied twice.
+        self._live = core.reuse_buffers
+        if len(rows) < core.num_agents and isinstance(core, Core):
+            core.reuse_buffers = True
+        self._copies = core.reuse_buffers and not self._live
+        self._parts: dict[int, torch.Tensor] = {}  # the rows' part of such buffers: views, made once
+        self._everyone = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=core.device))
         self._choices = int(core.num_choices[rows[0]].max())  # n, the width of these agents' action masks
         self._other_groups = [name for name in core.groups if group is not None and name != group]
         self.set_others(others)
@@ -122,11 +132,11 @@ class RowsEnv(VectorEnv, EzPickle):
         """
         mask = None if options is None else options.get("reset_mask")
         worlds = None if mask is None else self._worlds(mask)
-        seeds = self._seeds(seed)
-        obs, info = reset(self.core, seeds, worlds, options)
+        seeds = many_seeds(self.core, seed)
         super().reset(seed=None if isinstance(seeds, torch.Tensor) else seeds)
+        obs, info = reset(self.core, seeds, worlds, options)
         self._ends.restart(worlds)
-        return self._row(obs, self.single_observation_space), self._present(info)
+        return self._told("obs", obs, self.single_observation_space), self._present(info)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play one step.
@@ -137,27 +147,26 @@ class RowsEnv(VectorEnv, EzPickle):
         Raises:
             ActionError: See :meth:`gpu_envs.core.Core.step`.
         """
-        core = self.core
+        core, rows = self.core, self._rows
         obs, reward, terminated, truncated, info = core.step(self._stack(actions))
         over, ended, cut = self._ends(terminated, truncated, info["valid"])
-        out, mask = self._present(info), self._array(over.repeat_interleave(len(self.agents)))
-        episode = {name: self._row(info[name]) for name in ("episode_return", "episode_length")}
+        out, mask = self._present(info), self._array(over[:, None].expand(-1, len(self.agents)).reshape(-1))
+        episode = {name: self._told(name, info[name]) for name in ("episode_return", "episode_length")}
         episode |= {f"_{name}": mask for name in episode}
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             out |= episode
         elif not self.to_numpy or mask.any():  # tensors come always: to look for an end would wait for the device
-            last = self._row(info["final_obs"], self.single_observation_space)
+            last = self._told("final_obs", info["final_obs"], self.single_observation_space)
             out |= {"final_obs": last, "_final_obs": mask, "final_info": episode, "_final_info": mask}
-        rewards = self._row(reward)
+        rewards, ended, cut = self._told("reward", reward), self._row(ended[:, rows]), self._row(cut[:, rows])
         if self.to_numpy:
             rewards = rewards.astype(np.float64)
-        return self._row(obs, self.single_observation_space), rewards, self._row(ended), self._row(cut), out
+        return self._told("obs", obs, self.single_observation_space), rewards, ended, cut, out
 
     def set_others(self, others: Any) -> None:
         """Let the agents that have no rows act in another way from now on; ``others`` as for the class."""
-        core = self.core
-        self._policies = policies(core, others, self._other_groups)
-        self._other_rows = {name: rows_index(core.groups[name], core.device) for name in self._policies}
+        self._others = Others(self.core, others, self._other_groups, self._live)
+        self._ezpickle_kwargs["others"] = others  # for copies
 
     def action_mask(self) -> Any:
         """Legal choices of every row for the next step, bool (num_envs, n).
@@ -167,11 +176,11 @@ class RowsEnv(VectorEnv, EzPickle):
         """
         if self.core.action_mask is None:
             raise ConfigError(f"{self.core.id} has no action masks: all actions are legal")
-        return self._row(self.core.action_mask[..., : self._choices].clone())
+        return self._row(self.core.action_mask[:, self._rows, : self._choices].clone())
 
     def sample_actions(self) -> Any:
         """A random legal action for every row, from the worlds' own streams."""
-        return self._row(self.core.sample_actions(), self.single_action_space)
+        return self._told("action", self.core.sample_actions(), self.single_action_space)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """A picture per row, uint8 (H, W, 3), which the rows of a world share; "human" shows the first 16 worlds."""
@@ -188,11 +197,19 @@ class RowsEnv(VectorEnv, EzPickle):
             self._screen.close()
         self.core.close()
 
-    def _row(self, tensor: torch.Tensor, space: spaces.Space | None = None) -> Any:
-        """(E, A, ...) as rows (num_envs, ...), cut to the size of a space where one is named."""
-        part = tensor[:, self._rows]
-        if space is not None and space.shape:
-            part = part[:, :, : space.shape[0]]
+    def _told(self, name: str, tensor: torch.Tensor, space: spaces.Space | None = None) -> Any:
+        """What the core told under a name, as rows of the caller's own; cut to the size of a space, if one is given."""
+        part = self._parts.get(name)
+        if part is None:
+            part = tensor[:, self._rows]
+            if space is not None and space.shape:
+                part = part[:, :, : space.shape[0]]
+            if self.core.reuse_buffers and isinstance(self._rows, slice):
+                self._parts[name] = part
+        return self._row(part.clone(memory_format=torch.contiguous_format) if self._copies else part)
+
+    def _row(self, part: torch.Tensor) -> Any:
+        """(E, n, ...) as rows (num_envs, ...)."""
         return self._array(part.reshape(self.num_envs, *part.shape[2:]))
 
     def _array(self, tensor: torch.Tensor) -> Any:
@@ -200,12 +217,11 @@ class RowsEnv(VectorEnv, EzPickle):
 
     def _present(self, info: dict[str, torch.Tensor]) -> dict[str, Any]:
         """What every row has at every step."""
-        everyone = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=self.core.device))
         names = ("alive", "valid", "to_move", *self.core.definition.info)
-        out = {name: self._row(info[name]) for name in names if name in info}
+        out = {name: self._told(name, info[name]) for name in names if name in info}
         if "action_mask" in info:
-            out["action_mask"] = self._row(info["action_mask"][..., : self._choices])
-        return out | {f"_{name}": everyone for name in out}
+            out["action_mask"] = self._told("action_mask", info["action_mask"][..., : self._choices])
+        return out | {f"_{name}": self._everyone for name in out}
 
     def _stack(self, actions: Any) -> torch.Tensor:
         """Rows' actions as the core takes them, with those of the agents that have no rows."""
@@ -222,53 +238,24 @@ class RowsEnv(VectorEnv, EzPickle):
         if actions.shape != shape or actions.dtype != dtype or actions.device != core.device:
             raise ActionError(f"{core.id}: actions must be {dtype} {shape} on {core.device}, got {described(actions)}")
         actions = actions.reshape(core.num_envs, len(self.agents), *shape[1:])
-        if actions.shape == core.action_buffer.shape:
-            return actions
-        if core.reuse_buffers:  # they may lie in the buffer that the draw goes to
-            actions = actions.clone()
-        full = core.sample_actions()
-        for group, policy in self._policies.items():
-            rows = self._other_rows[group]
-            first = core.groups[group][0]
-            width, choices = (
-                core.observation_spaces[core.possible_agents[first]].shape[0],
-                core.num_choices[first].max(),
-            )
-            masks = () if core.action_mask is None else (core.action_mask[:, rows, :choices],)
-            put(full, rows, policy(core.obs[:, rows, :width], *masks))
-        put(full, self._rows, actions)
-        return full.detach()
-
-    def _seeds(self, seed: Any) -> Any:
-        """A seed for all worlds as it is, seeds by world as an int64 tensor (E,)."""
-        if not isinstance(seed, (list, tuple, np.ndarray, torch.Tensor)):
-            return seed
-        keys = seed if isinstance(seed, list | tuple) else seed.tolist()
-        worlds = self.core.num_envs
-        if not isinstance(keys, list | tuple) or len(keys) != worlds:
-            got = f"{len(keys)} seeds" if isinstance(keys, list | tuple) else repr(keys)
-            raise ConfigError(f"{self.core.id}: seed must be an int or one int per world, {worlds} of them, got {got}")
-        for world, key in enumerate(keys):
-            if isinstance(key, bool) or not isinstance(key, int | np.integer):
-                raise ConfigError(f"{self.core.id}: seed[{world}] must be an int, got {key!r}")
-        words = [int(key) & (2**64 - 1) for key in keys]  # unsigned, as the core reads an int
-        signed = [word - 2**64 if word >= 2**63 else word for word in words]
-        return torch.tensor(signed, dtype=torch.int64, device=self.core.device)
+        return self._others.join(self._rows, actions)
 
     def _worlds(self, mask: Any) -> torch.Tensor:
         """A mask of rows as a mask of worlds (E,)."""
         core = self.core
-        rows = torch.as_tensor(mask, device=core.device)
+        rows = torch.as_tensor(mask)
         if rows.dtype != torch.bool or rows.shape != (self.num_envs,):
             wanted, got = f"bool ({self.num_envs},), one per row", f"{rows.dtype} {tuple(rows.shape)}"
             raise ActionError(f"{core.id}: options['reset_mask'] must be {wanted}, got {got}")
         rows = rows.view(core.num_envs, len(self.agents))
-        torn = rows.any(1) & ~rows.all(1)
-        if torn.any():
-            world = int(torn.nonzero()[0])
-            which = f"the {len(self.agents)} rows of world {world} disagree; set them all alike"
-            raise ActionError(f"{core.id}: options['reset_mask'] resets whole worlds, and {which}")
-        return rows[:, 0]
+        worlds = rows.any(1)
+        if rows.is_cpu:  # to look at one on a GPU would wait for it, in every step of a rollout
+            torn = worlds & ~rows.all(1)
+            if torn.any():
+                world = int(torn.nonzero()[0])
+                which = f"the {len(self.agents)} rows of world {world} disagree; set them all alike"
+                raise ActionError(f"{core.id}: options['reset_mask'] resets whole worlds, and {which}")
+        return worlds.to(core.device)
 
 
 def _rows(core: Core, group: str | None) -> tuple[int, ...]:

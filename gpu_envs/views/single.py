@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, listed
 from gpu_envs.registry import make_core
-from gpu_envs.views.batched import Screen, check_render_mode
+from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.options import reset as options_reset
 
 FIXED = ("num_envs", "autoreset", "reuse_buffers")
@@ -45,7 +45,7 @@ class OneWorld:
         self.saturates = core.definition.saturates and core.illegal == "original"
         self.metadata = {
             "name": core.id,
-            "render_modes": ["rgb_array", "human"],
+            "render_modes": RENDER_MODES,
             "render_fps": core.render_fps,
             "is_parallelizable": True,
         }

@@ -71,6 +71,10 @@ def test_copies_are_made_anew(copied):
     ):
         env.reset(seed=1)
         twin = copied(env)
+        if isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv):
+            for place in (twin, twin.unwrapped):
+                assert place.spec.id == env.spec.id == "gpu_envs/SimpleTag-v0"
+                assert place.spec.kwargs == env.spec.kwargs
         first, _ = twin.reset(seed=5)
         same, _ = env.reset(seed=5)
         assert type(first) is type(same)

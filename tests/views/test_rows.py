@@ -12,6 +12,7 @@ from conftest import GROUP, SMALL, lenient
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
+from gpu_envs import wrappers
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.registry import make_core
 
@@ -306,6 +307,112 @@ def test_other_groups_may_be_scripted():
     assert calls == [(3, 1, 14)]
 
 
+def test_answers_of_others_are_checked():
+    """A policy of another group that answers in a wrong form is named, and nothing moves."""
+    settings = {"num_envs": 3, "group": "adversary", "device": "cpu"}
+    discrete = gymnasium.make_vec("gpu_envs/SimpleTag-v0", **settings)
+    boxes = gymnasium.make_vec("gpu_envs/SimpleTag-v0", continuous_actions=True, **settings)
+    for env, bads in (
+        (discrete, [torch.full((3, 1), 1.7), torch.ones(1, dtype=torch.int64), torch.ones(3, 1).int(), 2, None]),
+        (boxes, [torch.zeros(3, 1), torch.zeros(3, 1, 1), torch.zeros(3, 1, 5).double(), np.zeros((3, 1, 5))]),
+    ):
+        env.reset(seed=0)
+        for bad in bads:
+            env.set_others({"agent": lambda obs, bad=bad: bad})
+            with pytest.raises(
+                ActionError, match=r"SimpleTag-v0: action of group 'agent' must be a torch\.(int64|float32)"
+            ):
+                env.step(env.sample_actions())
+        assert not env.core.steps.any()
+        good = torch.zeros((3, 1, 5), requires_grad=True) if env is boxes else torch.ones((3, 1), dtype=torch.int64)
+        env.set_others({"agent": lambda obs, good=good: good})
+        assert not env.step(env.sample_actions())[0].requires_grad
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_what_others_see_is_theirs_to_keep(reuse):
+    """Copies; with reused buffers the live ones, as everything then."""
+    seen = []
+
+    def still(obs):
+        seen.append((obs, obs.clone()))
+        return torch.zeros(obs.shape[:2], dtype=torch.int64)
+
+    env = gymnasium.make_vec(
+        "gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", others=still, reuse_buffers=reuse, device="cpu"
+    )
+    env.reset(seed=0)
+    for _ in range(4):
+        env.step(env.sample_actions())
+    kept = [torch.equal(obs, copy) for obs, copy in seen[:-1]]
+    assert not any(kept) if reuse else all(kept)
+
+
+def test_a_draw_only_where_somebody_is_random(monkeypatch):
+    """Nobody waits for random actions that no one plays."""
+
+    def still(obs):
+        return torch.zeros(obs.shape[:2], dtype=torch.int64)
+
+    env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", device="cpu")
+    env.reset(seed=0)
+    draws, drawn = [], env.core.sample_actions
+    monkeypatch.setattr(env.core, "sample_actions", lambda: draws.append(1) or drawn())
+    action = torch.ones(9, dtype=torch.int64)
+    for others, expected in (("random", 1), (still, 1), ({}, 2), ({"agent": still}, 2), ({"agent": "random"}, 3)):
+        env.set_others(others)
+        env.step(action)
+        assert len(draws) == expected
+
+
+@pytest.mark.parametrize("group", ["adversary", "agent", None])
+def test_results_are_copied_once_and_kept(group):
+    """Nothing that was handed out changes later, be it a group's rows or everyone's."""
+    env_id = "SimpleTag-v0" if group else "SimpleSpread-v0"
+    env = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=5, group=group, autoreset_mode=SAME_STEP, device="cpu")
+    kept = []
+
+    def keep(told):
+        for value in told.values() if isinstance(told, dict) else told:
+            if isinstance(value, dict | tuple):
+                keep(value)
+            else:
+                kept.append((value, value.clone()))
+
+    keep(env.reset(seed=0))
+    for _ in range(30):
+        action = env.sample_actions()
+        keep((action,))
+        keep(env.step(action))
+    assert all(torch.equal(value, copy) for value, copy in kept)
+    if group:  # the core does not make copies that would be copied again
+        assert env.core.step(env.core.sample_actions())[0].data_ptr() == env.core.obs.data_ptr()
+
+
+def test_a_refused_action_is_shown():
+    env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", device="cpu")
+    env.reset(seed=0)
+    action = env.sample_actions()
+    action[4] = 77
+    with pytest.raises(ActionError, match="action 77 of adversary_1 in world 1 is out of range"):
+        env.step(action)
+
+
+@pytest.mark.parametrize("bad", [-1, True, 1.0, "abc", [1, 2]])
+def test_a_refused_seed_moves_nothing(bad):
+    make = {"group": "adversary", "device": "cpu"}
+    rows = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, **make)
+    one = gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0").unwrapped
+    for env in (rows, one):
+        first, _ = env.reset(seed=np.int64(4))
+        assert np.array_equal(first, env.reset(seed=4)[0])
+        before = env.core.get_state(), env.np_random.bit_generator.state
+        with pytest.raises(ConfigError, match="SimpleTag-v0: seed must be an int"):
+            env.reset(seed=bad)
+        assert all(torch.equal(value, before[0][name]) for name, value in env.core.get_state().items())
+        assert env.np_random.bit_generator.state == before[1]
+
+
 def test_continuous_rows():
     env = gymnasium.make_vec(
         "gpu_envs/SimpleTag-v0", num_envs=2, group="adversary", continuous_actions=True, to_numpy=True, device="cpu"
@@ -398,6 +505,47 @@ def test_rows_on_a_gpu(env_id):
     obs, _ = one.reset(seed=3)
     assert one.observation_space.contains(obs)
     assert one.observation_space.contains(one.step(one.action_space.sample())[0])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", MODES)
+def test_a_rollout_of_rows_never_waits(mode):
+    """Masks of resets, scripted groups and wrappers included."""
+    env = gymnasium.make_vec(
+        "gpu_envs/SimpleTag-v0",
+        num_envs=64,
+        group="adversary",
+        others={"agent": lambda obs: torch.zeros(obs.shape[:2], dtype=torch.int64, device=obs.device)},
+        autoreset_mode=mode,
+        max_cycles=5,
+        device="cuda",
+    )
+    env = wrappers.NormalizeReward(wrappers.NormalizeObservation(wrappers.RecordEpisodeStatistics(env)))
+    env.reset(seed=0)
+    over = torch.zeros(env.num_envs, dtype=torch.bool, device="cuda")
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(12):
+            if mode is DISABLED:
+                env.reset(options={"reset_mask": over})
+            _, _, terminated, truncated, _ = env.step(env.unwrapped.sample_actions())
+            over = terminated | truncated
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    env.close()
+
+
+def test_a_mask_on_the_device_is_not_looked_at(toys, monkeypatch):
+    """Looking would wait for it; there one row of a world resets it. A CPU's mask is checked (above)."""
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, autoreset_mode=DISABLED, device="cpu")
+    env.reset(seed=0)
+    env.step(env.sample_actions())
+    mask = torch.zeros(9, dtype=torch.bool)
+    mask[4] = True
+    monkeypatch.setattr(torch.Tensor, "is_cpu", property(lambda tensor: False))
+    env.reset(options={"reset_mask": mask})
+    assert env.core.steps.tolist() == [1, 0, 1]
 
 
 def test_own_actions_of_reused_buffers():

@@ -1,0 +1,21 @@
+"""Copies of environments: pickling and ``copy.deepcopy`` make them anew from their arguments."""
+
+from typing import Any
+
+from gymnasium.utils import EzPickle
+
+
+class Anew(EzPickle):
+    """An environment whose copies are made anew, keep its ``spec``, share nothing with it and need a reset.
+
+    ``Anew.__init__(self, *arguments)`` takes the arguments of the class.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"spec": getattr(self, "spec", None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # in place: EzPickle's own makes a second environment, whose end would close what the two share
+        self.__init__(*state["_ezpickle_args"], **state["_ezpickle_kwargs"])
+        if state["spec"] is not None:
+            self.spec = state["spec"]
