@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -124,6 +124,13 @@ class Core:
         self._started = False
         self._closed = False
         self._seed_all(int.from_bytes(os.urandom(8), "little") if seed is None else seed, None)
+
+    def __getstate__(self) -> NoReturn:
+        """A core is bound to its device's memory and launches: neither pickled nor copied."""
+        raise CheckpointError(
+            f"{self.id}: a core can be neither pickled nor copied; make another with the same settings, "
+            "then set_state(core.get_state())"
+        )
 
     def _record(self) -> None:
         """Record the launches; again only when the memory behind an argument moves."""

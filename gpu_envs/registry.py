@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, cast
 
 import gymnasium
@@ -182,7 +183,8 @@ def make(
         ConfigError: A setting that does not exist or has a bad value.
         DeviceError: The device is not there.
     """
-    return BatchedEnv(make_core(id, num_envs, device, **kwargs), render_mode)
+    again = partial(make, id, num_envs, device, render_mode=render_mode, **kwargs)
+    return BatchedEnv(make_core(id, num_envs, device, **kwargs), render_mode, again)
 
 
 def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> tuple[str, Any, Definition]:

@@ -6,9 +6,10 @@ from gymnasium.utils import EzPickle
 
 
 class Anew(EzPickle):
-    """An environment whose copies are made anew, keep its ``spec``, share nothing with it and need a reset.
+    """An environment whose copies are made anew, keep its ``spec`` and need a reset.
 
-    ``Anew.__init__(self, *arguments)`` takes the arguments of the class.
+    ``Anew.__init__(self, *arguments)`` takes the arguments of the class. A deep copy is made from the same arguments,
+    not from copies of them: a model among them is shared (torch refuses to copy one that is learning).
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -19,3 +20,8 @@ class Anew(EzPickle):
         self.__init__(*state["_ezpickle_args"], **state["_ezpickle_kwargs"])
         if state["spec"] is not None:
             self.spec = state["spec"]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Anew":
+        twin = type(self).__new__(type(self))
+        twin.__setstate__(self.__getstate__())
+        return twin

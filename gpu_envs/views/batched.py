@@ -21,14 +21,20 @@ class BatchedEnv:
     It is deliberately no ``pettingzoo.ParallelEnv``: libraries that detect that class route everything through NumPy.
     All agents stay in the dicts; ``info[agent]["alive"]`` says who acts on the next step.
 
+    What :func:`gpu_envs.make` made can be pickled and copied: it is made anew then, and needs a reset.
+
     Args:
         core: The stacked-tensor environment; public as ``.core``.
         render_mode: "rgb_array", "human" or None.
+        again: Makes such an environment anew, for copies.
     """
 
-    def __init__(self, core: Core, render_mode: str | None = None) -> None:
+    def __init__(
+        self, core: Core, render_mode: str | None = None, again: "Callable[[], BatchedEnv] | None" = None
+    ) -> None:
         check_render_mode(core.id, render_mode)
         self.core = core
+        self._again = again
         self.num_envs = core.num_envs
         self.device = core.device
         self.possible_agents = list(core.possible_agents)
@@ -57,6 +63,9 @@ class BatchedEnv:
             "action_mask": _splitter(self.possible_agents, choices, max(choices)),
         }
         self._kept: dict[int, Any] = {}  # views of reused buffers, made once
+
+    def __reduce__(self) -> Any:
+        return super().__reduce__() if self._again is None else (self._again, ())
 
     @property
     def agents(self) -> list[str]:

@@ -92,7 +92,9 @@ class LearnerEnv(gymnasium.Env, Anew):
         world.check_running()
         if self.learner not in world.agents:
             raise ResetNeededError(f"{self.core.id}: the episode is over, {self.learner} has left; call reset()")
-        actions = {self.learner: world.checked(self.learner, action) if world.moves(self.learner) else action}
+        if self._others and world.moves(self.learner):  # nobody is asked beside a refused action
+            world.check(self.learner, action)
+        actions = {self.learner: action}
         for agent in world.agents:
             if agent in self._others and world.moves(agent):
                 masks = (world.action_mask(agent),) if world.masked else ()

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from gpu_envs.errors import ConfigError, MissingExtraError, ResetNeededError
+from gpu_envs.errors import ConfigError, MissingExtraError, ResetNeededError, listed
 from gpu_envs.registry import NAMESPACE
+from gpu_envs.views.anew import Anew
 from gpu_envs.views.rows import RowsEnv
 
 try:
@@ -26,7 +27,7 @@ FIXED = ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy")
 PICTURES = 16  # worlds that are drawn, at most
 
 
-class SB3VecEnv(VecEnv):
+class SB3VecEnv(VecEnv, Anew):
     """Rows of many worlds for Stable-Baselines3.
 
     ::
@@ -72,6 +73,8 @@ class SB3VecEnv(VecEnv):
         render_mode: str | None = None,
         **config: Any,
     ) -> None:
+        arguments = {"others": others, "device": device, "render_mode": render_mode}
+        Anew.__init__(self, env_id, num_envs, group=group, **arguments, **config)
         for name in FIXED:
             if name in config:
                 raise ConfigError(f"{env_id}: {name} is fixed in the view for SB3; gymnasium.make_vec takes it")
@@ -79,11 +82,9 @@ class SB3VecEnv(VecEnv):
             num_envs,
             env_id=env_id,
             group=group,
-            others=_callables(others),
             autoreset_mode=AutoresetMode.SAME_STEP,
             to_numpy=True,
-            device=device,
-            render_mode=render_mode,
+            **{**arguments, "others": _callables(others)},
             **config,
         )
         self.core = rows.core
@@ -97,6 +98,7 @@ class SB3VecEnv(VecEnv):
     def set_others(self, others: Any) -> None:
         """Let agents of other groups act in another way from now on; see ``others``."""
         self.rows.set_others(_callables(others))
+        self._ezpickle_kwargs["others"] = others  # for copies
 
     def reset(self) -> np.ndarray:
         """Start new episodes in all worlds, with what ``seed`` and ``set_options`` left for this reset.
@@ -176,8 +178,19 @@ class SB3VecEnv(VecEnv):
         """Set an attribute of the batch.
 
         Raises:
-            ConfigError: For some rows only.
+            ConfigError: For some rows only; what the core was made with, or a constant of the rules.
         """
+        constants = self.core.get_params()
+        if attr_name in constants:
+            raise ConfigError(
+                f"{self.core.id}: {attr_name} is a constant of the rules; "
+                f"env_method('set_params', {attr_name}=...) changes it"
+            )
+        if hasattr(self.core, attr_name) or hasattr(self.core.config, attr_name):
+            raise ConfigError(
+                f"{self.core.id}: {attr_name} is fixed when the environment is made; "
+                f"constants of the rules can be changed by env_method('set_params', ...): {listed(constants)}"
+            )
         if set(self._chosen(indices)) != set(range(self.num_envs)):
             raise ConfigError(f"{self.core.id}: set_attr({attr_name!r}) holds for all rows; leave indices out")
         setattr(self.rows, attr_name, value)
@@ -204,16 +217,31 @@ class SB3VecEnv(VecEnv):
         return list(self._get_indices(indices))
 
     def _infos(self, told: dict[str, Any], truncated: np.ndarray | None = None) -> list[dict[str, Any]]:
-        """Columns of the batch as a dict per row. SB3 asks for them at every step: this is most of the view's time."""
-        names = [name for name in told if f"_{name}" in told and not name.startswith("final_")]
-        columns = [told[name].tolist() if told[name].ndim == 1 else told[name] for name in names]
+        """Columns of the batch as a dict per row, which SB3 asks for at every step.
+
+        Flags are alike in nearly all rows: they are copied from one dict, and what differs is written over it.
+        """
+        columns = {name: told[name] for name in told if f"_{name}" in told and not name.startswith("final_")}
         if truncated is not None:
-            names, columns = [*names, "TimeLimit.truncated"], [*columns, truncated.tolist()]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+            columns["TimeLimit.truncated"] = truncated
+        flags = {name: column for name, column in columns.items() if column.dtype == bool and column.ndim == 1}
+        usual = {name: bool(2 * np.count_nonzero(flag) > len(flag)) for name, flag in flags.items()}
+        infos: list[dict[str, Any]] = [usual.copy() for _ in range(self.num_envs)]
+        for name, column in columns.items():
+            if name in usual:
+                for row in np.flatnonzero(column != usual[name]).tolist():
+                    infos[row][name] = not usual[name]
+            else:
+                for info, value in zip(infos, column.tolist() if column.ndim == 1 else column, strict=True):
+                    info[name] = value
+        return infos
 
 
 class _Model:
-    """An SB3 model among the others: rows of its group in, its sampled actions out."""
+    """An SB3 model among the others: rows of its group in, its sampled actions out.
+
+    A model that learned behind a ``VecNormalize`` sees what it saw there.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -222,7 +250,11 @@ class _Model:
     def __call__(self, obs: torch.Tensor, *masks: torch.Tensor) -> torch.Tensor:
         """Actions (E, n[, K]) for observations (E, n, D)."""
         extra = {"action_masks": masks[0].flatten(0, 1).cpu().numpy()} if masks and self.takes_masks else {}
-        actions, _ = self.model.predict(obs.flatten(0, 1).cpu().numpy(), **extra)
+        seen = obs.flatten(0, 1).cpu().numpy()
+        normalised = self.model.get_vec_normalize_env() if hasattr(self.model, "get_vec_normalize_env") else None
+        if normalised is not None:
+            seen = normalised.normalize_obs(seen)
+        actions, _ = self.model.predict(seen, **extra)
         return torch.as_tensor(actions, device=obs.device).view(*obs.shape[:2], *actions.shape[1:])
 
 

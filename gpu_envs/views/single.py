@@ -50,15 +50,21 @@ class OneWorld:
             "is_parallelizable": True,
         }
         self._rows = {agent: row for row, agent in enumerate(core.possible_agents)}
+        self._kinds = "fiu" if core.action_kind == "continuous" else "iu"  # of NumPy's dtypes that actions may have
+        self._actions = torch.zeros_like(core.action_buffer, device="cpu")
+        self._table: np.ndarray = self._actions[0].numpy()
+        self._low, self._high = self._bounds()
+        self._told = core.definition.info
         self._started = False
         self._screen: Screen | None = None
+        self._fetch()
 
     def reset(self, seed: int | None, options: dict[str, Any] | None = None) -> None:
         """Start an episode with everyone in it."""
         options_reset(self.core, seed, None, options)
         self.agents = list(self.core.possible_agents)
         self._started = True
-        self._fetch()
+        self._show()
 
     def step(self, actions: Mapping[str, Any], others_random: bool = False) -> None:
         """Play one step.
@@ -76,24 +82,28 @@ class OneWorld:
         self.check_running()
         if not isinstance(actions, Mapping):
             raise ActionError(f"{core.id}: actions must be a dict by agent, got {type(actions).__name__}")
-        table = (
-            core.sample_actions().cpu().clone() if others_random else torch.zeros_like(core.action_buffer, device="cpu")
-        )
-        rows, living = table[0].numpy(), set(self.agents)
+        acting = {agent for agent in self.agents if core.to_move is None or self.moves(agent)}
+        missing = [agent for agent in self.agents if agent not in actions]
+        table = self._table
+        table[...] = core.sample_actions()[0].cpu().numpy() if missing and others_random else 0
         for agent, action in actions.items():
-            if agent not in self._rows:
+            row = self._rows.get(agent)
+            if row is None:
                 raise ActionError(f"{core.id}: action for unknown agent {agent}; the agents are {listed(self._rows)}")
-            if agent in living and self.moves(agent):
-                value = self.checked(agent, action)
-                rows[(self._rows[agent], *(slice(size) for size in value.shape))] = value
-        if not others_random:
-            for agent in self.agents:
-                if agent not in actions:
-                    raise ActionError(f"{core.id}: no action for {agent}; expected {self.action_spaces[agent]}")
-        core.step(table.to(core.device))
-        self._fetch()
-        alive = self._alive
-        self.agents = [agent for agent in self.agents if alive[self._rows[agent]]]
+            if agent in acting:
+                value = self._shaped(agent, action)
+                table[(row, *map(slice, value.shape))] = value
+        if missing and not others_random:
+            raise ActionError(f"{core.id}: no action for {missing[0]}; expected {self.action_spaces[missing[0]]}")
+        if not self._fits():
+            for agent in actions:
+                if agent in acting:
+                    self.check(agent, actions[agent])
+        core.step(self._actions.to(core.device))
+        self._show()
+        if not self._alive.all():
+            alive = self._alive
+            self.agents = [agent for agent in self.agents if alive[self._rows[agent]]]
 
     def moves(self, agent: str) -> bool:
         """Does this agent decide on the next step? Everybody does where agents do not take turns."""
@@ -110,6 +120,21 @@ class OneWorld:
             raise ResetNeededError(f"{self.core.id}: step before the first reset; call reset() first")
         if not self.agents:
             raise ResetNeededError(f"{self.core.id}: the episode is over, all agents have left; call reset()")
+
+    def check(self, agent: str, action: Any) -> None:
+        """Refuse an action that does not lie in the agent's space, or is illegal."""
+        space, value = self.action_spaces[agent], self._shaped(agent, action)
+        if self.core.illegal == "loss":  # part of the game
+            return
+        told = f"{self.core.id}: action {value.tolist()} of {agent}"
+        value = value.astype(self._table.dtype)
+        if self.saturates:
+            if not np.isfinite(value).all():
+                raise ActionError(f"{told} is not finite; expected {space}")
+        elif not space.contains(value):
+            raise ActionError(f"{told} is out of range; expected {space}")
+        if self.masked and not self.action_mask(agent)[value].all():
+            raise ActionError(f"{told} is illegal here (see action_mask)")
 
     def observation(self, agent: str) -> np.ndarray:
         """What an agent sees: float32, its true width."""
@@ -131,8 +156,9 @@ class OneWorld:
         told: dict[str, Any] = {"action_mask": self.action_mask(agent)} if self.masked else {}
         if core.to_move is not None:
             told["to_move"] = self.moves(agent)
-        own = {name: core.world_state[field] for name, field in core.definition.info.items()}
-        return told | {name: values[0, row].cpu().numpy().copy() for name, values in own.items()}
+        for name, field in self._told.items():
+            told[name] = core.world_state[field][0, row].cpu().numpy().copy()
+        return told
 
     def mask_size(self, agent: str) -> int:
         """Number of choices in an agent's action mask."""
@@ -154,35 +180,59 @@ class OneWorld:
             self._screen.close()
         self.core.close()
 
+    def _show(self) -> None:
+        """Bring the results here, and into the window if there is one."""
+        if self.core.device.type != "cpu":
+            self._fetch()
+        if self.render_mode == "human":
+            self.render()
+
     def _fetch(self) -> None:
-        """Bring the results here. On a CPU these are views of live buffers: copy before handing out."""
+        """Results as arrays. On a CPU these are views of live buffers, made once: copy before handing out."""
         core = self.core
         live = (core.obs, core.reward, core.terminated, core.truncated, core.alive)
         self._obs, self._reward, self._terminated, self._truncated, self._alive = (
             tensor[0].cpu().numpy() for tensor in live
         )
-        if self.render_mode == "human":
-            self.render()
 
-    def checked(self, agent: str, action: Any) -> np.ndarray:
-        """An action as an array, refused where it does not lie in the agent's space or is illegal."""
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lowest and the highest actions that are taken, of all agents at once."""
+        number = np.finfo if self._table.dtype.kind == "f" else np.iinfo
+        low = np.full_like(self._table, number(self._table.dtype).min)
+        high = np.full_like(self._table, number(self._table.dtype).max)
+        if self.saturates or self.core.illegal == "loss":  # beyond the space, or foul: part of the rules
+            return low, high
+        for agent, row in self._rows.items():
+            space: Any = self.action_spaces[agent]
+            if isinstance(space, spaces.Discrete):
+                low[row], high[row] = space.start, space.start + space.n - 1
+            else:
+                ends = (
+                    (space.low, space.high)
+                    if isinstance(space, spaces.Box)
+                    else (space.start, space.start + space.nvec - 1)
+                )
+                low[row, : space.shape[0]], high[row, : space.shape[0]] = ends
+        return low, high
+
+    def _fits(self) -> bool:
+        """Are all actions of the table within bounds and legal? If not, :meth:`check` says whose is not."""
+        table = self._table
+        if not ((table >= self._low) & (table <= self._high)).all():  # NaN is neither
+            return False
+        if self.core.action_mask is None or self.core.illegal == "loss":
+            return True
+        mask = self.core.action_mask[0].cpu().numpy()
+        return bool(np.take_along_axis(mask, table.reshape(len(mask), -1), 1).all())
+
+    def _shaped(self, agent: str, action: Any) -> np.ndarray:
+        """An action as an array, refused where it has not the form of the agent's space."""
         space = self.action_spaces[agent]
-        continuous = isinstance(space, spaces.Box)
         try:
             value = np.asarray(action)
         except (TypeError, ValueError):  # a tensor on a GPU, a ragged list
             value = np.asarray(None)
-        if value.dtype.kind not in ("fiu" if continuous else "iu") or value.shape != space.shape:
+        if value.dtype.kind not in self._kinds or value.shape != space.shape:
             shown = f"{value.dtype} {value.shape}" if value.dtype.kind != "O" else type(action).__name__
             raise ActionError(f"{self.core.id}: action of {agent} must be one of {space}, got {shown}")
-        value = value.astype(np.float32 if continuous else np.int64)
-        if self.core.illegal == "loss":  # part of the game
-            return value
-        if self.saturates:
-            if not np.isfinite(value).all():
-                raise ActionError(f"{self.core.id}: action {value.tolist()} of {agent} is not finite; expected {space}")
-        elif not space.contains(value):
-            raise ActionError(f"{self.core.id}: action {value.tolist()} of {agent} is out of range; expected {space}")
-        if self.masked and not self.action_mask(agent)[value.astype(np.int64)].all():
-            raise ActionError(f"{self.core.id}: action {value.tolist()} of {agent} is illegal here (see action_mask)")
         return value

@@ -1,5 +1,7 @@
 """Stable-Baselines3 over the rows: the ends of episodes, the VecEnv contract, and SB3's wrappers."""
 
+import copy
+import pickle
 import warnings
 
 import gymnasium
@@ -8,10 +10,11 @@ import pytest
 import torch
 import toy
 from conftest import GROUP, SMALL
+from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.env_util import is_wrapped
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecMonitor, VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecMonitor, VecNormalize, VecVideoRecorder
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.registry import make_core
@@ -122,6 +125,14 @@ def test_the_contract_of_a_vec_env():
         env.env_method("no_such_thing")
     assert env.env_method("set_params", tag_reward=3.0, indices=[0, 1]) == [None, None]
     assert env.core.get_params()["tag_reward"] == 3
+    for name, words in (
+        ("illegal", "illegal is fixed when the environment is made; .*set_params.*adversary_size"),
+        ("num_envs", "num_envs is fixed"),
+        ("num_good", "num_good is fixed"),
+        ("tag_reward", r"is a constant of the rules; env_method\('set_params', tag_reward=...\) changes it"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            env.set_attr(name, 1)
     env.set_attr("note", 7)
     assert env.get_attr("note") == [7] * 12
     with pytest.raises(ConfigError, match="holds for all rows"):
@@ -135,6 +146,48 @@ def test_the_contract_of_a_vec_env():
     env.close()
     with pytest.raises(ResetNeededError, match="closed"):
         env.reset()
+
+
+def test_infos_are_the_callers_own():
+    """A wrapper may write into one: it reaches no other row and no other step."""
+    env = make()
+    env.reset()
+    _, _, _, infos = env.step(actions_of(env))
+    infos[0]["note"] = 1
+    infos[1]["alive"] = None
+    _, _, _, later = env.step(actions_of(env))
+    assert all(set(info) == {"alive", "valid", "TimeLimit.truncated"} for info in [*infos[1:], *later])
+    assert [info["alive"] for info in [*infos[2:], *later]] == [True] * 22
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_are_made_anew(copied):
+    """The same arguments, a frozen model among them, even one that has learned."""
+    chasers = PPO("MlpPolicy", make(group="adversary"), n_steps=5, batch_size=60, n_epochs=1, device="cpu").learn(60)
+    env = make(group="agent", seed=5)
+    env.set_others({"adversary": chasers})
+    twin = copied(env)
+    assert (twin.num_envs, twin.spec.id) == (4, "gpu_envs/SimpleTag-v0")
+    assert twin.core is not env.core
+    assert twin.rows.spec.id == twin.spec.id
+    np.testing.assert_array_equal(twin.reset(), env.reset())
+    twin.step(actions_of(twin))
+    twin.close()
+    env.step(actions_of(env))
+
+
+def test_a_frozen_model_sees_what_it_learned_from():
+    """Behind a VecNormalize a model sees normalised observations, among the others too."""
+    learner = VecNormalize(make(group="adversary", seed=1))
+    chasers = PPO("MlpPolicy", learner, n_steps=5, batch_size=60, n_epochs=1, device="cpu").learn(120)
+    seen, predict = [], chasers.predict
+    chasers.predict = lambda obs, **more: seen.append(obs) or predict(obs, **more)
+    env = make(group="agent", others={"adversary": chasers}, seed=2)
+    env.reset()
+    raw = env.core.obs[:, :3, :16].reshape(12, 16).numpy().copy()
+    env.step(actions_of(env))
+    np.testing.assert_array_equal(seen[0], learner.normalize_obs(raw))
+    assert not np.allclose(seen[0], raw)
 
 
 def test_render_modes(monkeypatch):
@@ -223,6 +276,28 @@ def test_sb3s_wrappers_compose(tmp_path):
     assert env.get_attr("num_envs") == [6] * 6
     env.close()
     assert len((tmp_path / "log.monitor.csv").read_text().splitlines()) == ended + 2
+
+
+def test_videos(tmp_path):
+    inner = make(render_mode="rgb_array")
+    env = VecVideoRecorder(inner, str(tmp_path), record_video_trigger=lambda step: step == 0, video_length=5)
+    env.reset()
+    for _ in range(7):
+        env.step(actions_of(inner))
+    env.close()
+    (video,) = tmp_path.glob("*.mp4")
+    assert video.stat().st_size > 1000
+
+
+def test_statistics_of_vec_normalize_are_saved(tmp_path):
+    env = VecNormalize(make())
+    env.reset()
+    for _ in range(7):
+        env.step(actions_of(env.venv))
+    env.save(str(tmp_path / "statistics"))
+    again = VecNormalize.load(str(tmp_path / "statistics"), make())
+    np.testing.assert_array_equal(again.obs_rms.mean, env.obs_rms.mean)
+    assert again.reset().shape == (12, 16)
 
 
 def test_terminal_observations_are_normalised():

@@ -13,6 +13,7 @@ from conftest import GROUP, SMALL
 from gymnasium.vector import AutoresetMode
 
 import gpu_envs
+from gpu_envs.errors import CheckpointError
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "libraries.md"
 
@@ -68,6 +69,7 @@ def test_copies_are_made_anew(copied):
         rows(autoreset_mode="same_step", to_numpy=True, others={"agent": "random"}),
         gymnasium.make("gpu_envs/SimpleTag-v0", learner=f"{group}_0", **SMALL["SimpleTag-v0"]),
         gpu_envs.parallel_env("SimpleTag-v0", **SMALL["SimpleTag-v0"]),
+        gpu_envs.make("SimpleTag-v0", 3, "cpu", randomise={"good_max_speed": (1.0, 1.6)}, **SMALL["SimpleTag-v0"]),
     ):
         env.reset(seed=1)
         twin = copied(env)
@@ -78,9 +80,33 @@ def test_copies_are_made_anew(copied):
         first, _ = twin.reset(seed=5)
         same, _ = env.reset(seed=5)
         assert type(first) is type(same)
-        np.testing.assert_equal(first, same)
+        torch.testing.assert_close(first, same, rtol=0, atol=0)
         if isinstance(env, gymnasium.vector.VectorEnv):
             assert (twin.num_envs, twin.autoreset_mode, twin.to_numpy) == (env.num_envs, env.autoreset_mode, True)
             assert twin.core.obs.data_ptr() != env.core.obs.data_ptr()
         twin.close()
         env.close()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_core_is_not_copied(copied):
+    core = gpu_envs.make("SimpleTag-v0", 2, "cpu").core
+    with pytest.raises(CheckpointError, match=r"a core can be neither pickled nor copied; .*set_state\(core.get_state"):
+        copied(core)
+
+
+def test_a_copy_has_the_others_of_now():
+    """Those that `set_others` seated, not the first ones."""
+
+    def still(obs):
+        return torch.zeros(obs.shape[:2], dtype=torch.int64)
+
+    env = rows(autoreset_mode="same_step")
+    env.set_others({"agent": still})
+    twin = copy.deepcopy(env)
+    for one in (env, twin):
+        one.reset(seed=0)
+    action = env.sample_actions()
+    assert torch.equal(env.step(action)[0], twin.step(action)[0])
+    twin.set_others("random")
+    assert any(not torch.equal(env.step(action)[0], twin.step(action)[0]) for _ in range(5))

@@ -220,3 +220,17 @@ def test_gymnasiums_own_time_limit_and_vectoriser(one, env_id):
     rows = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=2, vectorization_mode="sync", **settings)
     rows.reset(seed=0)
     rows.step(rows.action_space.sample())
+
+
+def test_a_draw_only_where_somebody_is_random(monkeypatch):
+    for env, draws in (
+        (gymnasium.make("gpu_envs/CartPole-v1"), 0),
+        (gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0", others=lambda obs: 0), 0),
+        (gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0"), 1),
+    ):
+        core, drawn = env.unwrapped.core, []
+        sample = core.sample_actions
+        monkeypatch.setattr(core, "sample_actions", lambda drawn=drawn, sample=sample: drawn.append(1) or sample())
+        env.reset(seed=0)
+        env.step(1)
+        assert len(drawn) == draws

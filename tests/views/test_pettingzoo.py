@@ -312,3 +312,19 @@ def test_bad_arguments():
         gpu_envs.parallel_env("SimpleTag-v0", render_mode="ansi")
     with pytest.raises(ConfigError, match="max_episode_steps"):
         gpu_envs.parallel_env("SimpleTag-v0", max_episode_steps=0)
+
+
+def test_actions_are_checked_all_at_once(monkeypatch):
+    """A hundred agents do not ask a hundred spaces; only an error does."""
+    env = gpu_envs.parallel_env("TagContinuous-v0")
+    env.reset(seed=0)
+    actions = {agent: env.action_space(agent).sample() for agent in env.agents}
+    asked, contains = [], spaces.MultiDiscrete.contains
+    monkeypatch.setattr(spaces.MultiDiscrete, "contains", lambda space, x: asked.append(x) or contains(space, x))
+    env.step(actions)
+    assert len(actions) == 105
+    assert not asked
+    last = env.agents[-1]
+    for bad in (actions[last] - 1000, actions[last] + 1000):
+        with pytest.raises(ActionError, match=f"of {last} is out of range"):
+            env.step(actions | {last: bad})
