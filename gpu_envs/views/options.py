@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ActionError, ConfigError
 
 
 def reset(
@@ -61,3 +61,24 @@ def many_seeds(core: Core, seed: Any) -> int | torch.Tensor | None:
     words = [int(key) & (2**64 - 1) for key in keys]  # unsigned, as the core reads an int
     signed = [word - 2**64 if word >= 2**63 else word for word in words]
     return torch.tensor(signed, dtype=torch.int64, device=core.device)
+
+
+def worlds_of(core: Core, mask: Any, rows: int) -> torch.Tensor:
+    """A mask of rows, so many for each world, as a mask of worlds (E,).
+
+    Raises:
+        ActionError: Another shape or dtype, or rows that disagree about their world. On a GPU the mask is not looked
+            at, since that would wait in every step of a rollout: there one row resets its world.
+    """
+    given = torch.as_tensor(mask)
+    if given.dtype != torch.bool or given.shape != (core.num_envs * rows,):
+        wanted, got = f"bool ({core.num_envs * rows},), one per row", f"{given.dtype} {tuple(given.shape)}"
+        raise ActionError(f"{core.id}: options['reset_mask'] must be {wanted}, got {got}")
+    by_world = given.view(core.num_envs, rows)
+    worlds = by_world.any(1)
+    if given.is_cpu:
+        torn = worlds & ~by_world.all(1)
+        if torn.any():
+            which = f"the {rows} rows of world {int(torn.nonzero()[0])} disagree; set them all alike"
+            raise ActionError(f"{core.id}: options['reset_mask'] resets whole worlds, and {which}")
+    return worlds.to(core.device)

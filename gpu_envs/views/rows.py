@@ -17,7 +17,7 @@ from gpu_envs.registry import make_core
 from gpu_envs.views.anew import Anew
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.ends import WorldEnds
-from gpu_envs.views.options import many_seeds, reset
+from gpu_envs.views.options import many_seeds, reset, worlds_of
 from gpu_envs.views.others import Others
 
 
@@ -100,7 +100,7 @@ class RowsEnv(VectorEnv, Anew):
         if len(rows) < core.num_agents and isinstance(core, Core):
             core.reuse_buffers = True
         self._copies = core.reuse_buffers and not self._live
-        self._parts: dict[int, torch.Tensor] = {}  # the rows' part of such buffers: views, made once
+        self._parts: dict[str, torch.Tensor] = {}  # the rows' part of such buffers: views, made once
         self._everyone = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=core.device))
         self._choices = int(core.num_choices[rows[0]].max())  # n, the width of these agents' action masks
         self._other_groups = [name for name in core.groups if group is not None and name != group]
@@ -131,12 +131,12 @@ class RowsEnv(VectorEnv, Anew):
             ConfigError: Seeds that are no ints, or not one per world; an option that makes no sense.
         """
         mask = None if options is None else options.get("reset_mask")
-        worlds = None if mask is None else self._worlds(mask)
+        worlds = None if mask is None else worlds_of(self.core, mask, len(self.agents))
         seeds = many_seeds(self.core, seed)
         super().reset(seed=None if isinstance(seeds, torch.Tensor) else seeds)
         obs, info = reset(self.core, seeds, worlds, options)
         self._ends.restart(worlds)
-        return self._told("obs", obs, self.single_observation_space), self._present(info)
+        return self._told("_obs", obs, self.single_observation_space), self._present(info)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play one step.
@@ -158,10 +158,10 @@ class RowsEnv(VectorEnv, Anew):
         elif not self.to_numpy or mask.any():  # tensors come always: to look for an end would wait for the device
             last = self._told("final_obs", info["final_obs"], self.single_observation_space)
             out |= {"final_obs": last, "_final_obs": mask, "final_info": episode, "_final_info": mask}
-        rewards, ended, cut = self._told("reward", reward), self._row(ended[:, rows]), self._row(cut[:, rows])
+        rewards, ended, cut = self._told("_reward", reward), self._row(ended[:, rows]), self._row(cut[:, rows])
         if self.to_numpy:
             rewards = rewards.astype(np.float64)
-        return self._told("obs", obs, self.single_observation_space), rewards, ended, cut, out
+        return self._told("_obs", obs, self.single_observation_space), rewards, ended, cut, out
 
     def set_others(self, others: Any) -> None:
         """Let the agents that have no rows act in another way from now on; ``others`` as for the class."""
@@ -180,7 +180,7 @@ class RowsEnv(VectorEnv, Anew):
 
     def sample_actions(self) -> Any:
         """A random legal action for every row, from the worlds' own streams."""
-        return self._told("action", self.core.sample_actions(), self.single_action_space)
+        return self._told("_action", self.core.sample_actions(), self.single_action_space)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """A picture per row, uint8 (H, W, 3), which the rows of a world share; "human" shows the first 16 worlds."""
@@ -198,7 +198,10 @@ class RowsEnv(VectorEnv, Anew):
         self.core.close()
 
     def _told(self, name: str, tensor: torch.Tensor, space: spaces.Space | None = None) -> Any:
-        """What the core told under a name, as rows of the caller's own; cut to the size of a space, if one is given."""
+        """What the core told, as rows of the caller's own, cut to the size of a space if one is given.
+
+        Its name stands for the buffer: that of an info, or one with a "_".
+        """
         part = self._parts.get(name)
         if part is None:
             part = tensor[:, self._rows]
@@ -239,23 +242,6 @@ class RowsEnv(VectorEnv, Anew):
             raise ActionError(f"{core.id}: actions must be {dtype} {shape} on {core.device}, got {described(actions)}")
         actions = actions.reshape(core.num_envs, len(self.agents), *shape[1:])
         return self._others.join(self._rows, actions)
-
-    def _worlds(self, mask: Any) -> torch.Tensor:
-        """A mask of rows as a mask of worlds (E,)."""
-        core = self.core
-        rows = torch.as_tensor(mask)
-        if rows.dtype != torch.bool or rows.shape != (self.num_envs,):
-            wanted, got = f"bool ({self.num_envs},), one per row", f"{rows.dtype} {tuple(rows.shape)}"
-            raise ActionError(f"{core.id}: options['reset_mask'] must be {wanted}, got {got}")
-        rows = rows.view(core.num_envs, len(self.agents))
-        worlds = rows.any(1)
-        if rows.is_cpu:  # to look at one on a GPU would wait for it, in every step of a rollout
-            torn = worlds & ~rows.all(1)
-            if torn.any():
-                world = int(torn.nonzero()[0])
-                which = f"the {len(self.agents)} rows of world {world} disagree; set them all alike"
-                raise ActionError(f"{core.id}: options['reset_mask'] resets whole worlds, and {which}")
-        return worlds.to(core.device)
 
 
 def _rows(core: Core, group: str | None) -> tuple[int, ...]:
