@@ -47,14 +47,14 @@ format: $(READY)  ## put every file into ruff's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Results and pictures go to out/bench; benchmarks.report --take brings them into docs/performance.md.
-BENCH = mkdir -p out/bench && $(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-group-by group \
-	--benchmark-columns median,iqr,rounds --benchmark-json out/bench/pytest-benchmark.json
+# Results and pictures go to out/bench, or out/bench-quick; benchmarks.report --take brings them into the page.
+BENCH = mkdir -p out/$@ && $(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-group-by group \
+	--benchmark-columns median,iqr,rounds --benchmark-json out/$@/pytest-benchmark.json
 
 bench: $(READY)  ## throughput beside peers and bounds (10 minutes): figures, CSV and pictures in out/bench
 	$(BENCH) $(ARGS)
 
-bench-quick: $(READY)  ## a minute of it, to try the suite
+bench-quick: $(READY)  ## a minute of it, to try the suite: out/bench-quick
 	$(BENCH) --quick $(ARGS)
 
 bench-peers: $(READY)  ## install what bench compares with, each in an environment of its own under out/peers

@@ -12,6 +12,8 @@ from benchmarks import doors
 from benchmarks.bounds.simple_tag import SimpleTagBound
 from benchmarks.bounds.tag_continuous import CONFIG as NO_EXITS
 from benchmarks.bounds.tag_continuous import TagContinuousBound
+from benchmarks.origin import THREADS
+from gpu_envs.core import Core
 from gpu_envs.registry import defined, make_core
 
 ACTION_BATCHES = 8
@@ -27,25 +29,18 @@ class Case:
     env_id: str
     num_envs: int
     entrance: str = "core"
-    """"core" (stacked tensors), "bound" (the C step), or a door of ``doors.DOORS``; "gymnasium" is what Gymnasium
-    itself has under this id."""
+    """"core" (stacked tensors), "bound" (the C step), or a door of ``doors.DOORS``."""
     reuse_buffers: bool = True
     """Off, every result is a clone: the default of ``make``."""
-    threads: int = 2
+    threads: int = 0
+    """0: as many as there are cores, at most a thread per world."""
     config: Mapping[str, Any] = field(default_factory=dict)
-    label: str = ""
-    """What tells it from cases of the same environment, door and batch."""
     schedule: str | None = None
     """"fused", "phased" or None: as the core chooses."""
     device: str = "cpu"
 
-    @property
-    def name(self) -> str:
-        """Short and unique."""
-        results = "" if self.reuse_buffers else "-clones"
-        label = f"-{self.label}" if self.label else ""
-        how = "".join(f"-{word}" for word in (self.schedule, self.device if self.device != "cpu" else None) if word)
-        return f"{self.env_id.removesuffix('-v0')}-{self.entrance}{results}-{self.num_envs}{label}{how}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threads", self.threads or min(THREADS, self.num_envs))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -59,69 +54,35 @@ class Case:
         return len(defined(self.env_id, None, dict(self.config))[2].agents)
 
 
-def _sizes(env_id: str, sizes: tuple[int, ...], **config: Any) -> tuple[Case, ...]:
-    doors = ("core", "bound") if env_id in BOUNDS else ("core",)
-    return tuple(Case(env_id, size, door, threads=min(2, size), config=config) for size in sizes for door in doors)
-
-
-SIMPLE_TAG = _sizes("SimpleTag-v0", (1, 64, 1024, 4096, 16384))
-SIMPLE_SPREAD = _sizes("SimpleSpread-v0", (1, 64, 1024, 4096, 16384))
-TAG_CONTINUOUS = _sizes("TagContinuous-v0", (1, 64, 1024), **NO_EXITS)
-TAG_GRIDWORLD = _sizes("TagGridworld-v0", (1, 64, 1024, 4096))
-CARTPOLE = _sizes("CartPole-v1", (1, 64, 1024, 4096, 16384))
-
-
-def _doors(env_id: str, num_envs: int, **config: Any) -> tuple[Case, ...]:
-    return tuple(
-        Case(env_id, num_envs, door, reuse, config=config)
-        for door, reuse in (("core", True), ("core", False), ("dict", True), ("dict", False))
-    )
-
-
-DOORS = {
-    "SimpleTag-v0": _doors("SimpleTag-v0", 4096),
-    "TagContinuous-v0": _doors("TagContinuous-v0", 1024, **NO_EXITS),
-}
-"""The four ways to step a batch: stacked and reused, stacked and cloned, dicts and reused, dicts and cloned."""
-
 CROWDS = (100, 1_000, 10_000, 100_000)
 """Agents in one world."""
 
 
-def crowd(agents: int, num_envs: int = 1, search: str = "auto") -> Case:
-    """A crowd of TagContinuous: 5 % taggers, 10 neighbours seen; density and reach of a tag as with 5 + 100.
+def crowd_settings(agents: int) -> dict[str, Any]:
+    """Settings of a crowd of TagContinuous: 5 % taggers, 10 neighbours seen, nobody exits, so that it stays as large.
 
-    Nobody exits, so that the crowd stays as large as it is.
+    Density and reach of a tag are as with 5 + 100; a handful of agents has one tagger at least, and sees 3.
     """
-    taggers, length = agents // 20, 20.0 * math.sqrt(agents / 105)
-    config = {
+    taggers, length = max(1, agents // 20), 20.0 * math.sqrt(agents / 105)
+    few = {"num_other_agents_observed": 3} if agents < 20 else {}
+    return {
         **NO_EXITS,
+        **few,
         "num_taggers": taggers,
         "num_runners": agents - taggers,
         "grid_length": length,
         "tagging_distance": 0.4 / length,
-        "neighbour_search": search,
     }
-    label = f"{agents}-agents" + ("" if search == "auto" else f"-{search}")
-    return Case("TagContinuous-v0", num_envs, threads=min(2, num_envs), config=config, label=label)
 
 
-_ALL = (
-    *SIMPLE_TAG,
-    *SIMPLE_SPREAD,
-    *TAG_CONTINUOUS,
-    *TAG_GRIDWORLD,
-    *CARTPOLE,
-    *map(crowd, CROWDS),
-    *(case for doors in DOORS.values() for case in doors),
-)
-CASES = tuple({case.name: case for case in _ALL}.values())
-"""Every row, once."""
+def crowd(agents: int, num_envs: int = 1, **more: Any) -> Case:
+    """Worlds of so many agents of TagContinuous; see :func:`crowd_settings`."""
+    return Case("TagContinuous-v0", num_envs, config=crowd_settings(agents) | more)
 
 
-def available(case: Case) -> bool:
+def available(env_id: str) -> bool:
     """Whether the environment is there."""
-    return case.env_id in gpu_envs.list_envs()
+    return env_id in gpu_envs.list_envs()
 
 
 def build(case: Case) -> Callable[[], Any]:
@@ -130,8 +91,7 @@ def build(case: Case) -> Callable[[], Any]:
     Every door, and the bound, is given the same actions, in the form it takes them.
     """
     core = make_core(case.env_id, case.num_envs, **case.settings)
-    seeded = torch.Generator(core.device).manual_seed(0)
-    actions = [_random_actions(core, seeded) for _ in range(ACTION_BATCHES)]
+    actions = random_actions(core)
     step: Callable[[Any], Any]
     given: list[Any] = actions
     if case.entrance == "bound":
@@ -151,9 +111,11 @@ def build(case: Case) -> Callable[[], Any]:
     return play
 
 
-def _random_actions(core: Any, generator: torch.Generator) -> torch.Tensor:
-    """Uniform discrete actions for every agent; the environments timed here have the same choices for all."""
-    counts = core.num_choices[0]
-    size, device = (core.num_envs, core.num_agents), core.device
-    columns = [torch.randint(0, int(n), size, generator=generator, device=device) for n in counts]
-    return columns[0] if core.action_kind == "discrete" else torch.stack(columns, -1)
+def random_actions(core: Core) -> list[torch.Tensor]:
+    """Batches of uniform discrete actions (E, A[, K]); the environments timed here have the same choices for all."""
+    seeded = torch.Generator(core.device).manual_seed(0)
+    size, batches = (core.num_envs, core.num_agents), []
+    for _ in range(ACTION_BATCHES):
+        columns = [torch.randint(0, int(n), size, generator=seeded, device=core.device) for n in core.num_choices[0]]
+        batches.append(columns[0] if core.action_kind == "discrete" else torch.stack(columns, -1))
+    return batches

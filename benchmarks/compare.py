@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from benchmarks.peers.process import PeerError
+
 T = TypeVar("T")
 
 
@@ -20,7 +22,11 @@ class Player(Protocol):
     """Its process, whose work is not other people's; None for this one."""
 
     def turn(self, count: int) -> float:
-        """Play so many steps, or a few more; gives the seconds that one took."""
+        """Play so many steps, or a few more; gives the seconds that one took.
+
+        Raises:
+            PeerError: It cannot go on.
+        """
         ...
 
 
@@ -54,6 +60,7 @@ class Rounds:
 
     seconds: dict[str, list[float]] = field(default_factory=dict)  # of one step, a sample per round
     disturbance: list[float] = field(default_factory=list)  # share of the machine that others used, per round
+    lost: dict[str, str] = field(default_factory=dict)  # who could not go on -> why; nothing of theirs is kept
 
     def ratio(self, over: str, under: str) -> Spread:
         """Quartiles of the ratios of rounds, time of ``over`` / time of ``under``."""
@@ -77,14 +84,25 @@ def alternate(
         patience: How many times the rounds wanted to play at most, on a busy machine.
 
     Returns:
-        The quiet rounds, or the least disturbed ones if there were too few.
+        The quiet rounds, or the least disturbed ones if there were too few. A player that cannot go on is out; the
+        others play all the same.
     """
-    counts = {name: max(1, round(seconds / _warm(subject, warm_up))) for name, subject in subjects.items()}
-    order = list(subjects)
+    order, lost = list(subjects), dict[str, str]()
+
+    def turns(of: Callable[[str], T]) -> dict[str, T]:
+        given = {}
+        for name in [name for name in order if name not in lost]:
+            try:
+                given[name] = of(name)
+            except PeerError as error:
+                lost[name] = str(error)
+        return given
+
+    counts = turns(lambda name: max(1, round(seconds / _warm(subjects[name], warm_up))))
 
     def play() -> dict[str, float]:
         order.reverse()
-        return {name: _time(subjects[name], counts[name]) for name in order}
+        return turns(lambda name: _time(subjects[name], counts[name]))
 
     collecting = gc.isenabled()
     gc.disable()
@@ -94,7 +112,8 @@ def alternate(
     finally:
         if collecting:
             gc.enable()
-    return Rounds({name: [times[name] for _, times in kept] for name in subjects}, [others for others, _ in kept])
+    seconds_of = {name: [times[name] for _, times in kept] for name in subjects if name not in lost}
+    return Rounds(seconds_of, [others for others, _ in kept], lost)
 
 
 def undisturbed(
@@ -166,7 +185,11 @@ class _Usage:
 
 
 def _used_by(pid: int) -> float:
-    """CPU seconds of a process, all its threads together."""
+    """CPU seconds of a process, all its threads together; none of one that has ended, whose seconds its parent has."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
     # The name in brackets may hold anything: the fields are counted from behind it.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = told.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

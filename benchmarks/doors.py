@@ -110,20 +110,12 @@ def _copying(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name != "reuse_buffers"}
 
 
-def _gymnasium(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
-    """Gymnasium's own environment of this id."""
-    theirs = gymnasium.make_vec(env_id, num_envs)
-    theirs.reset(seed=1)
-    return theirs.step, [batch[:, 0].numpy() for batch in actions]
-
-
 DOORS: dict[str, Door] = {
     "dict": _dict,
     "rows": _rows,
     "numpy rows": _numpy_rows,
     "pettingzoo": _parallel,
     "gymnasium env": _single,
-    "gymnasium": _gymnasium,
     "sb3": _sb3,
     "torchrl": _torchrl,
     "skrl": _skrl,

@@ -10,6 +10,7 @@ import torch
 from benchmarks import cases, doors, games
 from benchmarks.bounds.build import compiler
 from benchmarks.compare import Subject
+from benchmarks.origin import THREADS
 from benchmarks.peers.process import Peer, PeerError, Task
 from gpu_envs.runner import choose_schedule
 
@@ -30,6 +31,8 @@ class Learner:
     env_id: str
     worlds: int | None
     ppo: dict[str, Any] | None
+    threads: int = 1
+    """As many as a peer that it is compared with may use."""
 
 
 What: TypeAlias = cases.Case | Batch | Learner | Task
@@ -65,7 +68,7 @@ class Seat:
             chosen = what.schedule or choose_schedule(self.agents, torch.device(what.device))
             return row | {
                 "env_id": what.env_id,
-                "schedule": "" if what.entrance in ("bound", "gymnasium") else chosen,
+                "schedule": "" if what.entrance == "bound" else chosen,
                 "device": what.device,
                 "door": what.entrance + ("" if what.reuse_buffers else ", clones"),
                 "threads": what.threads,
@@ -77,6 +80,7 @@ class Seat:
             "env_id": what.env_id,
             "device": "cpu",
             "door": "training" if isinstance(what, Learner) else "games",
+            "threads": what.threads if isinstance(what, Learner) else THREADS,
         }
 
 
@@ -133,7 +137,7 @@ def _open(entrant: Entrant, peer: Peer | None, stack: contextlib.ExitStack) -> S
     if isinstance(what, Learner):
         from benchmarks.training import Training
 
-        training: Any = Training(what.env_id, what.worlds, 1, what.ppo)
+        training: Any = Training(what.env_id, what.worlds, what.threads, what.ppo)
         stack.callback(training.close)
         return Seat(entrant, training, training.num_envs, training.agents, lambda: float(training.num_envs))
     return Seat(entrant, cases.build(what), what.num_envs, what.agents, lambda: float(what.num_envs))

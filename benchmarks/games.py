@@ -1,16 +1,10 @@
-"""Full random games in games a second: ours in a batch, OpenSpiel's one by one in a Python loop."""
+"""Full random games of ours, in a batch."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
-from benchmarks.peers.inside import openspiel
+from benchmarks.origin import THREADS
 from gpu_envs.registry import make_core
 
 SPIEL = {"LeducPoker-v0": "leduc_poker", "ConnectFour-v0": "connect_four"}
 """OpenSpiel's name of a game."""
-LOOP = 100
-"""Games that a call of OpenSpiel's loop plays."""
 STEPS = 200
 """Steps that a call of random play plays."""
 
@@ -25,7 +19,7 @@ class Batch:
     """
 
     def __init__(self, env_id: str, num_envs: int, fused: bool) -> None:
-        self.core = make_core(env_id, num_envs, "cpu", seed=1, threads=2, reuse_buffers=True)
+        self.core = make_core(env_id, num_envs, "cpu", seed=1, threads=THREADS, reuse_buffers=True)
         self.core.reset()
         self.play = self.playout if fused else self.step
         self.calls = 0
@@ -43,13 +37,3 @@ class Batch:
     def games_per_call(self) -> float:
         """Finished games, on the average of all calls so far."""
         return int(self.core.episodes.sum()) / self.calls
-
-
-def loop(env_id: str, observe: bool) -> Callable[[], Any]:
-    """A function that plays ``LOOP`` random games of OpenSpiel's, with what its movers see or without."""
-    return partial(openspiel.loop(SPIEL[env_id], observe), LOOP)
-
-
-def bots(env_id: str) -> Callable[[], Any]:
-    """A function that plays ``LOOP`` games of OpenSpiel's own random players, in C++."""
-    return partial(openspiel.bots(SPIEL[env_id]), LOOP)

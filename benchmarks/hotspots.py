@@ -2,21 +2,24 @@
 
 import cProfile
 import pstats
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.origin import ROOT
+
 ROOMS = (
-    ("kernels", ("gpu_envs/runner.py", "/warp/", "warp_kernels/")),
+    ("kernels", ("gpu_envs/runner.py", "warp/", "warp_kernels/")),
     ("the view", ("gpu_envs/views/", "gpu_envs/joint.py")),
     ("the core", ("gpu_envs/",)),
-    ("the library", ("torchrl", "tensordict", "stable_baselines3", "skrl")),
-    ("torch", ("torch",)),
-    ("NumPy", ("numpy",)),
+    ("the library", ("torchrl/", "tensordict/", "stable_baselines3/", "skrl/")),
+    ("torch", ("torch/",)),
+    ("NumPy", ("numpy/",)),
     ("Gymnasium and PettingZoo", ("gymnasium/", "pettingzoo/")),
 )
-"""Whose code a function is, by what its place says; the first that fits."""
+"""Whose code a function is, by how its place begins; the first that fits."""
 
 
 def shares(step: Callable[[], Any], seconds: float = 0.3) -> dict[str, float]:
@@ -35,7 +38,7 @@ def shares(step: Callable[[], Any], seconds: float = 0.3) -> dict[str, float]:
         profile.runcall(step)
     spent: Counter[str] = Counter()
     for (file, _, name), (*_, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
-        spent[_room(f"{file} {name}".replace("\\", "/"))] += own
+        spent[_room(_place(file, name))] += own
     whole = sum(spent.values())
     return {room: own / whole for room, own in spent.most_common()}
 
@@ -45,5 +48,17 @@ def told(shares: dict[str, float], least: float = 0.05) -> str:
     return ", ".join(f"{room} {100 * share:.0f} %" for room, share in shares.items() if share >= least)
 
 
+def _place(file: str, name: str) -> str:
+    """Path of a function's file, from the folder of the package on; a C function has its package alone."""
+    file = file.replace("\\", "/")
+    _, installed, place = file.rpartition("/site-packages/")
+    if installed:
+        return place
+    if file.startswith(f"{ROOT.as_posix()}/"):
+        return file.removeprefix(f"{ROOT.as_posix()}/")
+    package = re.search(r"\b(torch|numpy)\b", name) if file == "~" else None
+    return f"{package[1]}/" if package else ""
+
+
 def _room(place: str) -> str:
-    return next((room for room, marks in ROOMS if any(mark in place for mark in marks)), "other Python")
+    return next((room for room, marks in ROOMS if place.startswith(marks)), "other Python")

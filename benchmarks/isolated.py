@@ -66,7 +66,7 @@ def _memory(env_id: str, num_envs: int, steps: int, entrance: str, reuse: bool) 
     """Resident memory after the first tenth of the steps and after all of them."""
     from benchmarks.cases import Case, build
 
-    step = build(Case(env_id, num_envs, entrance, reuse, threads=min(2, num_envs)))
+    step = build(Case(env_id, num_envs, entrance, reuse))
     for _ in range(steps // 10):
         step()
     before = _resident()

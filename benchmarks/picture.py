@@ -1,6 +1,7 @@
 """The picture of a group of figures that lie on curves, with both axes logarithmic."""
 
 from collections.abc import Sequence
+from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,8 @@ if TYPE_CHECKING:
     from benchmarks.targets import Figure
 
 COLOURS = ("#1f6fb2", "#d1495b", "#7a9e3a", "#8d8d8d", "#6b4fa0", "#e0912f", "#3aa6a0", "#b0578d")
+LINES = ("o-", "s--", "^:")
+"""The colours come again with the next line."""
 
 
 def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> None:
@@ -19,15 +22,20 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
 
     with plt.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
         canvas, axes = plt.subplots(figsize=(8.0, 4.8), layout="constrained")
-        for colour, curve in zip(COLOURS, dict.fromkeys(figure.curve for figure in figures), strict=False):
+        for curve, (line, colour) in zip(_curves(figures), cycle(product(LINES, COLOURS)), strict=False):
             mine = sorted((figure for figure in figures if figure.curve == curve), key=lambda figure: figure.at or 0.0)
             at = [figure.at for figure in mine]
             low, high = ([getattr(f, side) or f.value for f in mine] for side in ("low", "high"))
             axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)  # type: ignore[arg-type]
-            axes.plot(at, [figure.value for figure in mine], "o-", color=colour, label=curve)  # type: ignore[arg-type]
+            axes.plot(at, [figure.value for figure in mine], line, color=colour, label=curve)  # type: ignore[arg-type]
         axes.set(xscale="log", yscale="log", xlabel=along, ylabel=figures[0].unit)
         axes.set_title(title, fontsize=12, loc="left")
         axes.grid(which="major", alpha=0.3)
         axes.legend(frameon=False)
         canvas.savefig(path, dpi=110, metadata={"Software": None})
         plt.close(canvas)
+
+
+def _curves(figures: Sequence["Figure"]) -> list[str]:
+    """Names of the curves, in order."""
+    return list(dict.fromkeys(figure.curve for figure in figures))

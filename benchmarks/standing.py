@@ -1,5 +1,6 @@
 """The table "ours, the best peer, the bounds", out of nothing but a result file."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.compare import QUIET
@@ -8,9 +9,10 @@ from benchmarks.peers.published import PUBLISHED
 HEAD = """\
 ## Ours, the best peer, and the bounds
 
-Every line is one alternating run; a ratio is the median of the ratios of its turns. The best peer is the fastest that
-was there. The C step does the same work in C; the memory bound is the bytes that the rules must move in a step over the
-bandwidth at which this machine copies. A share of it above 1 says that the worlds stay in the caches.
+Every line is one alternating run; a ratio is the median of the ratios of its turns, or without quartiles the quotient
+of two of those. The best peer is the fastest that was there and does the same: it observes where ours observes. The C
+step does the same work in C; the memory bound is the bytes that the rules must move in a step over the bandwidth at
+which this machine copies. A share of it above 1 says that the worlds stay in the caches.
 
 | | unit | ours | best peer | ours over it | of the C step | of the memory bound |
 |---|---|---|---|---|---|---|
@@ -42,7 +44,7 @@ def section(result: dict[str, Any]) -> list[str]:
             absent += [row["name"] for row in there if row["kind"] == "absent"]
             if any(row["kind"] == "door" for row in there):
                 continue
-            lines.append(_line(group["title"], heat, there))
+            lines += _lines(group["title"], heat, there)
     if not lines:
         return []
     missing = [f"Not there when this was measured: {', '.join(dict.fromkeys(absent))}.", ""] if absent else []
@@ -50,17 +52,19 @@ def section(result: dict[str, Any]) -> list[str]:
     return [*HEAD.splitlines(), *lines, "", *missing, *ELSEWHERE.splitlines(), *published, ""]
 
 
-def _line(title: str, heat: str, rows: list[dict[str, Any]]) -> str:
-    def of(kind: str) -> list[dict[str, Any]]:
-        return [row for row in rows if row["kind"] == kind]
-
-    ours, peers = of("ours")[0], of("peer")
+def _lines(title: str, heat: str, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """A line for every entrant of ours, the first of which all are compared with."""
+    peers = [row for row in rows if row["kind"] == "peer"]
     best = max(peers, key=lambda row: row["rate"], default=None)
-    theirs, over = "", ""
-    if best is not None:
-        theirs = f"{best['name']} {number(best['rate'])}"
-        over = f"{number(best['ratio'])} ({number(best['ratio_low'])} – {number(best['ratio_high'])})"
-    shares = [number(row["ratio"]) for kind in ("bound", "memory") for row in (of(kind) or [{"ratio": None}])[:1]]
-    busy = " (the machine was busy)" if ours["others"] > QUIET else ""
-    cells = (f"{title}: {heat}{busy}", ours["unit"], number(ours["rate"]), theirs, over, *shares)
-    return f"| {' | '.join(cells)} |"
+    for ours in (row for row in rows if row["kind"] == "ours"):
+        first = ours["ratio"] == 1
+        name = f"{title}: {heat}" + ("" if first else f", {ours['name']}")
+        theirs, over = "", ""
+        if best is not None:
+            theirs, over = f"{best['name']} {number(best['rate'])}", number(best["ratio"] / ours["ratio"])
+            over += f" ({number(best['ratio_low'])} – {number(best['ratio_high'])})" if first else ""
+        bounds = ([row["ratio"] for row in rows if row["kind"] == kind and first] for kind in ("bound", "memory"))
+        shares = [number(next(iter(found), None)) for found in bounds]
+        busy = " (the machine was busy)" if ours["others"] > QUIET else ""
+        cells = (f"{name}{busy}", ours["unit"], number(ours["rate"]), theirs, over, *shares)
+        yield f"| {' | '.join(cells)} |"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import picture, report
+from benchmarks import origin, picture, report
 from benchmarks.heats import CONTESTS
 from benchmarks.targets import Figure
 
@@ -26,7 +26,7 @@ def write(folder: Path, groups: dict[str, Any]) -> list[Path]:
         The files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    report.write(folder / "bench.json", report.machine(), groups)
+    report.write(folder / "bench.json", origin.machine(), groups)
     with (folder / "bench.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
         table.writeheader()

@@ -6,9 +6,13 @@ import time
 import pytest
 
 from benchmarks import compare
+from benchmarks.cases import Case
+from benchmarks.contest import MICROSECONDS
 from benchmarks.contests import CONTESTS
+from benchmarks.entrants import Learner
 from benchmarks.peers import install, process
 from benchmarks.peers.process import Peer, PeerError, Task
+from benchmarks.report import TARGETS
 
 STUB = """
 import time
@@ -31,10 +35,10 @@ def stub(tmp_path):
     """A function that starts a child whose step does as told."""
     peers = []
 
-    def start(step):
+    def start(step, **task):
         file = tmp_path / f"stub{len(peers)}.py"
         file.write_text(STUB.format(step=step))
-        peers.append(Peer(Task("stub", "a game"), [sys.executable, str(file)]))
+        peers.append(Peer(Task("stub", "a game", **task), [sys.executable, str(file)]))
         return peers[-1]
 
     yield start
@@ -72,6 +76,57 @@ def test_a_child_that_fails_says_why(stub):
         peer.turn(5)
 
 
+class Player:
+    """Tells the turns it is asked for, and may break down."""
+
+    pid = None
+
+    def __init__(self, name, seconds, turns, fails_at=None):
+        self.name, self.seconds, self.turns, self.fails_at = name, seconds, turns, fails_at
+
+    def turn(self, count):
+        self.turns.append((self.name, count))
+        if sum(name == self.name for name, _ in self.turns) == self.fails_at:
+            raise PeerError(f"{self.name} ended")
+        return self.seconds
+
+
+@pytest.mark.parametrize("fails_at", [1, 3, 5])
+def test_one_that_breaks_down_stops_nobody_else(fails_at):
+    """In the warm-up or at a later turn; what the others have played is kept."""
+    turns = []
+    subjects = {"a": Player("a", 0.01, turns), "b": Player("b", 0.01, turns, fails_at), "c": Player("c", 0.02, turns)}
+    played = compare.alternate(subjects, 4, 0.01, 0.0, patience=1)
+    assert played.lost == {"b": "b ended"}
+    assert {name: len(samples) for name, samples in played.seconds.items()} == {"a": 4, "c": 4}
+    assert len(played.disturbance) == 4
+    assert [name for name, _ in turns].count("b") == fails_at
+
+
+def test_a_heat_goes_on_without_a_peer_that_dies(stub):
+    """Its process, and the seconds that it used, may be gone when the next round is judged."""
+    dies = stub("assert index < 40, 'tired'; sum(range(100_000))").ready()
+    played = compare.alternate({"dies": dies, "goes on": lambda: time.sleep(0.001)}, 6, 0.02, 0.01, patience=1)
+    assert played.lost == {"dies": "stub, a game: ended: AssertionError: tired"}
+    assert len(played.seconds["goes on"]) == 6
+    assert compare._used_by(dies.pid) == 0.0
+
+
+def test_a_child_that_hangs_is_ended(stub, monkeypatch):
+    """Else it takes its cores from the others."""
+    peer = stub("time.sleep(60 * index)").ready()
+    monkeypatch.setattr(process, "PATIENCE", 0.2)
+    with pytest.raises(PeerError, match="has not answered for 0 s"):
+        peer.turn(1)
+    assert peer._process.wait(10.0) < 0
+
+
+def test_a_child_keeps_to_its_cores(stub):
+    """XLA takes as many threads as it may use cores, whatever OMP_NUM_THREADS says."""
+    peer = stub("import os; assert len(os.sched_getaffinity(0)) == 1", threads=1).ready()
+    peer.turn(1)
+
+
 def test_a_child_that_does_not_start_says_why(stub):
     with pytest.raises(PeerError, match="ended: NameError: name 'nothing' is not defined"):
         stub("nothing").ready()
@@ -86,18 +141,7 @@ def test_a_peer_that_is_not_installed_is_named(tmp_path, monkeypatch):
 def test_turns_alternate():
     """Every other round in reversed order; a player's own clock counts."""
     turns = []
-
-    class Player:
-        pid = None
-
-        def __init__(self, name, seconds):
-            self.name, self.seconds = name, seconds
-
-        def turn(self, count):
-            turns.append((self.name, count))
-            return self.seconds
-
-    subjects = {"a": Player("a", 0.002), "b": Player("b", 0.001), "function": lambda: time.sleep(0.001)}
+    subjects = {"a": Player("a", 0.002, turns), "b": Player("b", 0.001, turns), "function": lambda: time.sleep(0.001)}
     played = compare.alternate(subjects, 4, 0.01, 0.0, patience=1)
     assert turns[-8:] == [("b", 10), ("a", 5), ("a", 5), ("b", 10)] * 2
     assert all(len(samples) == 4 for samples in played.seconds.values())
@@ -120,6 +164,7 @@ def test_cpu_time_of_a_child_is_counted(stub):
     ("task", "agents"),
     [
         (Task("gymnasium", "CartPole-v1", 4), 1),
+        (Task("gymnasium", "CartPole-v1", options={"vector": False}), 1),
         (Task("mpe2", "simple_tag_v3", options={"max_cycles": 5}), 4),
         (Task("openspiel", "leduc_poker", options={"players": "loop with observations"}), 2),
         (Task("openspiel", "leduc_poker", options={"players": "bots"}), 2),
@@ -147,13 +192,61 @@ def test_every_peer_has_a_file_of_requirements_and_one_that_plays():
         assert all("==" in line for line in lines), f"{name}.txt: exact versions only"
 
 
-def test_goals_name_who_takes_part():
+HEATS = [
+    pytest.param(contest, heat, id=f"{contest.id}, {heat.title}") for contest in CONTESTS for heat in contest.heats
+]
+
+
+def test_titles_are_unlike():
     for contest in CONTESTS:
         assert len({heat.title for heat in contest.heats}) == len(contest.heats)
-        for heat in contest.heats:
-            names = [entrant.name for entrant in heat.entrants]
-            assert len(set(names)) == len(names)
-            assert set(heat.goals) <= set(names[1:])
+
+
+@pytest.mark.parametrize(("contest", "heat"), HEATS)
+def test_goals_name_who_takes_part(contest, heat):
+    names = [entrant.name for entrant in heat.entrants]
+    assert len(set(names)) == len(names)
+    assert set(heat.goals) <= set(names[1:])
+    assert set(heat.alone) <= {contest.unit, MICROSECONDS}
+
+
+@pytest.mark.parametrize(("contest", "heat"), HEATS)
+def test_a_heat_is_of_one_thing(contest, heat):
+    """All of ours play the same worlds; a peer has as many, or is a single one, and nobody has more cores."""
+    cases = [entrant.what for entrant in heat.entrants if isinstance(entrant.what, Case)]
+    tasks = [entrant.what for entrant in heat.entrants if isinstance(entrant.what, Task)]
+    learners = [entrant.what for entrant in heat.entrants if isinstance(entrant.what, Learner)]
+    assert len({(case.env_id, case.num_envs, case.agents, case.threads, str(case.config)) for case in cases}) <= 1
+    assert {task.worlds for task in tasks} <= {1, *(case.num_envs for case in cases), *(one.worlds for one in learners)}
+    assert all(task.threads <= case.threads for task in tasks for case in cases)
+    assert all(task.threads == case.threads for task in tasks for case in cases if task.worlds == case.num_envs)
+    assert {task.threads for task in tasks} >= {learner.threads for learner in learners}
+
+
+def test_every_goal_of_the_issues_is_there():
+    """Two cores: what was promised of the throughput suite, and what was promised before it."""
+    goals = {goal.what: goal.target for target in TARGETS for goal in target.promised}
+    for what, target in {
+        "core.step over JaxMARL, 16,384 worlds": ">= 20",
+        "core.step over VMAS as shipped, 16,384 worlds": ">= 100",
+        "core.step over the C step, 16,384 worlds": ">= 0.45",
+        "core.step by itself, 1 world": "<= 15",
+        "core.step over the C step, 105 agents, 1,024 worlds": ">= 0.6",
+        "core.step over gymnax, 4,096 worlds": ">= 1",
+        "core.step over Gymnasium's own, 4,096 worlds": ">= 1.8",
+        "core.step over Gymnasium's own, 16,384 worlds": ">= 1",
+        "core.step by itself, 4,096 worlds": ">= 3.5e7",
+        "core.step by itself, 16,384 worlds": ">= 1e7",
+        "core.step(core.sample_actions()) over pyspiel loop with observations, ConnectFour-v0, observed": ">= 10",
+        "core.play_random over pyspiel loop, LeducPoker-v0, bare": ">= 50",
+        "core.step over dicts of tensors, SimpleTag-v0, 4,096 worlds, reused buffers": "<= 1.25",
+        "core.step over dicts of tensors, TagContinuous-v0 5 + 100, 1,024 worlds, clones": "<= 1.25",
+        "an agent-step among 100,000 over one among 100": "<= 2",
+        "CartPole-v1, cold compile": "<= 5",
+        "import gpu_envs, torch included": "<= 3",
+        "SimpleTag-v0, 1 worlds, core, cloned results, 1,000,000 steps": "<= 1",
+    }.items():
+        assert goals[what] == target
 
 
 def test_installing(tmp_path, monkeypatch, capsys):

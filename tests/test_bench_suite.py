@@ -3,21 +3,38 @@
 import csv
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
 from conftest import SMALL
 
-from benchmarks import cases, doors, heats, hotspots, report, standing, written
+from benchmarks import (
+    cases,
+    compare,
+    conftest,
+    doors,
+    heats,
+    hotspots,
+    origin,
+    page,
+    picture,
+    report,
+    standing,
+    written,
+)
 from benchmarks.cases import Case
-from benchmarks.contests import Contest, Heat
+from benchmarks.contest import MICROSECONDS, STEPS, Contest, Heat
+from benchmarks.contests import CONTESTS
 from benchmarks.entrants import Batch, Entrant, Learner
 from benchmarks.peers import process
-from benchmarks.peers.process import Task
-from benchmarks.targets import NOISE, Effort, Figure
+from benchmarks.peers.process import PeerError, Task
+from benchmarks.targets import BENCH, NOISE, Effort, Figure, Target
 
 TINY = Effort(rounds=2, seconds=0.01, patience=1)
 SPREAD = SMALL["SimpleSpread-v0"]
@@ -37,10 +54,13 @@ def contest(tmp_path, monkeypatch):
     def heat(worlds):
         slow = Entrant("numpy", "peer", case(2 * worlds, "numpy rows"))
         ours = Entrant("core.step", "ours", case(worlds))
-        return Heat(f"{worlds} worlds", (ours, slow, absent), {"numpy": ">= 1"})
+        goals, alone = {"numpy": ">= 1", "VMAS": ">= 100"}, {MICROSECONDS: "<= 15", STEPS: ">= 1"}
+        return Heat(f"{worlds} worlds", (ours, slow, absent), goals, alone)
 
     monkeypatch.setattr(
-        heats, "CONTESTS", (made := Contest("tiny", "A tiny one", "SimpleSpread-v0", tuple(map(heat, (4, 8, 16)))),)
+        heats,
+        "CONTESTS",
+        (made := Contest("tiny", "A tiny one", "SimpleSpread-v0", tuple(map(heat, (4, 8, 16))), along="worlds"),),
     )
     monkeypatch.setattr(written, "CONTESTS", (made,))
     return made
@@ -58,8 +78,12 @@ def test_a_contest_from_heats_to_page(contest, tmp_path):
     assert memory["ratio"] == pytest.approx(ours["rate"] / memory["rate"])
     assert memory["rate"] == pytest.approx(1e9 / float(memory["note"].split()[0]), rel=0.01)
     assert absent["name"] == "VMAS"
-    (goal,) = (figure for figure in figures if figure.target and "4 worlds" in figure.what)
-    assert goal.met == (goal.value >= 1)
+    over, latency, rate, unmeasured = (figure for figure in figures if figure.target and "4 worlds" in figure.what)
+    assert over.met == (over.value >= 1)
+    assert rate.met
+    assert rate.value == pytest.approx(ours["rate"])
+    assert latency.low <= 4e6 / rate.value <= latency.high
+    assert (unmeasured.what, unmeasured.value, unmeasured.met) == ("core.step over VMAS, 4 worlds", None, None)
     assert sum(figure.what == NOISE for figure in figures) == 3
     group = report.group(contest.title, "make bench", TINY, 0.0, figures)
     paths = written.write(tmp_path / "bench", {contest.id: group})
@@ -69,11 +93,13 @@ def test_a_contest_from_heats_to_page(contest, tmp_path):
         table = list(csv.DictReader(file))
     assert [row["name"] for row in table] == ["core.step", "numpy", "the memory bound", "VMAS"] * 3
     assert float(table[0]["agent_rate"]) == pytest.approx(3 * float(table[0]["rate"]))
-    page = report.page(json.loads(paths[0].read_text()), "bench.json")
-    assert "Not there when this was measured: VMAS." in page
-    assert "| A tiny one: 8 worlds" in page
-    assert "VMAS, 4 worlds" in page
-    assert "vmas is not installed: make bench-peers" in page
+    target = Target(contest.id, contest.title, "SimpleSpread-v0", heats.measure, tuple(heats.promises(contest)))
+    told = page.text(json.loads(paths[0].read_text()), "bench.json", [target])
+    assert "Not there when this was measured: VMAS." in told
+    assert "| A tiny one: 8 worlds" in told
+    missing = "not measured: vmas is not installed: make bench-peers"
+    assert f"| A tiny one: core.step over VMAS, 4 worlds (and 2 more) |  | ratio | ≥ 100 | {missing} |" in told
+    assert f"| core.step over VMAS, 8 worlds |  |  | ratio | ≥ 100 | {missing} |" in told
 
 
 def test_a_ratio_counts_the_worlds_of_both(contest):
@@ -82,6 +108,41 @@ def test_a_ratio_counts_the_worlds_of_both(contest):
     _, theirs, _ = heats.rows_of(contest, played)
     pairs = zip(played.rounds.seconds["numpy"], played.rounds.seconds["core.step"], strict=True)
     assert theirs["ratio"] == pytest.approx(0.5 * statistics.median(a / b for a, b in pairs))
+
+
+def test_a_peer_that_dies_costs_the_others_nothing(contest, monkeypatch):
+    """It is absent with its reason, its goals are not measured, and all others have their figures."""
+    time_of, turns = compare._time, []
+
+    def dying(subject, count):
+        turns.append(subject)
+        if turns.count(subject) == 4 and subject is turns[1]:
+            raise PeerError("numpy: ended: out of memory")
+        return time_of(subject, count)
+
+    monkeypatch.setattr(compare, "_time", dying)
+    monkeypatch.setattr(compare, "_warm", lambda subject, seconds: dying(subject, 1))
+    figures = list(heats.figures(contest, heats.play(contest, contest.heats[0], Effort(6, 0.01, patience=1))))
+    rows = {figure.row["name"]: figure.row["kind"] for figure in figures if figure.row}
+    assert rows == {"core.step": "ours", heats.MEMORY: "memory", "VMAS": "absent", "numpy": "absent"}
+    (goal,) = (figure for figure in figures if "over numpy" in figure.what)
+    assert (goal.value, goal.target, goal.note) == (None, ">= 1", "numpy: ended: out of memory")
+
+
+def test_a_heat_that_fails_is_played_once(contest, monkeypatch, tmp_path):
+    """Every row of it fails in the same way, without waiting for it again."""
+    played = []
+
+    def failing(*_):
+        played.append(1)
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(heats, "play", failing)
+    suite = conftest.Suite(False, tmp_path)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="no"):
+            suite.play(contest, contest.heats[0])
+    assert len(played) == 1
 
 
 def row(kind, name, rate, ratio):
@@ -101,6 +162,9 @@ def test_the_table_takes_the_fastest_peer():
     result = {"groups": {"x": {"title": "Tag", "figures": figures}}}
     (line,) = (line for line in standing.section(result) if "Tag: " in line)
     assert line == "| Tag: 8 worlds | env-steps/s | 2,000,000 | fast 100,000 | 20 (18 – 22) | 0.5 | 0.25 |"
+    figures.append({"row": row("ours", "other settings", 3e6, 0.5)})
+    other = "| Tag: 8 worlds, other settings | env-steps/s | 3,000,000 | fast 100,000 | 40 |  |  |"
+    assert other in standing.section(result)
     rows[0]["others"] = 0.06
     assert any("Tag: 8 worlds (the machine was busy)" in line for line in standing.section(result))
     assert standing.section({"groups": {"x": {"title": "Tag", "figures": [{"row": None}]}}}) == []
@@ -156,21 +220,142 @@ def test_games_and_trainings_take_part():
     assert learning["rate"] > 0
 
 
-def test_taking_over_what_the_suite_has_measured(tmp_path, monkeypatch):
-    """Groups of the same id are renewed, the others kept, and the page is written."""
+def test_time_is_given_by_place_in_a_package(monkeypatch):
+    """Where the repository lies says nothing: its folder may be called after a library, or lie within one."""
+    monkeypatch.setattr(hotspots, "ROOT", Path("/home/torchrl/warp/gpu_envs"))
+
+    def room(file, name="step"):
+        return hotspots._room(hotspots._place(file, name))
+
+    here = "/home/torchrl/warp/gpu_envs"
+    assert room(f"{here}/gpu_envs/views/rows.py") == "the view"
+    assert room(f"{here}/gpu_envs/runner.py") == "kernels"
+    assert room(f"{here}/benchmarks/cases.py") == "other Python"
+    assert room(f"{here}/.venv/lib/python3.11/site-packages/torch/nn/module.py") == "torch"
+    assert room(f"{here}/.venv/lib/python3.11/site-packages/torchrl/envs/common.py") == "the library"
+    assert room(f"{here}/.venv/lib/python3.11/site-packages/warp/_src/context.py") == "kernels"
+    assert room("/opt/numpy/lib/python3.11/json/decoder.py") == "other Python"
+    assert room("~", "<method 'clone' of 'torch._C.TensorBase' objects>") == "torch"
+    assert room("~", "<built-in method builtins.isinstance>") == "other Python"
+
+
+def test_every_curve_is_drawn(monkeypatch, tmp_path):
+    """More of them than colours."""
+    from matplotlib.axes import Axes
+
+    drawn, plot = [], Axes.plot
+    monkeypatch.setattr(
+        Axes, "plot", lambda self, *args, **more: (drawn.append((args[2], more)), plot(self, *args, **more))[1]
+    )
+    curves = [f"curve {i}" for i in range(11)]
+    figures = [Figure("x", "steps/s", 1.0 + at, curve=curve, at=at) for curve in curves for at in (1, 2)]
+    picture.draw(figures, "many", tmp_path / "many.png", "worlds")
+    assert [more["label"] for _, more in drawn] == curves
+    assert len({(line, more["color"]) for line, more in drawn}) == 11
+
+
+HERE = {"cpu": "Some CPU (x)", "cores": 2, "torch": "2.13.0"}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder of results, with a function that makes a group as `make bench` on a clean commit."""
     monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(report, "PAGE", tmp_path / "performance.md")
-    here = {"cpu": "Some CPU (x)", "cores": 2}
+    targets = [Target(id, f"Title of {id}", "CartPole-v1", lambda effort: iter(()), ()) for id in ("old", "both")]
+    monkeypatch.setattr(report, "TARGETS", targets)
+    monkeypatch.setattr(origin, "commit", lambda: "abc")
+    monkeypatch.setattr(origin, "machine", lambda: HERE)
 
-    def group(value):
-        return report.group("A title", "make bench", TINY, 0.0, [Figure("speed", "env-steps/s", value)])
+    def group(value, **more):
+        return report.group("A title", "make bench", BENCH, 0.0, [Figure("speed", "env-steps/s", value)]) | more
 
-    report.write(tmp_path / "results" / "some-cpu-x-2-cores.json", here, {"old": group(1.0), "both": group(2.0)})
-    report.write(tmp_path / "bench.json", here, {"both": group(3.0)})
+    return group
+
+
+def test_taking_over_what_the_suite_has_measured(results, tmp_path):
+    """Groups of the same id are renewed, others kept if they are still measured, each with its own versions."""
+    kept = results(1.0, machine={**HERE, "torch": "2.12.0"})
+    file = tmp_path / "results" / "some-cpu-x-2-cores.json"
+    report.write(file, HERE, {"old": kept, "both": results(2.0), "gone": results(4.0)})
+    report.write(tmp_path / "bench.json", HERE, {"both": results(3.0)})
     report.main(["--take", str(tmp_path / "bench.json")])
-    groups = json.loads((tmp_path / "results" / "some-cpu-x-2-cores.json").read_text())["groups"]
-    assert [groups[id]["figures"][0]["value"] for id in ("old", "both")] == [1.0, 3.0]
-    assert "| speed | 3 |" in (tmp_path / "performance.md").read_text()
+    groups = json.loads(file.read_text())["groups"]
+    assert {id: group["figures"][0]["value"] for id, group in groups.items()} == {"old": 1.0, "both": 3.0}
+    told = (tmp_path / "performance.md").read_text()
+    assert "| speed | 3 |" in told
+    assert told.count("Measured with torch 2.12.0.") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"effort": asdict(conftest.QUICK), "command": "make bench-quick"}, "`make bench-quick`, in shorter"),
+        ({"commit": "abc and uncommitted changes"}, "commit first, then measure"),
+        ({"commit": "unknown"}, "of commit unknown"),
+    ],
+)
+def test_what_is_not_to_be_taken_over(results, tmp_path, capsys, change, why):
+    report.write(tmp_path / "bench.json", HERE, {"both": results(3.0), "old": results(3.0, **change)})
+    with pytest.raises(SystemExit):
+        report.main(["--take", str(tmp_path / "bench.json")])
+    assert why in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_goals_are_told_in_lines_of_the_worst():
+    """One line for what is promised in the same words with the same verdict, and for what nobody has measured."""
+
+    def goal(what, value, target="<= 5", unit="s"):
+        return Figure(what, unit, value, target=target)
+
+    promised = tuple(goal(what, None) for what in ("a", "b", "c", "d", "e", "f"))
+    target = Target("x", "Starts", "CartPole-v1", lambda effort: iter(()), promised)
+    calm, busy = Figure(NOISE, "% of the machine", 1.0), Figure(NOISE, "% of the machine", 9.0)
+    measured = [goal("a", 1.0), goal("b", 4.0), goal("c", 6.0), calm, goal("d", 3.0), busy, goal("x", 2.0, ">= 1", "y")]
+    lines = list(page._goals(target, {"figures": [asdict(figure) for figure in measured]}))
+    assert lines == [
+        "| Starts: b (the worst of 2) | 4 | s | ≤ 5 | met |",
+        "| Starts: c | 6 | s | ≤ 5 | **not met** |",
+        "| Starts: d | 3 | s | ≤ 5 | not measured: the machine was busy |",
+        "| Starts: e (and 1 more) |  | s | ≤ 5 | not measured: not in this result file |",
+        "| Starts: x | 2 | y | ≥ 1 | met |",
+    ]
+
+
+def test_goals_of_a_gpu_are_on_the_page(monkeypatch, tmp_path):
+    """With the figures of its report, or without."""
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    nothing = {"machine": {}, "groups": {}}
+    told = page.text(nothing, "x.json", [], report._gpus())
+    assert "| one GPU, `make gpu-report`: SimpleTag at 2^20 worlds |  | env-steps/s | ≥ 1e9 | not measured |" in told
+    assert told.count("one GPU, `make gpu-report`: ") == 4
+    row = {"env": "SimpleTag-v0", "worlds": 1 << 20, "agents": 4, "mode": "in place", "value": 4e9}
+    kept = {"machine": {"name": "NVIDIA X", "arch": 90}, "parts": {"goals": {"rows": [row]}}}
+    (tmp_path / "nvidia-x.json").write_text(json.dumps(kept))
+    told = page.text(nothing, "x.json", [], report._gpus())
+    assert "| NVIDIA X: SimpleTag at 2^20 worlds | 4,000,000,000 | env-steps/s | ≥ 1e9 | met · 1,048,576 worlds" in told
+
+
+def test_a_commit_is_told(monkeypatch):
+    """Without git too."""
+    assert re.fullmatch(f"[0-9a-f]{{12}}({origin.CHANGED})?|{origin.UNKNOWN}", origin.commit())
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert origin.commit() == origin.UNKNOWN
+
+
+def test_the_plan_fits():
+    """Ten minutes on two cores, and one for the quick part."""
+    every = [(contest, heat) for contest in CONTESTS for heat in contest.heats]
+    assert heats.planned(every, BENCH) < 600
+    assert heats.planned([one for one in every if one[1].quick], conftest.QUICK) < 60
+
+
+def test_the_page_is_of_a_file_with_every_comparison():
+    """What docs/performance.md is made of."""
+    source = re.search(r"`(benchmarks/results/.*?\.json)`", report.PAGE.read_text())[1]
+    groups = json.loads((report.ROOT / source).read_text())["groups"]
+    assert [target.id for target in report.TARGETS if target.id not in groups] == []
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.origin import ROOT, THREADS
+
 HOME = ROOT / "out" / "peers"
 ANSWER = b"answer "
 PATIENCE = 180.0
@@ -33,7 +34,8 @@ class Task:
     options: dict[str, Any] = field(default_factory=dict)
     module: str = ""
     """The file of ``inside/``; empty where it is called as the peer."""
-    threads: int = 2
+    threads: int = THREADS
+    """Cores that it may use."""
     device: str = "cpu"
 
 
@@ -85,6 +87,8 @@ class Peer:
             bufsize=0,  # so that what a selector sees is all that there is to read
         )
         self.pid: int | None = self._process.pid
+        # Not every library listens to OMP_NUM_THREADS: XLA counts the cores that it may use. Threads to come inherit.
+        os.sched_setaffinity(self._process.pid, sorted(os.sched_getaffinity(0))[: task.threads])
 
     def ready(self) -> "Peer":
         """Wait until it can play.
@@ -137,6 +141,9 @@ class Peer:
         return json.loads(line.removeprefix(ANSWER))
 
     def _failed(self, how: str) -> PeerError:
+        """Why, in one line; the process is ended, so that it takes no time of the others."""
+        self._process.kill()
+        self._process.wait()
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").strip().splitlines()
         errors = [line for line in said if re.match(r"[\w.]*(Error|Exception)\b", line)]  # more may be said behind it

@@ -1,4 +1,4 @@
-"""Gymnasium: its own vector environments."""
+"""Gymnasium: its own vector environments, and its own single ones."""
 
 import gymnasium
 import numpy as np
@@ -7,12 +7,31 @@ from benchmarks.peers.inside.child import BATCHES, one_by_one, serve
 
 
 def build(task):
-    """``game``: an id with a vector environment of its own."""
-    envs = gymnasium.make_vec(task["game"], task["worlds"], vectorization_mode="vector_entry_point")
+    """``game``: an id with a vector environment of its own; ``vector``: False takes what ``gymnasium.make`` gives."""
+    vector = task["options"].get("vector", True)
+    return 1, one_by_one(batch(task["game"], task["worlds"]) if vector else single(task["game"]))
+
+
+def batch(game, worlds):
+    """Plays the i-th step of a batch, which starts anew by itself."""
+    envs = gymnasium.make_vec(game, worlds, vectorization_mode="vector_entry_point")
     envs.reset(seed=1)
-    draw = np.random.default_rng(0).integers
-    actions = [draw(envs.single_action_space.n, size=task["worlds"]) for _ in range(BATCHES)]
-    return 1, one_by_one(lambda index: envs.step(actions[index % BATCHES]))
+    actions = np.random.default_rng(0).integers(envs.single_action_space.n, size=(BATCHES, worlds))
+    return lambda index: envs.step(actions[index % BATCHES])
+
+
+def single(game):
+    """Plays the i-th step of one world, which is reset where its episode ends."""
+    env = gymnasium.make(game)
+    env.reset(seed=1)
+    actions = np.random.default_rng(0).integers(env.action_space.n, size=BATCHES)
+
+    def step(index):
+        *_, terminated, truncated, _ = env.step(actions[index % BATCHES])
+        if terminated or truncated:
+            env.reset()
+
+    return step
 
 
 if __name__ == "__main__":

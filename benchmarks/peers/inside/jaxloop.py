@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from benchmarks.peers.inside.child import BATCHES
 
-CALL = 200_000
+CALL = 50_000
 """Steps of worlds in one call, about, ..."""
 SHORTEST, LONGEST = 10, 1000
 """... and steps of a call."""
