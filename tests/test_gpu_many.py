@@ -178,7 +178,7 @@ def resident():
     ("env_id", "schedule", "replays"), [("CartPole-v1", "fused", 1000), ("SimpleTag-v0", "phased", 50)]
 )
 def test_no_leak_in_replays(env_id, schedule, replays):
-    """10^6 steps: a graph of 1,000 of them, replayed."""
+    """A graph of 1,000 steps, replayed: 10^6 steps where a step is one kernel, 50,000 where it is many."""
     core = make_core(env_id, 64, "cuda", seed=0, schedule=schedule, fuse_fp=False, reuse_buffers=True, **SMALL[env_id])
     core.reset()
 

@@ -6,12 +6,16 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from benchmarks.gpu import kernels, page, report
-from benchmarks.gpu.parts import TINY, Scale, crowd_settings
+from benchmarks.cases import crowd_settings
+from benchmarks.gpu import kernels, page, peers, report
+from benchmarks.gpu.parts import PARTS, TINY, Scale
+from benchmarks.peers.inside import gymnasium as inside
 from gpu_envs.registry import list_envs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,6 +91,25 @@ def test_what_is_not_there_is_left_out():
     for name in report.PEERS:
         words = report.command(name, "cpu", True, None)
         assert words == f"not installed: {name}" or words[-2:] == ["cpu", "--tiny"]
+
+
+def test_no_test_of_a_gpu_is_left_out():
+    """Wherever it lies; files without one are not even collected."""
+    files = report.files_of_tests()
+    assert {"tests/test_gpu.py", "tests/test_rendering.py", "tests/trainers/test_train_command.py"} < set(files)
+    assert "tests/test_gpu_report.py" not in files
+
+
+def test_a_peer_is_played_as_it_is_elsewhere(monkeypatch):
+    """By its file of benchmarks/peers/inside; one that fails becomes a row with its reason."""
+    monkeypatch.setattr(peers, "import_module", lambda name: {"benchmarks.peers.inside.vmas": inside}[name])
+    here = peers.Peer("Gymnasium", "vmas", "CartPole-v1", "CartPole-v1", "env.step")
+    good, *_ = peers.measured(here, torch.device("cpu"), (4, 8), 0.01)
+    assert good["value"] > 0
+    assert (good["worlds"], good["agents"], good["peer"]) == (4, 1, "Gymnasium")
+    (bad,) = peers.measured(replace(here, game="Nothing-v0"), torch.device("cpu"), (4,), 0.01)
+    assert "Nothing" in bad["error"]
+    assert set(report.PEERS) == set(peers.PEERS) <= set(PARTS)
 
 
 def test_the_plan_fits():

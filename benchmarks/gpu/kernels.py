@@ -13,7 +13,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.parts import Scale, crowd_settings
+from benchmarks.cases import crowd_settings
+from benchmarks.gpu.parts import Scale
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 Job = tuple[str, dict[str, Any], str, bool, str]

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 
+from benchmarks.cases import random_actions
 from benchmarks.compare import Spread
 from gpu_envs.core import Core
 from gpu_envs.registry import make_core
 
-BATCHES = 8
-"""Random actions are drawn beforehand, so many batches, and used in turn."""
 PLAYOUT = 32
 """Steps that a call of random play plays."""
 SAMPLES = 5
@@ -27,16 +26,6 @@ MODES = {
     "random play": "captured, core.play_random",
 }
 """How a step is played."""
-
-
-def actions_of(core: Core) -> list[torch.Tensor]:
-    """Batches of uniform discrete actions, drawn beforehand, the same choices for all agents."""
-    shape = (core.num_envs, core.num_agents)
-    batches = []
-    for _ in range(BATCHES):
-        columns = [torch.randint(0, int(n), shape, device=core.device) for n in core.num_choices[0]]
-        batches.append(columns[0] if core.action_kind == "discrete" else torch.stack(columns, -1))
-    return batches
 
 
 def calls(core: Core, mode: str, actions: list[torch.Tensor]) -> tuple[Callable[[], Any], int]:
@@ -101,7 +90,7 @@ def throughputs(
         settings: dict[str, Any] = {"seed": 1, "reuse_buffers": True, "schedule": schedule, "env_minor": env_minor}
         core = make_core(env_id, worlds, device, **settings, **(config or {}))
         core.reset()
-        actions = actions_of(core)
+        actions = random_actions(core)
     except Exception as error:  # noqa: BLE001  # told, and the next case may fit
         yield about | failed(error)
         return

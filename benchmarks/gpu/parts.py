@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import json
-import math
 import os
 import platform
 import subprocess
@@ -12,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.cases import crowd_settings
 from benchmarks.gpu import peers
 from benchmarks.gpu.measure import failed, free, throughputs
 from benchmarks.roofline import copy_bandwidth, traffic
@@ -55,22 +56,6 @@ TINY = Scale(
     training_worlds=4,
 )
 """To try the report out on any machine."""
-
-
-def crowd_settings(agents: int) -> dict[str, Any]:
-    """Settings of a crowd of TagContinuous: 5 % taggers, 10 neighbours seen, nobody exits.
-
-    Density and reach of a tag are as with 5 + 100; a handful of agents has one tagger at least, and sees 3.
-    """
-    taggers, length = max(1, agents // 20), 20.0 * math.sqrt(agents / 105)
-    few = {"num_other_agents_observed": 3} if agents < 20 else {}
-    return few | {
-        "num_taggers": taggers,
-        "num_runners": agents - taggers,
-        "grid_length": length,
-        "tagging_distance": 0.4 / length,
-        "runner_exits_game_after_tagged": False,
-    }
 
 
 def machine(device: torch.device, scale: Scale) -> Rows:
@@ -243,6 +228,11 @@ def _registers(env_id: str, device: torch.device, schedule: str, **config: Any) 
         yield about | failed(error)
 
 
+def _peer(peer: peers.Peer, device: torch.device, scale: Scale) -> Rows:
+    """Another library, in the batches of the headline."""
+    return peers.measured(peer, device, scale.headline, scale.seconds)
+
+
 def _ends(spread: Any) -> dict[str, float]:
     return {"low": spread.low, "high": spread.high}
 
@@ -253,9 +243,7 @@ PARTS: dict[str, Callable[[torch.device, Scale], Rows]] = {
     "sweep": sweep,
     "crowds": crowds,
     "training": training,
-    "jaxmarl": lambda device, scale: peers.jaxmarl(device, scale.headline, scale.seconds),
-    "gymnax": lambda device, scale: peers.gymnax(device, scale.headline, scale.seconds),
-    "vmas": lambda device, scale: peers.vmas(device, scale.headline, scale.seconds),
+    **{name: partial(_peer, peer) for name, peer in peers.PEERS.items()},
 }
 
 
