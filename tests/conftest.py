@@ -14,6 +14,13 @@ wp.config.use_precompiled_headers = True  # many modules in one process
 if os.environ.get("GPU_ENVS_DEBUG"):  # see test_debug_mode.py
     wp.config.mode = "debug"
 
+
+def pytest_runtest_setup(item):
+    """A test marked gpu needs no condition of its own."""
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
 # Small, quick to compile, every rule in play. An entry here is all that the general tests need of an environment.
 SMALL = {
     "SimpleTag-v0": {"max_cycles": 7},

@@ -9,7 +9,7 @@ from toy import announce
 from gpu_envs import errors
 from gpu_envs.registry import make_core
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = pytest.mark.gpu
 
 
 def make(env_id, device="cuda", num_envs=64, **settings):

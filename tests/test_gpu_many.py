@@ -13,7 +13,7 @@ from test_gpu import assert_close, assert_devices_agree, assert_play_is_steps, a
 
 from gpu_envs.registry import make_core
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = pytest.mark.gpu
 
 TAG = "TagContinuous-v0"
 SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])

@@ -98,6 +98,7 @@ def test_no_test_of_a_gpu_is_left_out():
     files = report.files_of_tests()
     assert {"tests/test_gpu.py", "tests/test_rendering.py", "tests/trainers/test_train_command.py"} < set(files)
     assert "tests/test_gpu_report.py" not in files
+    assert set(report.command("tests", "cpu", True, None)) > set(files)
 
 
 def test_a_peer_is_played_as_it_is_elsewhere(monkeypatch):

@@ -287,7 +287,6 @@ def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_rollout_on_a_gpu_waits_for_nothing(tmp_path):
     config = TrainConfig("TagContinuous-v0", num_envs=8, device="cuda", ppo=PPOConfig(rollout_length=8))
     trainer = Trainer(config, tmp_path)
