@@ -23,9 +23,10 @@ def pytest_addoption(parser):
 class Suite:
     """Plays every heat once, however many rows ask for it."""
 
-    def __init__(self, quick, out):
-        self.effort, self.out = (QUICK if quick else BENCH), out
-        self.command = "make bench-quick" if quick else "make bench"
+    def __init__(self, quick, out=None):
+        name = "bench-quick" if quick else "bench"
+        self.effort, self.command = (QUICK if quick else BENCH), f"make {name}"
+        self.out = out or ROOT / "out" / name
         self.played, self.groups = {}, {}
 
     def play(self, contest, heat):
@@ -56,8 +57,7 @@ class Suite:
 @pytest.fixture(scope="session")
 def suite(request):
     """The suite of this session."""
-    quick, out = request.config.getoption("--quick"), request.config.getoption("--out")
-    suite = Suite(quick, out or ROOT / "out" / ("bench-quick" if quick else "bench"))
+    suite = Suite(request.config.getoption("--quick"), request.config.getoption("--out"))
     yield suite
     request.config.stash[FILES] = suite.write()
     request.config.stash[GOALS] = [

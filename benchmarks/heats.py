@@ -11,7 +11,6 @@ from benchmarks.compare import Player, Rounds, Spread, alternate
 from benchmarks.contest import MICROSECONDS, STEPS, Contest, Heat
 from benchmarks.contests import CONTESTS
 from benchmarks.entrants import Seat, seated
-from benchmarks.origin import THREADS
 from benchmarks.peers.process import Task
 from benchmarks.roofline import copy_bandwidth, traffic
 from benchmarks.targets import NOISE, Effort, Figure, Target
@@ -147,13 +146,13 @@ def bandwidth(device: str) -> Spread:
     return copy_bandwidth(device)
 
 
-def planned(played: Iterable[tuple[Contest, Heat]], effort: Effort) -> float:
+def planned(played: Iterable[tuple[Contest, Heat]], effort: Effort, cores: int = 2) -> float:
     """Seconds that heats take about, on a quiet machine: peers start side by side, then all take their turns."""
     seconds = 0.0
     for contest, heat in played:
         starts = [STARTS.get(entrant.what.peer, 2.0) for entrant in heat.entrants if isinstance(entrant.what, Task)]
         rounds = WARM_UPS + min(effort.rounds, contest.rounds or effort.rounds)
-        seconds += sum(starts) / THREADS + len(heat.entrants) * rounds * max(effort.seconds, contest.turn)
+        seconds += sum(starts) / cores + len(heat.entrants) * rounds * max(effort.seconds, contest.turn)
     return seconds
 
 

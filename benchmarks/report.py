@@ -130,7 +130,7 @@ def main(argv: list[str]) -> None:
             parser.error(str(error))
     elif target is None:
         here = origin.machine()
-        target = (ROOT / "out" / "bench" if given.quick else RESULTS) / f"{_file_name(here)}.json"
+        target = (ROOT / "out" / "bench-quick" if given.quick else RESULTS) / f"{_file_name(here)}.json"
         groups = _measured(target) if given.only else {}
         for id, group in measure(given.only, QUICK if given.quick else Effort()):
             groups[id] = group

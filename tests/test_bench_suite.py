@@ -303,6 +303,14 @@ def test_what_is_not_to_be_taken_over(results, tmp_path, capsys, change, why):
     assert not (tmp_path / "results").exists()
 
 
+def test_a_quick_run_overwrites_nothing():
+    """Its results lie beside those of a whole one, and say what they are."""
+    quick, whole = conftest.Suite(True), conftest.Suite(False)
+    assert (quick.out, quick.command) == (report.ROOT / "out" / "bench-quick", "make bench-quick")
+    assert (whole.out, whole.command) == (report.ROOT / "out" / "bench", "make bench")
+    assert whole.effort == BENCH != quick.effort
+
+
 def test_goals_are_told_in_lines_of_the_worst():
     """One line for what is promised in the same words with the same verdict, and for what nobody has measured."""
 

@@ -53,7 +53,7 @@ PLAN = (
     Part("sweep", "one world to a million, schedules and layouts, captured and eager", 55),
     Part("crowds", "TagContinuous from 4 to 100,000 agents", 40),
     Part("training", "training, learning included", 38),
-    Part("gymnax", "peer: gymnax's CartPole", 12),
+    Part("gymnax", "peer: gymnax's CartPole", 17),
     Part("vmas", "peer: VMAS's simple_tag", 15),
 )
 PEERS = ("jaxmarl", "gymnax", "vmas")
