@@ -149,6 +149,20 @@ def test_outcomes_of_tests_are_read(lines):
     ]
 
 
+def test_a_file_that_lacks_a_library_is_told():
+    """The tests of the others count all the same."""
+    seen = report.Tests()
+    for line in (
+        "tests/test_gpu.py::test_a PASSED [100%]",
+        "ERROR tests/views/test_x.py - ModuleNotFoundError: No module named 'x'",
+        "=== 1 passed, 1 error in 3.0s ===",
+    ):
+        seen.read(line)
+    passed, erred = ({"what": what, "unit": "tests", "value": 1} for what in ("passed", "error"))
+    why = {"what": "tests/views/test_x.py", "error": "ModuleNotFoundError: No module named 'x'"}
+    assert seen.rows() == [erred, passed, why]
+
+
 # ---------------------------------------------------------------- goals and tables
 
 

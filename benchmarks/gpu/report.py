@@ -180,6 +180,7 @@ class Tests:
             self.outcomes[alone[1]] = alone[2].lower()
         elif summary:
             self.reasons[summary[2]] = (summary[3] or "")[:300]
+            self.outcomes.setdefault(summary[2], summary[1].lower())  # a file that cannot be read has no line before
         if line.strip():
             self.said = line
 
