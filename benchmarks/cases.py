@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,7 +30,8 @@ class Case:
     env_id: str
     num_envs: int
     entrance: str = "core"
-    """"core" (stacked tensors), "bound" (the C step), or a door of ``doors.DOORS``."""
+    """"core" (stacked tensors), "random play" (many steps in a call, see :attr:`steps`), "bound" (the C step), or a
+    door of ``doors.DOORS``."""
     reuse_buffers: bool = True
     """Off, every result is a clone: the default of ``make``."""
     threads: int = 0
@@ -41,6 +43,11 @@ class Case:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threads", self.threads or min(THREADS, self.num_envs))
+
+    @property
+    def steps(self) -> int:
+        """Steps of every world in one call."""
+        return min(1000, max(10, 50_000 // self.num_envs)) if self.entrance == "random play" else 1
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -88,7 +95,8 @@ def available(env_id: str) -> bool:
 def build(case: Case) -> Callable[[], Any]:
     """Make the worlds of a case and give the function that plays one step with the next batch of random actions.
 
-    Every door, and the bound, is given the same actions, in the form it takes them.
+    Every door, and the bound, is given the same actions, in the form it takes them. Random play draws its own, and
+    plays many steps.
     """
     core = make_core(case.env_id, case.num_envs, **case.settings)
     actions = random_actions(core)
@@ -99,6 +107,9 @@ def build(case: Case) -> Callable[[], Any]:
     elif case.entrance == "core":
         core.reset()
         step = core.step
+    elif case.entrance == "random play":
+        core.reset()
+        return partial(core.play_random, case.steps)
     else:
         step, given = doors.DOORS[case.entrance](case.env_id, case.num_envs, case.settings, core, actions)
     count = 0

@@ -34,10 +34,17 @@ def _cartpole(worlds: int) -> Heat:
         peer(gymnasium, "gymnasium", "CartPole-v1", worlds),
         peer(gymnax, "gymnax", "CartPole-v1", worlds),
     )
-    goals = {gymnasium: ">= 1.8" if worlds == 4096 else ">= 1", gymnax: ">= 1"}
+    goals = {gymnasium: ">= 1.8" if worlds == 4096 else ">= 1"}
+    goals |= {gymnax: ">= 1"} if worlds > 1 else {}  # a call for each step of one world: see peers-rolled
     alone = {STEPS: ">= 3.5e7"} if worlds == 4096 else {}
     mine = ours(Case("CartPole-v1", worlds))
     return Heat(worlds_of(worlds), (*mine, *peers), goals, alone, quick=worlds == 4096)
+
+
+def _rolled(env_id: str, worlds: int, name: str, library: str, game: str) -> Heat:
+    """Against a compiled loop of JAX in its own way: many steps with random actions, and no Python between them."""
+    mine = Entrant("core.play_random", "ours", Case(env_id, worlds, "random play"))
+    return Heat(f"{env_id}, {worlds_of(worlds)}", (mine, peer(name, library, game, worlds)), {name: ">= 1"})
 
 
 def _tag_continuous(agents: int, worlds: int, title: str) -> Heat:
@@ -140,6 +147,19 @@ CONTESTS = (
         "CartPole-v1",
         tuple(map(_cartpole, (1, 64, 4096, 16384))),
         along="worlds",
+    ),
+    Contest(
+        "peers-rolled",
+        "Steps without Python between them, beside the compiled loops of JAX",
+        "CartPole-v1",
+        tuple(
+            _rolled(env_id, worlds, *theirs)
+            for env_id, *theirs in (
+                ("CartPole-v1", "gymnax", "gymnax", "CartPole-v1"),
+                ("SimpleTag-v0", "JaxMARL", "jaxmarl", "MPE_simple_tag_v3"),
+            )
+            for worlds in (1, 64)
+        ),
     ),
     Contest(
         "peers-games",

@@ -140,4 +140,4 @@ def _open(entrant: Entrant, peer: Peer | None, stack: contextlib.ExitStack) -> S
         training: Any = Training(what.env_id, what.worlds, what.threads, what.ppo)
         stack.callback(training.close)
         return Seat(entrant, training, training.num_envs, training.agents, lambda: float(training.num_envs))
-    return Seat(entrant, cases.build(what), what.num_envs, what.agents, lambda: float(what.num_envs))
+    return Seat(entrant, cases.build(what), what.num_envs, what.agents, lambda: float(what.num_envs * what.steps))
