@@ -97,9 +97,9 @@ def _torchrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, a
 
 
 def _skrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
-    from gpu_envs.views import skrl  # pyright: ignore[reportAttributeAccessIssue]
+    from gpu_envs.views.skrl import make_skrl
 
-    env = skrl.make(env_id, num_envs, **_copying(settings))
+    env = make_skrl(env_id, num_envs, **_copying(settings))
     env.reset()
     columns = [[column[:, None].clone() for column in batch.unbind(1)] for batch in actions]
     return env.step, [dict(zip(core.possible_agents, column, strict=True)) for column in columns]

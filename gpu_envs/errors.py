@@ -48,6 +48,29 @@ class ConformanceError(GpuEnvsError, AssertionError):
     """An environment breaks a promise of the tensor contract; raised by ``gpu_envs.check_env``."""
 
 
+def missing(error: ModuleNotFoundError, who: str, libraries: tuple[str, ...], install: str) -> ImportError:
+    """What to raise where an optional library is not there; what it misses itself is not ours to explain.
+
+    ::
+
+        try:
+            import skrl
+        except ModuleNotFoundError as error:
+            raise missing(error, "gpu_envs.views.skrl", ("skrl",), "'gpu-envs[skrl]'") from None
+
+    Args:
+        error: Of the import.
+        who: Needs the library.
+        libraries: Modules that the installation would bring.
+        install: What to give to ``pip install``.
+
+    Returns:
+        A MissingExtraError if one of the libraries is missing, else the error itself.
+    """
+    name = (error.name or "").partition(".")[0]
+    return MissingExtraError(f"{who} needs {name}: pip install {install}") if name in libraries else error
+
+
 def listed(names: Iterable[object]) -> str:
     """Names for a message, the middle left out where there are many."""
     words = list(map(str, names))

@@ -11,7 +11,7 @@ from typing import Any
 from gymnasium import spaces
 
 from gpu_envs.config import build_config
-from gpu_envs.errors import ConfigError, MissingExtraError
+from gpu_envs.errors import ConfigError, missing
 from gpu_envs.registry import find, list_envs
 
 try:
@@ -19,10 +19,8 @@ try:
     from torchrl.data import Composite
     from torchrl.envs import EnvBase
 except ModuleNotFoundError as error:
-    raise MissingExtraError(
-        f"this view needs {error.name}: pip install 'benchmarl>=1.5' in a virtual environment of its own, since it "
-        "needs an older TorchRL"
-    ) from None
+    home = "'benchmarl>=1.5', in a virtual environment of its own, since it needs an older TorchRL"
+    raise missing(error, "gpu_envs.views.benchmarl", ("benchmarl", "tensordict", "torchrl"), home) from None
 from gpu_envs.views.torchrl import TorchRLEnv
 
 
@@ -123,31 +121,13 @@ class GpuEnvsClass(TaskClass):
         return definition.action_spaces[definition.agents[0]]
 
 
-class GpuEnvsTask(Task):
-    """The environments that come with gpu_envs, as BenchMARL names tasks."""
+def _member(id: str) -> str:
+    """SIMPLE_TAG of "SimpleTag-v0"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", id.rpartition("-")[0]).upper()
 
-    ACROBOT = None
-    CART_POLE = None
-    CONNECT_FOUR = None
-    KUHN_POKER = None
-    LEDUC_POKER = None
-    MATRIX_GAME = None
-    MOUNTAIN_CAR = None
-    MOUNTAIN_CAR_CONTINUOUS = None
-    PENDULUM = None
-    ROCK_PAPER_SCISSORS = None
-    SIMPLE = None
-    SIMPLE_ADVERSARY = None
-    SIMPLE_CRYPTO = None
-    SIMPLE_PUSH = None
-    SIMPLE_REFERENCE = None
-    SIMPLE_SPEAKER_LISTENER = None
-    SIMPLE_SPREAD = None
-    SIMPLE_TAG = None
-    SIMPLE_WORLD_COMM = None
-    TAG_CONTINUOUS = None
-    TAG_GRIDWORLD = None
-    TIC_TAC_TOE = None
+
+class _Tasks(Task):
+    """What every task can, without any."""
 
     @staticmethod
     def associated_class() -> type[GpuEnvsClass]:
@@ -159,9 +139,8 @@ class GpuEnvsTask(Task):
         return self.get_task({}) if path is None else super().get_from_yaml(path)
 
 
-def _member(id: str) -> str:
-    """SIMPLE_TAG of "SimpleTag-v0"."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", id.rpartition("-")[0]).upper()
+GpuEnvsTask = _Tasks("GpuEnvsTask", [(_member(id), None) for id in list_envs()], module=__name__)
+"""The environments that come with gpu_envs, as BenchMARL names tasks: ``GpuEnvsTask.SIMPLE_TAG``."""
 
 
 def _part(env: EnvBase, key: str) -> Composite:

@@ -2,10 +2,10 @@
 
 ::
 
-    from gpu_envs.views import skrl
+    from gpu_envs.views.skrl import make_skrl, per_agent
 
-    env = skrl.make("SimpleTag-v0", num_envs=1024)  # for skrl's agents and trainers
-    cfg = skrl.per_agent(MAPPO_CFG(rollouts=32), env.possible_agents)
+    env = make_skrl("SimpleTag-v0", num_envs=1024)  # for skrl's agents and trainers
+    cfg = per_agent(MAPPO_CFG(rollouts=32), env.possible_agents)
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ import torch
 
 from gpu_envs.core import Core
 from gpu_envs.definition import box
-from gpu_envs.errors import ConfigError, MissingExtraError
+from gpu_envs.errors import ConfigError, missing
 from gpu_envs.registry import make_core
 from gpu_envs.views.batched import BatchedEnv, TensorDict
 from gpu_envs.views.ends import WorldEnds
@@ -24,7 +24,7 @@ from gpu_envs.views.ends import WorldEnds
 Cfg = TypeVar("Cfg")
 
 
-def make(id: str, num_envs: int = 1, device: Any = None, *, render_mode: str | None = None, **config: Any) -> Any:
+def make_skrl(id: str, num_envs: int = 1, device: Any = None, *, render_mode: str | None = None, **config: Any) -> Any:
     """Make an environment wrapped for skrl.
 
     Args:
@@ -44,7 +44,7 @@ def make(id: str, num_envs: int = 1, device: Any = None, *, render_mode: str | N
     try:
         from skrl.envs.wrappers.torch import wrap_env  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"views.skrl.make needs {error.name}: pip install 'gpu-envs[skrl]'") from None
+        raise missing(error, "gpu_envs.views.skrl", ("skrl",), "'gpu-envs[skrl]'") from None
     core = make_core(id, num_envs, device, **{"illegal": "original", **config})
     return wrap_env(SkrlEnv(core, render_mode), wrapper="isaaclab-multi-agent", verbose=False)
 

@@ -21,7 +21,7 @@ from skrl.utils.model_instantiators.torch import (
 
 from examples import skrl_mappo
 from gpu_envs.registry import make_core
-from gpu_envs.views import skrl
+from gpu_envs.views.skrl import SkrlEnv, make_skrl, per_agent
 
 POLICY = {
     "discrete": categorical_model,
@@ -57,7 +57,7 @@ def learner_for(env, name):
         possible_agents=env.possible_agents,
         models=models,
         memories={agent: RandomMemory(memory_size=ROLLOUT, num_envs=env.num_envs) for agent in env.possible_agents},
-        cfg=skrl.per_agent(cfg, env.possible_agents),
+        cfg=per_agent(cfg, env.possible_agents),
         observation_spaces=env.observation_spaces,
         state_spaces=env.state_spaces,
         action_spaces=env.action_spaces,
@@ -78,7 +78,7 @@ def learner_for(env, name):
 )
 def test_trains(env_id, settings, name):
     """Groups of unequal spaces, every kind of action: all networks move, nothing is lost on the way."""
-    env = skrl.make(env_id, num_envs=8, device="cpu", seed=0, **SMALL[env_id], **settings)
+    env = make_skrl(env_id, num_envs=8, device="cpu", seed=0, **SMALL[env_id], **settings)
     assert env.num_envs == 8
     learner, models = learner_for(env, name)
     before = copy.deepcopy(models)
@@ -99,7 +99,7 @@ def test_trains(env_id, settings, name):
 def test_nothing_is_copied():
     """What skrl reads lies where the core's step returned it, and is safe to keep over the next step."""
     core = make_core("SimpleTag-v0", 8, "cpu", seed=0, **SMALL["SimpleTag-v0"])
-    env = wrap_env(skrl.SkrlEnv(core), wrapper="isaaclab-multi-agent", verbose=False)
+    env = wrap_env(SkrlEnv(core), wrapper="isaaclab-multi-agent", verbose=False)
     returned = []
     step = core.step
     core.step = lambda action: returned.append(step(action)) or returned[-1]
@@ -124,7 +124,7 @@ def test_defaults_need_the_workaround():
     agents = ["a", "b"]
     with pytest.raises(ValueError, match="do not match possible agents"):
         IPPO_CFG().expand(possible_agents=agents)
-    cfg = skrl.per_agent(MAPPO_CFG(), agents)
+    cfg = per_agent(MAPPO_CFG(), agents)
     cfg.expand(possible_agents=agents)
     assert cfg.learning_rate_scheduler_kwargs == {agent: ({}, {}) for agent in agents}
     assert cfg.gae_lambda == dict.fromkeys(agents, 0.95)

@@ -300,18 +300,38 @@ def test_refusals():
         with pytest.raises(ConfigError, match=said):
             make("SimpleTag-v0", **settings)
     env = make("SimpleTag-v0")
-    with pytest.raises(DeviceError, match="SimpleTag-v0 lives on cpu; make it anew with device='meta'"):
-        env.to("meta")
-    assert env.to("cpu") is env
+    for device in ("meta", "cuda", "cuda:3"):  # there or not
+        with pytest.raises(DeviceError, match=f"SimpleTag-v0 lives on cpu; make it anew with device='{device}'"):
+            env.to(device)
+    assert env.to("cpu") is env.to(torch.device("cpu", 0)) is env
     data = env.rand_action(env.reset())
     with pytest.raises(ActionError, match=r"action of group 'agent' must be a torch\.int64"):
         env.step(data.set(("agent", "action"), data["agent", "action"].float()))
+    with pytest.raises(ActionError, match=r"no action of group 'adversary' .*expected a torch\.int64 tensor \(5, 3\) at"):
+        env.step(env.reset())
     with pytest.raises(ConfigError, match="mode 'rgb_array' only"):
         env.render("human")
     assert env.render().shape == (512, 512, 3)
     env.close()
     with pytest.raises(ResetNeededError, match="closed"):
         env.core.reset()
+
+
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TagContinuous-v0"])
+@pytest.mark.parametrize("hot", [0, 2])
+def test_a_one_hot_vector_must_choose(env_id, hot):
+    env = make(env_id, categorical_actions=False)
+    data = env.rand_action(env.reset())
+    group = list(env.group_map)[-1]
+    action = data[group, "action"].clone().float()  # of any type, as distributions give them
+    env.step(data.set((group, "action"), action))
+    action[3, 0] = torch.arange(action.shape[-1]) < hot
+    with pytest.raises(ActionError, match=rf"action .*of {group}_0 in world 3 is out of range"):
+        env.step(data.set((group, "action"), action))
+    with pytest.raises(
+        ActionError, match=rf"action of group '{group}' must be a .* tensor \({', '.join(map(str, action.shape))}\)"
+    ):
+        env.step(data.set((group, "action"), action[..., :-1]))
 
 
 def test_gradients_stay_outside():

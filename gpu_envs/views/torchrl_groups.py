@@ -1,0 +1,149 @@
+"""Groups of agents as TorchRL knows them: who is in them, and the specs of what they see and do."""
+# TorchRL is an extra: the type checker runs without it. views/torchrl.py says so where it is missing.
+# pyright: reportMissingImports=false
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
+from torchrl.envs.utils import MarlGroupMapType
+
+from gpu_envs.core import Core
+from gpu_envs.errors import ConfigError, listed
+from gpu_envs.joint import rows_index
+
+FLAGS = ("done", "terminated", "truncated")
+_RESERVED = ("state", "next", "_reset", *FLAGS)
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a group's part of every tensor is."""
+
+    agents: list[str]
+    rows: slice | torch.Tensor
+    width: int  # of its observation
+    choices: int  # width of its action mask; 0 where every choice is always legal
+
+
+def named_groups(core: Core, asked: Any) -> dict[str, list[str]]:
+    """Names of agents by group.
+
+    Raises:
+        ConfigError: It is no such dict, a name is taken or unknown, or an agent is in no group or in two.
+    """
+    agents = core.possible_agents
+    if asked is None:
+        return {name: [agents[row] for row in rows] for name, rows in core.groups.items()}
+    if isinstance(asked, MarlGroupMapType):
+        asked = asked.get_group_map(list(agents))
+    if not isinstance(asked, Mapping) or not all(
+        isinstance(names, Sequence) and not isinstance(names, str) for names in asked.values()
+    ):
+        raise ConfigError(f"{core.id}: group_map must be a dict of lists of agents by group, got {asked!r}")
+    for group in asked:
+        if group in _RESERVED or not isinstance(group, str):
+            raise ConfigError(f"{core.id}: group_map cannot have a group named {group!r}: choose another name")
+    seats = [name for names in asked.values() for name in names]
+    if sorted(map(str, seats)) != sorted(agents) or not all(asked.values()):
+        raise ConfigError(
+            f"{core.id}: group_map must have each of its agents once and no empty group; "
+            f"the agents are {listed(agents)}, got {listed(seats)}"
+        )
+    return {group: list(names) for group, names in asked.items()}
+
+
+def group_of(core: Core, name: str, agents: list[str]) -> Group:
+    """Its rows and widths.
+
+    Raises:
+        ConfigError: Its agents have different spaces.
+    """
+    seats = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in agents]
+    for agent, seat in zip(agents, seats, strict=True):
+        if seat is not seats[0] and seat != seats[0]:
+            raise ConfigError(
+                f"{core.id}: group_map puts {agents[0]} and {agent} into group {name!r}, but their spaces differ: "
+                f"{seats[0]} and {seat}; give them groups of their own"
+            )
+    order = {agent: row for row, agent in enumerate(core.possible_agents)}
+    rows = [order[agent] for agent in agents]
+    choices = 0 if core.action_mask is None else int(core.num_choices[rows[0]].max())
+    return Group(agents, rows_index(rows, core.device), seats[0][0].shape[0], choices)
+
+
+def specs(core: Core, groups: Mapping[str, Group], categorical: bool, state: bool) -> tuple[Composite, ...]:
+    """Specs of observations, actions, rewards and ends of one world.
+
+    Args:
+        core: The worlds.
+        groups: By name.
+        categorical: Discrete actions are indices, not one-hot vectors.
+        state: The global state (S,) is part of the observation.
+    """
+    device = core.device
+    seen, acts, earns, ends = {}, {}, {}, {}
+    for name, group in groups.items():
+        n, first = len(group.agents), group.agents[0]
+        part = {"observation": _box(core.observation_spaces[first], n, device), "alive": _flag((n,), device)}
+        if group.choices:
+            part["action_mask"] = _flag((n, group.choices), device)
+        if core.to_move is not None:
+            part["to_move"] = _flag((n,), device)
+        if core.definition.info:
+            told = {label: core.world_state[field][0] for label, field in core.definition.info.items()}
+            told = {label: _free((n, *value.shape[1:]), value.dtype, device) for label, value in told.items()}
+            part["info"] = Composite(told, shape=(n,))
+        seen[name] = Composite(part, shape=(n,))
+        acts[name] = Composite({"action": _action(core.action_spaces[first], n, categorical, device)}, shape=(n,))
+        earns[name] = Composite({"reward": _free((n, 1), torch.float32, device)}, shape=(n,))
+        ends[name] = Composite({label: _flag((n, 1), device) for label in FLAGS}, shape=(n,))
+    if state:
+        widths = [space.shape[0] for space in core.observation_spaces.values()]
+        seen["state"] = _free((core.definition.global_state_size or sum(widths),), torch.float32, device)
+    ends |= {label: _flag((1,), device) for label in FLAGS}
+    return tuple(Composite(part, device=device) for part in (seen, acts, earns, ends))
+
+
+def choices_of(spec: OneHot | MultiOneHot, action: torch.Tensor) -> torch.Tensor:
+    """Choices (E, n) or (E, n, K) of one-hot vectors; -1, which a core refuses, where not exactly one is hot."""
+    several = isinstance(spec, MultiOneHot)
+    hot = (action.detach() > 0.5).split([box.n for box in spec.space] if several else [spec.space.n], -1)
+    choices = torch.stack([torch.where(part.sum(-1) == 1, part.long().argmax(-1), -1) for part in hot], -1)
+    return choices if several else choices[..., 0]
+
+
+def _flag(shape: tuple[int, ...], device: torch.device) -> Any:
+    return Categorical(2, shape=shape, dtype=torch.bool, device=device)
+
+
+def _free(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Any:
+    return Unbounded(shape=shape, dtype=dtype, device=device)
+
+
+def _box(space: spaces.Box, n: int, device: torch.device) -> Any:
+    """Spec (n, D) of a group's continuous space; one without limits where some are infinite."""
+    shape = (n, *space.shape)
+    if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+        return _free(shape, torch.float32, device)
+    low, high = (torch.as_tensor(bound, device=device).expand(shape) for bound in (space.low, space.high))
+    return Bounded(low, high, shape=shape, dtype=torch.float32, device=device)
+
+
+def _action(space: spaces.Space, n: int, categorical: bool, device: torch.device) -> Any:
+    """Spec of a group's action, (n,) or (n, K)."""
+    if isinstance(space, spaces.Box):
+        return _box(space, n, device)
+    if isinstance(space, spaces.MultiDiscrete):
+        counts = torch.as_tensor(space.nvec, device=device)
+        if categorical:
+            return MultiCategorical(counts, shape=(n, len(counts)), device=device)
+        return MultiOneHot(counts.tolist(), shape=(n, int(counts.sum())), device=device)
+    choices = int(space.n)  # type: ignore[attr-defined]
+    if categorical:
+        return Categorical(choices, shape=(n,), dtype=torch.int64, device=device)
+    return OneHot(choices, shape=(n, choices), device=device)

@@ -1,0 +1,36 @@
+"""The doors to libraries that are not installed say in a line what to install, and blame nothing else."""
+
+import importlib
+import sys
+
+import pytest
+
+from gpu_envs.errors import MissingExtraError, missing
+from gpu_envs.views.skrl import make_skrl
+
+
+@pytest.mark.parametrize(
+    ("library", "words"),
+    [
+        ("torchrl", r"views\.torchrl needs (tensordict|torchrl): pip install 'gpu-envs\[torchrl\]'"),
+        ("benchmarl", r"views\.benchmarl needs benchmarl: pip install 'benchmarl>=1\.5', in a virtual environment of"),
+    ],
+)
+def test_a_missing_library_is_named(library, words, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, f"gpu_envs.views.{library}", raising=False)
+    with pytest.raises(MissingExtraError, match=words):
+        importlib.import_module(f"gpu_envs.views.{library}")
+
+
+def test_skrl_is_needed_where_it_wraps(monkeypatch):
+    monkeypatch.setitem(sys.modules, "skrl", None)
+    with pytest.raises(MissingExtraError, match=r"views\.skrl needs skrl: pip install 'gpu-envs\[skrl\]'"):
+        make_skrl("SimpleTag-v0", device="cpu")
+
+
+def test_what_a_library_misses_itself_is_not_explained_away():
+    foreign = ModuleNotFoundError("No module named 'yaml'", name="yaml")
+    assert missing(foreign, "a view", ("torchrl",), "'gpu-envs[torchrl]'") is foreign
+    nested = ModuleNotFoundError(name="torchrl.data")
+    assert "a view needs torchrl: pip install" in str(missing(nested, "a view", ("torchrl",), "'gpu-envs[torchrl]'"))
