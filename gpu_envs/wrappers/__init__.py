@@ -13,6 +13,7 @@ observations stay 0.
 from gpu_envs.wrappers.actions import ClipAction, RescaleAction
 from gpu_envs.wrappers.frames import FrameStackObservation
 from gpu_envs.wrappers.normalize import NormalizeObservation, NormalizeReward
+from gpu_envs.wrappers.rescale import RescaleObservation
 from gpu_envs.wrappers.rewards import ClipReward
 from gpu_envs.wrappers.statistics import RecordEpisodeStatistics
 
@@ -24,4 +25,5 @@ __all__ = [
     "NormalizeReward",
     "RecordEpisodeStatistics",
     "RescaleAction",
+    "RescaleObservation",
 ]

@@ -57,13 +57,7 @@ class RescaleAction(TensorWrapper):
         box = self._box(env.single_action_space, "action")
         if not box.is_bounded():
             raise ConfigError(f"RescaleAction needs bounds on both sides, got {box}")
-        try:
-            low, high = (np.broadcast_to(np.asarray(end, np.float32), box.shape) for end in (min_action, max_action))
-        except ValueError:
-            raise ConfigError(
-                f"RescaleAction: min_action and max_action must be numbers or of shape {box.shape}, "
-                f"got {np.shape(min_action)} and {np.shape(max_action)}"
-            ) from None
+        low, high = self._bounds(box.shape, min_action=min_action, max_action=max_action)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ConfigError(
                 f"RescaleAction: min_action must be finite and below max_action, got {min_action} and {max_action}"

@@ -84,6 +84,16 @@ class TensorWrapper(VectorWrapper):
             raise ConfigError(f"{type(self).__name__} needs a Box {what} space, got {space}")
         return space
 
+    def _bounds(self, shape: tuple[int, ...], **ends: Any) -> tuple[np.ndarray, ...]:
+        """Both ends of a range, by their names, as float32 arrays of a shape."""
+        try:
+            return tuple(np.broadcast_to(np.asarray(end, np.float32), shape) for end in ends.values())
+        except ValueError:
+            names, got = " and ".join(ends), " and ".join(str(np.shape(end)) for end in ends.values())
+            raise ConfigError(
+                f"{type(self).__name__}: {names} must be numbers or of shape {shape}, got {got}"
+            ) from None
+
     def _tensor(self, value: Any) -> torch.Tensor:
         """A bound as a float32 tensor on the device."""
         return torch.tensor(np.asarray(value, np.float32), device=self.device)
@@ -92,3 +102,8 @@ class TensorWrapper(VectorWrapper):
 def here(told: dict[str, Any]) -> torch.Tensor:
     """Rows (num_envs,) with a true observation: the agent acted in this step, or its episode has just begun."""
     return told["valid"] | told["alive"]
+
+
+def wide(rows: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """A mask of rows (num_envs,) with an axis of 1 for each further one of some values (num_envs, ...)."""
+    return rows.view(-1, *([1] * (values.ndim - 1)))

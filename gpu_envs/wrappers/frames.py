@@ -9,7 +9,7 @@ from gymnasium.vector.utils import batch_space
 from gymnasium.wrappers.utils import create_zero_array
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.wrappers.base import TensorWrapper, here
+from gpu_envs.wrappers.base import TensorWrapper, here, wide
 
 
 class FrameStackObservation(TensorWrapper):
@@ -53,19 +53,19 @@ class FrameStackObservation(TensorWrapper):
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
         """Start new episodes, with padding before their first observations."""
         obs, info = self.env.reset(seed=seed, options=options)
-        self._frames = torch.where(self._wide(self._reset_rows(options)), self._first(obs), self._frames)
+        self._frames = torch.where(wide(self._reset_rows(options), self._frames), self._first(obs), self._frames)
         return self._frames.clone(), info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play one step."""
         obs, rewards, terminated, truncated, info = self.env.step(actions)
         if "final_obs" in info:
-            seen = torch.where(info["_final_obs"][:, None], info["final_obs"], obs)
-            self._last = torch.where(self._wide(info["valid"]), self._pushed(seen), self._last)
+            seen = torch.where(wide(info["_final_obs"], obs), info["final_obs"], obs)
+            self._last = torch.where(wide(info["valid"], self._frames), self._pushed(seen), self._last)
             info = {**info, "final_obs": self._last.clone()}
         started = self._restarted(terminated | truncated)
-        frames = torch.where(self._wide(started), self._first(obs), self._pushed(obs))
-        self._frames = frames.masked_fill(~self._wide(here(info)), 0)
+        frames = torch.where(wide(started, self._frames), self._first(obs), self._pushed(obs))
+        self._frames = frames.masked_fill(~wide(here(info), frames), 0)
         return self._frames.clone(), rewards, terminated, truncated, info
 
     def _pushed(self, obs: torch.Tensor) -> torch.Tensor:
@@ -75,6 +75,3 @@ class FrameStackObservation(TensorWrapper):
         """Stacks (num_envs, K, D) that end in an episode's first observation."""
         padding = obs[:, None] if self._padding is None else self._padding
         return torch.cat((padding.expand_as(self._frames)[:, 1:], obs[:, None]), 1)
-
-    def _wide(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows.view(-1, *([1] * (self._frames.ndim - 1)))

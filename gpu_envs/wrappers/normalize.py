@@ -8,7 +8,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.wrappers.base import TensorWrapper, here
+from gpu_envs.wrappers.base import TensorWrapper, here, wide
 
 
 class RunningMeanStd:
@@ -33,7 +33,7 @@ class RunningMeanStd:
             rows: (N,) bool; none is fine, too.
         """
         values = values.double()
-        weight = rows.double().view(-1, *([1] * (values.ndim - 1)))
+        weight = wide(rows, values).double()
         count = weight.sum()
         mean = (values * weight).sum(0) / count.clamp(min=1)
         var = ((values - mean).square() * weight).sum(0) / count.clamp(min=1)
@@ -88,7 +88,7 @@ class NormalizeObservation(TensorWrapper):
 
     def _normalized(self, obs: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         mean, std = self.obs_rms.mean.float(), (self.obs_rms.var + self.epsilon).sqrt().float()
-        return torch.where(rows.view(-1, *([1] * (obs.ndim - 1))), (obs - mean) / std, 0.0)
+        return torch.where(wide(rows, obs), (obs - mean) / std, 0.0)
 
 
 class NormalizeReward(TensorWrapper):

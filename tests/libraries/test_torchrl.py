@@ -307,7 +307,9 @@ def test_refusals():
     data = env.rand_action(env.reset())
     with pytest.raises(ActionError, match=r"action of group 'agent' must be a torch\.int64"):
         env.step(data.set(("agent", "action"), data["agent", "action"].float()))
-    with pytest.raises(ActionError, match=r"no action of group 'adversary' .*expected a torch\.int64 tensor \(5, 3\) at"):
+    with pytest.raises(
+        ActionError, match=r"no action of group 'adversary' .*expected a torch\.int64 tensor \(5, 3\) at"
+    ):
         env.step(env.reset())
     with pytest.raises(ConfigError, match="mode 'rgb_array' only"):
         env.render("human")

@@ -68,6 +68,51 @@ def test_actions_at_the_ends_stay_in_bounds():
         assert (wrapped.actions(inside) >= 0).all()
 
 
+UNBOUNDED = np.array([0.0, -np.inf, -1.0, -np.inf], np.float32)  # as CartPole's speeds are
+
+
+@pytest.mark.parametrize("mode", [NEXT_STEP, DISABLED])  # Gymnasium's knows no final_obs
+@pytest.mark.parametrize(
+    ("env_id", "low", "high"),
+    [("MountainCar-v0", -5.0, np.array([5.0, 7.0], np.float32)), ("CartPole-v1", UNBOUNDED, -UNBOUNDED + 1)],
+)
+def test_observations_are_rescaled_as_by_gymnasium(env_id, low, high, mode):
+    pair = Pair(
+        env_id,
+        mode,
+        lambda env: wrappers.RescaleObservation(env, low, high),
+        lambda env: gymnasiums.RescaleObservation(env, low, high),
+    )
+    assert pair.ours.single_observation_space == pair.theirs.single_observation_space
+    assert pair.ours.observation_space == pair.theirs.observation_space
+    close(*pair.reset(seed=1))
+    for left, right in pair.steps(20):
+        here = left[4]["valid"] | left[4]["alive"]  # rows that wait for a reset stay 0
+        close(left[0][here], right[0][here.numpy()])
+        assert not left[0][~here].any()
+
+
+def test_rescaled_final_observations_and_agents_that_have_left():
+    """The bounds of a component go to the new bounds; who has left sees zeros all the same."""
+    plain, env = rows("TagContinuous-v0", mode=SAME_STEP), rows("TagContinuous-v0", mode=SAME_STEP)
+    low, high = -10.0, 30.0
+    env.single_observation_space = gymnasium.spaces.Box(low, high, env.single_observation_space.shape)
+    env = wrappers.RescaleObservation(env, 2, 3)
+    plain.reset(seed=3)
+    env.reset(seed=3)
+    ends = gone = 0
+    for _ in range(30):
+        seen, _, _, _, told = plain.step(plain.sample_actions())
+        obs, _, _, _, info = env.step(env.unwrapped.sample_actions())
+        here, ended = told["valid"] | told["alive"], told["_final_obs"]
+        assert not obs[~here].any()
+        for ours, theirs, which in ((obs, seen, here), (info["final_obs"], told["final_obs"], ended)):
+            torch.testing.assert_close(ours[which], 2 + (theirs[which] - low) / (high - low))
+        ends, gone = ends + int(ended.sum()), gone + int((~here).sum())
+    assert ends > 3
+    assert gone > 3
+
+
 # ---------------------------------------------------------------- frames
 
 
@@ -131,6 +176,32 @@ def test_frames_of_agents_that_leave():
     assert early > 3
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_stacks_of_stacks(mode):
+    """A stack of k stacks holds what a stack of frames held in the last k steps, final observations included."""
+    env = wrappers.FrameStackObservation(wrappers.FrameStackObservation(rows("CartPole-v1", mode=mode, **FALLS), 2), 3)
+    plain = wrappers.FrameStackObservation(rows("CartPole-v1", mode=mode, **FALLS), 2)
+    assert env.single_observation_space.shape == (3, 2, 4)
+    obs, _ = env.reset(seed=4)
+    first, _ = plain.reset(seed=4)
+    assert torch.equal(obs, first[:, None].expand_as(obs))
+    ends = 0
+    for _ in range(40):
+        obs, _, terminated, truncated, info = env.step(env.unwrapped.sample_actions())
+        inner, *_, told = plain.step(plain.unwrapped.sample_actions())
+        assert obs.shape == (6, 3, 2, 4)
+        assert torch.equal(obs[:, -1], inner)
+        if mode is SAME_STEP:
+            ended = info["_final_obs"]
+            assert torch.equal(info["final_obs"][ended][:, -1], told["final_obs"][ended])
+        ends += int((terminated | truncated).sum())
+        if mode is DISABLED and (terminated | truncated).any():
+            mask = {"reset_mask": terminated | truncated}
+            env.reset(options=mask)
+            plain.reset(options=mask)
+    assert ends > 3
+
+
 # ---------------------------------------------------------------- all of them
 
 
@@ -153,6 +224,7 @@ def test_no_step_looks_at_the_device(mode):
     for wrap in (
         wrappers.RecordEpisodeStatistics,
         wrappers.NormalizeObservation,
+        lambda env: wrappers.RescaleObservation(env, -np.inf, np.inf),
         lambda env: wrappers.FrameStackObservation(env, 4),
         wrappers.NormalizeReward,
         lambda env: wrappers.ClipReward(env, -1, 1),
@@ -173,6 +245,27 @@ def test_no_step_looks_at_the_device(mode):
     assert reward.abs().max() <= 1
     env.close()
     assert env.closed
+
+
+def test_gymnasiums_own_that_take_tensors():
+    """As docs/guides/libraries.md lists them."""
+    for wrap in (
+        lambda env: gymnasiums.TransformObservation(env, lambda obs: obs.double()),
+        lambda env: gymnasiums.TransformReward(env, lambda reward: reward / 2),
+        lambda env: gymnasiums.TransformAction(env, lambda action: 1 - action),
+        gymnasiums.NumpyToTorch,
+    ):
+        env = wrap(rows("CartPole-v1"))
+        env.reset(seed=0)
+        obs, reward, *_ = env.step(env.unwrapped.sample_actions())
+        assert isinstance(obs, torch.Tensor)
+        assert isinstance(reward, torch.Tensor)
+    for wrap, error in ((gymnasiums.FlattenObservation, TypeError), (gymnasiums.DictInfoToList, AssertionError)):
+        with pytest.raises(error):
+            env = wrap(rows("CartPole-v1"))
+            env.reset(seed=0)
+    obs, _ = gymnasiums.DtypeObservation(rows("CartPole-v1"), np.float64).reset(seed=0)
+    assert isinstance(obs, np.ndarray)
 
 
 def test_what_cannot_be_wrapped():
@@ -206,3 +299,13 @@ def test_what_cannot_be_wrapped():
     ):
         with pytest.raises(ConfigError, match=words):
             wrappers.RescaleAction(boxes, low, high)
+    cars = rows("MountainCar-v0")
+    for low, high, words in (
+        (1, 0, "min_obs must be <= max_obs, got 1 and 0"),
+        (-np.inf, 1, "min_obs must be infinite just where Box.* is, got"),
+        (0, np.ones(3), r"must be numbers or of shape \(2,\), got \(\) and \(3,\)"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            wrappers.RescaleObservation(cars, low, high)
+    with pytest.raises(ConfigError, match="max_obs must be infinite just where"):
+        wrappers.RescaleObservation(rows("CartPole-v1"), UNBOUNDED, 1)
