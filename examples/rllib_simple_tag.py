@@ -61,10 +61,12 @@ def main(argv=None):
             num_epochs=6,
             lr=1e-3,
             gamma=0.95,
+            lambda_=0.95,
             entropy_coeff=0.01,
             vf_clip_param=1e6,  # a catch is worth 10, beside which the default of 10 cuts off the critic's learning
             use_kl_loss=False,
         )
+        .reporting(metrics_num_episodes_for_smoothing=args.batch // 25)  # the means are those of one iteration
         .debugging(seed=args.seed, log_level="ERROR")
     )
     if args.agents:

@@ -250,9 +250,9 @@ def test_no_step_looks_at_the_device(mode):
 def test_gymnasiums_own_that_take_tensors():
     """As docs/guides/libraries.md lists them."""
     for wrap in (
-        lambda env: gymnasiums.TransformObservation(env, lambda obs: obs.double()),
-        lambda env: gymnasiums.TransformReward(env, lambda reward: reward / 2),
-        lambda env: gymnasiums.TransformAction(env, lambda action: 1 - action),
+        lambda env: gymnasiums.TransformObservation(env, lambda x: x.double()),
+        lambda env: gymnasiums.TransformReward(env, lambda x: x / 2),
+        lambda env: gymnasiums.TransformAction(env, lambda x: 1 - x),
         gymnasiums.NumpyToTorch,
     ):
         env = wrap(rows("CartPole-v1"))
@@ -262,8 +262,7 @@ def test_gymnasiums_own_that_take_tensors():
         assert isinstance(reward, torch.Tensor)
     for wrap, error in ((gymnasiums.FlattenObservation, TypeError), (gymnasiums.DictInfoToList, AssertionError)):
         with pytest.raises(error):
-            env = wrap(rows("CartPole-v1"))
-            env.reset(seed=0)
+            wrap(rows("CartPole-v1")).reset(seed=0)
     obs, _ = gymnasiums.DtypeObservation(rows("CartPole-v1"), np.float64).reset(seed=0)
     assert isinstance(obs, np.ndarray)
 
