@@ -25,3 +25,8 @@ def test_plain_torch_runs():
 def test_plain_torch_learns():
     returns = script("torch_ppo").train(iterations=34, device="cpu")
     assert sum(returns[-3:]) > 2 * sum(returns[:3])
+
+
+@pytest.mark.parametrize("name", ["torch_ppo", "lightning_ppo"])
+def test_single_files_are_read_at_a_glance(name):
+    assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 60
