@@ -2,15 +2,20 @@
 
     pip install 'gpu-envs[torchrl]'
     python examples/torchrl_mappo.py
+    python examples/torchrl_mappo.py --id TagContinuous-v0 --config '{"num_runners": 8, "episode_length": 50}'
 
-A few minutes on two CPU cores. Worlds, policy and learner share one device, and nothing goes through NumPy.
+Less than a minute on two CPU cores. Worlds, policy and learner share one device, and nothing goes through NumPy.
+Agents that have left their world, as tagged runners do, are masked out: TorchRL's losses would learn from their steps.
 """
 
 import argparse
+import json
 
 import torch
+from gymnasium.spaces import Discrete
+from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModule, TensorDictSequential
-from torch.distributions import Categorical
+from torch.distributions import Categorical, Independent
 from torchrl.collectors import Collector
 from torchrl.data import LazyTensorStorage, ReplayBuffer, SamplerWithoutReplacement
 from torchrl.envs import RewardSum, TransformedEnv
@@ -20,26 +25,33 @@ from torchrl.objectives import ClipPPOLoss, ValueEstimators
 from gpu_envs.views.torchrl import TorchRLEnv
 
 
-def policy_and_loss(
-    env: TransformedEnv, group: str, args: argparse.Namespace
-) -> tuple[ProbabilisticActor, ClipPPOLoss]:
+class Choices(Independent):
+    """Several choices of an agent at once, among equally many each."""
+
+    def __init__(self, logits: torch.Tensor, count: int) -> None:
+        super().__init__(Categorical(logits=logits.unflatten(-1, (count, -1))), 1)
+
+
+def policy_and_loss(env: TransformedEnv, group: str) -> tuple[ProbabilisticActor, ClipPPOLoss]:
     """The actor of a group, which its agents share, and its loss with a critic that sees the whole group."""
     n, width = env.observation_spec[group, "observation"].shape[-2:]
-    choices = env.full_action_spec[group, "action"].space.n
+    space = env.base_env.core.action_spaces[env.base_env.group_map[group][0]]
+    counts = [int(space.n)] if isinstance(space, Discrete) else space.nvec.tolist()
+    several = {"distribution_class": Choices, "distribution_kwargs": {"count": len(counts)}}
     shape = {"n_agents": n, "share_params": True, "depth": 2, "num_cells": 64, "activation_class": torch.nn.Tanh}
-    net = MultiAgentMLP(width, choices, centralised=False, device=env.device, **shape)
+    net = MultiAgentMLP(width, sum(counts), centralised=False, device=env.device, **shape)
     actor = ProbabilisticActor(
         TensorDictModule(net, in_keys=[(group, "observation")], out_keys=[(group, "logits")]),
         spec=env.full_action_spec[group, "action"],
         in_keys={"logits": (group, "logits")},
         out_keys=[(group, "action")],
-        distribution_class=Categorical,
+        **({"distribution_class": Categorical} if len(counts) == 1 else several),
         return_log_prob=True,
         log_prob_key=(group, "log_prob"),
     )
     net = MultiAgentMLP(width, 1, centralised=True, device=env.device, **shape)
     critic = TensorDictModule(net, in_keys=[(group, "observation")], out_keys=[(group, "value")])
-    loss = ClipPPOLoss(actor, critic, clip_epsilon=0.2, entropy_coeff=0.01, critic_coeff=1.0, normalize_advantage=True)
+    loss = ClipPPOLoss(actor, critic, clip_epsilon=0.2, entropy_coeff=0.01, critic_coeff=1.0, reduction="none")
     loss.set_keys(
         reward=(group, "reward"),
         action=(group, "action"),
@@ -54,10 +66,25 @@ def policy_and_loss(
     return actor, loss
 
 
+def standardised(advantage: torch.Tensor, acted: torch.Tensor) -> torch.Tensor:
+    """Advantages (..., n, 1) with mean 0 and deviation 1 over the agents (..., n) that acted."""
+    weight = acted[..., None].float()
+    centred = advantage - (advantage * weight).sum() / weight.sum()
+    return centred / ((centred.square() * weight).sum() / weight.sum()).sqrt().clamp(min=1e-6)
+
+
+def mean_loss(loss: ClipPPOLoss, batch: TensorDictBase, group: str) -> torch.Tensor:
+    """The loss over the steps of a group's agents that were there to act."""
+    terms, acted = loss(batch), batch[group, "alive"]
+    each = terms["loss_objective"] + terms["loss_critic"] + terms["loss_entropy"]  # (B, n)
+    return torch.where(acted, each, 0.0).sum() / acted.sum()
+
+
 def main(argv: list[str] | None = None) -> list[dict[str, float]]:
     """Train; returns every iteration's mean return of the episodes that ended in it, by group."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--id", default="SimpleSpread-v0")
+    parser.add_argument("--config", type=json.loads, default={}, help="settings of the environment, as JSON")
     parser.add_argument("--device", default=None, help="cuda where there is one")
     parser.add_argument("--num-envs", type=int, default=128, help="worlds")
     parser.add_argument("--steps", type=int, default=50, help="of every world, per iteration")
@@ -69,12 +96,12 @@ def main(argv: list[str] | None = None) -> list[dict[str, float]]:
     args = parser.parse_args(argv)
     torch.manual_seed(args.seed)
 
-    base = TorchRLEnv(args.id, args.num_envs, args.device, seed=args.seed)
+    base = TorchRLEnv(args.id, args.num_envs, args.device, seed=args.seed, **args.config)
     groups = list(base.group_map)
     rewards = [(group, "reward") for group in groups]
     returns = [(group, "episode_return") for group in groups]
     env = TransformedEnv(base, RewardSum(in_keys=rewards, out_keys=returns))
-    learners = {group: policy_and_loss(env, group, args) for group in groups}
+    learners = {group: policy_and_loss(env, group) for group in groups}
     optimisers = {group: torch.optim.Adam(loss.parameters(), args.lr) for group, (_, loss) in learners.items()}
     frames = args.num_envs * args.steps
     collector = Collector(
@@ -98,12 +125,12 @@ def main(argv: list[str] | None = None) -> list[dict[str, float]]:
                 loss.value_estimator(
                     data, params=loss.critic_network_params, target_params=loss.target_critic_network_params
                 )
+            data[group, "advantage"] = standardised(data[group, "advantage"], data[group, "alive"])
             buffer.empty()
             buffer.extend(data.reshape(-1))
             for _ in range(args.epochs * args.minibatches):
-                terms = loss(buffer.sample())
                 optimisers[group].zero_grad()
-                (terms["loss_objective"] + terms["loss_critic"] + terms["loss_entropy"]).backward()
+                mean_loss(loss, buffer.sample(), group).backward()
                 torch.nn.utils.clip_grad_norm_(loss.parameters(), 1.0)
                 optimisers[group].step()
         ended = data["next", "done"][..., 0]

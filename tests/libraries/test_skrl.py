@@ -19,7 +19,7 @@ from skrl.utils.model_instantiators.torch import (
     multicategorical_model,
 )
 
-from examples import skrl_mappo
+from examples import skrl_simple_spread
 from gpu_envs.registry import make_core
 from gpu_envs.views.skrl import SkrlEnv, make_skrl, per_agent
 
@@ -130,9 +130,12 @@ def test_defaults_need_the_workaround():
     assert cfg.gae_lambda == dict.fromkeys(agents, 0.95)
 
 
-def test_example_learns(monkeypatch, tmp_path):
+@pytest.mark.parametrize("algorithm", ["ippo", "mappo"])
+def test_example_learns(algorithm, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    before, after = skrl_mappo.main(["--num-envs", "128", "--iterations", "40", "--device", "cpu"])
+    before, after = skrl_simple_spread.main(
+        ["--algorithm", algorithm, "--num-envs", "128", "--iterations", "40", "--device", "cpu"]
+    )
     assert after > before + 1.0
 
 

@@ -1,6 +1,8 @@
 """SuperSuit over the single-world view: its usual wrappers compose, and lead to vector environments and to SB3."""
 
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from stable_baselines3 import PPO
 
 import gpu_envs
 
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
 TAG = "TagContinuous-v0"  # agents leave one by one
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:pettingzoo", "ignore::UserWarning:supersuit")
 
@@ -117,10 +120,10 @@ def test_the_aec_door(env_id):
 # ---------------------------------------------------------------- vectors
 
 
-def vectors(num_cpus=0, **settings):
+def vectors(**settings):
     world = supersuit.pad_observations_v0(small(**settings))
     rows = supersuit.pettingzoo_env_to_vec_env_v1(world)
-    return supersuit.concat_vec_envs_v1(rows, 3, num_cpus=num_cpus, base_class="stable_baselines3")
+    return supersuit.concat_vec_envs_v1(rows, 3, base_class="stable_baselines3")
 
 
 def test_vectors_of_copied_worlds():
@@ -138,6 +141,29 @@ def test_vectors_of_copied_worlds():
     assert ends == 24  # two episodes of seven steps, twelve rows
     worlds = obs.reshape(3, 4, 16)
     assert not np.array_equal(worlds[0], worlds[1])
+
+
+@pytest.mark.parametrize("base_class", ["gymnasium", "stable_baselines3"])
+def test_vectors_over_processes(base_class):
+    """Worlds made anew in other processes: as many, and none like another."""
+    rows = supersuit.pettingzoo_env_to_vec_env_v1(supersuit.pad_observations_v0(small()))
+    env = supersuit.concat_vec_envs_v1(rows, 4, num_cpus=2, base_class=base_class)
+    assert env.num_envs == 16
+    env.reset()
+    for _ in range(10):  # an episode has seven steps
+        obs = env.step(np.array([env.action_space.sample() for _ in range(16)]))[0]
+    worlds = obs.reshape(4, 4, 16)
+    assert len({world.tobytes() for world in worlds}) == 4
+    env.close()
+
+
+def test_the_example():
+    import wrappers_by_door as example
+
+    assert example.tensors(8) >= 0
+    assert example.one_agent()["l"] == 25
+    assert example.turns() == 100
+    assert example.vector(4) == (16, 64)
 
 
 def test_rows_with_deaths_need_black_death():

@@ -1,5 +1,6 @@
 """TorchRL: the EnvBase keeps TorchRL's rules and tells what the core tells."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -355,11 +356,43 @@ def test_mappo_runs(capsys):
     """The example's training, short: everything that learns changes, nothing is broken."""
     import torchrl_mappo
 
-    for env_id, worlds in (("SimpleTag-v0", 8), ("SimpleSpread-v0", 8)):
-        history = torchrl_mappo.main(["--id", env_id, "--num-envs", str(worlds), "--iterations", "2", "--steps", "30"])
+    leaving = json.dumps(SMALL["TagContinuous-v0"])
+    for env_id, config in (("SimpleTag-v0", "{}"), ("SimpleSpread-v0", "{}"), ("TagContinuous-v0", leaving)):
+        few = ["--num-envs", "8", "--iterations", "2", "--steps", "30"]
+        history = torchrl_mappo.main(["--id", env_id, "--config", config, *few])
         assert len(history) == 2
         assert all(torch.isfinite(torch.tensor(list(row.values()))).all() for row in history)
     assert "agent" in capsys.readouterr().out
+
+
+@torch.no_grad()
+def test_mappo_leaves_out_who_has_left():
+    """Whatever stands in the steps of those who have left, what is learned from stays the same."""
+    import torchrl_mappo
+
+    torch.manual_seed(0)
+    env = TransformedEnv(make("TagContinuous-v0", 8))
+    actor, loss = torchrl_mappo.policy_and_loss(env, "runner")
+    data = env.rollout(
+        20, lambda tensordict: actor(env.rand_action(tensordict)), break_when_any_done=False
+    )  # taggers at random
+    loss.value_estimator(data, params=loss.critic_network_params, target_params=loss.target_critic_network_params)
+    acted = data["runner", "alive"]
+    assert 20 < (~acted).sum() < acted.numel() - 20
+
+    def outcome(data):
+        data = data.clone()
+        data["runner", "advantage"] = torchrl_mappo.standardised(data["runner", "advantage"], acted)
+        value = torchrl_mappo.mean_loss(loss, data.reshape(-1), "runner")
+        torch.testing.assert_close(data["runner", "advantage"][acted].mean(), torch.tensor(0.0), atol=1e-5, rtol=0)
+        return value
+
+    poisoned = data.clone()
+    for name in ("advantage", "value_target"):
+        poisoned["runner", name][~acted] = 1e3
+    torch.testing.assert_close(outcome(poisoned), outcome(data))
+    poisoned["runner", "value_target"][acted] = 1e3
+    assert outcome(poisoned) > outcome(data) + 1
 
 
 @pytest.mark.learning

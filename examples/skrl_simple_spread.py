@@ -1,6 +1,6 @@
-"""skrl's MAPPO on SimpleSpread: no tensor leaves the device between the simulator and the learner.
+"""skrl's IPPO or MAPPO on SimpleSpread: no tensor leaves the device between the simulator and the learner.
 
-Needs: pip install 'gpu-envs[skrl]'. Run: python examples/skrl_mappo.py
+Needs: pip install 'gpu-envs[skrl]'. Run: python examples/skrl_simple_spread.py --algorithm ippo
 """
 
 import argparse
@@ -9,6 +9,7 @@ import sys
 import torch
 from skrl.memories.torch import RandomMemory
 from skrl.models.torch import CategoricalMixin, DeterministicMixin, Model
+from skrl.multi_agents.torch.ippo import IPPO, IPPO_CFG
 from skrl.multi_agents.torch.mappo import MAPPO, MAPPO_CFG
 from skrl.resources.preprocessors.torch import RunningStandardScaler
 from skrl.trainers.torch import SequentialTrainer
@@ -16,9 +17,10 @@ from skrl.utils import set_seed
 from torch import nn
 
 import gpu_envs
-from gpu_envs.views import skrl
+from gpu_envs.views.skrl import make_skrl, per_agent
 
 EPISODE = 25  # steps
+ALGORITHMS = {"ippo": (IPPO, IPPO_CFG, "observations"), "mappo": (MAPPO, MAPPO_CFG, "states")}  # what its critic sees
 
 
 def layers(inputs, outputs):
@@ -38,15 +40,16 @@ class Policy(CategoricalMixin, Model):
 
 
 class Critic(DeterministicMixin, Model):
-    """From the global state to a value: the centralised critic of MAPPO."""
+    """To a value, from an agent's own observation (IPPO) or from the global state (MAPPO, a centralised critic)."""
 
-    def __init__(self, **spaces):
+    def __init__(self, sees, **spaces):
         Model.__init__(self, **spaces)
         DeterministicMixin.__init__(self)
-        self.net = layers(self.num_states, 1)
+        self.sees = sees
+        self.net = layers(self.num_states if sees == "states" else self.num_observations, 1)
 
     def compute(self, inputs, role=""):
-        return self.net(inputs["states"]), {}
+        return self.net(inputs[self.sees]), {}
 
 
 @torch.no_grad()
@@ -66,6 +69,7 @@ def mean_return(policies, device, worlds=512):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default="mappo")
     parser.add_argument("--num-envs", type=int, default=256, help="worlds")
     parser.add_argument("--iterations", type=int, default=80, help="rollouts of one episode in every world")
     parser.add_argument("--device", default=None, help="cpu, cuda; by default cuda if there is one")
@@ -74,20 +78,18 @@ def main(argv=None):
 
     torch.set_num_threads(1)  # networks this small would only wait for more
     set_seed(args.seed)
-    env = skrl.make("SimpleSpread-v0", num_envs=args.num_envs, device=args.device, seed=args.seed)
-    models = {
-        agent: {
-            name: kind(
-                observation_space=env.observation_space(agent),
-                state_space=env.state_space(agent),
-                action_space=env.action_space(agent),
-                device=env.device,
-            )
-            for name, kind in (("policy", Policy), ("value", Critic))
+    env = make_skrl("SimpleSpread-v0", num_envs=args.num_envs, device=args.device, seed=args.seed)
+    algorithm, config, sees = ALGORITHMS[args.algorithm]
+    models = {}
+    for agent in env.possible_agents:
+        spaces = {
+            "observation_space": env.observation_space(agent),
+            "state_space": env.state_space(agent),
+            "action_space": env.action_space(agent),
+            "device": env.device,
         }
-        for agent in env.possible_agents
-    }
-    cfg = MAPPO_CFG(
+        models[agent] = {"policy": Policy(**spaces), "value": Critic(sees, **spaces)}
+    cfg = config(
         rollouts=EPISODE,
         learning_epochs=5,
         mini_batches=4,
@@ -99,14 +101,14 @@ def main(argv=None):
     )
     cfg.experiment.directory = "out/skrl"
     cfg.experiment.checkpoint_interval = 0
-    learner = MAPPO(
+    learner = algorithm(
         possible_agents=env.possible_agents,
         models=models,
         memories={
             agent: RandomMemory(memory_size=EPISODE, num_envs=env.num_envs, device=env.device)
             for agent in env.possible_agents
         },
-        cfg=skrl.per_agent(cfg, env.possible_agents),
+        cfg=per_agent(cfg, env.possible_agents),
         observation_spaces=env.observation_spaces,
         state_spaces=env.state_spaces,
         action_spaces=env.action_spaces,
