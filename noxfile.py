@@ -18,6 +18,7 @@ nox.options.stop_on_first_error = False
 
 ROOT = Path(__file__).parent
 TESTS = ROOT / "tests" / "libraries"
+LIMIT = "15m"  # for the tests of a session; all of them together take a fifth of it
 
 
 ALONE = ("benchmarl", "rllib")  # sessions of one file, tests/libraries/test_<session>.py; `together` has the others
@@ -61,7 +62,8 @@ def test(session: nox.Session) -> None:
     if not files:
         session.skip("no tests")
     workers = ("-n", os.environ.get("JOBS", "2"), "--dist", "loadfile") if len(files) > 1 else ()
-    session.run("python", "-m", "pytest", "-m", "not gpu", "--benchmark-disable", *workers, *files, *session.posargs)
+    pytest = ("python", "-m", "pytest", "-m", "not gpu", "--benchmark-disable", *workers, *files, *session.posargs)
+    session.run("timeout", "--kill-after=30s", LIMIT, *pytest, external=True)
 
 
 def share(session: nox.Session) -> None:

@@ -21,8 +21,10 @@ from pettingzoo.utils.wrappers import (
     OrderEnforcingWrapper,
     RecordVideoParallel,
 )
+from stable_baselines3.common.vec_env import VecVideoRecorder
 
 import gpu_envs
+from gpu_envs.views.sb3 import SB3VecEnv
 
 
 def small(env_id="SimpleTag-v0", **settings):
@@ -168,3 +170,16 @@ def test_gymnasium_writes_videos(tmp_path):
                     env.reset()
             env.close()
             assert len(list(place.glob("*.mp4"))) > 1
+
+
+def test_sb3_writes_videos(tmp_path):
+    settings = {"group": "adversary", "render_mode": "rgb_array", "device": "cpu", "max_cycles": 3}
+    env = VecVideoRecorder(
+        SB3VecEnv("SimpleTag-v0", 2, **settings), str(tmp_path), lambda step: step == 2, video_length=4
+    )
+    env.reset()
+    for _ in range(8):
+        env.step(np.zeros(6, np.int64))
+    env.close()
+    (video,) = tmp_path.glob("*.mp4")
+    assert video.stat().st_size > 500
