@@ -2,6 +2,7 @@
 # TorchRL is an extra: the type checker runs without it.
 # pyright: reportMissingImports=false
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ class TorchRLEnv(EnvBase):
 
     What a step returns belongs to the caller: no later step writes to it. The groups' entries are views of one tensor
     for all agents, if their rows lie together. A seed of ``set_seed`` takes hold at the next reset of all worlds;
-    ``reset(seed=, options=)`` are those of :class:`gpu_envs.views.batched.BatchedEnv`.
+    ``reset(seed=, options=)`` are those of :class:`gpu_envs.views.batched.BatchedEnv`. A copied environment is made
+    anew from its arguments, and needs a reset.
 
     Args:
         id: "SimpleTag-v0", ...
@@ -76,6 +78,8 @@ class TorchRLEnv(EnvBase):
         core = make_core(id, num_envs, device, **{"illegal": "original", **config, "autoreset": "disabled"})
         super().__init__(device=core.device, batch_size=torch.Size([core.num_envs]))
         self.core = core
+        arguments = {"group_map": group_map, "categorical_actions": categorical_actions, "return_state": return_state}
+        self._arguments = {"id": id, "num_envs": num_envs, "device": device, **arguments, **config}
         self.categorical_actions = categorical_actions
         self.return_state = return_state
         self.group_map = named_groups(core, group_map)
@@ -85,6 +89,9 @@ class TorchRLEnv(EnvBase):
         self.observation_spec, self.action_spec, self.reward_spec, self.done_spec = (
             part.expand(self.batch_size) for part in specs(core, self._groups, categorical_actions, return_state)
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), **self._arguments), ()
 
     def _reset(
         self, tensordict: TensorDictBase | None = None, *, seed: Any = None, options: dict[str, Any] | None = None

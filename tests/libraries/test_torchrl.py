@@ -1,6 +1,8 @@
 """TorchRL: the EnvBase keeps TorchRL's rules and tells what the core tells."""
 
+import copy
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -335,6 +337,18 @@ def test_a_one_hot_vector_must_choose(env_id, hot):
         ActionError, match=rf"action of group '{group}' must be a .* tensor \({', '.join(map(str, action.shape))}\)"
     ):
         env.step(data.set((group, "action"), action[..., :-1]))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_copies_are_made_anew(copied):
+    env = make("SimpleTag-v0", group_map={"prey": ["agent_0"], "pack": [f"adversary_{k}" for k in range(3)]})
+    first = env.reset()
+    twin = copied(env)
+    assert twin.core is not env.core
+    assert (twin.group_map, twin.batch_size) == (env.group_map, env.batch_size)
+    assert (twin.reset() == first).all()  # the seed is among the arguments
+    env.close()
+    check_env_specs(twin)
 
 
 def test_gradients_stay_outside():
