@@ -18,7 +18,7 @@ nox.options.stop_on_first_error = False
 
 ROOT = Path(__file__).parent
 TESTS = ROOT / "tests" / "libraries"
-LIMIT = "15m"  # for the tests of a session; all of them together take a fifth of it
+LIMIT = "15m"  # for the tests of a session; all sessions together take about four
 
 
 ALONE = ("benchmarl", "rllib")  # sessions of one file, tests/libraries/test_<session>.py; `together` has the others

@@ -140,5 +140,12 @@ def test_example_runs(door):
     assert np.isfinite(returns).all()
 
 
+@pytest.mark.learning
+@pytest.mark.parametrize(("door", "iterations"), [([], 20), (["--agents"], 22)])
+def test_example_learns(door, iterations):
+    returns = rllib_simple_tag.main([*door, "--iterations", str(iterations)])
+    assert sum(returns[-3:]) > 2 * sum(returns[:3])
+
+
 def test_page():
     run_blocks("RLlib")
