@@ -132,7 +132,7 @@ def _require_imageio(suffix: str) -> None:
         try:
             importlib.import_module(name)
         except ImportError:
-            raise MissingExtraError(f"writing {suffix} needs {name}: pip install gpu-envs[train]") from None
+            raise MissingExtraError(f"writing {suffix} needs {name}: pip install 'gpu-envs[train]'") from None
 
 
 def _write_mp4(path: Path, first: np.ndarray, rest: Iterable[np.ndarray], fps: float) -> None:
@@ -206,5 +206,5 @@ def _import_pygame() -> Any:
     try:
         import pygame
     except ImportError:
-        raise MissingExtraError("render_mode 'human' needs pygame: pip install gpu-envs[human]") from None
+        raise MissingExtraError("render_mode 'human' needs pygame: pip install 'gpu-envs[human]'") from None
     return pygame

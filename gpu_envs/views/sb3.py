@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 
-from gpu_envs.errors import ConfigError, MissingExtraError, ResetNeededError, listed
+from gpu_envs.errors import ConfigError, ResetNeededError, listed, missing
 from gpu_envs.registry import NAMESPACE
 from gpu_envs.views.anew import Anew
 from gpu_envs.views.rows import RowsEnv
@@ -19,9 +19,7 @@ from gpu_envs.views.rows import RowsEnv
 try:
     from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as error:
-    if not (error.name or "").startswith("stable_baselines3"):
-        raise
-    raise MissingExtraError("gpu_envs.views.sb3 needs stable-baselines3: pip install 'gpu-envs[sb3]'") from None
+    raise missing(error, "gpu_envs.views.sb3", ("stable_baselines3",), "'gpu-envs[sb3]'") from None
 
 FIXED = ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy")
 PICTURES = 16  # worlds that are drawn, at most

@@ -10,17 +10,22 @@ from gpu_envs.views.skrl import make_skrl
 
 
 @pytest.mark.parametrize(
-    ("library", "words"),
+    ("library", "view", "words"),
     [
-        ("torchrl", r"views\.torchrl needs (tensordict|torchrl): pip install 'gpu-envs\[torchrl\]'"),
-        ("benchmarl", r"views\.benchmarl needs benchmarl: pip install 'benchmarl>=1\.5', in a virtual environment of"),
+        ("stable_baselines3", "sb3", r"views\.sb3 needs stable_baselines3: pip install 'gpu-envs\[sb3\]'"),
+        ("torchrl", "torchrl", r"views\.torchrl needs (tensordict|torchrl): pip install 'gpu-envs\[torchrl\]'"),
+        (
+            "benchmarl",
+            "benchmarl",
+            r"views\.benchmarl needs benchmarl: pip install 'benchmarl>=1\.5', in a virtual environment of",
+        ),
     ],
 )
-def test_a_missing_library_is_named(library, words, monkeypatch):
+def test_a_missing_library_is_named(library, view, words, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(sys.modules, f"gpu_envs.views.{library}", raising=False)
+    monkeypatch.delitem(sys.modules, f"gpu_envs.views.{view}", raising=False)
     with pytest.raises(MissingExtraError, match=words):
-        importlib.import_module(f"gpu_envs.views.{library}")
+        importlib.import_module(f"gpu_envs.views.{view}")
 
 
 def test_skrl_is_needed_where_it_wraps(monkeypatch):
