@@ -127,6 +127,8 @@ def sweep(num_agents: int, count: int) -> Any:
             left = within(place, seen, env, here, bound, base, base)
             if wp.static(num_agents > 32):
                 left = left | within(place, seen, env, here, bound, base + 32, base)
+            own = wp.uint64(1) << wp.uint64(agent & 63)
+            left = left & ~wp.where(agent >> 6 == base >> 6, own, wp.uint64(0))
             while left != wp.uint64(0):
                 rest = left & (left - wp.uint64(1))
                 other = base + int(wp.bit_count((left ^ rest) - wp.uint64(1)))
@@ -138,7 +140,7 @@ def sweep(num_agents: int, count: int) -> Any:
                         found[listed & LAST] = kept[listed & LAST]
                         listed += 1
                 dist = distance_to(place, seen, env, other & LAST, here)
-                found[listed & LAST] = wp.where(other == agent, FAR, key(dist, other))
+                found[listed & LAST] = key(dist, other)
                 listed += 1
             base += 64
         ordered = in_order(found, listed)

@@ -154,7 +154,7 @@ def build(config: Config) -> Definition:
         | (cells.shapes(count, nearest) if grid else dict.fromkeys(cells.shapes(1, 1), (0,))),
         initial={} if start is None else {"start": start},
         scratch=tuple(cells.shapes(1, 1)),
-        dense=("pos", "shown"),
+        dense=("pos", "speed", "acceleration", "direction", "shown"),
         agents=agents,
         groups={"tagger": tuple(range(config.num_taggers)), "runner": tuple(range(config.num_taggers, count))},
         observation_spaces=dict.fromkeys(agents, observation),  # a space per agent takes minutes for a crowd

@@ -161,14 +161,15 @@ def rules(
         caught_by = int(-1)
         if agent >= num_taggers and io.valid[env, agent]:
             here = state.pos[env, agent]
-            nearest = float(wp.inf)
+            nearest = params.tagging_margin
+            near = 1.00001 * nearest * nearest  # spares nearly all of the square roots
             for tagger in range(num_taggers):
-                dist = distance(state.pos[env, tagger], here)
-                if dist < nearest:
-                    nearest = dist
-                    caught_by = tagger
-            if nearest >= params.tagging_margin:
-                caught_by = -1
+                way = state.pos[env, tagger] - here
+                if wp.length_sq(way) <= near:
+                    dist = distance(state.pos[env, tagger], here)
+                    if dist < nearest:
+                        nearest = dist
+                        caught_by = tagger
         state.caught_by[env, agent] = caught_by
 
     @wp.func(inline=True)
@@ -264,19 +265,23 @@ def rules(
         direction = Slots()
         tagger = Slots()
         shown = Slots()
-        here = state.pos[env, agent]
+        n = state.pos.shape[0]
+        places = wp.array(ptr=state.pos.ptr, shape=(n, num_agents, 2), dtype=float)
+        speeds = wp.array(ptr=state.speed.ptr, shape=(n, num_agents), dtype=float)
+        accelerations = wp.array(ptr=state.acceleration.ptr, shape=(n, num_agents), dtype=float)
+        directions = wp.array(ptr=state.direction.ptr, shape=(n, num_agents), dtype=float)
+        seen = wp.array(ptr=state.shown.ptr, shape=(n, num_agents), dtype=wp.bool)
         slot = int(0)
         while slot < num_observed:
             if found[slot] != FAR:
                 other = row_of(found[slot])
-                there = state.pos[env, other]
-                x[slot] = there[0] - here[0]
-                y[slot] = there[1] - here[1]
-                speed[slot] = state.speed[env, other] - state.speed[env, agent]
-                acceleration[slot] = state.acceleration[env, other] - state.acceleration[env, agent]
-                direction[slot] = state.direction[env, other] - state.direction[env, agent]
+                x[slot] = places[env, other, 0] - places[env, agent, 0]
+                y[slot] = places[env, other, 1] - places[env, agent, 1]
+                speed[slot] = speeds[env, other] - speeds[env, agent]
+                acceleration[slot] = accelerations[env, other] - accelerations[env, agent]
+                direction[slot] = directions[env, other] - directions[env, agent]
                 tagger[slot] = wp.where(other < num_taggers, 1.0, 0.0)
-                shown[slot] = wp.where(state.shown[env, other], 1.0, 0.0)
+                shown[slot] = wp.where(seen[env, other], 1.0, 0.0)
             slot += 1
         diagonal = wp.sqrt(2.0) * params.grid_length
         top_speed = params.max_speed + 1.0e-10
