@@ -65,6 +65,7 @@ class Rules:
     global_state: Any = None  # agent phase; writes its agent's part of io.global_state[env, :]
     masked: bool = False  # some actions are illegal at times; observe writes io.action_mask
     turn_based: bool = False  # agents take turns; observe writes io.to_move. Needs masked
+    lay: Any = None  # f(state, n) -> state: arrays laid anew over n worlds at constant sizes; Definition.dense has them
     stake: Any = None  # f(params, state, env, agent): what a foul costs where it loses the game; 1 without
     num_choices: int = 0  # size of every discrete component, where all are alike: loops over choices unroll then
     max_unroll: int = 16  # longest loop over a constant range that Warp unrolls

@@ -185,29 +185,31 @@ def _fused(rules: Rules, parts: Parts, module: str) -> tuple[tuple[Stage, ...], 
     On a GPU every world has its thread; a CPU thread loops over its share, which saves copying the structs per world.
     """
     Params, State, num_agents, size = rules.params, rules.state, rules.num_agents, rules.action_size
+    lay, has_lay = rules.lay, rules.lay is not None
     step, renew = (_chain(rules, part, unroll) for part, unroll in ((parts.play, True), (parts.renew, False)))
     start = _chain(rules, parts.start, unroll=False)
 
     # Launched over two dimensions, though one is enough: of a kernel over one, Warp compiles two versions for the CPU.
     @wp.kernel(module=module, name="fused")
     def fused(first: int, end: int, stride: int, resets: int, params: wp.array(dtype=Params), state: State, io: IO):
-        if wp.static(num_agents == 1):
-            # A step of a small world is mostly bookkeeping. Laid anew over the same memory, with sizes that are
-            # constants, these arrays are read and written without a multiplication by strides known at run time only.
-            n = io.alive.shape[0]
-            io.choice = wp.array(ptr=io.choice.ptr, shape=(n, 1, size), dtype=wp.int64)
-            io.control = wp.array(ptr=io.control.ptr, shape=(n, 1, size), dtype=float)
-            io.obs = wp.array(ptr=io.obs.ptr, shape=(n, 1, io.obs.shape[2]), dtype=float)
-            io.reward = wp.array(ptr=io.reward.ptr, shape=(n, 1), dtype=float)
-            io.terminated = wp.array(ptr=io.terminated.ptr, shape=(n, 1), dtype=wp.bool)
-            io.truncated = wp.array(ptr=io.truncated.ptr, shape=(n, 1), dtype=wp.bool)
-            io.alive = wp.array(ptr=io.alive.ptr, shape=(n, 1), dtype=wp.bool)
-            io.valid = wp.array(ptr=io.valid.ptr, shape=(n, 1), dtype=wp.bool)
-            io.running_return = wp.array(ptr=io.running_return.ptr, shape=(n, 1), dtype=float)
-            io.step = wp.array(ptr=io.step.ptr, shape=(n,), dtype=int)
-            io.active = wp.array(ptr=io.active.ptr, shape=(n,), dtype=wp.bool)
-            io.over = wp.array(ptr=io.over.ptr, shape=(n,), dtype=wp.bool)
-            io.restart = wp.array(ptr=io.restart.ptr, shape=(n,), dtype=wp.bool)
+        # Laid anew over the same memory, with sizes that are constants, these arrays are read and written without a
+        # multiplication by strides known at run time only.
+        n = io.alive.shape[0]
+        if wp.static(has_lay):
+            state = lay(state, n)
+        io.choice = wp.array(ptr=io.choice.ptr, shape=(n, num_agents, size), dtype=wp.int64)
+        io.control = wp.array(ptr=io.control.ptr, shape=(n, num_agents, size), dtype=float)
+        io.obs = wp.array(ptr=io.obs.ptr, shape=(n, num_agents, io.obs.shape[2]), dtype=float)
+        io.reward = wp.array(ptr=io.reward.ptr, shape=(n, num_agents), dtype=float)
+        io.terminated = wp.array(ptr=io.terminated.ptr, shape=(n, num_agents), dtype=wp.bool)
+        io.truncated = wp.array(ptr=io.truncated.ptr, shape=(n, num_agents), dtype=wp.bool)
+        io.alive = wp.array(ptr=io.alive.ptr, shape=(n, num_agents), dtype=wp.bool)
+        io.valid = wp.array(ptr=io.valid.ptr, shape=(n, num_agents), dtype=wp.bool)
+        io.running_return = wp.array(ptr=io.running_return.ptr, shape=(n, num_agents), dtype=float)
+        io.step = wp.array(ptr=io.step.ptr, shape=(n,), dtype=int)
+        io.active = wp.array(ptr=io.active.ptr, shape=(n,), dtype=wp.bool)
+        io.over = wp.array(ptr=io.over.ptr, shape=(n,), dtype=wp.bool)
+        io.restart = wp.array(ptr=io.restart.ptr, shape=(n,), dtype=wp.bool)
         thread, _ = wp.tid()
         world = first + thread
         while world < end:

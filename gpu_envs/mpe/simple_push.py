@@ -9,7 +9,7 @@ from gpu_envs.config import setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, scene
-from warp_kernels.mpe import simple_push
+from warp_kernels.mpe import particles, simple_push
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core
@@ -38,6 +38,7 @@ def build(config: Config) -> Definition:
         widths=simple_push.OBSERVATIONS,
         rules=simple_push.rules(config.continuous_actions),
         params={"agent_size": 0.05, "accel": 5.0},
+        dense=particles.DENSE,
         state={"pos": (4,), "vel": (2,), "force": (2,), "goal": (), "away": (2,), "benchmark": (2, 0)},
         draw=draw,
     )

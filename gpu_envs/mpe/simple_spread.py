@@ -9,7 +9,7 @@ from gpu_envs.config import setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, scene
-from warp_kernels.mpe import simple_spread
+from warp_kernels.mpe import particles, simple_spread
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core
@@ -60,6 +60,7 @@ def build(config: Config) -> Definition:
             "curriculum": int(config.curriculum),
             "curriculum_stage": 0,
         },
+        dense=particles.DENSE,
         state={
             "pos": (2 * n,),
             "vel": (n,),

@@ -9,7 +9,7 @@ from gpu_envs.config import setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, scene
-from warp_kernels.mpe import simple_tag
+from warp_kernels.mpe import particles, simple_tag
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core
@@ -75,6 +75,7 @@ def build(config: Config) -> Definition:
             "curriculum": int(config.curriculum),
             "curriculum_stage": 0,
         },
+        dense=particles.DENSE,
         state={
             "pos": (agents + config.num_obstacles,),
             "vel": (agents,),

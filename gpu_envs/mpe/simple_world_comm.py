@@ -9,7 +9,7 @@ from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, Word, scene
-from warp_kernels.mpe import simple_world_comm
+from warp_kernels.mpe import particles, simple_world_comm
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core
@@ -75,6 +75,7 @@ def build(config: Config) -> Definition:
             "hunger_cost": 0.05,
             "chase_cost": 0.1,
         },
+        dense=particles.DENSE,
         state={
             "pos": (count + sum(places),),
             "vel": (count,),

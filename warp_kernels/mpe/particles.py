@@ -103,6 +103,23 @@ def scatter(State: type, num_agents: int, landmarks_within: float = 1.0) -> Any:
     return place
 
 
+def lay(State: type, num_agents: int, num_entities: int) -> Any:
+    """Build ``Rules.lay`` of a scenario whose discs push each other: A agents, N entities of any kind."""
+
+    @wp.func(inline=True)
+    def dense(state: State, n: int):
+        state.pos = wp.array(ptr=state.pos.ptr, shape=(n, num_entities), dtype=wp.vec2)
+        state.vel = wp.array(ptr=state.vel.ptr, shape=(n, num_agents), dtype=wp.vec2)
+        state.force = wp.array(ptr=state.force.ptr, shape=(n, num_agents), dtype=wp.vec2)
+        return state
+
+    return dense
+
+
+DENSE = ("pos", "vel", "force")
+"""``Definition.dense`` where :func:`lay` is used."""
+
+
 def motion(
     Params: type,
     State: type,

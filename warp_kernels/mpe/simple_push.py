@@ -116,5 +116,6 @@ def rules(continuous: bool) -> Rules:
         ),
         reset=reset,
         observe=observe,
+        lay=particles.lay(State, 2, 4),
         max_unroll=1,
     )

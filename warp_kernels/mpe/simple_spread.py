@@ -155,5 +155,6 @@ def rules(
         ),
         reset=reset,
         observe=observe,
+        lay=particles.lay(State, num_agents, 2 * num_agents),
         max_unroll=2,
     )

@@ -185,5 +185,6 @@ def rules(sizes: Sizes) -> Rules:
         ),
         reset=reset,
         observe=observe,
+        lay=particles.lay(State, num_agents, num_entities),
         max_unroll=6,
     )

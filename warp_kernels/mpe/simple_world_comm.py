@@ -217,5 +217,6 @@ def rules(
         ),
         reset=reset,
         observe=observe,
+        lay=particles.lay(State, num_agents, num_entities),
         max_unroll=1,
     )
