@@ -42,8 +42,9 @@ class Definition:
     scratch: tuple[str, ...] = ()
     """Fields of State that no continuation depends on, and whose content may hang on the order of siblings."""
     dense: tuple[str, ...] = ()
-    """Fields of State whose memory rules lay anew at constant sizes (``Rules.lay``, or where they look around): in C order,
-    whatever ``env_minor`` says."""
+    """Fields of State whose memory rules lay anew at constant sizes (``Rules.lay``, or where they look around).
+
+    They lie in C order, whatever ``env_minor`` says."""
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     """What constants may be that no setting of their name bounds: name -> (lowest, highest)."""
     info: dict[str, str] = field(default_factory=dict)
