@@ -21,7 +21,7 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
     from matplotlib import pyplot as plt
 
     with plt.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
-        canvas, axes = plt.subplots(figsize=(8.0, 4.8), layout="constrained")
+        canvas, axes = plt.subplots(figsize=(9.6, 4.8), layout="constrained")
         for curve, (line, colour) in zip(_curves(figures), cycle(product(LINES, COLOURS)), strict=False):
             mine = sorted((figure for figure in figures if figure.curve == curve), key=lambda figure: figure.at or 0.0)
             at = [figure.at for figure in mine]
@@ -31,7 +31,7 @@ def draw(figures: Sequence["Figure"], title: str, path: Path, along: str) -> Non
         axes.set(xscale="log", yscale="log", xlabel=along, ylabel=figures[0].unit)
         axes.set_title(title, fontsize=12, loc="left")
         axes.grid(which="major", alpha=0.3)
-        axes.legend(frameon=False)
+        canvas.legend(loc="outside right upper", frameon=False)
         canvas.savefig(path, dpi=110, metadata={"Software": None})
         plt.close(canvas)
 
