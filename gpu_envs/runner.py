@@ -63,7 +63,7 @@ def choose_threads(num_envs: int, num_agents: int, device: torch.device) -> int:
 def choose_search(num_agents: int, num_nearest: int) -> str:
     """How to find the K nearest: "brute", among all, while they are few; else in a "grid" of cells.
 
-    Measured on a CPU, where the two cost the same at about 40 + 10 K agents.
+    Measured on a CPU, with a slower search among all than today's, where both cost the same at about 40 + 10 K agents.
     """
     return "grid" if num_nearest > 0 and num_agents > 40 + 10 * num_nearest else "brute"
 
