@@ -29,7 +29,7 @@ class Training:
     pid: int | None = None
 
     def __init__(self, env_id: str, num_envs: int | None, threads: int, ppo: dict[str, Any] | None) -> None:
-        preset = PRESETS.get((env_id, "cpu"), {})
+        preset = PRESETS.get((env_id, "cpu", "ppo"), {})
         config = TrainConfig(
             env_id,
             env=preset.get("env", {}),
@@ -38,7 +38,7 @@ class Training:
             checkpoint_every=ENDLESS,
             eval_episodes=0,
             threads=threads,
-            ppo=preset["ppo"] if ppo is None else PPOConfig(**ppo),
+            learner=preset["learner"] if ppo is None else PPOConfig(**ppo),
         )
         self.config = config
         self._folder = tempfile.TemporaryDirectory()
@@ -47,7 +47,7 @@ class Training:
 
     def turn(self, count: int) -> float:
         """Play and learn from so many steps, rounded up to whole rollouts; gives the seconds of one."""
-        length = self.config.ppo.rollout_length
+        length = self.config.learner.rollout_length
         rollouts = -(-count // length)
         kept = torch.get_num_threads()
         self.config.use_threads()

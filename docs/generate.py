@@ -62,17 +62,20 @@ def errors() -> str:
 
 
 def options(which: str) -> str:
-    """Options of training: "train", "eval" or "ppo"."""
+    """Options of training: "train", "eval", or the name of an algorithm."""
+    from trainers import algorithms
     from trainers.commands import EvalArgs, TrainArgs
-    from trainers.ppo import PPOConfig
 
-    kind = {"train": TrainArgs, "eval": EvalArgs, "ppo": PPOConfig}[which]
-    prefix = "--ppo." if which == "ppo" else "--"
-    text = field_words(inspect.getsource(kind), kind.__name__)
+    commands = {"train": TrainArgs, "eval": EvalArgs}
+    kind = commands[which] if which in commands else algorithms.find(which).config_type
+    prefix = "--" if which in commands else "--learner."
+    text: dict[str, tuple[str, str]] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        text |= field_words(inspect.getsource(each), each.__name__)
     rows = []
     for field in dataclasses.fields(kind):
         annotation, doc = text[field.name]
-        if not annotation.startswith("Positional") and field.name != "ppo":
+        if not annotation.startswith("Positional") and field.name != "learner":
             default = "" if field.default in (None, ()) else f"`{_option(field.default)}`"
             rows.append((f"`{prefix}{field.name.replace('_', '-')}`", default, doc))
     return table(("option", "default", "meaning"), rows)
@@ -84,17 +87,18 @@ def _option(value: Any) -> str:
 
 def presets() -> str:
     """What a preset changes, by environment and device."""
-    from trainers.ppo import PPOConfig
+    from trainers import algorithms
     from trainers.presets import PRESETS
 
-    usual, rows = PPOConfig(), []
-    for (id, device), given in PRESETS.items():
+    rows = []
+    for (id, device, algorithm), given in PRESETS.items():
         parts = [f"{key}={value}" for key, value in given.get("env", {}).items()]
-        parts += [f"--{key.replace('_', '-')} {value}" for key, value in given.items() if key not in ("env", "ppo")]
-        ppo = dataclasses.asdict(given.get("ppo", usual))
-        parts += [f"--ppo.{k.replace('_', '-')} {_option(v)}" for k, v in ppo.items() if v != getattr(usual, k)]
-        rows.append((id, device, ", ".join(f"`{part}`" for part in parts)))
-    return table(("environment", "device", "what differs from the defaults"), rows)
+        parts += [f"--{key.replace('_', '-')} {value}" for key, value in given.items() if key not in ("env", "learner")]
+        usual = algorithms.find(algorithm).settings()
+        learner = dataclasses.asdict(given.get("learner", usual))
+        parts += [f"--learner.{k.replace('_', '-')} {_option(v)}" for k, v in learner.items() if v != getattr(usual, k)]
+        rows.append((id, device, algorithm, ", ".join(f"`{part}`" for part in parts)))
+    return table(("environment", "device", "algorithm", "what differs from the defaults"), rows)
 
 
 OF_PAGE = (tables.summary, tables.actions, tables.observations, tables.rewards, tables.settings, tables.constants)

@@ -227,7 +227,8 @@ def test_a_training_runs_on_the_device(tmp_path):
     from trainers.ppo import PPOConfig
 
     ppo = PPOConfig(rollout_length=8)
-    config = TrainConfig("SimpleTag-v0", env={"max_cycles": 7}, num_envs=64, device="cuda", total_steps=2048, ppo=ppo)
+    settings = {"num_envs": 64, "device": "cuda", "total_steps": 2048, "learner": ppo}
+    config = TrainConfig("SimpleTag-v0", env={"max_cycles": 7}, **settings)
     saved = load(Trainer(config, tmp_path / "run").run())
     assert saved.steps == 2048
     assert all(policy.net["actor"][0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent")))

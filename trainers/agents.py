@@ -37,19 +37,27 @@ class Agents:
         joint.put(into, self.rows, action)
 
 
-def agents_of(core: Core, groups: Sequence[str]) -> Agents:
-    """The agents of some groups.
+def members_of(core: Core, members: Sequence[str]) -> list[int]:
+    """Rows of all agents of some groups, or single agents, by their names."""
+    rows: list[int] = []
+    for member in members:
+        rows += core.groups[member] if member in core.groups else [core.possible_agents.index(member)]
+    return rows
+
+
+def agents_of(core: Core, members: Sequence[str]) -> Agents:
+    """The agents of some groups, or single agents, by their names.
 
     Raises:
         ConfigError: They differ in action space, or have action masks for anything but Discrete actions.
     """
-    rows = [row for group in groups for row in core.groups[group]]
+    rows = members_of(core, members)
     names = [core.possible_agents[row] for row in rows]
     space = core.action_spaces[names[0]]
     if any(core.action_spaces[name] != space for name in names):
-        raise ConfigError(f"policies: {', '.join(groups)} differ in action space, they cannot share a policy")
+        raise ConfigError(f"policies: {', '.join(members)} differ in action space, they cannot share a policy")
     if core.action_mask is not None and not isinstance(space, spaces.Discrete):
-        raise ConfigError(f"{core.id}: {', '.join(groups)}: action masks need Discrete actions, got {space}")
+        raise ConfigError(f"{core.id}: {', '.join(members)}: action masks need Discrete actions, got {space}")
     return Agents(
         rows=rows_index(rows, core.device),
         width=max(core.observation_spaces[name].shape[0] for name in names),

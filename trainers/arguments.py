@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import io
 import json
 import re
@@ -13,10 +15,9 @@ from typing import Any, TypeVar
 
 from gpu_envs.errors import CheckpointError, ConfigError, MissingExtraError
 from gpu_envs.registry import NAMESPACE, find, resolve_device, spelled
-from trainers import checkpoint
+from trainers import algorithms, checkpoint
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig
-from trainers.ppo import PPOConfig
 from trainers.presets import preset
 from trainers.settings import setting
 
@@ -30,29 +31,26 @@ A = TypeVar("A")
 FINAL_SEED = 161_803
 """Worlds of the table at the end: neither the training's nor those of the evaluations on the way."""
 SHARED = (
-    "num_envs", "total_steps", "seed", "device", "checkpoint_every", "keep_last", "eval_episodes", "threads",
+    "num_envs", "total_steps", "seed", "device", "sharing", "algorithm", "checkpoint_every", "keep_last",
+    "eval_episodes", "threads",
 )  # fmt: skip
 """Fields that TrainArgs and TrainConfig have in common."""
 
 
-@dataclass(frozen=True)
-class PPOArgs(PPOConfig):
-    """Settings of PPO, checked after parsing: an error is one line then, and not a box of tyro's."""
-
-    def __post_init__(self) -> None:
-        """Checks nothing."""
-
-
 @dataclass
 class TrainArgs:
-    """Train policies with PPO, one per group of agents. Defaults are the environment's preset for the device."""
+    """Train policies, one per group of agents. Defaults are the environment's preset for the device."""
 
     id: Positional[str] = ""
     """Environment, such as TagContinuous-v0 (`gpu-envs list` shows all); not needed with --resume."""
     env: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE, a setting of the environment; repeat it for more."""
+    algorithm: str = "ppo"
+    """Of the learners: see docs/guides/train.md. Its own settings are --learner.NAME."""
+    sharing: str = "group"
+    """Who shares a policy: the agents of a "group", each "agent" its own, or "all"."""
     policy: UseAppendAction[tuple[str, ...]] = ()
-    """GROUP=NAME, the policy a group plays if not one of its own; repeat it for more."""
+    """NAME=POLICY, the policy that a group or agent plays, where --sharing does not say; repeat it for more."""
     num_envs: int = 64
     """Worlds simulated at once."""
     total_steps: int = 1_000_000
@@ -75,7 +73,7 @@ class TrainArgs:
     """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
     video: bool = True
     """Write video.mp4 at the end."""
-    ppo: PPOArgs = field(default_factory=PPOArgs)
+    learner: Any = None
     """Settings of the learners."""
 
 
@@ -103,30 +101,59 @@ class EvalArgs:
     """JSON file for the table."""
 
 
+@functools.cache
+def train_args(algorithm: str) -> type[TrainArgs]:
+    """The options of `train` with the settings of an algorithm as --learner.NAME.
+
+    They are checked after parsing: an error is one line then, and not a box of tyro's.
+    """
+    settings = algorithms.find(algorithm).config_type
+    unchecked = type(settings.__name__, (settings,), {"__post_init__": lambda self: None})
+    learner = ("learner", unchecked, field(default_factory=unchecked))
+    return dataclasses.make_dataclass(
+        "TrainArgs", [learner], bases=(TrainArgs,), namespace={"__doc__": TrainArgs.__doc__}
+    )
+
+
+def _given(argv: Sequence[str], option: str) -> str | None:
+    """The value of an option that decides which others there are."""
+    for i, word in enumerate(argv):
+        if word == option and i + 1 < len(argv):
+            return argv[i + 1]
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None
+
+
 def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
     """Reads the options of `train`, in any order, and the checkpoint to continue.
 
     Defaults are those of the preset of the environment and device named, or those of the run to resume.
     """
-    argv = _id_first(argv)
+    algorithm, path = _given(argv, "--algorithm") or "ppo", _given(argv, "--resume")
+    resume = checkpoint.load(Path(path)) if path else None
+    recorded = TrainConfig.from_json(resume.config) if resume is not None else None
+    if recorded is not None:
+        algorithm = recorded.algorithm
+    kind = train_args(algorithm)
+    argv = _id_first(argv, algorithms.find(algorithm).config_type)
     words = [word for word in argv if word not in ("-h", "--help")]
-    first = parse(TrainArgs, "train", words)  # for what decides about the defaults
-    if first.resume is not None:
-        resume = checkpoint.load(first.resume)
-        base = TrainConfig.from_json(resume.config)
+    first = parse(kind, "train", words)  # for what decides about the defaults
+    if resume is not None and recorded is not None:
+        base = recorded
         env_id, device = base.env_id, first.device or base.device
         check_id(resume, env_id, first.id, f"gpu-envs train {env_id} --resume {first.resume}")
     elif first.id:
-        env_id, device, resume = spelled(first.id), str(resolve_device(first.device)), None
-        base = preset(env_id, device)
+        env_id, device = spelled(first.id), str(resolve_device(first.device))
+        base = preset(env_id, device, algorithm)
     else:
-        parse(TrainArgs, "train", argv)  # --help ends here
+        parse(kind, "train", argv)  # --help ends here
         raise ConfigError(
             "train: expected an environment, got none; name one, such as TagContinuous-v0, or --resume a run"
         )
     shared: dict[str, Any] = {name: getattr(base, name) for name in SHARED}
-    default = TrainArgs(id=env_id, ppo=PPOArgs(**vars(base.ppo)), **{**shared, "device": device})
-    args = parse(TrainArgs, "train", argv, default)
+    learner = type(first.learner)(**vars(base.learner))
+    args = parse(kind, "train", argv, kind(id=env_id, learner=learner, **{**shared, "device": device}))
     args.id, args.device = env_id, device
     # what was given comes last, and so wins
     args.env = (*(f"{name}={json.dumps(value)}" for name, value in base.env.items()), *args.env)
@@ -159,15 +186,17 @@ def policy_names(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         group, equals, name = pair.partition("=")
         if not (group and equals and name):
-            raise ConfigError(f"--policy {pair}: expected GROUP=NAME, such as adversary=shared")
+            raise ConfigError(f"--policy {pair}: expected NAME=POLICY, such as adversary=shared")
         names[group] = name
     return names
 
 
-def _id_first(argv: Sequence[str]) -> Sequence[str]:
-    """Moves the id away from behind the one option of several values, which would take it for another."""
+def _id_first(argv: Sequence[str], settings: type[Any]) -> Sequence[str]:
+    """Moves the id away from behind an option of several numbers, which would take it for another."""
+    several = [each.name for each in dataclasses.fields(settings) if str(each.type).startswith("tuple")]
+    options = {f"--learner.{name.replace('_', '-')}" for name in several}
     for i, word in enumerate(argv):
-        if word == "--ppo.hidden":
+        if word in options:
             after = next((j for j in range(i + 1, len(argv)) if not argv[j].isdigit()), len(argv))
             if after < len(argv) and not argv[after].startswith("-"):
                 return [argv[after], *argv[:after], *argv[after + 1 :]]

@@ -14,18 +14,17 @@ from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import resolve_device
-from trainers import checkpoint
+from trainers import algorithms, checkpoint
 from trainers.agents import agents_of
 from trainers.arguments import FINAL_SEED, SHARED, EvalArgs, TrainArgs, check_id, parse, parse_train, policy_names
 from trainers.checkpoint import Checkpoint
-from trainers.config import TrainConfig, groups_by_policy, make_eval_core
+from trainers.config import TrainConfig, make_eval_core, members_by_policy
 from trainers.evaluate import Outcome, crossplay, matchups, table
 from trainers.files import check_folder, write_json
 from trainers.logs import plot_curves
 from trainers.loop import Trainer
 from trainers.nets import action_spec
 from trainers.policy import Policy
-from trainers.ppo import PPOConfig
 from trainers.settings import check_settings
 from trainers.video import MAX_FRAMES, record
 
@@ -56,14 +55,14 @@ def train_command(argv: list[str]) -> int:
         return 128 + trainer.stopped_by
     print(f"trained {trainer.steps:,} steps in {trainer.seconds:.0f} s")
     trained = {name: seat.learner.policy() for name, seat in trainer.seats.items()}
-    sides = {name: seat.groups for name, seat in trainer.seats.items()}
+    sides = {name: seat.members for name, seat in trainer.seats.items()}
     if config.eval_episodes:
         core = make_eval_core(config, FINAL_EPISODES, FINAL_SEED)
         results = _crossplay(core, sides, trained, None, FINAL_SEED)
         write_json(out / "crossplay.json", _as_json(results))
         written.append(out / "crossplay.json")
     if args.video:
-        players = {group: trained[name] for name, groups in sides.items() for group in groups}
+        players = {member: trained[name] for name, members in sides.items() for member in members}
         core = make_eval_core(config, 4, FINAL_SEED)
         with ProgressBar(MAX_FRAMES, "frames", file=sys.stderr) as progress:
             written += _optional(
@@ -81,7 +80,7 @@ def _config(args: TrainArgs) -> TrainConfig:
         env_id=args.id,
         env=settings(args.env, options={name: f"--{name.replace('_', '-')}" for name in SHARED}),
         policies=policy_names(args.policy),
-        ppo=PPOConfig(**vars(args.ppo)),
+        learner=algorithms.find(args.algorithm).settings(**vars(args.learner)),
         **{name: getattr(args, name) for name in SHARED},
     )
 
@@ -125,7 +124,7 @@ def eval_command(argv: list[str]) -> int:
     config = dataclasses.replace(config, env=env, device=str(resolve_device(args.device)))
     config.use_threads()
     core = make_eval_core(config, args.episodes, args.seed)
-    sides = groups_by_policy(config, core)
+    sides = members_by_policy(config, core)
     trained = _policies(saved, sides, core)
     print(f"trained: {saved.path} (step {saved.steps:,})")
     other = None
@@ -152,8 +151,8 @@ def _check_file(path: Path) -> None:
 def _policies(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Core) -> dict[str, Policy]:
     """The policies that the sides need, checked against the environment they are to play in."""
     policies = {name: saved.policy(name, core.device) for name in sides}
-    for name, groups in sides.items():
-        policy, agents = policies[name], agents_of(core, groups)
+    for name, members in sides.items():
+        policy, agents = policies[name], agents_of(core, members)
         init_log_std = policy.spec["action"].get("init_log_std", 0.0)  # no part of the space
         for what, wanted, got in (
             ("obs_width", agents.width, policy.obs_width),

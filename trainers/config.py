@@ -11,13 +11,13 @@ import torch
 
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
+from trainers import algorithms
 from trainers.files import check_fields
-from trainers.ppo import PPOConfig
 from trainers.settings import check_settings, setting
 
 CoreFactory: TypeAlias = Callable[..., Core]
 """(config, num_envs, seed, **settings) -> core."""
-FIXED = ("env_id", "env", "num_envs", "seed", "policies", "ppo")
+FIXED = ("env_id", "env", "num_envs", "seed", "sharing", "policies", "algorithm", "learner")
 """Fields of TrainConfig that a resumed run cannot change."""
 
 
@@ -37,8 +37,10 @@ class TrainConfig:
     """Of environment and learners."""
     device: str = "cpu"
     """"cpu", "cuda" or "cuda:<i>"."""
+    sharing: str = setting("group", ("group", "agent", "all"))
+    """Who shares a policy: the agents of a "group", each "agent" its own, or "all"."""
     policies: dict[str, str] = field(default_factory=dict)
-    """Which policy a group plays, for groups that do not have their own: {"adversary": "shared", "agent": "shared"}."""
+    """Which policy a group or an agent plays, where `sharing` does not say: {"adversary": "a", "agent_0": "b"}."""
     checkpoint_every: int = setting(50, ">= 1")
     """Iterations between checkpoints; there is always one at the end."""
     keep_last: int = setting(3, ">= 1")
@@ -47,28 +49,40 @@ class TrainConfig:
     """Episodes that each policy plays against random ones at every checkpoint; 0 for none."""
     threads: int = setting(0, ">= 0")
     """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
-    ppo: PPOConfig = field(default_factory=PPOConfig)
-    """Settings of the learners."""
+    algorithm: str = "ppo"
+    """Name of the learners' algorithm, see `trainers.algorithms`."""
+    learner: Any = None
+    """Settings of the learners, a dataclass of the algorithm's; None: its defaults."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
         check_settings(self)
+        algorithm = algorithms.find(self.algorithm)
+        if self.learner is None:
+            object.__setattr__(self, "learner", algorithm.settings())
+        if not isinstance(self.learner, algorithm.config_type):
+            wanted, got = algorithm.config_type.__name__, type(self.learner).__name__
+            raise ConfigError(f"learner: {self.algorithm} needs a {wanted}, got {got}")
+        algorithm.settings(**vars(self.learner))  # what the name stands for
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrainConfig:
         """The configuration that `dataclasses.asdict` gave; CheckpointError where fields, types or values differ."""
         where = "recorded configuration"
-        check_fields(where, data, {**get_type_hints(cls), "ppo": dict[str, Any]})
-        ppo = check_fields(f"{where}: ppo", data["ppo"], get_type_hints(PPOConfig))
+        check_fields(where, data, {**get_type_hints(cls), "learner": dict[str, Any]})
         try:
-            return cls(**{**data, "ppo": PPOConfig(**{**ppo, "hidden": tuple(ppo["hidden"])})})
+            kind = algorithms.find(data["algorithm"]).config_type
+            hints = get_type_hints(kind)
+            given = check_fields(f"{where}: learner", data["learner"], hints)
+            lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+            return cls(**{**data, "learner": kind(**{**given, **lists})})
         except ConfigError as error:
             raise CheckpointError(f"{where}: {error}") from None
 
     @property
     def rollout_steps(self) -> int:
         """Steps of worlds in a rollout."""
-        return self.num_envs * self.ppo.rollout_length
+        return self.num_envs * self.learner.rollout_length
 
     @property
     def iterations(self) -> int:
@@ -81,17 +95,29 @@ class TrainConfig:
             torch.set_num_threads(min(self.threads, os.cpu_count() or 1))
 
 
-def groups_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
-    """Which groups each policy plays: one policy per group, of its name, unless `config.policies` says otherwise."""
-    for group in config.policies:
-        if group not in core.groups:
-            raise ConfigError(f"policies: {core.id} has no group {group!r}, only {', '.join(core.groups)}")
-    names: dict[str, list[str]] = {}
-    for group in core.groups:
-        name = config.policies.get(group, group)
+def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
+    """Who plays each policy: groups, or single agents where the agents of a group do not all play the same.
+
+    `config.sharing` decides, and `config.policies` where it names the group or the agent.
+    """
+    for who, name in config.policies.items():
+        if who not in core.groups and who not in core.possible_agents:
+            known = ", ".join((*core.groups, *core.possible_agents))
+            raise ConfigError(f"policies: {core.id} has no group or agent {who!r}, only {known:.200}")
         if not isinstance(name, str) or not name.replace("-", "_").isidentifier():  # it becomes part of a file's name
-            raise ConfigError(f"policies: {group}: expected a name of letters, digits, _ and -, got {name!r}")
-        names.setdefault(name, []).append(group)
+            raise ConfigError(f"policies: {who}: expected a name of letters, digits, _ and -, got {name!r}")
+    names: dict[str, list[str]] = {}
+    for group, rows in core.groups.items():
+        agents = [core.possible_agents[row] for row in rows]
+        usual = {"group": dict.fromkeys(agents, group), "all": dict.fromkeys(agents, "shared")}
+        of = usual.get(config.sharing, {agent: agent for agent in agents})
+        of |= dict.fromkeys(agents, config.policies[group]) if group in config.policies else {}
+        of |= {agent: config.policies[agent] for agent in agents if agent in config.policies}
+        if len(set(of.values())) == 1:
+            names.setdefault(of[agents[0]], []).append(group)
+        else:
+            for agent, name in of.items():
+                names.setdefault(name, []).append(agent)
     return names
 
 

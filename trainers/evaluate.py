@@ -21,7 +21,7 @@ from trainers.policy import Policy
 from trainers.settings import SEEDS
 
 Players = Mapping[str, Policy | None]
-"""Who plays each group; None plays at random."""
+"""Who plays each group or agent, by its name; None, like all that are not named, play at random."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def play(
     finished = torch.zeros(shape, dtype=torch.bool, device=core.device)
     died, left = torch.zeros_like(finished), torch.zeros_like(finished)
     unfinished = torch.ones(core.num_envs, dtype=torch.bool, device=core.device)
-    agents = {group: agents_of(core, [group]) for group in core.groups}
+    agents = {name: agents_of(core, [name]) for name in (*core.groups, *players)}
     for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):
         policy.seed((seed + index) % SEEDS)
     every = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
@@ -104,20 +104,20 @@ def play(
     return Outcome(
         episodes=core.num_envs,
         length=estimate(length),
-        returns={group: estimate(total[:, own.rows].sum(1)) for group, own in agents.items()},
-        survivors={group: estimate((~died[:, own.rows]).sum(1).float()) for group, own in agents.items()},
-        leaves={group: bool(left[:, own.rows].any()) for group, own in agents.items()},
+        returns={group: estimate(total[:, agents[group].rows].sum(1)) for group in core.groups},
+        survivors={group: estimate((~died[:, agents[group].rows]).sum(1).float()) for group in core.groups},
+        leaves={group: bool(left[:, agents[group].rows].any()) for group in core.groups},
     )
 
 
 def joint_action(
     core: Core, obs: Tensor, mask: Tensor | None, players: Players, agents: Mapping[str, Agents], greedy: bool
 ) -> Tensor:
-    """Actions of all agents, (E, A) or (E, A, K): random legal ones, overwritten where a group has a policy."""
+    """Actions of all agents, (E, A) or (E, A, K): random legal ones, overwritten where there is a policy."""
     action = core.sample_actions()
-    for group, policy in players.items():
+    for name, policy in players.items():
         if policy is not None:
-            own = agents[group]
+            own = agents[name]
             own.put(policy.act(obs[:, own.rows], own.mask(mask), greedy), action)
     return action
 
@@ -141,7 +141,7 @@ def crossplay(
 
     Args:
         core: See `play`.
-        sides: Groups played by each policy name.
+        sides: Groups, or agents, played by each policy name.
         trained: Policy by name.
         against: Policies of another checkpoint by the same names, or None.
         seed: The same for all matchups, so that they start from the same worlds.
@@ -154,7 +154,7 @@ def crossplay(
     results = []
     for matchup in matchups(list(sides), against is not None):
         pools: dict[str, Mapping[str, Policy]] = {"trained": trained, "other": against or {}, "random": {}}
-        players = {group: pools[who].get(name) for name, who in matchup.items() for group in sides[name]}
+        players = {member: pools[who].get(name) for name, who in matchup.items() for member in sides[name]}
         before = len(results) * core.num_envs
         text = ", ".join(f"{name} {who}" for name, who in matchup.items())
 

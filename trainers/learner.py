@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
+from gpu_envs.errors import CheckpointError
+from trainers.files import check_tensors
 from trainers.policy import Policy
 from trainers.rollout import Transition
 
@@ -18,6 +22,9 @@ def part_of(state: State, prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
+Central = Literal["state", "joint"] | None
+
+
 class Learner(Protocol):
     """Learns one policy, shared by n agents in E worlds, from rollouts of fixed length.
 
@@ -25,13 +32,24 @@ class Learner(Protocol):
     two may read from the device.
     """
 
-    def act(self, obs: Tensor, mask: Tensor | None = None, to_move: Tensor | None = None) -> Tensor:
+    central: Central
+    """What its critic sees of the whole world: "state" is the global state; "joint" all agents' padded observations,
+    (E, A * D) flat, and their actions; None nothing."""
+
+    def act(
+        self,
+        obs: Tensor,
+        mask: Tensor | None = None,
+        to_move: Tensor | None = None,
+        state: Tensor | None = None,
+    ) -> Tensor:
         """Actions for the environment.
 
         Args:
             obs: (E, n, D).
             mask: (E, n, choices) bool, True = legal; None: all are.
             to_move: (E, n) bool, whose turn it is; None: all agents move at every step.
+            state: (E, S), if it asked for one.
 
         Returns:
             (E, n) or (E, n, K).
@@ -57,3 +75,57 @@ class Learner(Protocol):
     def load_state_dict(self, state: State) -> None:
         """Continues from `state_dict`; raises CheckpointError where it does not fit."""
         ...
+
+
+def saved(
+    net: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer], generator: torch.Generator, **counters: int | float
+) -> State:
+    """What every learner saves: networks, optimisers' moments by name, generator and counters."""
+    state: State = {f"net.{name}": tensor for name, tensor in net.state_dict().items()}
+    for which, optimizer in optimizers.items():
+        for i, parameter in enumerate(_parameters(optimizer)):
+            for name, tensor in optimizer.state[parameter].items():
+                state[f"{which}.{i}.{name}"] = tensor
+    return {**state, "generator": generator.get_state(), **counters}
+
+
+def restore(
+    state: State,
+    net: nn.Module,
+    optimizers: Mapping[str, torch.optim.Optimizer],
+    generator: torch.Generator,
+    *counters: str,
+) -> dict[str, Any]:
+    """Puts back what `saved` gave and returns the counters; CheckpointError names the first thing that does not fit."""
+    net.load_state_dict(check_tensors("learner state net", part_of(state, "net."), net.state_dict()))
+    for which, optimizer in optimizers.items():
+        for i, parameter in enumerate(_parameters(optimizer)):
+            moments = part_of(state, f"{which}.{i}.")
+            # Adam keeps its count of steps on the host unless it is fused, or captured
+            optimizer.state[parameter] = {
+                name: value.to(parameter.device if value.dim() or _fused(optimizer) else "cpu", copy=True)
+                for name, value in moments.items()
+                if isinstance(value, Tensor)
+            }
+    stream = state.get("generator")
+    if not isinstance(stream, Tensor):
+        raise CheckpointError("learner state generator: expected a tensor, got nothing")
+    if stream.shape != (own := generator.get_state()).shape:
+        wanted, got = own.numel(), stream.numel()
+        raise CheckpointError(
+            f"learner state generator: expected {wanted} bytes as on {generator.device.type}, got {got}: "
+            "a run resumes on the type of device it began on"
+        )
+    for name in counters:
+        if not isinstance(state.get(name), int | float):
+            raise CheckpointError(f"learner state {name}: expected a number, got {state.get(name)!r:.80}")
+    generator.set_state(stream.cpu())
+    return {name: state[name] for name in counters}
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterable[Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _fused(optimizer: torch.optim.Optimizer) -> bool:
+    return bool(optimizer.defaults.get("fused") or optimizer.defaults.get("capturable"))

@@ -18,6 +18,7 @@ from torch import Tensor
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from trainers import checkpoint, runs
+from trainers.agents import members_of
 from trainers.checkpoint import Checkpoint
 from trainers.config import FIXED, CoreFactory, TrainConfig, make_core, make_eval_core
 from trainers.evaluate import play
@@ -155,7 +156,7 @@ class Trainer:
                 where = f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
                 raise GpuEnvsError(
                     f"iteration {self.iteration}: {name} is {value}: the training has diverged, or the environment "
-                    f"gave what is not finite; {where}. Try a lower ppo.learning_rate or ppo.reward_scale"
+                    f"gave what is not finite; {where}. Try a lower learner.learning_rate or learner.reward_scale"
                 )
 
     @torch.no_grad()
@@ -166,15 +167,16 @@ class Trainer:
         """
         core, clock = self.core, self.clock
         episodes = torch.zeros((3, core.num_agents), device=self.device)
-        for _ in range(self.config.ppo.rollout_length):
+        for _ in range(self.config.learner.rollout_length):
             for seat in self.seats.values():
-                seat.act(core.obs, self.info, self.action)
+                seat.act(core, self.info, self.action)
             clock.mark("policy")
             self.info = core.step(self.action)[4]
             clock.mark("environment")
+            restarted = core.steps == 0  # after SAME_STEP's reset the clock stands at 0
             for seat in self.seats.values():
-                seat.observe(core, self.info)
-            going_on = (core.steps > 0).unsqueeze(1)  # after SAME_STEP's reset the clock stands at 0
+                seat.observe(core, self.info, self.action, restarted)
+            going_on = ~restarted.unsqueeze(1)
             episodes[0] += (~going_on).sum(0)
             episodes[1] += self.info["episode_return"].masked_fill(going_on, 0.0).sum(0)
             episodes[2] += self.info["episode_length"].masked_fill(going_on, 0).sum(0)
@@ -198,9 +200,10 @@ class Trainer:
         row = {}
         for name, seat in self.seats.items():
             policy = seat.learner.policy()
-            players = {group: policy if group in seat.groups else None for group in self.core.groups}
-            outcome = play(self.eval_core, players, seed=EVAL_SEED)
-            row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in seat.groups)
+            outcome = play(self.eval_core, dict.fromkeys(seat.members, policy), seed=EVAL_SEED)
+            rows = set(members_of(self.core, seat.members))
+            own = [group for group, members in self.core.groups.items() if rows & set(members)]
+            row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in own)
             row[f"eval/{name}/episode_length"] = outcome.length.mean
         return row
 

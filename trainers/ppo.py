@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from gymnasium import spaces
 from torch import Tensor, nn
 
-from gpu_envs.errors import CheckpointError
-from trainers.files import check_tensors
-from trainers.learner import State, part_of
+from trainers.learner import Central, State, restore, saved
 from trainers.nets import ACTIVATIONS, ObservationNormalizer, action_spec, make_head, mlp
 from trainers.policy import Policy
+from trainers.problem import Problem
 from trainers.returns import gae, gae_by_turns
 from trainers.rollout import Rollout, Transition, final_rows
 from trainers.settings import check_settings, setting
@@ -74,48 +71,25 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
-        check_settings(self, "ppo.")
+        check_settings(self, "learner.")
 
 
 class PPO:
     """The learner. Actor and critic are separate MLPs; the critic values a whole rollout in one batch, in `update`."""
 
-    def __init__(
-        self,
-        config: PPOConfig,
-        obs_width: int,
-        action_space: spaces.Space[Any],
-        num_envs: int,
-        num_agents: int,
-        total_steps: int,
-        device: torch.device | str = "cpu",
-        seed: int = 0,
-        time_limit: int = 0,
-    ) -> None:
-        """Builds networks and buffers.
+    central: Central = None
 
-        Args:
-            config: Settings.
-            obs_width: D of the observations that `act` gets.
-            action_space: Of one agent: Discrete, MultiDiscrete or a one-dimensional Box.
-            num_envs: E.
-            num_agents: n, agents per world that share the policy.
-            total_steps: Steps at which the schedules reach their end.
-            device: Of environment and networks.
-            seed: Of the initial weights, the sampled actions and the order of minibatches. Global streams are not used.
-            time_limit: Steps after which an episode ends in any case; 0 if there is no limit.
-        """
-        self.config, self.total_steps, self.steps = config, total_steps, 0
-        self.device = torch.device(device)
-        self.generator = torch.Generator(self.device).manual_seed(seed)
-        weights = torch.Generator().manual_seed(seed)
-        self.head = make_head(action_spec(action_space, config.init_log_std))
-        self.spec = {
-            "obs_width": obs_width,
-            "hidden": list(config.hidden),
-            "activation": config.activation,
-            "action": action_spec(action_space, config.init_log_std),
-        }
+    def __init__(self, config: PPOConfig, problem: Problem) -> None:
+        """Builds networks and buffers."""
+        self.config, self.total_steps, self.steps = config, problem.total_steps, 0
+        self.device = torch.device(problem.device)
+        self.generator = torch.Generator(self.device).manual_seed(problem.seed)
+        weights = torch.Generator().manual_seed(problem.seed)
+        obs_width, agents = problem.obs_width, problem.num_envs * problem.num_agents
+        action = action_spec(problem.action_space, config.init_log_std)
+        self.head = make_head(action)
+        self.spec = {"obs_width": obs_width, "hidden": list(config.hidden), "activation": config.activation}
+        self.spec |= {"action": action}
         self.normalizer = ObservationNormalizer(obs_width)
         body = [obs_width, *config.hidden]
         self.actor = mlp([*body, self.head.num_params], config.activation, 0.01, weights)
@@ -127,18 +101,24 @@ class PPO:
         self.optimizer = torch.optim.Adam(self.parameters, lr=config.learning_rate, eps=1e-5, fused=True)
         self.rollout = Rollout(
             config.rollout_length,
-            (num_envs, num_agents),
+            (problem.num_envs, problem.num_agents),
             obs_width,
             self.head.action_shape,
             self.head.action_dtype,
-            capacity=final_rows(config.rollout_length, time_limit, num_envs * num_agents, config.truncation_capacity),
+            capacity=final_rows(config.rollout_length, problem.time_limit, agents, config.truncation_capacity),
             device=self.device,
         )
 
     @torch.no_grad()
-    def act(self, obs: Tensor, mask: Tensor | None = None, to_move: Tensor | None = None) -> Tensor:
+    def act(
+        self,
+        obs: Tensor,
+        mask: Tensor | None = None,
+        to_move: Tensor | None = None,
+        state: Tensor | None = None,
+    ) -> Tensor:
         """Samples actions (E, n) or (E, n, K); arguments as `Learner.act`."""
-        obs, mask = self.rollout.begin(obs, mask, to_move)
+        obs, mask = self.rollout.begin(obs, mask, to_move, state)
         action, log_prob = self.head.sample(self.actor(self.normalizer(obs)), self.generator, mask)
         self.rollout.decide(action, log_prob)
         return self.head.to_env(action)
@@ -218,7 +198,7 @@ class PPO:
         batch = {"raw_obs": raw_obs, "obs": obs, "advantage": advantage, "returns": returns.flatten()[rows]}
         batch |= {"action": r.action.flatten(0, 2)[rows], "log_prob": r.log_prob.flatten()[rows], "value": valued}
         if r.mask is not None:
-            batch["mask"] = r.mask.flatten(0, 2)[rows]
+            batch["mask"] = r.mask[:-1].flatten(0, 2)[rows]
         return batch
 
     def _minibatches(self, size: int) -> tuple[Tensor, ...]:
@@ -265,30 +245,9 @@ class PPO:
 
     def state_dict(self) -> State:
         """Networks, Adam, normaliser, schedule counter and generator; call it between rollouts."""
-        state: State = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
-        for i, parameter in enumerate(self.parameters):
-            for name, tensor in self.optimizer.state[parameter].items():
-                state[f"adam.{i}.{name}"] = tensor
-        return {**state, "generator": self.generator.get_state(), "steps": self.steps}
+        return saved(self.net, {"adam": self.optimizer}, self.generator, steps=self.steps)
 
     def load_state_dict(self, state: State) -> None:
         """Continues from `state_dict`; raises CheckpointError naming the first tensor that does not fit."""
-        net = check_tensors("learner state net", part_of(state, "net."), self.net.state_dict())
-        self.net.load_state_dict(net)
-        for i, parameter in enumerate(self.parameters):
-            adam = part_of(state, f"adam.{i}.")
-            self.optimizer.state[parameter] = {
-                k: v.to(self.device, copy=True) for k, v in adam.items() if isinstance(v, Tensor)
-            }
-        generator, steps = state.get("generator"), state.get("steps")
-        if not isinstance(generator, Tensor) or not isinstance(steps, int):
-            raise CheckpointError("learner state: expected a generator tensor and an integer of steps")
-        if generator.shape != (own := self.generator.get_state()).shape:
-            wanted, got = own.numel(), generator.numel()
-            raise CheckpointError(
-                f"learner state generator: expected {wanted} bytes as on {self.device.type}, got {got}: "
-                "a run resumes on the type of device it began on"
-            )
-        self.generator.set_state(generator.cpu())
-        self.steps = steps
+        self.steps = restore(state, self.net, {"adam": self.optimizer}, self.generator, "steps")["steps"]
         self.rollout.clear()

@@ -1,15 +1,16 @@
-"""Settings that are known to work, by environment and type of device."""
+"""Settings that are known to work, by environment, type of device and algorithm."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from trainers import algorithms
 from trainers.config import TrainConfig
 from trainers.ppo import PPOConfig
 
-PRESETS: dict[tuple[str, str], dict[str, Any]] = {
+PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A small Tag that two CPU cores learn within three minutes.
-    ("TagContinuous-v0", "cpu"): {
+    ("TagContinuous-v0", "cpu", "ppo"): {
         "env": {
             "num_taggers": 3,
             "num_runners": 12,
@@ -21,7 +22,7 @@ PRESETS: dict[tuple[str, str], dict[str, Any]] = {
         "total_steps": 300_000,
         "checkpoint_every": 50,
         "threads": 1,  # small networks: a second thread gains little, and waits badly where cores are shared
-        "ppo": PPOConfig(
+        "learner": PPOConfig(
             rollout_length=25,
             reward_scale=0.1,
             learning_rate=3e-3,
@@ -33,11 +34,11 @@ PRESETS: dict[tuple[str, str], dict[str, Any]] = {
     },
     # WarpDrive's tutorial 5: 5 taggers and 100 runners, its networks; the rest as found on a CPU. Not yet run on a GPU.
     # A rollout is 1.3 M rows of 71 numbers: 0.4 GB, and a few times that while it is learned from.
-    ("TagContinuous-v0", "cuda"): {
+    ("TagContinuous-v0", "cuda", "ppo"): {
         "num_envs": 512,
         "total_steps": 20_000_000,
         "checkpoint_every": 200,
-        "ppo": PPOConfig(
+        "learner": PPOConfig(
             rollout_length=25,
             reward_scale=0.1,
             entropy=0.003,
@@ -46,31 +47,31 @@ PRESETS: dict[tuple[str, str], dict[str, Any]] = {
             activation="relu",
         ),
     },
-    ("TagGridworld-v0", "cpu"): {
+    ("TagGridworld-v0", "cpu", "ppo"): {
         "num_envs": 64,
         "total_steps": 300_000,
         "threads": 1,
-        "ppo": PPOConfig(reward_scale=0.3, learning_rate=3e-3, entropy=0.003, gae_lambda=0.8, activation="relu"),
+        "learner": PPOConfig(reward_scale=0.3, learning_rate=3e-3, entropy=0.003, gae_lambda=0.8, activation="relu"),
     },
-    ("SimpleTag-v0", "cpu"): {
+    ("SimpleTag-v0", "cpu", "ppo"): {
         "num_envs": 256,
         "total_steps": 1_000_000,
         "threads": 1,
-        "ppo": PPOConfig(rollout_length=25, reward_scale=0.1, gamma=0.95),
+        "learner": PPOConfig(rollout_length=25, reward_scale=0.1, gamma=0.95),
     },
-    ("SimpleTag-v0", "cuda"): {
+    ("SimpleTag-v0", "cuda", "ppo"): {
         "num_envs": 4096,
         "total_steps": 50_000_000,
         "checkpoint_every": 100,
-        "ppo": PPOConfig(rollout_length=25, reward_scale=0.1, gamma=0.95, hidden=(128, 128)),
+        "learner": PPOConfig(rollout_length=25, reward_scale=0.1, gamma=0.95, hidden=(128, 128)),
     },
     # classic control
     # Solved (475) within ten seconds; ten seeds of ten end at 500.
-    ("CartPole-v1", "cpu"): {
+    ("CartPole-v1", "cpu", "ppo"): {
         "num_envs": 64,
         "total_steps": 200_000,
         "threads": 1,
-        "ppo": PPOConfig(gamma=0.99, learning_rate=3e-3, reward_scale=0.05, entropy=0.005),
+        "learner": PPOConfig(gamma=0.99, learning_rate=3e-3, reward_scale=0.05, entropy=0.005),
     },
 }
 FALLBACK: dict[str, dict[str, Any]] = {
@@ -79,8 +80,22 @@ FALLBACK: dict[str, dict[str, Any]] = {
 }
 
 
-def preset(env_id: str, device: str) -> TrainConfig:
-    """The preset of an environment on "cpu", "cuda" or "cuda:<i>"; a general one where it has none of its own."""
-    kind = device.partition(":")[0]
-    settings = PRESETS.get((env_id, kind), FALLBACK[kind])
-    return TrainConfig(env_id=env_id, device=device, **settings)
+def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:
+    """The preset of an environment and algorithm on "cpu", "cuda" or "cuda:<i>".
+
+    An algorithm without one of its own takes that of another of the same settings (mappo that of ppo); an environment
+    without one takes general ones.
+    """
+    kind, wanted = device.partition(":")[0], algorithms.find(algorithm)
+    near = [
+        settings
+        for (id, on, of), settings in PRESETS.items()
+        if (id, on) == (env_id, kind) and algorithms.find(of).config_type is wanted.config_type
+    ]
+    settings = PRESETS.get((env_id, kind, algorithm)) or next(iter(near), None)
+    if settings is None:
+        return TrainConfig(env_id=env_id, device=device, algorithm=algorithm, **FALLBACK[kind])
+    given = {name: value for name, value in vars(settings["learner"]).items() if name not in wanted.fixed}
+    return TrainConfig(
+        **{**settings, "env_id": env_id, "device": device, "algorithm": algorithm, "learner": wanted.settings(**given)}
+    )

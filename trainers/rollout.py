@@ -36,6 +36,16 @@ class Transition:
     """(E, n, D) float32, the true last observation; defined only where terminated or truncated."""
     next_to_move: Tensor | None = None
     """(E, n) bool, whose turn is next; None where all agents move at every step."""
+    next_mask: Tensor | None = None
+    """(E, n, choices) bool, the legal actions of the next step; None: all are."""
+    restarted: Tensor | None = None
+    """(E,) bool, the next step begins an episode of this world; None where no learner remembers anything."""
+    next_state: Tensor | None = None
+    """(E, S) global state of the next step, for learners that asked for it (`Learner.central`)."""
+    final_state: Tensor | None = None
+    """(E, S) state that the step led to, before an autoreset; defined only where some agent was truncated."""
+    joint_action: Tensor | None = None
+    """(E, A) or (E, A, K), what all agents of the world did, for learners whose critics judge it."""
 
 
 def final_rows(length: int, time_limit: int, agents: int, per_agent: float | None = None) -> int:
@@ -57,7 +67,8 @@ class Rollout:
 
     Final observations are kept only for truncated rows, the only ones a critic has to value: each is copied to the next
     free row of a buffer of `capacity` rows, and `final_slot` remembers which. The row after the last is a dump that
-    takes all other writes. Where agents take turns none are kept, see `gae_by_turns`.
+    takes all other writes. Where agents take turns none are kept, see `gae_by_turns`. Final states likewise, by world.
+    What not every learner needs (masks, turns, states, ...) has buffers from the first time that it comes.
     """
 
     def __init__(
@@ -82,39 +93,42 @@ class Rollout:
             device: Where the buffers live.
         """
         steps = (length, *shape)
-        self.length, self.capacity, self.t = length, capacity, 0
-        self.obs = torch.zeros((*steps, obs_width), device=device)
+        self.length, self.capacity, self.device, self.t = length, capacity, device, 0
+        self.all_obs = torch.zeros((length + 1, *shape, obs_width), device=device)
+        self.obs, self.last_obs = self.all_obs[:-1], self.all_obs[-1]
         self.action = torch.zeros((*steps, *action_shape), dtype=action_dtype, device=device)
         self.log_prob = torch.zeros(steps, device=device)
         self.reward = torch.zeros(steps, device=device)
         self.terminated = torch.zeros(steps, dtype=torch.bool, device=device)
         self.truncated = torch.zeros(steps, dtype=torch.bool, device=device)
         self.valid = torch.zeros(steps, dtype=torch.bool, device=device)
-        self.last_obs = torch.zeros((*shape, obs_width), device=device)
-        self.mask: Tensor | None = None  # (T, E, n, choices), allocated when the first mask comes
-        self.to_move: Tensor | None = None  # (T + 1, E, n), likewise
+        self.mask: Tensor | None = None  # (T + 1, E, n, choices)
+        self.to_move: Tensor | None = None  # (T + 1, E, n)
+        self.state: Tensor | None = None  # (T + 1, E, S)
+        self.joint_action: Tensor | None = None  # (T, E, A[, K])
+        # whether step t is the first of an episode; the row of step T is where the next rollout goes on
+        self.begins = torch.ones((length + 1, shape[0]), dtype=torch.bool, device=device)
         self.final_obs = torch.zeros((capacity + 1, obs_width), device=device)
         self.final_slot = torch.full(steps, capacity, dtype=torch.int64, device=device)
         self.final_count = torch.zeros((), dtype=torch.int64, device=device)
+        self.final_state: Tensor | None = None  # (T, E, S)
 
-    def begin(self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def begin(
+        self, obs: Tensor, mask: Tensor | None = None, to_move: Tensor | None = None, state: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Copies what step t is decided on; returns the copies of observation (E, n, D) and mask."""
-        self.obs[self.t].copy_(obs)
-        if to_move is not None:
-            if self.to_move is None:
-                self.to_move = torch.ones((self.length + 1, *to_move.shape), dtype=torch.bool, device=to_move.device)
-            self.to_move[self.t].copy_(to_move)
-        if mask is None:
-            return self.obs[self.t], None
-        if self.mask is None:
-            self.mask = torch.ones((self.length, *mask.shape), dtype=torch.bool, device=mask.device)
-        self.mask[self.t].copy_(mask)
-        return self.obs[self.t], self.mask[self.t]
+        t = self.t
+        self.obs[t].copy_(obs)
+        self.to_move = self._keep(self.to_move, t, to_move)
+        self.state = self._keep(self.state, t, state)
+        self.mask = self._keep(self.mask, t, mask)
+        return self.obs[t], None if self.mask is None else self.mask[t]
 
-    def decide(self, action: Tensor, log_prob: Tensor) -> None:
-        """Stores what the policy answered: action (E, n[, K]) and its log-probability (E, n)."""
+    def decide(self, action: Tensor, log_prob: Tensor | None = None) -> None:
+        """Stores what the policy answered: action (E, n[, K]) and, if it is of use, its log-probability (E, n)."""
         self.action[self.t].copy_(action)
-        self.log_prob[self.t].copy_(log_prob)
+        if log_prob is not None:
+            self.log_prob[self.t].copy_(log_prob)
 
     def end(self, transition: Transition) -> None:
         """Stores what the step gave back and moves on to t + 1."""
@@ -123,6 +137,10 @@ class Rollout:
         self.terminated[t].copy_(transition.terminated)
         self.truncated[t].copy_(transition.truncated)
         self.valid[t].copy_(transition.valid)
+        if transition.restarted is not None:
+            self.begins[t + 1].copy_(transition.restarted)
+        self.joint_action = self._keep(self.joint_action, t, transition.joint_action)
+        self.final_state = self._keep(self.final_state, t, transition.final_state)
         if self.to_move is None:
             cut = (self.truncated[t] & ~self.terminated[t] & self.valid[t]).flatten()
             slot = self.final_count + cut.cumsum(0) - 1
@@ -133,8 +151,34 @@ class Rollout:
         self.t += 1
         if self.t == self.length:
             self.last_obs.copy_(transition.next_obs)
-            if self.to_move is not None and transition.next_to_move is not None:
-                self.to_move[self.t].copy_(transition.next_to_move)
+            self.to_move = self._keep(self.to_move, self.t, transition.next_to_move)
+            self.state = self._keep(self.state, self.t, transition.next_state)
+            self.mask = self._keep(self.mask, self.t, transition.next_mask)
+
+    def _keep(self, buffer: Tensor | None, t: int, value: Tensor | None) -> Tensor | None:
+        """Copies a value to step t of its buffer, which is made when the first one comes."""
+        if value is None:
+            return buffer
+        if buffer is None:
+            buffer = torch.zeros((self.length + 1, *value.shape), dtype=value.dtype, device=self.device)
+            if value.dtype == torch.bool:  # masks and turns: what is never written is legal
+                buffer.fill_(True)
+        buffer[t].copy_(value)
+        return buffer
+
+    def next_obs(self) -> Tensor:
+        """(T, E, n, D), what every step led to: the final observation where an agent was truncated."""
+        return torch.where(
+            (self.final_slot < self.capacity).unsqueeze(-1), self.final_obs[self.final_slot], self.all_obs[1:]
+        )
+
+    def next_state(self) -> Tensor:
+        """(T, E, S), what every step led to: the final state where a world was cut."""
+        assert self.state is not None
+        if self.final_state is None:
+            return self.state[1:]
+        cut = (self.truncated & self.valid).any(-1, keepdim=True)
+        return torch.where(cut, self.final_state[:-1], self.state[1:])
 
     def check(self) -> int:
         """Final observations kept, RolloutOverflowError if some were lost (one host sync, at the rollout's end)."""
@@ -150,3 +194,4 @@ class Rollout:
         """Starts the next rollout in the same buffers."""
         self.t = 0
         self.final_count.zero_()
+        self.begins[0].copy_(self.begins[-1])

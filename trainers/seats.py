@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from gpu_envs.core import Core
-from trainers.agents import Agents, agents_of
-from trainers.config import TrainConfig, groups_by_policy
-from trainers.learner import Learner
-from trainers.ppo import PPO
+from gpu_envs.errors import ConfigError
+from trainers import algorithms
+from trainers.agents import Agents, agents_of, members_of
+from trainers.config import TrainConfig, members_by_policy
+from trainers.learner import Central, Learner
+from trainers.problem import Player, Problem
 from trainers.rollout import Transition
 from trainers.settings import derived_seed
 
@@ -20,18 +23,21 @@ from trainers.settings import derived_seed
 class Seat:
     """The agents that one policy plays, and the learner of that policy."""
 
-    groups: tuple[str, ...]
+    members: tuple[str, ...]
+    """Groups, or agents where a group's agents have policies of their own."""
     agents: Agents
     learner: Learner
+    whole: WholeWorld
+    """What its critic sees."""
 
-    def act(self, obs: Tensor, info: Mapping[str, Tensor], into: Tensor) -> None:
+    def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
         """Asks the learner and writes its actions into those of all agents (E, A[, K])."""
         mask, to_move = self.agents.mask(info.get("action_mask")), self._to_move(info)
-        action = self.learner.act(obs[:, self.agents.rows, : self.agents.width], mask, to_move)
-        self.agents.put(action, into)
+        obs = core.obs[:, self.agents.rows, : self.agents.width]
+        self.agents.put(self.learner.act(obs, mask, to_move, self.whole.now()), into)
 
-    def observe(self, core: Core, info: Mapping[str, Tensor]) -> None:
-        """Hands the learner its agents' part of the step."""
+    def observe(self, core: Core, info: Mapping[str, Tensor], action: Tensor, restarted: Tensor) -> None:
+        """Hands the learner its agents' part of the step that all agents' actions (E, A[, K]) led to."""
         rows, width = self.agents.rows, self.agents.width
         self.learner.observe(
             Transition(
@@ -41,7 +47,12 @@ class Seat:
                 valid=core.valid[:, rows],
                 next_obs=core.obs[:, rows, :width],
                 final_obs=core.final_obs[:, rows, :width],
+                next_mask=self.agents.mask(info.get("action_mask")),
                 next_to_move=self._to_move(info),
+                restarted=restarted,
+                next_state=self.whole.now(),
+                final_state=self.whole.final(),
+                joint_action=action if self.whole.kind == "joint" else None,
             )
         )
 
@@ -49,21 +60,86 @@ class Seat:
         return info["to_move"][:, self.agents.rows] if "to_move" in info else None
 
 
+class WholeWorld:
+    """What centralised critics see of a core, now and at the end of episodes."""
+
+    def __init__(self, core: Core, kind: Central) -> None:
+        """`kind` as `Learner.central`.
+
+        Raises:
+            ConfigError: The environment has a global state of its own, which is lost where an autoreset follows, and
+                cuts episodes, whose last state has to be valued.
+        """
+        self.core, self.kind = core, kind
+        self.own = kind == "state" and core.definition.global_state_size > 0
+        if self.own and getattr(core.config, "time_limit", "truncation") == "truncation":
+            raise ConfigError(
+                f"{core.id}: a critic on the global state needs a time limit that terminates, as the state in which an "
+                "episode is cut is not kept; set time_limit=termination"
+            )
+        self.width = 0 if kind is None else core.state().shape[1]
+        if kind == "joint":
+            self.width = core.num_agents * core.obs_width
+        self.columns = _columns(core) if kind == "state" and not self.own else None
+
+    def now(self) -> Tensor | None:
+        """(E, S): the global state, or all agents' padded observations."""
+        if self.kind is None:
+            return None
+        return self.core.state() if self.kind == "state" else self.core.obs.flatten(1)
+
+    def final(self) -> Tensor | None:
+        """(E, S) before an autoreset, defined where agents were truncated in this step; None where there is no such."""
+        if self.kind is None or self.own:
+            return None
+        done = (self.core.terminated | self.core.truncated).unsqueeze(-1)  # who left earlier shows zeros by now
+        flat = self.core.final_obs.masked_fill(~done, 0.0).flatten(1)
+        return flat if self.columns is None else flat[:, self.columns]
+
+
+def _columns(core: Core) -> Tensor | None:
+    """Which columns of all agents' padded observations are in `core.state()`; None: all."""
+    widths = [core.observation_spaces[name].shape[0] for name in core.possible_agents]
+    if set(widths) == {core.obs_width}:
+        return None
+    columns = [row * core.obs_width + i for row, width in enumerate(widths) for i in range(width)]
+    return torch.tensor(columns, device=core.device)
+
+
 def make_seats(config: TrainConfig, core: Core) -> dict[str, Seat]:
     """One seat per policy, in the order of the environment's groups."""
+    make = algorithms.find(config.algorithm).learner_type
+    sides = members_by_policy(config, core)
+    whole, players = WholeWorld(core, make.central), _players(core, sides)
     seats = {}
-    for index, (name, groups) in enumerate(groups_by_policy(config, core).items()):
-        agents = agents_of(core, groups)
-        learner = PPO(
-            config.ppo,
+    for index, (name, members) in enumerate(sides.items()):
+        agents = agents_of(core, members)
+        problem = Problem(
             agents.width,
             agents.space,
             core.num_envs,
-            sum(len(core.groups[group]) for group in groups),
+            len(members_of(core, members)),
             config.total_steps,
             core.device,
             seed=derived_seed(config.seed, index),  # a stream of its own for every learner
             time_limit=core.definition.max_steps,
+            state_width=whole.width,
+            players=players,
+            policy=name,
         )
-        seats[name] = Seat(tuple(groups), agents, learner)
+        seats[name] = Seat(tuple(members), agents, make(config.learner, problem), whole)
+    if make.central == "joint":
+        learners = {name: seat.learner for name, seat in seats.items()}
+        for seat in seats.values():
+            seat.learner.meet(learners)
     return seats
+
+
+def _players(core: Core, sides: Mapping[str, Sequence[str]]) -> tuple[Player, ...]:
+    """All agents in their order, with the policy of each."""
+    found = {}
+    for name, members in sides.items():
+        agents = agents_of(core, members)
+        for row in members_of(core, members):
+            found[row] = Player(row, name, agents.width, agents.space)
+    return tuple(found[row] for row in range(core.num_agents))

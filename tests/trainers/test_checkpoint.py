@@ -12,12 +12,13 @@ from trainers import checkpoint
 from trainers.files import write_json, write_tensors
 from trainers.policy import Policy
 from trainers.ppo import PPO, PPOConfig
+from trainers.problem import Problem
 
 STATE = {"a": torch.arange(6).view(2, 3), "flag": torch.tensor([True, False]), "count": 3, "name": "x"}
 
 
 def policy(seed: int = 0) -> Policy:
-    return PPO(PPOConfig(hidden=(8,)), 4, spaces.MultiDiscrete([3, 2]), 2, 1, 10, seed=seed).policy()
+    return PPO(PPOConfig(hidden=(8,)), Problem(4, spaces.MultiDiscrete([3, 2]), 2, 1, 10, seed=seed)).policy()
 
 
 def save(folder, iteration=1, score=None, keep_last=3):
@@ -184,7 +185,7 @@ def test_nothing_there_is_named(tmp_path):
 
 def test_policy_files_that_do_not_belong_together_are_refused(tmp_path):
     policy().save(tmp_path / "one")
-    PPO(PPOConfig(hidden=(9,)), 4, spaces.MultiDiscrete([3, 2]), 2, 1, 10).policy().save(tmp_path / "two")
+    PPO(PPOConfig(hidden=(9,)), Problem(4, spaces.MultiDiscrete([3, 2]), 2, 1, 10)).policy().save(tmp_path / "two")
     shutil.copy(tmp_path / "two.safetensors", tmp_path / "one.safetensors")
     with pytest.raises(CheckpointError, match=r"one.safetensors: actor.0.weight: expected shape \(8, 4\), got"):
         Policy.load(tmp_path / "one")

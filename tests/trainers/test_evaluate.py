@@ -111,9 +111,9 @@ class Uneasy(Identity):
 def test_masks_are_cut_to_a_groups_own_choices():
     core = Uneasy(8)
     seats = make_seats(TrainConfig("Uneasy", num_envs=8), core)
-    obs, info = core.reset()
+    _, info = core.reset()
     for seat in seats.values():
-        seat.act(obs, info, core.action_buffer)
+        seat.act(core, info, core.action_buffer)
     assert core.action_buffer[:, 1].tolist() == [1] * 8  # its only legal one
     play(core, {name: seat.learner.policy() for name, seat in seats.items()}, seed=0)  # the toy asserts legality
 

@@ -10,6 +10,7 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.config import TrainConfig
 from trainers.loop import Trainer
 from trainers.ppo import PPO, PPOConfig
+from trainers.problem import Problem
 from trainers.rollout import Rollout, RolloutOverflowError, Transition
 
 FAST = PPOConfig(
@@ -37,7 +38,7 @@ def transition(core) -> Transition:
 
 def learner_for(core, config: PPOConfig = FAST, total_steps: int = 100_000, seed: int = 0) -> PPO:
     space = core.action_spaces[core.possible_agents[0]]
-    return PPO(config, core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed)
+    return PPO(config, Problem(core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed))
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +75,7 @@ def test_ppo_solves_identity(kind, masked, target):
 def test_ppo_solves_identity_under_masks():
     core = Identity(32, "discrete", limit=4, masked=True)
     core.groups = {"even": (0, 2), "odd": (1,)}
-    learner = PPO(FAST, core.obs_width, core.action_spaces["even_0"], 32, 2, 100_000)
+    learner = PPO(FAST, Problem(core.obs_width, core.action_spaces["even_0"], 32, 2, 100_000))
     core.reset()
     for _ in range(40):
         for _ in range(FAST.rollout_length):
@@ -196,7 +197,7 @@ def test_schedules_are_linear_in_steps():
 def test_truncated_final_observations_are_valued_where_they_belong():
     # V(obs) = obs and rewards 0, gamma = lambda = 1: the target of every step is the value at its trajectory's end
     config = PPOConfig(rollout_length=4, gamma=1.0, gae_lambda=1.0, normalize_obs=False, normalize_advantage=False)
-    learner = PPO(config, 1, Corridor(1).action_spaces["walker_0"], 2, 1, 100)
+    learner = PPO(config, Problem(1, Corridor(1).action_spaces["walker_0"], 2, 1, 100))
     learner.critic = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(learner.critic.weight)
     for t in range(4):
@@ -235,14 +236,14 @@ def test_more_truncations_than_the_buffer_holds_are_an_error():
 )  # fmt: skip
 def test_room_for_final_observations_follows_from_the_time_limit(length, limit, given, per_agent):
     config = PPOConfig(rollout_length=length, truncation_capacity=given)
-    learner = PPO(config, 1, Corridor(1).action_spaces["walker_0"], 6, 2, 100, time_limit=limit)
+    learner = PPO(config, Problem(1, Corridor(1).action_spaces["walker_0"], 6, 2, 100, time_limit=limit))
     assert learner.rollout.capacity == per_agent * 12
 
 
 @pytest.mark.parametrize("limit", [1, 3, 4])
 def test_short_episodes_fit_into_a_rollout(limit, tmp_path):
     core = Identity(4, limit=limit)
-    config = TrainConfig("Identity", num_envs=4, ppo=PPOConfig(rollout_length=25))
+    config = TrainConfig("Identity", num_envs=4, learner=PPOConfig(rollout_length=25))
     trainer = Trainer(config, tmp_path, None, lambda *_: core)
     for _ in range(3):
         trainer.iterate()
@@ -252,7 +253,7 @@ def test_short_episodes_fit_into_a_rollout(limit, tmp_path):
 def test_steps_of_the_opponent_are_no_decisions():
     """Two players in one world, in turn: player 0 decides at steps 0 and 2, player 1 at step 1; 3 steps a rollout."""
     config = PPOConfig(rollout_length=3, gamma=0.5, gae_lambda=0.5, normalize_obs=False, normalize_advantage=False)
-    learner = PPO(config, 1, Corridor(1).action_spaces["walker_0"], 1, 2, 100)
+    learner = PPO(config, Problem(1, Corridor(1).action_spaces["walker_0"], 1, 2, 100))
     learner.critic = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(learner.critic.weight)  # V(obs) = obs
     never, always = torch.zeros(1, 2, dtype=torch.bool), torch.ones(1, 2, dtype=torch.bool)
@@ -342,5 +343,5 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
     ],
 )  # fmt: skip
 def test_bad_settings_name_the_field(field, value):
-    with pytest.raises(ConfigError, match=f"ppo.{field} = .*expected"):
+    with pytest.raises(ConfigError, match=f"learner.{field} = .*expected"):
         PPOConfig(**{field: value})

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 SMALL = [
     "SimpleTag-v0", "--device", "cpu", "--num-envs", "16", "--total-steps", "1000", "--threads", "1",
     "--eval-episodes", "8", "--checkpoint-every", "2", "--env", "num_good=2", "--no-video",
-    "--ppo.rollout-length", "10", "--ppo.hidden", "16",
+    "--learner.rollout-length", "10", "--learner.hidden", "16",
 ]  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_train_writes_everything(run, capsys):
         assert (run / file).stat().st_size > 0, file
     assert iterations_of(run) == list(range(1, 8))  # 1000 steps are 6.25 rollouts of 160
     config = json.loads((run / "config.json").read_text())
-    assert (config["env_id"], config["env"], config["ppo"]["hidden"]) == ("SimpleTag-v0", {"num_good": 2}, [16])
+    assert (config["env_id"], config["env"], config["learner"]["hidden"]) == ("SimpleTag-v0", {"num_good": 2}, [16])
     assert len(json.loads((run / "crossplay.json").read_text())["matchups"]) == 4
 
 
@@ -75,11 +75,15 @@ def test_errors_are_one_line(run, tmp_path, monkeypatch):
         (UnknownEnvironmentError, "SimpleTag-v0", ["SimpleTga-v0"]),
         (ConfigError, "num_goood", ["SimpleTag-v0", "--env", "num_goood=2", "--out", str(tmp_path)]),
         (ConfigError, "expected NAME=VALUE", ["SimpleTag-v0", "--env", "num_good", "--out", str(tmp_path)]),
-        (ConfigError, "ppo.gamma = 2.0: expected in", ["SimpleTag-v0", "--ppo.gamma", "2", "--out", str(tmp_path)]),
-        (ConfigError, "ppo.entropy = nan: expected a finite number", ["SimpleTag-v0", "--ppo.entropy", "nan"]),
+        (
+            ConfigError,
+            "learner.gamma = 2.0: expected in",
+            ["SimpleTag-v0", "--learner.gamma", "2"],
+        ),
+        (ConfigError, "learner.entropy = nan: expected a finite number", ["SimpleTag-v0", "--learner.entropy", "nan"]),
         (ConfigError, r"seed = 9{20}: expected in \[0, 2", ["SimpleTag-v0", "--seed", "9" * 20]),
         (ConfigError, "expected a name of letters, digits, _ and -, got '1'", [*SMALL, "--policy", "adversary=1"]),
-        (ConfigError, "--policy agent: expected GROUP=NAME, such as adv", ["SimpleTag-v0", "--policy", "agent"]),
+        (ConfigError, "--policy agent: expected NAME=POLICY, such as adv", ["SimpleTag-v0", "--policy", "agent"]),
         (ConfigError, "num_envs = 0: expected >= 1", ["SimpleTag-v0", "--num-envs", "0", "--out", str(tmp_path)]),
         (
             ConfigError,
@@ -125,15 +129,15 @@ def test_the_order_of_options_does_not_matter(run):
     assert usual == parse_train(["--seed", "1", "SimpleTag-v0", "--env", "num_good=2"])
     assert usual == parse_train(["--env", "num_good=2", "--seed=1", "gpu_envs/SimpleTag-v0"])
     resumed = parse_train(["SimpleTag-v0", "--resume", str(run), "--device", "cpu"])
-    assert (resumed[0].num_envs, resumed[0].ppo.hidden, resumed[0].env) == (16, (16,), ("num_good=2",))
+    assert (resumed[0].num_envs, resumed[0].learner.hidden, resumed[0].env) == (16, (16,), ("num_good=2",))
     assert resumed[1].path.parent == run / "checkpoints"
     for argv in (["--device=cpu", "--resume", str(run), "SimpleTag-v0"], [f"--resume={run}"]):
         other = parse_train(argv)
-        assert (other[0].id, other[0].num_envs, other[0].ppo, other[0].env) == (
-            "SimpleTag-v0", 16, resumed[0].ppo, ("num_good=2",)
+        assert (other[0].id, other[0].num_envs, other[0].learner, other[0].env) == (
+            "SimpleTag-v0", 16, resumed[0].learner, ("num_good=2",)
         )  # fmt: skip
         assert other[1].path == resumed[1].path
-    assert parse_train(["--ppo.hidden", "8", "9", "SimpleTag-v0"])[0].ppo.hidden == (8, 9)
+    assert parse_train(["--learner.hidden", "8", "9", "SimpleTag-v0"])[0].learner.hidden == (8, 9)
 
 
 def test_a_module_is_imported_only_where_the_command_line_names_it(tmp_path, monkeypatch, capsys):
@@ -143,7 +147,7 @@ def test_a_module_is_imported_only_where_the_command_line_names_it(tmp_path, mon
     monkeypatch.setitem(sys.modules, "far", None)  # out again after the test
     del sys.modules["far"]
     out = str(tmp_path / "run")
-    begin = ["--ppo.hidden", "8", "9", "far:Far-v0", "--device", "cpu", "--num-envs", "4", "--eval-episodes", "0"]
+    begin = ["--learner.hidden", "8", "9", "far:Far-v0", "--device", "cpu", "--num-envs", "4", "--eval-episodes", "0"]
     with monkeypatch.context() as patch:
         iterate = Trainer.iterate
         patch.setattr(Trainer, "iterate", lambda self: (iterate(self), self._stop(signal.SIGINT)))
@@ -174,7 +178,7 @@ def test_a_module_is_imported_only_where_the_command_line_names_it(tmp_path, mon
 def test_an_environment_that_was_registered_may_be_resumed_by_naming_its_module(tmp_path, monkeypatch):
     announce(monkeypatch, "Far-v0")
     ppo = PPOConfig(rollout_length=4, hidden=(8,))
-    config = TrainConfig("Far-v0", num_envs=4, total_steps=16, eval_episodes=0, ppo=ppo)
+    config = TrainConfig("Far-v0", num_envs=4, total_steps=16, eval_episodes=0, learner=ppo)
     Trainer(config, tmp_path).run()
     assert parse_train(["json:Far-v0", "--resume", str(tmp_path)])[0].id == "Far-v0"
 
@@ -247,7 +251,7 @@ def test_policies_of_other_actions_are_refused(run, tmp_path):
     kinds = ("{'kind': 'continuous', .*}", "{'kind': 'discrete', 'sizes': .5.}")
     with pytest.raises(CheckpointError, match=message.format(*kinds)):
         eval_command([str(run), "--episodes", "4", *continuous])
-    options = [*SMALL, *continuous, "--total-steps", "160", "--eval-episodes", "0", "--ppo.init-log-std", "-1"]
+    options = [*SMALL, *continuous, "--total-steps", "160", "--eval-episodes", "0", "--learner.init-log-std", "-1"]
     assert train_command([*options, "--out", str(tmp_path / "b")]) == 0
     with pytest.raises(CheckpointError, match="b/checkpoints/.*" + message.format(*reversed(kinds))):
         eval_command([str(run), "--episodes", "4", "--against", str(tmp_path / "b")])
@@ -255,10 +259,10 @@ def test_policies_of_other_actions_are_refused(run, tmp_path):
 
 
 def test_presets_are_valid():
-    for env_id, kind in PRESETS:
-        config = preset(env_id, f"{kind}:0" if kind == "cuda" else kind)
-        assert config.env_id == env_id
-        assert config.total_steps > 10 * config.num_envs * config.ppo.rollout_length
+    for env_id, kind, algorithm in PRESETS:
+        config = preset(env_id, f"{kind}:0" if kind == "cuda" else kind, algorithm)
+        assert (config.env_id, config.algorithm) == (env_id, algorithm)
+        assert config.total_steps > 10 * config.num_envs * config.learner.rollout_length
     assert preset("Unknown-v0", "cuda:1").num_envs == 2048
 
 
@@ -288,7 +292,7 @@ def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
 
 @pytest.mark.gpu
 def test_a_rollout_on_a_gpu_waits_for_nothing(tmp_path):
-    config = TrainConfig("TagContinuous-v0", num_envs=8, device="cuda", ppo=PPOConfig(rollout_length=8))
+    config = TrainConfig("TagContinuous-v0", num_envs=8, device="cuda", learner=PPOConfig(rollout_length=8))
     trainer = Trainer(config, tmp_path)
     trainer.iterate()  # kernels are loaded, buffers allocated
     trainer.core.check = lambda: None  # the end of the rollout may wait

@@ -216,13 +216,13 @@ def test_a_state_without_its_seconds_is_refused(tmp_path, value):
         ({"num_envs": True}, "num_envs: expected int, got True"),
         ({"num_envs": 0}, "num_envs = 0: expected >= 1"),
         ({"policies": {"a": 1}}, r"policies: expected dict\[str, str\], got"),
-        ({"ppo": [1]}, r"ppo: expected dict\[str, typing.Any\], got"),
-        ({"ppo": {"gamma": 0.9}}, "ppo: expected a field 'rollout_length', got none"),
-        ({"ppo.hidden": 64}, r"ppo: hidden: expected tuple\[int, ...\], got 64"),
-        ({"ppo.hidden": [8, "x"]}, r"ppo: hidden: expected tuple\[int, ...\], got"),
-        ({"ppo.gamma": "high"}, "ppo: gamma: expected float, got 'high'"),
-        ({"ppo.gamma": 2}, r"ppo.gamma = 2: expected in \[0, 1\]"),
-        ({"ppo.target_kl": "x"}, r"ppo: target_kl: expected float \| None, got 'x'"),
+        ({"learner": [1]}, r"learner: expected dict\[str, typing.Any\], got"),
+        ({"learner": {"gamma": 0.9}}, "learner: expected a field 'rollout_length', got none"),
+        ({"learner.hidden": 64}, r"learner: hidden: expected tuple\[int, ...\], got 64"),
+        ({"learner.hidden": [8, "x"]}, r"learner: hidden: expected tuple\[int, ...\], got"),
+        ({"learner.gamma": "high"}, "learner: gamma: expected float, got 'high'"),
+        ({"learner.gamma": 2}, r"learner.gamma = 2: expected in \[0, 1\]"),
+        ({"learner.target_kl": "x"}, r"learner: target_kl: expected float \| None, got 'x'"),
     ],
 )
 def test_a_bad_recorded_configuration_is_named(change, message):
@@ -261,7 +261,8 @@ def test_resume_into_another_configuration_is_refused(tmp_path):
 def test_groups_of_different_rows_learn_their_own_policies(tmp_path):
     """Rows 0 and 2 must answer the target, row 1 one more: one policy cannot do both."""
     ppo = PPOConfig(rollout_length=8, learning_rate=0.02, minibatches=2, hidden=(32,))
-    config = TrainConfig("Identity", num_envs=32, total_steps=40 * 256, eval_episodes=32, checkpoint_every=40, ppo=ppo)
+    settings = {"eval_episodes": 32, "checkpoint_every": 40, "learner": ppo}
+    config = TrainConfig("Identity", num_envs=32, total_steps=40 * 256, **settings)
     trainer = Trainer(config, tmp_path, None, lambda config, num_envs, seed: Identity(num_envs, seed=seed))
     trainer.run()
     with (tmp_path / "metrics.csv").open() as file:
@@ -275,10 +276,10 @@ def test_groups_may_share_a_policy():
     core = Identity(4)
     shared = make_seats(TrainConfig("Identity", policies={"even": "all", "odd": "all"}), core)
     assert list(shared) == ["all"]
-    assert shared["all"].groups == ("even", "odd")
+    assert shared["all"].members == ("even", "odd")
     assert isinstance(shared["all"].agents.rows, torch.Tensor)
     assert shared["all"].agents.rows.tolist() == [0, 2, 1]
-    with pytest.raises(ConfigError, match="no group 'evn', only even, odd"):
+    with pytest.raises(ConfigError, match="no group or agent 'evn', only even, odd"):
         make_seats(TrainConfig("Identity", policies={"evn": "all"}), core)
     for name in ("../x", 1, ["all"], None):
         with pytest.raises(ConfigError, match="policies: even: expected a name of letters"):

@@ -19,7 +19,7 @@ def test_ppo_finds_the_winning_moves_of_nim(max_steps, tmp_path, monkeypatch):
         activation="relu", hidden=(64, 64),
     )  # fmt: skip
     env = {"heaps": 1, "largest": 7, "max_steps": max_steps}
-    config = TrainConfig("Nim-v0", env, num_envs=64, total_steps=60 * 1024, threads=1, eval_episodes=0, ppo=ppo)
+    config = TrainConfig("Nim-v0", env, num_envs=64, total_steps=60 * 1024, threads=1, eval_episodes=0, learner=ppo)
     trainer = Trainer(config, tmp_path)
     trainer.run()
     learner = trainer.seats["player"].learner
@@ -37,7 +37,7 @@ def test_nobody_is_valued_when_not_on_the_move(tmp_path, monkeypatch):
     """The last number that a player sees says whether it moves; the critic answers NaN where it says no."""
     announce(monkeypatch, "Nim-v0", turns)
     ppo = PPOConfig(rollout_length=7, normalize_obs=False, normalize_advantage=False, hidden=(8,))
-    config = TrainConfig("Nim-v0", {"max_steps": 3}, num_envs=16, eval_episodes=0, ppo=ppo)
+    config = TrainConfig("Nim-v0", {"max_steps": 3}, num_envs=16, eval_episodes=0, learner=ppo)
     trainer = Trainer(config, tmp_path)
     trainer._collect()
     trainer.log.close()

@@ -21,7 +21,7 @@ def make_corridor(config: TrainConfig, num_envs: int, seed: int, **settings: Any
 
 def toy_config(iterations: int, **changes: Any) -> TrainConfig:
     ppo = PPOConfig(rollout_length=8, epochs=2, minibatches=2, learning_rate=0.01, hidden=(16,))
-    settings = {"num_envs": 8, "checkpoint_every": 3, "eval_episodes": 8, "threads": 1, "ppo": ppo, **changes}
+    settings = {"num_envs": 8, "checkpoint_every": 3, "eval_episodes": 8, "threads": 1, "learner": ppo, **changes}
     return TrainConfig(env_id="Corridor", total_steps=iterations * 64, **settings)
 
 

@@ -1,0 +1,61 @@
+"""The algorithms by name. Each is a file of its own, imported when it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_envs.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Where an algorithm is, and which settings make it what its name says."""
+
+    name: str
+    module: str
+    """File in `trainers`, without its suffix."""
+    learner: str
+    """Class of the learner; its settings are the class of that name and "Config"."""
+    summary: str
+    """One line for people."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that the name stands for and that cannot be changed."""
+
+    @property
+    def config_type(self) -> type[Any]:
+        """Dataclass of its settings."""
+        return getattr(importlib.import_module(f"trainers.{self.module}"), f"{self.learner}Config")
+
+    @property
+    def learner_type(self) -> type[Any]:
+        """Class of its learner."""
+        return getattr(importlib.import_module(f"trainers.{self.module}"), self.learner)
+
+    def settings(self, **given: Any) -> Any:
+        """Its settings where they differ from the defaults; ConfigError where one is bad or contradicts the name."""
+        for name, value in self.fixed.items():
+            if given.setdefault(name, value) != value:
+                raise ConfigError(
+                    f"learner.{name} = {given[name]!r}: expected {value!r}, which is what {self.name} means"
+                )
+        return self.config_type(**given)
+
+
+_ALL = (
+    Algorithm("ppo", "ppo", "PPO", "proximal policy optimisation, one critic per policy on its own observations"),
+    Algorithm("ippo", "ppo", "PPO", "independent PPO: the same as ppo, by its name among many agents"),
+)
+ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in _ALL}
+
+
+def find(name: str) -> Algorithm:
+    """The algorithm of a name; ConfigError names the nearest and all others."""
+    if name not in ALGORITHMS:
+        near = difflib.get_close_matches(name, ALGORITHMS, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"algorithm = {name!r}: expected one of {', '.join(ALGORITHMS)}{meant}")
+    return ALGORITHMS[name]
