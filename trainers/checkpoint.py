@@ -24,7 +24,7 @@ from gpu_envs.errors import CheckpointError
 from trainers.files import check_fields, read_json, read_tensors, sha256, write_json, write_tensors
 from trainers.policy import Policy
 
-FORMAT = "gpu-envs checkpoint 1"
+FORMAT = "gpu-envs checkpoint 2"
 MANIFEST = {
     "format": str,
     "iteration": int,

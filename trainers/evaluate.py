@@ -15,12 +15,12 @@ from torch import Tensor
 
 from gpu_envs.core import Core
 from gpu_envs.errors import GpuEnvsError
-from trainers.agents import Agents, agents_of
+from trainers.agents import agents_of, members_of
 from trainers.logs import Progress
-from trainers.policy import Policy
+from trainers.policy import Plays
 from trainers.settings import SEEDS
 
-Players = Mapping[str, Policy | None]
+Players = Mapping[str, Plays | None]
 """Who plays each group or agent, by its name; None, like all that are not named, play at random."""
 
 
@@ -77,13 +77,13 @@ def play(
     finished = torch.zeros(shape, dtype=torch.bool, device=core.device)
     died, left = torch.zeros_like(finished), torch.zeros_like(finished)
     unfinished = torch.ones(core.num_envs, dtype=torch.bool, device=core.device)
-    agents = {name: agents_of(core, [name]) for name in (*core.groups, *players)}
+    agents = {group: agents_of(core, [group]) for group in core.groups}
+    cast = Cast(core, players)
     for index, policy in enumerate({id(p): p for p in players.values() if p is not None}.values()):
         policy.seed((seed + index) % SEEDS)
     every = 1 if core.device.type == "cpu" else 16  # steps between two host syncs
     for step in range(max_steps):
-        action = joint_action(core, obs, info.get("action_mask"), players, agents, greedy)
-        obs, reward, terminated, truncated, info = core.step(action)
+        obs, reward, terminated, truncated, info = core.step(cast.act(obs, info, greedy))
         counted = info["valid"] & unfinished.unsqueeze(1)
         done = (terminated | truncated) & counted
         total += reward.masked_fill(~counted, 0.0)
@@ -110,16 +110,26 @@ def play(
     )
 
 
-def joint_action(
-    core: Core, obs: Tensor, mask: Tensor | None, players: Players, agents: Mapping[str, Agents], greedy: bool
-) -> Tensor:
-    """Actions of all agents, (E, A) or (E, A, K): random legal ones, overwritten where there is a policy."""
-    action = core.sample_actions()
-    for name, policy in players.items():
-        if policy is not None:
-            own = agents[name]
-            own.put(policy.act(obs[:, own.rows], own.mask(mask), greedy), action)
-    return action
+class Cast:
+    """Who plays whom in a core: asks every policy for its agents' actions and keeps what it remembers."""
+
+    def __init__(self, core: Core, players: Players) -> None:
+        """Begins with empty memories, as at a reset of all worlds."""
+        self.core = core
+        self.parts = []
+        for name, policy in players.items():
+            if policy is not None:
+                count = len(members_of(core, [name]))
+                self.parts.append((agents_of(core, [name]), policy, policy.memory(core.num_envs, count)))
+
+    def act(self, obs: Tensor, info: Mapping[str, Tensor], greedy: bool = False) -> Tensor:
+        """Actions of all agents, (E, A) or (E, A, K): random legal ones, overwritten where there is a policy."""
+        action, mask = self.core.sample_actions(), info.get("action_mask")
+        for own, policy, memory in self.parts:
+            if memory is not None:  # the clock stands at 0 where an episode begins
+                memory.masked_fill_((self.core.steps == 0)[:, None, None], 0.0)
+            own.put(policy.act(obs[:, own.rows], own.mask(mask), greedy, memory), action)
+        return action
 
 
 def estimate(samples: Tensor) -> Estimate:
@@ -131,8 +141,8 @@ def estimate(samples: Tensor) -> Estimate:
 def crossplay(
     core: Core,
     sides: Mapping[str, Sequence[str]],
-    trained: Mapping[str, Policy],
-    against: Mapping[str, Policy] | None,
+    trained: Mapping[str, Plays],
+    against: Mapping[str, Plays] | None,
     seed: int,
     greedy: bool = False,
     progress: Progress | None = None,
@@ -153,7 +163,7 @@ def crossplay(
     """
     results = []
     for matchup in matchups(list(sides), against is not None):
-        pools: dict[str, Mapping[str, Policy]] = {"trained": trained, "other": against or {}, "random": {}}
+        pools: dict[str, Mapping[str, Plays]] = {"trained": trained, "other": against or {}, "random": {}}
         players = {member: pools[who].get(name) for name, who in matchup.items() for member in sides[name]}
         before = len(results) * core.num_envs
         text = ", ".join(f"{name} {who}" for name, who in matchup.items())

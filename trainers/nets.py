@@ -1,4 +1,4 @@
-"""Networks: MLP bodies, action heads and the observation normaliser.
+"""Parts of networks: MLPs, action heads and the observation normaliser.
 
 Heads hold the mathematics of `torch.distributions` (Categorical, Normal) without its argument checks, which cost more
 than the policies used here.
@@ -22,7 +22,9 @@ ILLEGAL = -1e9  # logit of a masked action: exp() of it is 0, while 0 * ILLEGAL 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
-def mlp(sizes: Sequence[int], activation: str, out_gain: float, generator: torch.Generator | None = None) -> nn.Module:
+def mlp(
+    sizes: Sequence[int], activation: str, out_gain: float, generator: torch.Generator | None = None
+) -> nn.Sequential:
     """Multi-layer perceptron with orthogonal weights and zero biases, built on the CPU.
 
     Source: the initialisation of Engstrom et al. 2020, "Implementation Matters in Deep Policy Gradients".

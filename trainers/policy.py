@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from gpu_envs.errors import CheckpointError
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.bodies import Network
 from trainers.files import check_tensors, read_json, read_tensors, write_json, write_tensors
-from trainers.nets import Head, ObservationNormalizer, make_head, mlp
+from trainers.nets import Head, ObservationNormalizer, make_head
 
-FORMAT = "gpu-envs policy 1"
+FORMAT = "gpu-envs policy 2"
+
+
+class Plays(Protocol):
+    """What can play agents: trained, scripted or any other."""
+
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+    ) -> Tensor:
+        """Actions for the environment, see `Policy.act`."""
+        ...
+
+    def memory(self, *shape: int) -> Tensor | None:
+        """What it remembers before an episode; None if it remembers nothing."""
+        ...
+
+    def seed(self, seed: int) -> None:
+        """Restarts the stream that samples are drawn from."""
+        ...
 
 
 class Policy:
@@ -22,28 +41,41 @@ class Policy:
     """
 
     def __init__(
-        self, spec: dict[str, Any], normalizer: ObservationNormalizer, actor: nn.Module, head: Head, seed: int = 0
+        self, spec: dict[str, Any], normalizer: ObservationNormalizer, actor: Network, head: Head, seed: int = 0
     ) -> None:
-        """Takes ownership of the modules; `spec` holds obs_width, hidden, activation and action (JSON types only)."""
+        """Takes ownership of the modules; `spec` holds a `BodyConfig.spec` and "action" (JSON types only)."""
         self.spec = spec
         self.net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).requires_grad_(False)
         self.normalizer, self.actor, self.head = normalizer, actor, head
         self.obs_width: int = spec["obs_width"]
         self.generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
+    def memory(self, *shape: int) -> Tensor | None:
+        """What it remembers before an episode, zeros (*shape, H); None if it remembers nothing."""
+        width = self.actor.memory_width
+        return torch.zeros((*shape, width), device=self.normalizer.mean.device) if width else None
+
     @torch.no_grad()
-    def act(self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False) -> Tensor:
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+    ) -> Tensor:
         """Actions for the environment.
 
         Args:
             obs: (..., D), D at least the policy's own width (the rest is padding).
             mask: (..., choices) True = legal.
             greedy: Take the most probable action instead of a sample.
+            memory: (..., H) of `memory`, for a policy that remembers: read and then overwritten. The caller sets it to
+                zero where an episode begins.
 
         Returns:
             (...) int64, (..., K) int64 or (..., K) float32, by the kind of the action space.
         """
-        params = self.actor(self.normalizer(obs[..., : self.obs_width]))
+        if self.actor.memory_width and memory is None:
+            raise ConfigError("this policy remembers: expected act(..., memory=policy.memory(E, n)), got no memory")
+        params, remembered = self.actor.step(self.normalizer(obs[..., : self.obs_width]), memory)
+        if memory is not None and remembered is not None:
+            memory.copy_(remembered)
         action = self.head.mode(params, mask) if greedy else self.head.sample(params, self.generator, mask)[0]
         return self.head.to_env(action)
 
@@ -67,8 +99,7 @@ class Policy:
         try:
             head = make_head(spec["action"])
             normalizer = ObservationNormalizer(spec["obs_width"])
-            widths = [spec["obs_width"], *spec["hidden"], head.num_params]
-            actor = mlp(widths, spec["activation"], 0.01, torch.Generator())
+            actor = Network(spec, head.num_params, 0.01, torch.Generator())
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{file}: expected a policy's shape, got a bad or missing field {error}") from error
         policy = cls(spec, normalizer, actor, head, seed)

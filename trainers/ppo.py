@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from trainers.bodies import BodyConfig, Network
 from trainers.learner import Central, State, restore, saved
-from trainers.nets import ACTIVATIONS, ObservationNormalizer, action_spec, make_head, mlp
+from trainers.nets import ObservationNormalizer, action_spec, make_head
 from trainers.policy import Policy
 from trainers.problem import Problem
 from trainers.returns import gae, gae_by_turns
@@ -22,7 +23,7 @@ from trainers.settings import check_settings, setting
 
 
 @dataclass(frozen=True)
-class PPOConfig:
+class PPOConfig(BodyConfig):
     """Settings of PPO. A "step" is one step of one world, whatever the number of its agents."""
 
     rollout_length: int = setting(32, ">= 1")
@@ -59,10 +60,6 @@ class PPOConfig:
     """Normalise observations by running statistics over valid rows."""
     reward_scale: float = setting(1.0, "> 0")
     """Multiplies rewards before learning: choose it so that returns are of order 1 to 10."""
-    hidden: tuple[int, ...] = setting((64, 64), ">= 1")
-    """Widths of the hidden layers, of actor and critic alike."""
-    activation: str = setting("tanh", tuple(ACTIVATIONS))
-    """"tanh" or "relu"."""
     init_log_std: float = 0.0
     """Log standard deviation that continuous policies start from."""
     truncation_capacity: float | None = setting(None, "> 0")
@@ -88,12 +85,10 @@ class PPO:
         obs_width, agents = problem.obs_width, problem.num_envs * problem.num_agents
         action = action_spec(problem.action_space, config.init_log_std)
         self.head = make_head(action)
-        self.spec = {"obs_width": obs_width, "hidden": list(config.hidden), "activation": config.activation}
-        self.spec |= {"action": action}
+        self.spec = {**config.spec(obs_width), "action": action}
         self.normalizer = ObservationNormalizer(obs_width)
-        body = [obs_width, *config.hidden]
-        self.actor = mlp([*body, self.head.num_params], config.activation, 0.01, weights)
-        self.critic = mlp([*body, 1], config.activation, 1.0, weights)
+        self.actor = Network(self.spec, self.head.num_params, 0.01, weights)
+        self.critic = Network(self.spec, 1, 1.0, weights)
         self.net = nn.ModuleDict(
             {"normalizer": self.normalizer, "actor": self.actor, "critic": self.critic, "head": self.head}
         ).to(self.device)

@@ -45,6 +45,10 @@ class Problem:
     """Steps after which an episode ends in any case; 0 if there is no limit."""
     state_width: int = 0
     """S of the global state that `act` and `Transition` bring; 0 where the learner does not ask for it."""
+    masked: bool = False
+    """Some actions may be illegal."""
+    turns: bool = False
+    """Agents take turns."""
     players: tuple[Player, ...] = field(default=())
     """All A agents of a world, in order; () where the learner does not ask for them."""
     policy: str = ""

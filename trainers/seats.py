@@ -124,6 +124,8 @@ def make_seats(config: TrainConfig, core: Core) -> dict[str, Seat]:
             seed=derived_seed(config.seed, index),  # a stream of its own for every learner
             time_limit=core.definition.max_steps,
             state_width=whole.width,
+            masked=core.action_mask is not None,
+            turns=core.to_move is not None,
             players=players,
             policy=name,
         )

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from gpu_envs.core import Core
-from trainers.agents import agents_of
-from trainers.evaluate import Players, joint_action
+from trainers.evaluate import Cast, Players
 from trainers.logs import Progress
 
 MAX_FRAMES = 600
@@ -24,7 +23,7 @@ def frames(
 
     Args:
         core: A core whose worlds are all shown, so make it small.
-        players: A policy, or None for random actions, per group.
+        players: A policy, or None for random actions, by group or agent.
         seed: Of the worlds and the policies' samples.
         size: Side of one world [pixels].
         progress: Called after every frame with the number so far; the last one counts as MAX_FRAMES.
@@ -35,16 +34,15 @@ def frames(
     from gpu_envs.video import tile
 
     envs = tuple(range(core.num_envs))
-    agents = {group: agents_of(core, [group]) for group in core.groups}
     obs, info = core.reset(seed=seed)
+    cast = Cast(core, players)
     for policy in players.values():
         if policy is not None:
             policy.seed(seed)
     finished = torch.zeros((core.num_envs, core.num_agents), dtype=torch.bool, device=core.device)
     for count in range(1, MAX_FRAMES + 1):
         yield tile(np.asarray(core.frame(envs, size)))
-        action = joint_action(core, obs, info.get("action_mask"), players, agents, greedy=False)
-        obs, _, terminated, truncated, info = core.step(action)
+        obs, _, terminated, truncated, info = core.step(cast.act(obs, info))
         finished |= terminated | truncated
         over = bool(finished.all())
         if progress is not None:

@@ -126,7 +126,7 @@ def test_a_bad_manifest_is_named(tmp_path):
     for bad, message in [
         ("{", "expected JSON, got"),
         ("[]", "expected a JSON object, got list"),
-        (json.dumps({**good, "format": "other 2"}), "expected format 'gpu-envs checkpoint 1', got 'other 2'"),
+        (json.dumps({**good, "format": "other 2"}), "expected format 'gpu-envs checkpoint 2', got 'other 2'"),
         (json.dumps({k: v for k, v in good.items() if k != "steps"}), "expected a field 'steps', got none"),
     ]:
         manifest.write_text(bad)
@@ -187,7 +187,7 @@ def test_policy_files_that_do_not_belong_together_are_refused(tmp_path):
     policy().save(tmp_path / "one")
     PPO(PPOConfig(hidden=(9,)), Problem(4, spaces.MultiDiscrete([3, 2]), 2, 1, 10)).policy().save(tmp_path / "two")
     shutil.copy(tmp_path / "two.safetensors", tmp_path / "one.safetensors")
-    with pytest.raises(CheckpointError, match=r"one.safetensors: actor.0.weight: expected shape \(8, 4\), got"):
+    with pytest.raises(CheckpointError, match=r"one.safetensors: actor.body.0.weight: expected shape \(8, 4\), got"):
         Policy.load(tmp_path / "one")
     (tmp_path / "one.safetensors").write_bytes(b"\x80\x04K\x01.")  # a pickle
     with pytest.raises(CheckpointError, match=r"one.safetensors: expected safetensors, got a damaged file"):

@@ -20,8 +20,11 @@ class Fixed:
     def __init__(self, action: int) -> None:
         self.action = action
 
-    def act(self, obs, mask=None, greedy=False):
+    def act(self, obs, mask=None, greedy=False, memory=None):
         return torch.full(obs.shape[:-1], self.action)
+
+    def memory(self, *shape: int) -> None:
+        return None
 
     def seed(self, seed: int) -> None:
         pass
@@ -49,7 +52,7 @@ def test_each_world_counts_exactly_once():
 
 def test_survivors_are_those_that_no_rule_ended():
     class OneStays(Fixed):
-        def act(self, obs, mask=None, greedy=False):
+        def act(self, obs, mask=None, greedy=False, memory=None):
             return torch.tensor([1, 0]).expand(obs.shape[:-1])  # walker 0 goes, walker 1 stays until truncated
 
     outcome = play(Corridor(20, limit=8), {"walker": OneStays(1)}, seed=0)

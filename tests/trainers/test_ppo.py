@@ -159,7 +159,7 @@ def test_the_entropy_bonus_spreads_a_policy_that_rewards_do_not_hold(entropy, ri
     learner = learner_for(core, config)
     torch.nn.init.zeros_(learner.critic[-1].weight)  # exact values, and so zero advantages
     with torch.no_grad():
-        learner.actor[-1].bias.copy_(torch.tensor([2.0, 0.0, 0.0]))
+        learner.actor.body[-1].bias.copy_(torch.tensor([2.0, 0.0, 0.0]))
     history = drive(core, learner, 6)
     assert (history[-1]["entropy"] > history[0]["entropy"] + 0.1) == rises
 
@@ -329,7 +329,7 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
         core = Corridor(8)
         learner = learner_for(core, seed=seed)
         drive(core, learner, 2)
-        results.append(learner.actor[0].weight.detach())
+        results.append(learner.actor.body[0].weight.detach())
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
 

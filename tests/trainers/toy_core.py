@@ -22,6 +22,7 @@ class ToyCore:
     def __init__(self, num_envs: int, groups: dict[str, tuple[int, ...]], limit: int, seed: int = 0) -> None:
         self.id, self.config, self.limit = type(self).__name__, SimpleNamespace(), limit
         self.definition, self.action_mask = SimpleNamespace(max_steps=limit), None
+        self.to_move = None
         self.groups, self.num_envs, self.device = groups, num_envs, torch.device("cpu")
         self.num_agents = sum(len(rows) for rows in groups.values())
         names = {row: f"{group}_{i}" for group, rows in groups.items() for i, row in enumerate(rows)}

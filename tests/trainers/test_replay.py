@@ -1,0 +1,70 @@
+"""The ring of steps: what stays, what leaves, what can be drawn."""
+
+import pytest
+import torch
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers import replay
+from trainers.replay import Replay
+
+FIELDS = {"obs": ((2, 3), torch.float32), "valid": ((2,), torch.bool)}
+
+
+def steps(first: int, count: int, num_envs: int = 2) -> dict[str, torch.Tensor]:
+    """Steps whose observations tell when and where they were seen: 10 * step + world."""
+    when = 10.0 * torch.arange(first, first + count)
+    obs = (when.unsqueeze(1) + torch.arange(num_envs))[..., None, None].expand(count, num_envs, 2, 3)
+    return {"obs": obs, "valid": torch.ones((count, num_envs, 2), dtype=torch.bool)}
+
+
+def seen(ring: Replay) -> set[float]:
+    generator = torch.Generator().manual_seed(0)
+    return set(ring.at(*ring.draw(500, generator))["obs"][:, 0, 0].tolist())
+
+
+def test_the_oldest_leave():
+    ring = Replay(9, 2, FIELDS, torch.device("cpu"))  # 5 steps of 2 worlds
+    assert ring.length == 5
+    ring.add(steps(0, 3))
+    assert seen(ring) == {0, 1, 10, 11, 20, 21}
+    ring.add(steps(3, 3))
+    assert seen(ring) == {10 * step + world for step in range(1, 6) for world in range(2)}
+
+
+def test_windows_never_run_over_the_seam():
+    ring = Replay(10, 2, FIELDS, torch.device("cpu"))
+    for first in range(0, 21, 3):
+        ring.add(steps(first, 3))
+        if ring.filled < 4:
+            continue
+        time, env = ring.draw(200, torch.Generator().manual_seed(first), window=4)
+        obs = ring.windows(time, env, 4)["obs"][..., 0, 0]
+        assert torch.equal(obs - obs[0], torch.tensor([0.0, 10.0, 20.0, 30.0]).unsqueeze(1).expand(4, 200))
+        assert set((obs[0] // 10).tolist()) == set(range(first + 3 - ring.filled, first))
+
+
+def test_what_does_not_fit_is_said_in_bytes(monkeypatch):
+    monkeypatch.setattr(replay, "free_memory", lambda device: 1000)
+    each = 2 * 3 * 4 + 2
+    Replay(1000 // each // 2 * 2, 2, FIELDS, torch.device("cpu"))
+    with pytest.raises(ConfigError, match=r"replay_size = 100: needs 2,600 bytes on cpu, 1,000 are free; at most 38 "):
+        Replay(100, 2, FIELDS, torch.device("cpu"))
+    assert replay.free_memory(torch.device("cpu")) == 1000
+
+
+def test_a_rollout_longer_than_the_ring_is_refused():
+    with pytest.raises(ConfigError, match="rollout of 6 steps does not fit; expected at least 12 for 2 worlds"):
+        Replay(10, 2, FIELDS, torch.device("cpu")).add(steps(0, 6))
+
+
+def test_a_replay_goes_on_where_it_was_saved():
+    one, two = (Replay(10, 2, FIELDS, torch.device("cpu")) for _ in range(2))
+    one.add(steps(0, 3))
+    two.load_state_dict(one.state_dict())
+    for ring in (one, two):
+        ring.add(steps(3, 4))
+    assert (one.position, one.filled) == (two.position, two.filled)
+    assert all(torch.equal(one.buffers[name], two.buffers[name]) for name in FIELDS)
+    smaller = Replay(4, 2, FIELDS, torch.device("cpu"))
+    with pytest.raises(CheckpointError, match=r"replay.obs: expected shape \(5, 2, 2, 3\)"):
+        smaller.load_state_dict(one.state_dict())

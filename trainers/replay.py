@@ -1,0 +1,124 @@
+"""Replay on the device: a ring of steps of all worlds, sampled without a host sync."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.learner import State, part_of
+
+Fields: TypeAlias = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+"""What is kept of a world's step: shape and dtype by name."""
+
+
+class Replay:
+    """The last L steps of E worlds, as buffers (L, E, ...) by name.
+
+    Steps of a world that follow each other stay neighbours, so that windows of several steps can be sampled, for n-step
+    returns or recurrent networks. Where the ring stands the host knows, hence nothing is read from the device.
+    """
+
+    def __init__(self, capacity: int, num_envs: int, fields: Fields, device: torch.device) -> None:
+        """Allocates the buffers.
+
+        Args:
+            capacity: Steps of worlds to keep, rounded up to whole steps of all worlds.
+            num_envs: E.
+            fields: What is kept.
+            device: Where the buffers live.
+
+        Raises:
+            ConfigError: They do not fit into the free memory; the line tells how many bytes they need.
+        """
+        self.num_envs, self.device = num_envs, device
+        self.length = -(-capacity // num_envs)
+        needed, free = self.num_bytes(capacity, num_envs, fields), free_memory(device)
+        if needed > free:
+            raise ConfigError(
+                f"learner.replay_size = {capacity}: needs {needed:,} bytes on {device}, {free:,} are free; "
+                f"at most {int(capacity * free / needed):,} steps of worlds fit"
+            )
+        self.buffers = {
+            name: torch.zeros((self.length, num_envs, *shape), dtype=dtype, device=device)
+            for name, (shape, dtype) in fields.items()
+        }
+        self.position, self.filled = 0, 0
+
+    @staticmethod
+    def num_bytes(capacity: int, num_envs: int, fields: Fields) -> int:
+        """Bytes that such a replay takes."""
+        of_step = sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields.values())
+        return -(-capacity // num_envs) * num_envs * of_step
+
+    def add(self, steps: Mapping[str, Tensor]) -> None:
+        """Appends T steps, tensors (T, E, ...) by name; what is oldest leaves."""
+        count = next(iter(steps.values())).shape[0]
+        if count > self.length:
+            raise ConfigError(
+                f"learner.replay_size: a rollout of {count} steps does not fit; expected at least "
+                f"{count * self.num_envs} for {self.num_envs} worlds"
+            )
+        first = min(count, self.length - self.position)
+        for name, buffer in self.buffers.items():
+            buffer[self.position : self.position + first].copy_(steps[name][:first])
+            buffer[: count - first].copy_(steps[name][first:])
+        self.position = (self.position + count) % self.length
+        self.filled = min(self.filled + count, self.length)
+
+    def draw(self, count: int, generator: torch.Generator, window: int = 1) -> tuple[Tensor, Tensor]:
+        """Draws places uniformly: (time, env), both (count,) int64, such that `window` steps follow in order."""
+        starts = self.filled - window + 1
+        age = torch.randint(max(starts, 1), (count,), generator=generator, device=self.device)
+        env = torch.randint(self.num_envs, (count,), generator=generator, device=self.device)
+        return (self.oldest + age) % self.length, env
+
+    @property
+    def oldest(self) -> int:
+        """Row of the oldest step."""
+        return self.position if self.filled == self.length else 0
+
+    def at(self, time: Tensor, env: Tensor) -> dict[str, Tensor]:
+        """What stands at places, tensors (count, ...) by name."""
+        return {name: buffer[time, env] for name, buffer in self.buffers.items()}
+
+    def windows(self, time: Tensor, env: Tensor, length: int) -> dict[str, Tensor]:
+        """What stands at places and in the steps behind them, tensors (length, count, ...) by name."""
+        steps = (time + torch.arange(length, device=self.device).unsqueeze(1)) % self.length
+        return {name: buffer[steps, env] for name, buffer in self.buffers.items()}
+
+    def state_dict(self) -> State:
+        """Everything, for checkpoints."""
+        kept = {f"replay.{name}": buffer[: self.filled] for name, buffer in self.buffers.items()}
+        return {**kept, "replay_position": self.position, "replay_filled": self.filled}
+
+    def load_state_dict(self, state: State) -> None:
+        """Puts back what `state_dict` gave; CheckpointError where it does not fit."""
+        position, filled = state.get("replay_position"), state.get("replay_filled")
+        if not isinstance(position, int) or not isinstance(filled, int):
+            raise CheckpointError("learner state replay: expected position and filled as integers")
+        given = part_of(state, "replay.")
+        for name, buffer in self.buffers.items():
+            each, shape = given.get(name), (filled, *buffer.shape[1:])
+            if not isinstance(each, Tensor) or each.shape != shape or filled > self.length:
+                got = tuple(each.shape) if isinstance(each, Tensor) else "nothing"
+                raise CheckpointError(f"learner state replay.{name}: expected shape {shape}, got {got}")
+            buffer[:filled].copy_(each)
+        self.position, self.filled = position, filled
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be allocated on a device."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) * 1024
+    raise ConfigError("/proc/meminfo: expected a line MemAvailable, got none")
