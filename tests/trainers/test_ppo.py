@@ -157,7 +157,7 @@ def test_the_entropy_bonus_spreads_a_policy_that_rewards_do_not_hold(entropy, ri
     core._play = lambda action: (torch.zeros(16, 3), torch.zeros(16, 3, dtype=torch.bool))  # nothing to learn
     config = PPOConfig(rollout_length=8, learning_rate=0.01, entropy=entropy, normalize_advantage=False)
     learner = learner_for(core, config)
-    torch.nn.init.zeros_(learner.critic[-1].weight)  # exact values, and so zero advantages
+    torch.nn.init.zeros_(learner.critic.body[-1].weight)  # exact values, and so zero advantages
     with torch.no_grad():
         learner.actor.body[-1].bias.copy_(torch.tensor([2.0, 0.0, 0.0]))
     history = drive(core, learner, 6)
