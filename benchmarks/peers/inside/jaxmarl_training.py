@@ -80,13 +80,27 @@ def advantages(rows, last):
     return jax.lax.scan(back, (jnp.zeros_like(last), last), rows, reverse=True)[1]
 
 
-def build(task):
-    """``game``: a world of JaxMARL whose agents have equal spaces, such as "MPE_simple_spread_v3"."""
-    env, worlds = jaxmarl.make(task["game"]), task["worlds"]
+def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
+    """What it takes to train on a world whose agents have equal spaces, such as "MPE_simple_spread_v3".
+
+    Args:
+        game: Name of the world.
+        worlds: Simulated at once.
+        total: Steps of worlds after which the learning rate, annealed linearly, is 0; None: it stays.
+        seed: Of everything.
+        rate: Learning rate at the start.
+
+    Returns:
+        Agents of a world, what a rollout of `STEPS` steps begins with, and the functions `rollout` (plays one) and
+        `update` (plays one and learns from it), both compiled.
+    """
+    env = jaxmarl.make(game)
     names = env.agents
     count = len(names) * worlds
     width, choices = env.observation_space(names[0]).shape[0], env.action_space(names[0]).n
-    optimiser = optax.chain(optax.clip_by_global_norm(MAX_GRAD_NORM), optax.adam(LEARNING_RATE, eps=1e-5))
+    if total is not None:
+        rate = optax.linear_schedule(rate, 0.0, total // (STEPS * worlds) * EPOCHS * MINIBATCHES)
+    optimiser = optax.chain(optax.clip_by_global_norm(MAX_GRAD_NORM), optax.adam(rate, eps=1e-5))
 
     def stacked(by_agent):
         return jnp.stack([by_agent[name] for name in names]).reshape(count, -1)
@@ -113,6 +127,11 @@ def build(task):
         return jax.lax.scan(minibatch, carry, parts)
 
     @jax.jit
+    def rollout(params, moments, state, obs, key):
+        (_, state, obs, key), rows = jax.lax.scan(act, (params, state, obs, key), None, STEPS)
+        return (params, moments, state, obs, key), rows
+
+    @jax.jit
     def update(params, moments, state, obs, key):
         (_, state, obs, key), rows = jax.lax.scan(act, (params, state, obs, key), None, STEPS)
         advantage = advantages(rows, evaluate(params, obs)[1])
@@ -124,13 +143,18 @@ def build(task):
         (params, moments), _ = jax.lax.scan(lambda c, k: epoch(c, k, batch), (params, moments), keys)
         return params, moments, state, obs, key
 
-    keys = jax.random.split(jax.random.PRNGKey(0), 4)
+    keys = jax.random.split(jax.random.PRNGKey(seed), 4)
     params = {
         "actor": layers(keys[0], (width, HIDDEN, HIDDEN, choices), 0.01),
         "critic": layers(keys[1], (width, HIDDEN, HIDDEN, 1), 1.0),
     }
     obs, state = jax.vmap(env.reset)(jax.random.split(keys[2], worlds))
-    run = (params, optimiser.init(params), state, stacked(obs), keys[3])
+    return len(names), (params, optimiser.init(params), state, stacked(obs), keys[3]), rollout, update
+
+
+def build(task):
+    """``game`` and ``worlds``, see `training`."""
+    agents, run, _, update = training(task["game"], task["worlds"])
 
     def play(count):
         nonlocal run
@@ -141,7 +165,7 @@ def build(task):
         jax.block_until_ready(run)
         return played
 
-    return len(names), play
+    return agents, play
 
 
 if __name__ == "__main__":

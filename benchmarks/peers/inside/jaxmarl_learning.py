@@ -1,0 +1,37 @@
+"""What JaxMARL's published settings of IPPO learn in a number of steps: the bar for SimpleSpread in docs/learning.md.
+
+Its only argument is JSON: "game", "worlds", "steps" (of worlds), "seeds" (how many), "rate" (learning rate at the
+start, annealed to 0 as published). It prints JSON: the mean return per agent and episode of each seed's last policy.
+"""
+
+import importlib.metadata
+import json
+import sys
+
+from benchmarks.peers.inside.jaxmarl_training import STEPS, training
+
+EPISODE = 25
+"""Steps of every episode of MPE."""
+ROLLOUTS = 25
+"""Rollouts of the evaluation: `ROLLOUTS` * `STEPS` steps of each world are whole episodes, begun where worlds begin."""
+
+
+def learned(task, seed):
+    """Mean return per agent and episode of the policy that a seed gives."""
+    _, run, rollout, update = training(task["game"], task["worlds"], task["steps"], seed, task["rate"])
+    played = 0
+    while played < task["steps"]:
+        run = update(*run)
+        played += STEPS * task["worlds"]
+    total = 0.0
+    for _ in range(ROLLOUTS):
+        run, rows = rollout(*run)
+        total += float(rows.reward.mean())
+    return total / ROLLOUTS * EPISODE
+
+
+if __name__ == "__main__":
+    task = json.loads(sys.argv[1])
+    returns = [learned(task, seed) for seed in range(task["seeds"])]
+    versions = {name: importlib.metadata.version(name) for name in ("jaxmarl", "jax", "optax")}
+    print(json.dumps({"returns": returns, "versions": versions}))
