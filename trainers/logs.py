@@ -14,13 +14,17 @@ from gpu_envs.errors import MissingExtraError
 
 
 class Clock:
-    """Adds up the seconds of named phases; on a GPU by events in the stream, so that measuring waits for nothing."""
+    """Adds up the seconds of named phases; on a GPU by events in the stream, so that measuring waits for nothing.
+
+    Marks that are recorded into a CUDA graph count again with every replay, see `replayed`.
+    """
 
     def __init__(self, device: torch.device) -> None:
         """Starts the first phase now."""
         self.device, self.cuda = device, device.type == "cuda"
         self.totals: dict[str, float] = {}
-        self.events: list[tuple[str, Any]] = []
+        self.events: list[tuple[str, Any, Any]] = []
+        self.in_graph: list[tuple[str, Any, Any]] = []
         self.last: Any = None
         self.start()
 
@@ -28,7 +32,8 @@ class Clock:
         if not self.cuda:
             return time.perf_counter()
         with torch.cuda.device(self.device):  # an event belongs to the device that is current when it is recorded
-            event = torch.cuda.Event(enable_timing=True)
+            # an external event is a node of its own in the graph, with a time that can be read
+            event = torch.cuda.Event(enable_timing=True, external=torch.cuda.is_current_stream_capturing())
             event.record()
         return event
 
@@ -39,17 +44,23 @@ class Clock:
     def mark(self, phase: str) -> None:
         """Gives the time since the last mark to `phase`."""
         now = self._now()
-        if self.cuda:
-            self.events.append((phase, (self.last, now)))
-        else:
+        if not self.cuda:
             self.totals[phase] = self.totals.get(phase, 0.0) + now - self.last
+        elif torch.cuda.is_current_stream_capturing():
+            self.in_graph.append((phase, self.last, now))
+        else:
+            self.events.append((phase, self.last, now))
         self.last = now
+
+    def replayed(self) -> None:
+        """Counts the marks of the graph that has just been replayed; once between two readings."""
+        self.events += self.in_graph
 
     def read(self) -> dict[str, float]:
         """Seconds by phase since the last reading; on a GPU this waits for the stream."""
         if self.cuda:
             torch.cuda.synchronize(self.device)
-            for phase, (begin, end) in self.events:
+            for phase, begin, end in self.events:
                 self.totals[phase] = self.totals.get(phase, 0.0) + begin.elapsed_time(end) / 1e3
             self.events.clear()
         totals, self.totals = self.totals, {}
