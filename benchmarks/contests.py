@@ -5,6 +5,7 @@ from benchmarks.contest import GAMES, MICROSECONDS, STEPS, Contest, Heat, mpe2, 
 from benchmarks.contests_of_doors import DOORS
 from benchmarks.entrants import Batch, Entrant, Learner
 from benchmarks.games import SPIEL
+from benchmarks.origin import THREADS
 
 
 def _simple_tag(worlds: int) -> Heat:
@@ -87,6 +88,8 @@ SB3 = {"rollout_length": 2048, "epochs": 10, "minibatches": 256, "learning_rate"
 JAXMARL = {"rollout_length": 128, "epochs": 4, "minibatches": 4, "learning_rate": 2.5e-3, "gamma": 0.99}
 """JaxMARL's published settings of IPPO for MPE."""
 
+SPREAD, JAX_IPPO, SPREAD_WORLDS = "MPE_simple_spread_v3", "IPPO in JAX on JaxMARL", 128
+
 _LEARNING = (
     Heat(
         "CartPole-v1, 8 worlds, 1 thread",
@@ -100,8 +103,23 @@ _LEARNING = (
         "SimpleSpread-v0, 16 worlds, 1 thread",
         (
             Entrant("PPO with JaxMARL's settings", "ours", Learner("SimpleSpread-v0", 16, JAXMARL)),
-            peer("IPPO in JAX on JaxMARL", "jaxmarl", "MPE_simple_spread_v3", 16, module="jaxmarl_training", threads=1),
+            peer(JAX_IPPO, "jaxmarl", SPREAD, 16, module="jaxmarl_training", threads=1),
         ),
+    ),
+    Heat(
+        f"SimpleSpread-v0, all cores, worlds as each likes: ours {SPREAD_WORLDS}",
+        (
+            Entrant(
+                f"PPO with JaxMARL's network, epochs and minibatches, {SPREAD_WORLDS} worlds",
+                "ours",
+                Learner("SimpleSpread-v0", SPREAD_WORLDS, JAXMARL, THREADS),
+            ),
+            *(
+                peer(f"{JAX_IPPO}, {worlds} worlds", "jaxmarl", SPREAD, worlds, module="jaxmarl_training")
+                for worlds in (16, 512)
+            ),
+        ),
+        {f"{JAX_IPPO}, {worlds} worlds": ">= 1" for worlds in (16, 512)},
     ),
 )
 

@@ -72,7 +72,7 @@ def test_curves_without_matplotlib_name_what_to_install(tmp_path, monkeypatch):
 
 def test_events_belong_to_the_clocks_own_gpu(monkeypatch):
     """Stand-ins for torch.cuda with two GPUs, of which 0 is the current one."""
-    current, waited = [0], []
+    current, waited, capturing = [0], [], [False]
 
     @contextlib.contextmanager
     def device(wanted):
@@ -81,8 +81,9 @@ def test_events_belong_to_the_clocks_own_gpu(monkeypatch):
         current.pop()
 
     class Event:
-        def __init__(self, enable_timing):
+        def __init__(self, enable_timing, external):
             assert enable_timing
+            assert external == capturing[0]  # else it could not be read
             self.made = current[-1]
 
         def record(self):
@@ -93,9 +94,20 @@ def test_events_belong_to_the_clocks_own_gpu(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "device", device)
     monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: waited.append(device))
     clock = Clock(torch.device("cuda", 1))
     clock.mark("a")
     assert clock.read() == {"a": 2.0}
     assert waited == [torch.device("cuda", 1)]
     assert current == [0]
+    capturing[0] = True
+    clock.start()
+    clock.mark("inside")
+    capturing[0] = False
+    assert clock.read() == {}  # recorded, not run
+    for _ in range(2):
+        clock.replayed()
+        clock.start()
+        clock.mark("a")
+        assert clock.read() == {"inside": 2.0, "a": 2.0}
