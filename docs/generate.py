@@ -62,11 +62,11 @@ def errors() -> str:
 
 
 def options(which: str) -> str:
-    """Options of training: "train", "eval", or the name of an algorithm."""
+    """Options of training: "train", "eval", "export", or the name of an algorithm."""
     from trainers import algorithms
-    from trainers.commands import EvalArgs, TrainArgs
+    from trainers.commands import EvalArgs, ExportArgs, TrainArgs
 
-    commands = {"train": TrainArgs, "eval": EvalArgs}
+    commands = {"train": TrainArgs, "eval": EvalArgs, "export": ExportArgs}
     kind = commands[which] if which in commands else algorithms.find(which).config_type
     prefix = "--" if which in commands else "--learner."
     text: dict[str, tuple[str, str]] = {}

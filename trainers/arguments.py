@@ -1,4 +1,4 @@
-"""What `gpu-envs train` and `gpu-envs eval` can be told, and how it is read."""
+"""What `gpu-envs train`, `eval` and `export` can be told, and how it is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FINAL_SEED = 161_803
 """Worlds of the table at the end: neither the training's nor those of the evaluations on the way."""
 SHARED = (
     "num_envs", "total_steps", "seed", "device", "sharing", "algorithm", "checkpoint_every", "keep_last",
-    "eval_episodes", "threads",
+    "eval_episodes", "eval_against", "patience", "until_return", "deterministic", "threads",
 )  # fmt: skip
 """Fields that TrainArgs and TrainConfig have in common."""
 
@@ -69,6 +69,15 @@ class TrainArgs:
     """Checkpoints to keep beside the best."""
     eval_episodes: int = 64
     """Episodes per policy against random ones at every checkpoint; 0 for no evaluation, not even at the end."""
+    eval_against: str | None = None
+    """Run or checkpoint whose policies play the other sides in these evaluations, instead of random ones."""
+    patience: int = 0
+    """Evaluations without a better score after which the training ends; 0: it does not."""
+    until_return: float | None = None
+    """End when the mean return per agent over the last 100 episodes is at least this in every group; exit code 1 if
+    the steps pass before. The table, the curves and the video are left out."""
+    deterministic: bool = False
+    """Take deterministic algorithms of torch only, and refuse operations that have none."""
     threads: int = 0
     """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
     video: bool = True
@@ -99,6 +108,20 @@ class EvalArgs:
     """Take the most probable actions instead of samples."""
     out: Path | None = None
     """JSON file for the table."""
+
+
+@dataclass
+class ExportArgs:
+    """Write a trained policy as a program of torch.export, which runs without this library."""
+
+    path: Positional[Path]
+    """Run or checkpoint."""
+    out: Positional[Path]
+    """File to write, such as policy.pt2."""
+    policy: str | None = None
+    """Which of the checkpoint's policies; needed where there are several."""
+    id: str | None = None
+    """Environment of the checkpoint; needed only where it is in a module, "module:Name-v0", which is then imported."""
 
 
 @functools.cache
@@ -153,7 +176,8 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
         )
     shared: dict[str, Any] = {name: getattr(base, name) for name in SHARED}
     learner = type(first.learner)(**vars(base.learner))
-    args = parse(kind, "train", argv, kind(id=env_id, learner=learner, **{**shared, "device": device}))
+    video = first.until_return is None and base.until_return is None  # who asks for a goal waits for no pictures
+    args = parse(kind, "train", argv, kind(id=env_id, learner=learner, video=video, **{**shared, "device": device}))
     args.id, args.device = env_id, device
     # what was given comes last, and so wins
     args.env = (*(f"{name}={json.dumps(value)}" for name, value in base.env.items()), *args.env)

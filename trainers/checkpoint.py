@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from trainers.files import check_fields, read_json, read_tensors, sha256, write_
 from trainers.policy import Policy
 
 FORMAT = "gpu-envs checkpoint 2"
+SUFFIXES = (".json", ".safetensors")
+"""Of the two files of a policy."""
 MANIFEST = {
     "format": str,
     "iteration": int,
@@ -55,9 +58,11 @@ class Checkpoint:
 
     def policy(self, name: str, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
         """Loads one policy; raises CheckpointError for a name that is not there."""
-        if name not in self.policies:
-            raise CheckpointError(f"{self.path}: expected a policy among {', '.join(self.policies)}, got {name!r}")
-        return Policy.load(self.path / f"policy-{name}", device, seed)
+        return Policy.load(self.path / f"policy-{self.name_of(name)}", device, seed)
+
+    def name_of(self, name: str | None) -> str:
+        """The policy meant by a name, or by none where there is but one; raises CheckpointError."""
+        return _name_of(self.path, self.policies, name)
 
 
 def save(
@@ -139,11 +144,43 @@ def load(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
         raise CheckpointError(f"{error}; the last whole one before it is {whole}") from error
 
 
+def load_policy(path: Path | str, name: str | None = None, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
+    """One policy of a checkpoint, to play with: `policy.act(obs)`; nothing else of the checkpoint is read.
+
+    Args:
+        path: A checkpoint, or a run (then its last one).
+        name: Which of its policies; None where there is but one.
+        device: Where it runs.
+        seed: Of its samples.
+
+    Raises:
+        CheckpointError: Nothing there, damaged, or several policies and no name.
+    """
+    path = find(Path(path))
+    manifest = _manifest(path)
+    name = _name_of(path, manifest["policies"], name)
+    _check_files(path, {file: manifest["sha256"].get(file) for file in (f"policy-{name}{end}" for end in SUFFIXES)})
+    return Policy.load(path / f"policy-{name}", device, seed)
+
+
+def _name_of(path: Path, policies: Sequence[str], name: str | None) -> str:
+    if name is None and len(policies) == 1:
+        return policies[0]
+    if name is None or name not in policies:
+        got = "no name" if name is None else repr(name)
+        raise CheckpointError(f"{path}: expected a policy among {', '.join(policies)}, got {got}")
+    return name
+
+
+def _check_files(path: Path, digests: Mapping[str, str | None]) -> None:
+    for file, expected in digests.items():
+        if (digest := sha256(path / file)) != expected:
+            raise CheckpointError(f"{path / file}: expected sha256 {str(expected)[:12]}, got {digest[:12]} (damaged)")
+
+
 def _read(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
     manifest = _manifest(path)
-    for file, expected in manifest["sha256"].items():
-        if (digest := sha256(path / file)) != expected:
-            raise CheckpointError(f"{path / file}: expected sha256 {expected[:12]}, got {digest[:12]} (damaged)")
+    _check_files(path, manifest["sha256"])
     return Checkpoint(
         path=path,
         iteration=manifest["iteration"],

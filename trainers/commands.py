@@ -1,4 +1,4 @@
-"""The subcommands `gpu-envs train` and `gpu-envs eval`."""
+"""The subcommands `gpu-envs train`, `eval` and `export`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,31 @@ from typing import Any
 
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import resolve_device
 from trainers import algorithms, checkpoint
-from trainers.agents import agents_of
-from trainers.arguments import FINAL_SEED, SHARED, EvalArgs, TrainArgs, check_id, parse, parse_train, policy_names
+from trainers.arguments import (
+    FINAL_SEED,
+    SHARED,
+    EvalArgs,
+    ExportArgs,
+    TrainArgs,
+    check_id,
+    parse,
+    parse_train,
+    policy_names,
+)
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig, make_eval_core, members_by_policy
-from trainers.evaluate import Outcome, crossplay, matchups, table
+from trainers.episodes import RECENT
+from trainers.evaluate import Outcome, crossplay, matchups, opponents, policies_of, table
 from trainers.files import check_folder, write_json
 from trainers.logs import plot_curves
 from trainers.loop import Trainer
-from trainers.nets import action_spec
 from trainers.policy import Policy
 from trainers.settings import check_settings
+from trainers.stopping import process_seconds
 from trainers.video import MAX_FRAMES, record
 
 FINAL_EPISODES = 256
@@ -33,10 +43,14 @@ FINAL_EPISODES = 256
 
 
 def train_command(argv: list[str]) -> int:
-    """`gpu-envs train ID ...`; returns 0, or 128 + n when signal n ended the run early."""
+    """`gpu-envs train ID ...`; returns 0, 1 where a goal was not reached, or 128 + n when signal n ended the run."""
     args, resume = parse_train(argv)
     config = _config(args)
-    config.use_threads()  # for the evaluation at the end too
+    with config.in_force():  # for the evaluation at the end too
+        return _train(config, args, resume)
+
+
+def _train(config: TrainConfig, args: TrainArgs, resume: Checkpoint | None) -> int:
     progress = ProgressBar(config.iterations * config.rollout_steps, "steps", file=sys.stderr)
     trainer = Trainer(config, args.out, resume, progress=progress)
     out, what = trainer.out, f"{', '.join(trainer.seats)} on {config.env_id}"
@@ -46,7 +60,8 @@ def train_command(argv: list[str]) -> int:
     with progress:
         last = trainer.run()
     written = [out / "metrics.csv", out / "config.json"]
-    written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png"))
+    if config.until_return is None or trainer.stopped_by is not None:
+        written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png"))
     if trainer.stopped_by is not None:
         name = signal.Signals(trainer.stopped_by).name
         id = f"{config.env_id} " if ":" in config.env_id else ""  # a module is to be named, see `check_id`
@@ -54,9 +69,14 @@ def train_command(argv: list[str]) -> int:
         print(f"{name}: saved {last}" + (f"; continue with: gpu-envs train {id}--resume {out}" if left else ""))
         return 128 + trainer.stopped_by
     print(f"trained {trainer.steps:,} steps in {trainer.seconds:.0f} s")
+    if trainer.patience.over:
+        best = checkpoint.best(out / "checkpoints")
+        print(f"stopped early: {trainer.patience.since} evaluations without a better score; the best is {best}")
+    if config.until_return is not None:
+        print(_goal(trainer, config.until_return), flush=True)
     trained = {name: seat.learner.policy() for name, seat in trainer.seats.items()}
     sides = {name: seat.members for name, seat in trainer.seats.items()}
-    if config.eval_episodes:
+    if config.eval_episodes and config.until_return is None:
         core = make_eval_core(config, FINAL_EPISODES, FINAL_SEED)
         results = _crossplay(core, sides, trained, None, FINAL_SEED)
         write_json(out / "crossplay.json", _as_json(results))
@@ -71,17 +91,28 @@ def train_command(argv: list[str]) -> int:
     for file in (*written, last):
         print(f"  {file}")
     print(f"  tensorboard --logdir {out}")
-    return 0
+    return int(config.until_return is not None and not trainer.reached)
+
+
+def _goal(trainer: Trainer, goal: float) -> str:
+    """One line about whether and when a goal was reached."""
+    recent = trainer.episodes.recent_returns()
+    means = ", ".join(f"{group} {value:.2f}" for group, value in recent.items())
+    said = f"mean return per agent over {RECENT} episodes: {means}" if recent else f"fewer than {RECENT} episodes ended"
+    if trainer.reached:
+        return f"reached {goal:g} after {trainer.steps:,} steps, {process_seconds():.1f} s from process start ({said})"
+    return f"not reached: {goal:g} in {trainer.steps:,} steps ({said})"
 
 
 def _config(args: TrainArgs) -> TrainConfig:
     """The run that the arguments describe."""
+    against = None if args.eval_against is None else str(checkpoint.find(Path(args.eval_against)).resolve())
     return TrainConfig(
         env_id=args.id,
         env=settings(args.env, options={name: f"--{name.replace('_', '-')}" for name in SHARED}),
         policies=policy_names(args.policy),
         learner=algorithms.find(args.algorithm).settings(**vars(args.learner)),
-        **{name: getattr(args, name) for name in SHARED},
+        **{**{name: getattr(args, name) for name in SHARED}, "eval_against": against},
     )
 
 
@@ -125,14 +156,11 @@ def eval_command(argv: list[str]) -> int:
     config.use_threads()
     core = make_eval_core(config, args.episodes, args.seed)
     sides = members_by_policy(config, core)
-    trained = _policies(saved, sides, core)
+    trained = policies_of(saved, sides, core)
     print(f"trained: {saved.path} (step {saved.steps:,})")
     other = None
     if args.against is not None:
-        opponent = checkpoint.load(args.against)
-        if (got := TrainConfig.from_json(opponent.config).env_id) != config.env_id:
-            raise CheckpointError(f"{opponent.path / 'manifest.json'}: env_id: expected {config.env_id}, got {got}")
-        other = _policies(opponent, sides, core)
+        opponent, other = opponents(args.against, config.env_id, sides, core)
         print(f"other: {opponent.path} (step {opponent.steps:,})")
     results = _crossplay(core, sides, trained, other, args.seed, args.greedy)
     if args.out is not None:
@@ -141,27 +169,32 @@ def eval_command(argv: list[str]) -> int:
     return 0
 
 
+def export_command(argv: list[str]) -> int:
+    """`gpu-envs export PATH FILE ...`: writes a policy for torch.export.load; returns 0."""
+    from trainers.export import export_policy  # torch's exporter takes a second to import
+
+    args = parse(ExportArgs, "export", argv)
+    _check_file(args.out)
+    if args.out.suffix != ".pt2":
+        raise ConfigError(f"{args.out}: expected a file that ends in .pt2, as torch.export calls them")
+    saved = checkpoint.load(args.path)
+    config = dataclasses.replace(TrainConfig.from_json(saved.config), device="cpu")
+    check_id(saved, config.env_id, args.id, f"gpu-envs export {args.path} {args.out} --id {config.env_id}")
+    core = make_eval_core(config, 1, config.seed)
+    sides = members_by_policy(config, core)
+    name = saved.name_of(args.policy)
+    policy = policies_of(saved, {name: sides[name]}, core)[name]
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    program = export_policy(policy, args.out, masked=core.action_mask is not None)
+    print(f"{args.out}: {name} of {saved.path}, {program}")
+    return 0
+
+
 def _check_file(path: Path) -> None:
     """Sees, before long work, that a file can be written."""
     if path.is_dir():
         raise ConfigError(f"--out {path}: expected a file, got a folder")
     check_folder(path.parent)
-
-
-def _policies(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Core) -> dict[str, Policy]:
-    """The policies that the sides need, checked against the environment they are to play in."""
-    policies = {name: saved.policy(name, core.device) for name in sides}
-    for name, members in sides.items():
-        policy, agents = policies[name], agents_of(core, members)
-        init_log_std = policy.spec["action"].get("init_log_std", 0.0)  # no part of the space
-        for what, wanted, got in (
-            ("obs_width", agents.width, policy.obs_width),
-            ("action", action_spec(agents.space, init_log_std), policy.spec["action"]),
-        ):
-            if wanted != got:
-                file = saved.path / f"policy-{name}.json"
-                raise CheckpointError(f"{file}: {what}: expected {wanted} as in this {core.id}, got {got}")
-    return policies
 
 
 def _as_json(results: Sequence[tuple[dict[str, str], Outcome]]) -> dict[str, Any]:

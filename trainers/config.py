@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_type_hints
 
@@ -17,6 +18,7 @@ from trainers.settings import check_settings, setting
 
 CoreFactory: TypeAlias = Callable[..., Core]
 """(config, num_envs, seed, **settings) -> core."""
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 FIXED = ("env_id", "env", "num_envs", "seed", "sharing", "policies", "algorithm", "learner")
 """Fields of TrainConfig that a resumed run cannot change."""
 
@@ -47,6 +49,14 @@ class TrainConfig:
     """Checkpoints to keep beside the best."""
     eval_episodes: int = setting(64, ">= 0")
     """Episodes that each policy plays against random ones at every checkpoint; 0 for none."""
+    eval_against: str | None = None
+    """Run or checkpoint whose policies play the other sides in these evaluations; None: those play at random."""
+    patience: int = setting(0, ">= 0")
+    """Evaluations without a better score after which the training ends early; 0: it never does."""
+    until_return: float | None = None
+    """End the training when the mean return per agent over the last 100 episodes is at least this in every group."""
+    deterministic: bool = False
+    """Take deterministic algorithms of torch only, and refuse operations that have none."""
     threads: int = setting(0, ">= 0")
     """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
     algorithm: str = "ppo"
@@ -57,6 +67,9 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
         check_settings(self)
+        for name in ("eval_against", "patience"):
+            if getattr(self, name) and not self.eval_episodes:
+                raise ConfigError(f"{name} = {getattr(self, name)!r}: expected evaluations, but eval_episodes is 0")
         algorithm = algorithms.find(self.algorithm)
         if self.learner is None:
             object.__setattr__(self, "learner", algorithm.settings())
@@ -93,6 +106,35 @@ class TrainConfig:
         """Tells torch, which takes any number and dies of too large a one."""
         if self.threads:
             torch.set_num_threads(min(self.threads, os.cpu_count() or 1))
+
+    def prepare(self) -> None:
+        """Tells cuBLAS to be deterministic, which it hears only before CUDA starts in a process.
+
+        Raises:
+            ConfigError: It is too late for that.
+        """
+        if not (self.deterministic and self.device.startswith("cuda")) or os.environ.get(CUBLAS):
+            return
+        if torch.cuda.is_initialized():
+            raise ConfigError(
+                f"deterministic: CUDA runs already without {CUBLAS}; set {CUBLAS}=:4096:8 for the process"
+            )
+        os.environ[CUBLAS] = ":4096:8"
+
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Within the block torch has the run's threads and determinism, and afterwards its own again."""
+        threads = torch.get_num_threads()
+        strict = torch.are_deterministic_algorithms_enabled()
+        warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+        self.use_threads()
+        if self.deterministic:
+            torch.use_deterministic_algorithms(True)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+            torch.use_deterministic_algorithms(strict, warn_only=warn_only)
 
 
 def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from gpu_envs.core import Core
-from gpu_envs.errors import GpuEnvsError
+from gpu_envs.errors import CheckpointError, GpuEnvsError
+from trainers import checkpoint
 from trainers.agents import agents_of, members_of
+from trainers.checkpoint import Checkpoint
 from trainers.logs import Progress
-from trainers.policy import Plays
+from trainers.nets import action_spec
+from trainers.policy import Plays, Policy
 from trainers.settings import SEEDS
 
 Players = Mapping[str, Plays | None]
@@ -48,6 +52,32 @@ class Outcome:
     """By group: agents that no rule ended. It means something where agents leave one by one, see `leaves`."""
     leaves: dict[str, bool]
     """By group: some agent left before its world's episode ended."""
+
+
+def policies_of(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Core) -> dict[str, Policy]:
+    """The policies that the sides need, checked against the environment they are to play in."""
+    policies = {name: saved.policy(name, core.device) for name in sides}
+    for name, members in sides.items():
+        policy, agents = policies[name], agents_of(core, members)
+        init_log_std = policy.spec["action"].get("init_log_std", 0.0)  # no part of the space
+        for what, wanted, got in (
+            ("obs_width", agents.width, policy.obs_width),
+            ("action", action_spec(agents.space, init_log_std), policy.spec["action"]),
+        ):
+            if wanted != got:
+                file = saved.path / f"policy-{name}.json"
+                raise CheckpointError(f"{file}: {what}: expected {wanted} as in this {core.id}, got {got}")
+    return policies
+
+
+def opponents(
+    path: Path, env_id: str, sides: Mapping[str, Sequence[str]], core: Core
+) -> tuple[Checkpoint, dict[str, Policy]]:
+    """The policies of another run or checkpoint of the same environment, for the same sides; CheckpointError if not."""
+    saved = checkpoint.load(path)
+    if (got := saved.config.get("env_id")) != env_id:
+        raise CheckpointError(f"{saved.path / 'manifest.json'}: env_id: expected {env_id}, got {got}")
+    return saved, policies_of(saved, sides, core)
 
 
 @torch.no_grad()

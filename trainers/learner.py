@@ -35,6 +35,8 @@ class Learner(Protocol):
     central: Central
     """What its critic sees of the whole world: "state" is the global state; "joint" all agents' padded observations,
     (E, A * D) flat, and their actions; None nothing."""
+    net: nn.Module
+    """All its networks: what has to stay finite."""
 
     def act(
         self,

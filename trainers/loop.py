@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
 import torch
 from torch import Tensor
 
 from gpu_envs.core import Core
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import checkpoint, runs
 from trainers.agents import members_of
 from trainers.checkpoint import Checkpoint
 from trainers.config import FIXED, CoreFactory, TrainConfig, make_core, make_eval_core
-from trainers.evaluate import play
+from trainers.episodes import Episodes
+from trainers.evaluate import opponents, play
 from trainers.files import write_json
 from trainers.learner import State, part_of
 from trainers.logs import Clock, Progress, RunLog
+from trainers.policy import Policy
 from trainers.seats import make_seats
+from trainers.stopping import Patience, check_finite, largest, signals
 
 EVAL_SEED = 271_828
 """Worlds of the evaluations; training worlds have the run's own seed."""
@@ -57,8 +55,9 @@ class Trainer:
 
         Raises:
             ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
-            CheckpointError: `resume` does not fit `config`.
+            CheckpointError: `resume` does not fit `config`, or `eval_against` not the environment.
         """
+        config.prepare()
         out = runs.choose(out, resume)
         self.config, self.factory, self.progress = config, factory, progress
         if resume is not None:
@@ -74,6 +73,9 @@ class Trainer:
         self.aside: Path | None = None
         self.shown: dict[str, str] = {}
         self.eval_core: Core | None = None
+        self.opponents = self._opponents()
+        self.episodes = Episodes(self.core, config.learner.rollout_length)
+        self.patience = Patience(config.patience)
         if resume is not None:
             self._restore(resume)
         self.out = runs.open_folder(out, config.env_id)
@@ -87,26 +89,34 @@ class Trainer:
         self.clock = Clock(self.device)
 
     def run(self) -> Path:
-        """Trains to `total_steps`, or to the end of the iteration in which SIGINT or SIGTERM came.
+        """Trains to `total_steps`, to what `reached` and `patience` say, or until SIGINT or SIGTERM.
+
+        The iteration in which a signal comes is finished, its evaluation too.
 
         Returns:
-            The last checkpoint, saved in either case. `stopped_by` holds the signal, if any.
+            The last checkpoint, saved in any case. `stopped_by` holds the signal, if any.
 
         Raises:
-            GpuEnvsError: Losses or gradients are no longer finite; the checkpoints are from before.
+            GpuEnvsError: Losses, gradients or parameters are no longer finite; the checkpoints are from before.
         """
-        threads = torch.get_num_threads()
-        self.config.use_threads()
         try:
-            with _signals(self._stop):
-                while self.iteration < self.config.iterations and self.stopped_by is None:
+            with self.config.in_force(), signals(self._stop):
+                while self.iteration < self.config.iterations and not self._over():
                     self.iterate()
             if self.saved != self.iteration:
                 self._save(score=None)
         finally:
             self.log.close()
-            torch.set_num_threads(threads)
         return checkpoint.find(self.out)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the mean return of the last episodes is what `until_return` asks for, in every group."""
+        goal, returns = self.config.until_return, self.episodes.recent_returns()
+        return goal is not None and bool(returns) and min(returns.values()) >= goal
+
+    def _over(self) -> bool:
+        return self.stopped_by is not None or self.patience.over or self.reached
 
     def _stop(self, number: int) -> None:
         self.stopped_by = number
@@ -115,29 +125,33 @@ class Trainer:
         """One rollout, one update of every learner, one row of metrics, and a checkpoint when it is due."""
         begin = time.perf_counter()
         self.clock.start()
-        episodes = self._collect()
+        self._collect()
         metrics: dict[str, Tensor] = {}
         for name, seat in self.seats.items():
             metrics |= {f"{name}/{key}": value for key, value in seat.learner.update().items()}
         self.clock.mark("learning")
+        episodes = self.episodes.read()
+        self.clock.mark("storage")
         self.iteration += 1
         taken = self.config.rollout_steps
         self.steps += taken
-        values = torch.stack([value.float() for value in metrics.values()]).tolist() if metrics else []
-        self._check_finite(dict(zip(metrics, values, strict=True)))
+        nets = {name: seat.learner.net for name, seat in self.seats.items()}
+        sizes = [largest(net).to(self.device) for net in nets.values()]
+        values = torch.stack([*sizes, *(value.float() for value in metrics.values())]).tolist()
+        sizes, values = values[: len(sizes)], values[len(sizes) :]
+        check_finite(self.iteration, dict(zip(metrics, values, strict=True)), nets, sizes, self.out / "checkpoints")
         phases = self.clock.read()
         lasted = time.perf_counter() - begin
         self.seconds += lasted
         row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
         row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": value for phase, value in phases.items()}}
-        row |= self._episode_metrics(episodes.tolist()) | dict(zip(metrics, values, strict=True))
+        row |= episodes | dict(zip(metrics, values, strict=True))
         due = self.iteration % self.config.checkpoint_every == 0 or self.iteration == self.config.iterations
         score = None
         if due and self.config.eval_episodes:
-            against_random = self._evaluate()
-            row |= against_random
-            returns = [value for name, value in against_random.items() if name.endswith("/return")]
-            score = sum(returns) / len(returns)
+            row |= self._evaluate()
+            score = row["eval/score"]
+            self.patience.judge(score)
         self.log.write(row)
         if due:
             self._save(score)
@@ -148,26 +162,11 @@ class Trainer:
             text = "  ".join(f"{group} {value}" for group, value in self.shown.items())
             self.progress(self.steps, f"{row['steps_per_second']:,.0f} steps/s  return per agent: {text}")
 
-    def _check_finite(self, metrics: dict[str, float]) -> None:
-        """Ends a training that has come apart, before it is saved over what it was."""
-        for name, value in metrics.items():
-            if name.endswith(("loss", "grad_norm")) and not math.isfinite(value):
-                kept = checkpoint.every(self.out / "checkpoints")
-                where = f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
-                raise GpuEnvsError(
-                    f"iteration {self.iteration}: {name} is {value}: the training has diverged, or the environment "
-                    f"gave what is not finite; {where}. Try a lower learner.learning_rate or learner.reward_scale"
-                )
-
     @torch.no_grad()
-    def _collect(self) -> Tensor:
-        """Plays one rollout; returns (3, A): episodes of worlds that ended, their summed returns and lengths, by agent.
-
-        An agent counts when its world ends, not when it leaves: else those who leave early would be over-represented.
-        """
+    def _collect(self) -> None:
+        """Plays one rollout."""
         core, clock = self.core, self.clock
-        episodes = torch.zeros((3, core.num_agents), device=self.device)
-        for _ in range(self.config.learner.rollout_length):
+        for t in range(self.config.learner.rollout_length):
             for seat in self.seats.values():
                 seat.act(core, self.info, self.action)
             clock.mark("policy")
@@ -176,43 +175,44 @@ class Trainer:
             restarted = core.steps == 0  # after SAME_STEP's reset the clock stands at 0
             for seat in self.seats.values():
                 seat.observe(core, self.info, self.action, restarted)
-            going_on = ~restarted.unsqueeze(1)
-            episodes[0] += (~going_on).sum(0)
-            episodes[1] += self.info["episode_return"].masked_fill(going_on, 0.0).sum(0)
-            episodes[2] += self.info["episode_length"].masked_fill(going_on, 0).sum(0)
+            self.episodes.store(t, restarted, self.info)
             clock.mark("storage")
         core.check()
-        return episodes
 
-    def _episode_metrics(self, episodes: list[list[float]]) -> dict[str, float]:
-        """By group: means over its agents in the worlds that ended in the rollout, NaN if none did."""
-        row = {}
-        for group, members in self.core.groups.items():
-            count, returns, lengths = (sum(line[agent] for agent in members) for line in episodes)
-            row[f"{group}/return_per_agent"] = returns / count if count else math.nan
-            row[f"{group}/episode_length"] = lengths / count if count else math.nan
-        return row
+    def _opponents(self) -> dict[str, Policy]:
+        """Who plays which group or agent in evaluations, where it is not to be played at random."""
+        if self.config.eval_against is None:
+            return {}
+        sides = {name: seat.members for name, seat in self.seats.items()}
+        if len(sides) == 1:
+            raise ConfigError(f"eval_against: all agents of {self.core.id} play one policy, there is no other side")
+        policies = opponents(Path(self.config.eval_against), self.config.env_id, sides, self.core)[1]
+        return {member: policies[name] for name, members in sides.items() for member in members}
 
     def _evaluate(self) -> dict[str, float]:
-        """Each policy against random ones, the same worlds every time; draws from no stream of the training."""
+        """Each policy against fixed ones, the same worlds every time; draws from no stream of the training."""
         if self.eval_core is None:
             self.eval_core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
-        row = {}
+        row, total = {}, 0.0
         for name, seat in self.seats.items():
-            policy = seat.learner.policy()
-            outcome = play(self.eval_core, dict.fromkeys(seat.members, policy), seed=EVAL_SEED)
+            players = {**self.opponents, **dict.fromkeys(seat.members, seat.learner.policy())}
+            outcome = play(self.eval_core, players, seed=EVAL_SEED)
             rows = set(members_of(self.core, seat.members))
             own = [group for group, members in self.core.groups.items() if rows & set(members)]
             row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in own)
             row[f"eval/{name}/episode_length"] = outcome.length.mean
-        return row
+            total += row[f"eval/{name}/return"]
+        return {**row, "eval/score": total / len(self.seats)}
 
     def _save(self, score: float | None) -> None:
         """Writes a checkpoint of everything the next iteration depends on."""
         state: State = {f"core.{name}": tensor for name, tensor in self.core.get_state().items()}
         for name, seat in self.seats.items():
             state |= {f"learner.{name}.{key}": value for key, value in seat.learner.state_dict().items()}
-        state["trainer.seconds"] = self.seconds
+        state["trainer.recent_returns"] = self.episodes.recent
+        state |= {"trainer.seconds": self.seconds, "trainer.evaluations_since_best": self.patience.since}
+        if math.isfinite(self.patience.best):
+            state["trainer.best_score"] = self.patience.best
         policies = {name: seat.learner.policy() for name, seat in self.seats.items()}
         folder, config = self.out / "checkpoints", dataclasses.asdict(self.config)
         checkpoint.save(folder, self.iteration, self.steps, config, state, policies, score, self.config.keep_last)
@@ -223,12 +223,23 @@ class Trainer:
         self.core.set_state(part_of(resume.state, "core."))
         for name, seat in self.seats.items():
             seat.learner.load_state_dict(part_of(resume.state, f"learner.{name}."))
-        seconds = resume.state.get("trainer.seconds")
-        if not isinstance(seconds, int | float):
-            raise CheckpointError(
-                f"{resume.path / 'manifest.json'}: trainer.seconds: expected a number, got {seconds!r}"
-            )
-        self.seconds, self.iteration, self.steps = seconds, resume.iteration, resume.steps
+        self.iteration, self.steps = resume.iteration, resume.steps
+        self.seconds = _number(resume, "trainer.seconds")
+        self.patience.since = int(_number(resume, "trainer.evaluations_since_best"))
+        if "trainer.best_score" in resume.state:
+            self.patience.best = _number(resume, "trainer.best_score")
+        recent = resume.state.get("trainer.recent_returns")
+        if not isinstance(recent, Tensor) or recent.shape[1:] != self.episodes.recent.shape[1:]:
+            wanted = f"a tensor (N, {len(self.core.groups)})"
+            raise CheckpointError(f"{resume.path}: trainer.recent_returns: expected {wanted}, got {recent!r:.80}")
+        self.episodes.recent = recent.cpu()
+
+
+def _number(resume: Checkpoint, name: str) -> float:
+    value = resume.state.get(name)
+    if not isinstance(value, int | float):
+        raise CheckpointError(f"{resume.path / 'manifest.json'}: {name}: expected a number, got {value!r}")
+    return value
 
 
 def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:
@@ -243,25 +254,3 @@ def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:
             f"total_steps = {config.total_steps}: expected more than the {resume.steps} of {resume.path}; "
             "raise it, or see what was learned with gpu-envs eval"
         )
-
-
-@contextlib.contextmanager
-def _signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Within the block the first SIGINT or SIGTERM calls `stop`; a second one acts as usual."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python delivers signals to the main thread only
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop(number)
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-    for number in before:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

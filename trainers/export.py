@@ -1,0 +1,91 @@
+"""Policies as programs of torch.export: to run in other programs and languages, without this library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from gpu_envs.errors import GpuEnvsError
+from trainers.policy import Policy
+
+CHECKED = (1, 2, 257)
+"""Batch sizes that a written program is compared with its policy on."""
+
+
+class _Greedy(nn.Module):
+    """A policy as a function of one observation per row."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.net, self.policy = policy.net, policy
+
+    def forward(self, obs: Tensor, mask: Tensor | None = None, memory: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Greedy action, what describes the distribution it is taken from, and what is remembered, if anything."""
+        actor, head = self.policy.actor, self.policy.head
+        parameters, remembered = actor.step(self.policy.normalizer(obs), memory)
+        action = head.to_env(head.mode(parameters, mask))
+        return (action, parameters) if remembered is None else (action, parameters, remembered)
+
+
+def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
+    """Writes a policy on the CPU for `torch.export.load` and compares what was written with it.
+
+    The program takes obs (N, D), for any N; mask= (N, choices) bool, if actions can be illegal; and memory= (N, H),
+    zeros where an episode begins, if the policy remembers. It returns the greedy action, as `Policy.act` gives it; what
+    the policy's head makes a distribution of: logits (N, sum of choices), no mask applied, or means (N, K) before they
+    are mapped to the box, whose log standard deviation is the program's parameter "net.head.log_std"; and the memory
+    for the next step, if there is one.
+
+    Args:
+        policy: What to write.
+        path: A file that ends in .pt2.
+        masked: The program takes a mask of legal actions.
+
+    Returns:
+        Its inputs and outputs in words.
+
+    Raises:
+        GpuEnvsError: The written program answers otherwise than the policy.
+    """
+    batch = {0: torch.export.Dim("batch")}
+    obs, rest = _inputs(policy, 3, masked, torch.Generator().manual_seed(0))
+    shapes = dict.fromkeys(("obs", *rest), batch)
+    with torch.no_grad():
+        program = torch.export.export(_Greedy(policy).eval(), (obs,), rest, dynamic_shapes=shapes, strict=False)
+    program.example_inputs = None  # they would be pickled
+    torch.export.save(program, path)
+    _compare(policy, path, masked)
+    shape = f"(N, {policy.head.action_shape[0]})" if policy.head.action_shape else "(N)"
+    kind = str(policy.head.action_dtype).removeprefix("torch.")
+    takes = "".join(f", {name} (N, {value.shape[1]})" for name, value in rest.items())
+    gives = ", memory" if "memory" in rest else ""
+    return f"obs (N, {policy.obs_width}){takes} -> action {shape} {kind}, parameters{gives}"
+
+
+def _compare(policy: Policy, path: Path, masked: bool) -> None:
+    """Plays the written program beside its policy."""
+    written, generator = torch.export.load(path).module(), torch.Generator().manual_seed(1)
+    for size in CHECKED:
+        obs, rest = _inputs(policy, size, masked, generator)
+        action, _, *memory = written(obs, **rest)
+        expected = policy.act(obs, rest.get("mask"), greedy=True, memory=rest.get("memory"))  # overwrites its memory
+        same = [(action, expected), *((each, rest["memory"]) for each in memory)]
+        if any(got.dtype != wanted.dtype or not torch.allclose(got, wanted, atol=1e-6) for got, wanted in same):
+            raise GpuEnvsError(f"{path}: the exported program answers otherwise than its policy: do not use it")
+
+
+def _inputs(
+    policy: Policy, size: int, masked: bool, generator: torch.Generator
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Random observations, masks with at least one legal action each, and memories, as far as there are any."""
+    obs, rest = torch.randn((size, policy.obs_width), generator=generator), {}
+    if masked:
+        choices = policy.head.num_params
+        always = torch.randint(choices, (size, 1), generator=generator)
+        rest["mask"] = (torch.rand((size, choices), generator=generator) < 0.5).scatter(1, always, True)
+    memory = policy.memory(size)
+    if memory is not None:
+        rest["memory"] = torch.randn(memory.shape, generator=generator)
+    return obs, rest
