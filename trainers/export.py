@@ -76,9 +76,7 @@ def _compare(policy: Policy, path: Path, masked: bool) -> None:
             raise GpuEnvsError(f"{path}: the exported program answers otherwise than its policy: do not use it")
 
 
-def _inputs(
-    policy: Policy, size: int, masked: bool, generator: torch.Generator
-) -> tuple[Tensor, dict[str, Tensor]]:
+def _inputs(policy: Policy, size: int, masked: bool, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
     """Random observations, masks with at least one legal action each, and memories, as far as there are any."""
     obs, rest = torch.randn((size, policy.obs_width), generator=generator), {}
     if masked:

@@ -123,6 +123,22 @@ def test_eval_errors_are_one_line_before_any_play(run, tmp_path, capsys):
     assert said.out + said.err == ""
 
 
+def test_train_against_a_checkpoint(run, tmp_path):
+    """And with deterministic algorithms: nothing that a small training needs is refused."""
+    options = [*SMALL, "--total-steps", "320", "--deterministic", "--no-video"]
+    with pytest.raises(CheckpointError, match="got neither"):
+        train_command([*options, "--eval-against", str(tmp_path / "none"), "--out", str(tmp_path / "a")])
+    assert not (tmp_path / "a").exists()
+    assert train_command([*options, "--eval-against", str(run), "--out", str(tmp_path / "a")]) == 0
+    assert not torch.are_deterministic_algorithms_enabled()
+    recorded = json.loads((tmp_path / "a" / "config.json").read_text())
+    assert recorded["eval_against"] == str(checkpoint.find(run).resolve())  # it stays that, though the run may go on
+    row = read_rows(tmp_path / "a" / "metrics.csv")[-1]
+    returns = [float(row[f"eval/{name}/return"]) for name in ("adversary", "agent")]
+    assert float(row["eval/score"]) == pytest.approx(sum(returns) / 2, rel=1e-5)
+    assert train_command(["--resume", str(tmp_path / "a"), "--total-steps", "480", "--no-video"]) == 0
+
+
 def test_the_order_of_options_does_not_matter(run):
     usual = parse_train(["SimpleTag-v0", "--seed", "1", "--env", "num_good=2"])
     assert usual[0].num_envs == 256  # the preset's, not the general 64
