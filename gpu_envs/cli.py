@@ -1,6 +1,8 @@
 """The console command ``gpu-envs``: subcommands are found by entry point, so lower rooms never import higher ones."""
 
+import atexit
 import difflib
+import gc
 import sys
 from importlib.metadata import EntryPoint, entry_points
 
@@ -16,6 +18,7 @@ def main(argv: list[str] | None = None) -> int:
     What a user can mend is one line on stderr and exit code 2, never a traceback: a deliberate error, a file that
     cannot be read or written, too little memory.
     """
+    atexit.register(gc.freeze)  # else the collection at the very end walks through all of torch, for a second
     args = sys.argv[1:] if argv is None else argv
     commands = {found.name: found for found in entry_points(group=GROUP)}
     if not args or args[0] in ("-h", "--help"):

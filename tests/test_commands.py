@@ -1,5 +1,6 @@
 """The command line: results on standard output, progress and one-line errors on standard error."""
 
+import gc
 import os
 import sys
 from types import SimpleNamespace
@@ -73,6 +74,13 @@ def test_every_argument_of_the_runner_is_refused_as_a_setting():
         "b": "x",
     }
     assert commands.settings(["seed=blue"], "--policy") == {"seed": "blue"}  # a group may have any name
+
+
+def test_a_command_ends_without_a_last_collection(monkeypatch, capsys):
+    at_exit = []
+    monkeypatch.setattr(cli.atexit, "register", at_exit.append)
+    assert cli.main(["list"]) == 0
+    assert at_exit == [gc.freeze]
 
 
 def failing(monkeypatch, error):
