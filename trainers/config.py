@@ -79,6 +79,14 @@ class TrainConfig:
         except ConfigError as error:
             raise CheckpointError(f"{where}: {error}") from None
 
+    def check_same_run(self, recorded: dict[str, Any], where: str) -> None:
+        """Sees that this goes on with the run of a recorded configuration; CheckpointError names what differs."""
+        other = TrainConfig.from_json(recorded)
+        for name in FIXED:
+            expected, got = getattr(self, name), getattr(other, name)
+            if expected != got:
+                raise CheckpointError(f"{where}: {name}: expected {expected}, got {got}")
+
     @property
     def rollout_steps(self) -> int:
         """Steps of worlds in a rollout."""

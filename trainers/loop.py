@@ -8,24 +8,23 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
 import torch
-from torch import Tensor
 
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from trainers import checkpoint, runs
 from trainers.agents import members_of
 from trainers.checkpoint import Checkpoint
-from trainers.config import FIXED, CoreFactory, TrainConfig, make_core, make_eval_core
+from trainers.collector import Collector
+from trainers.config import CoreFactory, TrainConfig, make_core, make_eval_core
 from trainers.evaluate import play
 from trainers.files import write_json
-from trainers.learner import State, part_of
-from trainers.logs import Clock, Progress, RunLog
-from trainers.seats import make_seats
+from trainers.learner import State
+from trainers.logs import Progress, RunLog
 
 EVAL_SEED = 271_828
 """Worlds of the evaluations; training worlds have the run's own seed."""
@@ -65,9 +64,8 @@ class Trainer:
             _check_resume(config, resume)
         self.core = factory(config, config.num_envs, config.seed)
         self.device: torch.device = self.core.device
-        self.obs, self.info = self.core.reset(seed=config.seed)
-        self.seats = make_seats(config, self.core)
-        self.action: Tensor = self.core.action_buffer
+        self.collector = Collector(config, self.core)
+        self.seats = self.collector.seats
         self.iteration, self.steps, self.seconds = 0, 0, 0.0
         self.stopped_by: int | None = None
         self.saved: int | None = None
@@ -84,7 +82,6 @@ class Trainer:
             self._save(resume.score)
         self.log = RunLog(self.out, after=self.iteration)
         write_json(self.out / "config.json", dataclasses.asdict(config))
-        self.clock = Clock(self.device)
 
     def run(self) -> Path:
         """Trains to `total_steps`, or to the end of the iteration in which SIGINT or SIGTERM came.
@@ -114,23 +111,19 @@ class Trainer:
     def iterate(self) -> None:
         """One rollout, one update of every learner, one row of metrics, and a checkpoint when it is due."""
         begin = time.perf_counter()
-        self.clock.start()
-        episodes = self._collect()
-        metrics: dict[str, Tensor] = {}
-        for name, seat in self.seats.items():
-            metrics |= {f"{name}/{key}": value for key, value in seat.learner.update().items()}
-        self.clock.mark("learning")
+        episodes = self.collector.collect()
+        metrics = self.collector.update()
         self.iteration += 1
         taken = self.config.rollout_steps
         self.steps += taken
         values = torch.stack([value.float() for value in metrics.values()]).tolist() if metrics else []
-        self._check_finite(dict(zip(metrics, values, strict=True)))
-        phases = self.clock.read()
+        check_finite(self.iteration, dict(zip(metrics, values, strict=True)), self.out / "checkpoints")
+        phases = self.collector.clock.read()
         lasted = time.perf_counter() - begin
         self.seconds += lasted
         row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
         row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": value for phase, value in phases.items()}}
-        row |= self._episode_metrics(episodes.tolist()) | dict(zip(metrics, values, strict=True))
+        row |= self.collector.episode_metrics(episodes) | dict(zip(metrics, values, strict=True))
         due = self.iteration % self.config.checkpoint_every == 0 or self.iteration == self.config.iterations
         score = None
         if due and self.config.eval_episodes:
@@ -148,51 +141,6 @@ class Trainer:
             text = "  ".join(f"{group} {value}" for group, value in self.shown.items())
             self.progress(self.steps, f"{row['steps_per_second']:,.0f} steps/s  return per agent: {text}")
 
-    def _check_finite(self, metrics: dict[str, float]) -> None:
-        """Ends a training that has come apart, before it is saved over what it was."""
-        for name, value in metrics.items():
-            if name.endswith(("loss", "grad_norm")) and not math.isfinite(value):
-                kept = checkpoint.every(self.out / "checkpoints")
-                where = f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
-                raise GpuEnvsError(
-                    f"iteration {self.iteration}: {name} is {value}: the training has diverged, or the environment "
-                    f"gave what is not finite; {where}. Try a lower learner.learning_rate or learner.reward_scale"
-                )
-
-    @torch.no_grad()
-    def _collect(self) -> Tensor:
-        """Plays one rollout; returns (3, A): episodes of worlds that ended, their summed returns and lengths, by agent.
-
-        An agent counts when its world ends, not when it leaves: else those who leave early would be over-represented.
-        """
-        core, clock = self.core, self.clock
-        episodes = torch.zeros((3, core.num_agents), device=self.device)
-        for _ in range(self.config.learner.rollout_length):
-            for seat in self.seats.values():
-                seat.act(core, self.info, self.action)
-            clock.mark("policy")
-            self.info = core.step(self.action)[4]
-            clock.mark("environment")
-            restarted = core.steps == 0  # after SAME_STEP's reset the clock stands at 0
-            for seat in self.seats.values():
-                seat.observe(core, self.info, self.action, restarted)
-            going_on = ~restarted.unsqueeze(1)
-            episodes[0] += (~going_on).sum(0)
-            episodes[1] += self.info["episode_return"].masked_fill(going_on, 0.0).sum(0)
-            episodes[2] += self.info["episode_length"].masked_fill(going_on, 0).sum(0)
-            clock.mark("storage")
-        core.check()
-        return episodes
-
-    def _episode_metrics(self, episodes: list[list[float]]) -> dict[str, float]:
-        """By group: means over its agents in the worlds that ended in the rollout, NaN if none did."""
-        row = {}
-        for group, members in self.core.groups.items():
-            count, returns, lengths = (sum(line[agent] for agent in members) for line in episodes)
-            row[f"{group}/return_per_agent"] = returns / count if count else math.nan
-            row[f"{group}/episode_length"] = lengths / count if count else math.nan
-        return row
-
     def _evaluate(self) -> dict[str, float]:
         """Each policy against random ones, the same worlds every time; draws from no stream of the training."""
         if self.eval_core is None:
@@ -209,10 +157,7 @@ class Trainer:
 
     def _save(self, score: float | None) -> None:
         """Writes a checkpoint of everything the next iteration depends on."""
-        state: State = {f"core.{name}": tensor for name, tensor in self.core.get_state().items()}
-        for name, seat in self.seats.items():
-            state |= {f"learner.{name}.{key}": value for key, value in seat.learner.state_dict().items()}
-        state["trainer.seconds"] = self.seconds
+        state: State = {**self.collector.state_dict(), "trainer.seconds": self.seconds}
         policies = {name: seat.learner.policy() for name, seat in self.seats.items()}
         folder, config = self.out / "checkpoints", dataclasses.asdict(self.config)
         checkpoint.save(folder, self.iteration, self.steps, config, state, policies, score, self.config.keep_last)
@@ -220,9 +165,7 @@ class Trainer:
 
     def _restore(self, resume: Checkpoint) -> None:
         """Puts everything back."""
-        self.core.set_state(part_of(resume.state, "core."))
-        for name, seat in self.seats.items():
-            seat.learner.load_state_dict(part_of(resume.state, f"learner.{name}."))
+        self.collector.load_state_dict(resume.state)
         seconds = resume.state.get("trainer.seconds")
         if not isinstance(seconds, int | float):
             raise CheckpointError(
@@ -231,13 +174,26 @@ class Trainer:
         self.seconds, self.iteration, self.steps = seconds, resume.iteration, resume.steps
 
 
+def check_finite(iteration: int, metrics: Mapping[str, float], checkpoints: Path | None = None) -> None:
+    """Ends a training that has come apart, before it is saved over what it was.
+
+    Raises:
+        GpuEnvsError: Names the first loss or gradient that is not finite, and the last of the checkpoints.
+    """
+    for name, value in metrics.items():
+        if name.endswith(("loss", "grad_norm")) and not math.isfinite(value):
+            kept = [] if checkpoints is None else checkpoint.every(checkpoints)
+            where = f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
+            where = where if checkpoints is not None else "the checkpoints are from before"
+            raise GpuEnvsError(
+                f"iteration {iteration}: {name} is {value}: the training has diverged, or the environment "
+                f"gave what is not finite; {where}. Try a lower learner.learning_rate or learner.reward_scale"
+            )
+
+
 def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:
     """Sees that a checkpoint is of this run and that something is left to do."""
-    recorded = TrainConfig.from_json(resume.config)
-    for name in FIXED:
-        expected, got = getattr(config, name), getattr(recorded, name)
-        if expected != got:
-            raise CheckpointError(f"{resume.path / 'manifest.json'}: {name}: expected {expected}, got {got}")
+    config.check_same_run(resume.config, str(resume.path / "manifest.json"))
     if config.total_steps <= resume.steps:
         raise ConfigError(
             f"total_steps = {config.total_steps}: expected more than the {resume.steps} of {resume.path}; "
