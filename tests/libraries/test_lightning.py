@@ -227,3 +227,13 @@ def test_the_single_file_learns():
     returns = lightning_ppo.train(iterations=34, device="cpu")
     assert len(returns) == 34
     assert sum(returns[-3:]) > 2 * sum(returns[:3])
+
+
+def test_the_example_trains_and_goes_on(tmp_path):
+    import lightning_train
+
+    policies, metrics, best = lightning_train.train(tmp_path, total_steps=64 * 25 * 10)
+    assert list(policies) == ["adversary", "agent"]
+    assert metrics["steps"] == 64 * 25 * 10
+    later = lightning_train.train(tmp_path / "later", total_steps=64 * 25 * 20, resume=best.last_model_path)
+    assert later[1]["steps"] == 64 * 25 * 20

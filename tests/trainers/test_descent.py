@@ -3,9 +3,13 @@
 import pytest
 import torch
 from torch import nn
+from toy_core import Identity
 
 from trainers.learner import ALONE, Descent
 from trainers.nets import ObservationNormalizer
+from trainers.ppo import PPO, PPOConfig
+from trainers.problem import Problem
+from trainers.rollout import Transition
 
 
 def line():
@@ -68,3 +72,50 @@ def test_normalizers_of_two_ranks_hold_the_statistics_of_all_rows():
     assert normalizer.count == 12
     torch.testing.assert_close(normalizer.mean, whole.mean)
     torch.testing.assert_close(normalizer.var, whole.var)
+
+
+class Among(Descent):
+    """One rank of several, the others pretended."""
+
+    def __init__(self, rows=10**6, kl=None):
+        self.rows, self.kl = rows, kl
+
+    def least(self, count):
+        return min(count, self.rows)
+
+    def mean(self, values):
+        return values if self.kl is None else torch.full_like(values, self.kl)
+
+
+def ppo_after(descent, **changes):
+    """What an update of PPO tells, and how far it moved, with a full rollout."""
+    torch.manual_seed(0)
+    core = Identity(4)
+    config = PPOConfig(rollout_length=4, epochs=3, minibatches=4, hidden=(8,), truncation_capacity=4.0, **changes)
+    learner = PPO(config, Problem(core.obs_width, core.action_spaces["even_0"], 4, 3, 100))
+    learner.descent = descent
+    before = [parameter.clone() for parameter in learner.net.parameters()]
+    core.reset()
+    for _ in range(4):
+        core.step(learner.act(core.obs))
+        learner.observe(Transition(core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs))
+    metrics = learner.update()
+    pairs = zip(before, learner.net.parameters(), strict=True)
+    return metrics, any(not torch.equal(old, new) for old, new in pairs)
+
+
+@pytest.mark.parametrize(("rows", "steps"), [(10**6, 12), (3, 9), (1, 3)])
+def test_ppo_makes_as_many_steps_as_the_rank_with_the_fewest_rows_can(rows, steps):
+    assert ppo_after(Among(rows))[0]["gradient_steps"] == steps
+
+
+def test_ppo_leaves_a_rollout_out_of_which_another_rank_has_no_row():
+    metrics, moved = ppo_after(Among(rows=0))
+    assert metrics == {}
+    assert not moved
+
+
+@pytest.mark.parametrize(("kl", "steps"), [(1.0, 4), (0.0, 12)])
+def test_ppo_stops_early_where_the_ranks_do_on_average(kl, steps):
+    target = 0.02 if kl else 1e-12  # alone it would do the opposite
+    assert ppo_after(Among(kl=kl), target_kl=target)[0]["gradient_steps"] == steps
