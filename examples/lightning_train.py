@@ -1,4 +1,4 @@
-"""Our learners under Lightning: both sides of SimpleTag with PPO, half a minute on a CPU; DEVICES=2 for two processes."""
+"""Our learners under Lightning: both sides of SimpleTag, half a minute on a CPU; DEVICES=2 for two processes."""
 
 import os
 from pathlib import Path

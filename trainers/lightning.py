@@ -31,13 +31,13 @@ from trainers.policy import Policy
 from trainers.settings import derived_seed
 
 try:
-    import lightning
+    from lightning.pytorch import LightningModule
     from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, SingleDeviceStrategy
 except ModuleNotFoundError as error:
     raise missing(error, "trainers.lightning", ("lightning",), "'gpu-envs[lightning]'") from None
 
 
-class LearnerModule(lightning.LightningModule):
+class LearnerModule(LightningModule):
     """The learners of a run, one per policy, and the worlds they play in.
 
     Each of R processes simulates `config.num_envs` worlds of its own, all different; gradients and the statistics of
