@@ -32,7 +32,7 @@ FINAL_SEED = 161_803
 """Worlds of the table at the end: neither the training's nor those of the evaluations on the way."""
 SHARED = (
     "num_envs", "total_steps", "seed", "device", "sharing", "algorithm", "checkpoint_every", "keep_last",
-    "eval_episodes", "eval_against", "patience", "until_return", "deterministic", "threads",
+    "eval_episodes", "eval_against", "patience", "until_return", "deterministic", "capture", "threads",
 )  # fmt: skip
 """Fields that TrainArgs and TrainConfig have in common."""
 
@@ -80,6 +80,8 @@ class TrainArgs:
     """Take deterministic algorithms of torch only, and refuse operations that have none."""
     threads: int = 0
     """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
+    capture: bool = True
+    """On a GPU, record a rollout once as a CUDA graph, and replay it."""
     video: bool = True
     """Write video.mp4 at the end."""
     learner: Any = None

@@ -56,7 +56,7 @@ def _train(config: TrainConfig, args: TrainArgs, resume: Checkpoint | None) -> i
     out, what = trainer.out, f"{', '.join(trainer.seats)} on {config.env_id}"
     if trainer.aside is not None:
         print(f"what came after iteration {trainer.iteration} is now in {trainer.aside}/")
-    print(f"training {what}: {config.num_envs} worlds on {trainer.device}, {out}/", flush=True)
+    print(f"training {what}: {config.num_envs} worlds on {trainer.core.device}, {out}/", flush=True)
     with progress:
         last = trainer.run()
     written = [out / "metrics.csv", out / "config.json"]

@@ -59,6 +59,8 @@ class TrainConfig:
     """Take deterministic algorithms of torch only, and refuse operations that have none."""
     threads: int = setting(0, ">= 0")
     """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
+    capture: bool = True
+    """On a GPU, record a rollout once as a CUDA graph, and replay it."""
     algorithm: str = "ppo"
     """Name of the learners' algorithm, see `trainers.algorithms`."""
     learner: Any = None
@@ -91,6 +93,14 @@ class TrainConfig:
             return cls(**{**data, "learner": kind(**{**given, **lists})})
         except ConfigError as error:
             raise CheckpointError(f"{where}: {error}") from None
+
+    def check_same_run(self, recorded: dict[str, Any], where: str) -> None:
+        """Sees that this goes on with the run of a recorded configuration; CheckpointError names what differs."""
+        other = TrainConfig.from_json(recorded)
+        for name in FIXED:
+            expected, got = getattr(self, name), getattr(other, name)
+            if expected != got:
+                raise CheckpointError(f"{where}: {name}: expected {expected}, got {got}")
 
     @property
     def rollout_steps(self) -> int:

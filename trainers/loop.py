@@ -7,23 +7,18 @@ import math
 import time
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import checkpoint, runs
 from trainers.agents import members_of
 from trainers.checkpoint import Checkpoint
-from trainers.config import FIXED, CoreFactory, TrainConfig, make_core, make_eval_core
-from trainers.episodes import Episodes
+from trainers.collector import Collector
+from trainers.config import CoreFactory, TrainConfig, make_core, make_eval_core
 from trainers.evaluate import opponents, play
 from trainers.files import write_json
-from trainers.learner import State, part_of
-from trainers.logs import Clock, Progress, RunLog
+from trainers.logs import Progress, RunLog
 from trainers.policy import Policy
-from trainers.seats import make_seats
-from trainers.stopping import Patience, check_finite, largest, signals
+from trainers.stopping import Patience, signals
 
 EVAL_SEED = 271_828
 """Worlds of the evaluations; training worlds have the run's own seed."""
@@ -63,10 +58,8 @@ class Trainer:
         if resume is not None:
             _check_resume(config, resume)
         self.core = factory(config, config.num_envs, config.seed)
-        self.device: torch.device = self.core.device
-        self.obs, self.info = self.core.reset(seed=config.seed)
-        self.seats = make_seats(config, self.core)
-        self.action: Tensor = self.core.action_buffer
+        self.collector = Collector(config, self.core)
+        self.seats, self.episodes = self.collector.seats, self.collector.episodes
         self.iteration, self.steps, self.seconds = 0, 0, 0.0
         self.stopped_by: int | None = None
         self.saved: int | None = None
@@ -74,7 +67,6 @@ class Trainer:
         self.shown: dict[str, str] = {}
         self.eval_core: Core | None = None
         self.opponents = self._opponents()
-        self.episodes = Episodes(self.core, config.learner.rollout_length)
         self.patience = Patience(config.patience)
         if resume is not None:
             self._restore(resume)
@@ -86,7 +78,6 @@ class Trainer:
             self._save(resume.score)
         self.log = RunLog(self.out, after=self.iteration)
         write_json(self.out / "config.json", dataclasses.asdict(config))
-        self.clock = Clock(self.device)
 
     def run(self) -> Path:
         """Trains to `total_steps`, to what `reached` and `patience` say, or until SIGINT or SIGTERM.
@@ -124,28 +115,19 @@ class Trainer:
     def iterate(self) -> None:
         """One rollout, one update of every learner, one row of metrics, and a checkpoint when it is due."""
         begin = time.perf_counter()
-        self.clock.start()
-        self._collect()
-        metrics: dict[str, Tensor] = {}
-        for name, seat in self.seats.items():
-            metrics |= {f"{name}/{key}": value for key, value in seat.learner.update().items()}
-        self.clock.mark("learning")
+        self.collector.collect()
+        metrics = self.collector.update(self.iteration + 1, self._kept)
         episodes = self.episodes.read()
-        self.clock.mark("storage")
+        self.collector.clock.mark("storage")
         self.iteration += 1
         taken = self.config.rollout_steps
         self.steps += taken
-        nets = {name: seat.learner.net for name, seat in self.seats.items()}
-        sizes = [largest(net).to(self.device) for net in nets.values()]
-        values = torch.stack([*sizes, *(value.float() for value in metrics.values())]).tolist()
-        sizes, values = values[: len(sizes)], values[len(sizes) :]
-        check_finite(self.iteration, dict(zip(metrics, values, strict=True)), nets, sizes, self.out / "checkpoints")
-        phases = self.clock.read()
+        phases = self.collector.clock.read()
         lasted = time.perf_counter() - begin
         self.seconds += lasted
         row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
         row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": value for phase, value in phases.items()}}
-        row |= episodes | dict(zip(metrics, values, strict=True))
+        row |= episodes | metrics
         due = self.iteration % self.config.checkpoint_every == 0 or self.iteration == self.config.iterations
         score = None
         if due and self.config.eval_episodes:
@@ -162,22 +144,9 @@ class Trainer:
             text = "  ".join(f"{group} {value}" for group, value in self.shown.items())
             self.progress(self.steps, f"{row['steps_per_second']:,.0f} steps/s  return per agent: {text}")
 
-    @torch.no_grad()
-    def _collect(self) -> None:
-        """Plays one rollout."""
-        core, clock = self.core, self.clock
-        for t in range(self.config.learner.rollout_length):
-            for seat in self.seats.values():
-                seat.act(core, self.info, self.action)
-            clock.mark("policy")
-            self.info = core.step(self.action)[4]
-            clock.mark("environment")
-            restarted = core.steps == 0  # after SAME_STEP's reset the clock stands at 0
-            for seat in self.seats.values():
-                seat.observe(core, self.info, self.action, restarted)
-            self.episodes.store(t, restarted, self.info)
-            clock.mark("storage")
-        core.check()
+    def _kept(self) -> str:
+        kept = checkpoint.every(self.out / "checkpoints")
+        return f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
 
     def _opponents(self) -> dict[str, Policy]:
         """Who plays which group or agent in evaluations, where it is not to be played at random."""
@@ -206,10 +175,7 @@ class Trainer:
 
     def _save(self, score: float | None) -> None:
         """Writes a checkpoint of everything the next iteration depends on."""
-        state: State = {f"core.{name}": tensor for name, tensor in self.core.get_state().items()}
-        for name, seat in self.seats.items():
-            state |= {f"learner.{name}.{key}": value for key, value in seat.learner.state_dict().items()}
-        state["trainer.recent_returns"] = self.episodes.recent
+        state = self.collector.state_dict()
         state |= {"trainer.seconds": self.seconds, "trainer.evaluations_since_best": self.patience.since}
         if math.isfinite(self.patience.best):
             state["trainer.best_score"] = self.patience.best
@@ -220,19 +186,12 @@ class Trainer:
 
     def _restore(self, resume: Checkpoint) -> None:
         """Puts everything back."""
-        self.core.set_state(part_of(resume.state, "core."))
-        for name, seat in self.seats.items():
-            seat.learner.load_state_dict(part_of(resume.state, f"learner.{name}."))
+        self.collector.load_state_dict(resume.state)
         self.iteration, self.steps = resume.iteration, resume.steps
         self.seconds = _number(resume, "trainer.seconds")
         self.patience.since = int(_number(resume, "trainer.evaluations_since_best"))
         if "trainer.best_score" in resume.state:
             self.patience.best = _number(resume, "trainer.best_score")
-        recent = resume.state.get("trainer.recent_returns")
-        if not isinstance(recent, Tensor) or recent.shape[1:] != self.episodes.recent.shape[1:]:
-            wanted = f"a tensor (N, {len(self.core.groups)})"
-            raise CheckpointError(f"{resume.path}: trainer.recent_returns: expected {wanted}, got {recent!r:.80}")
-        self.episodes.recent = recent.cpu()
 
 
 def _number(resume: Checkpoint, name: str) -> float:
@@ -244,11 +203,7 @@ def _number(resume: Checkpoint, name: str) -> float:
 
 def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:
     """Sees that a checkpoint is of this run and that something is left to do."""
-    recorded = TrainConfig.from_json(resume.config)
-    for name in FIXED:
-        expected, got = getattr(config, name), getattr(recorded, name)
-        if expected != got:
-            raise CheckpointError(f"{resume.path / 'manifest.json'}: {name}: expected {expected}, got {got}")
+    config.check_same_run(resume.config, str(resume.path / "manifest.json"))
     if config.total_steps <= resume.steps:
         raise ConfigError(
             f"total_steps = {config.total_steps}: expected more than the {resume.steps} of {resume.path}; "

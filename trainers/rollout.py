@@ -190,8 +190,12 @@ class Rollout:
             )
         return count
 
-    def clear(self) -> None:
-        """Starts the next rollout in the same buffers."""
+    def rewind(self) -> None:
+        """Starts the rollout again."""
         self.t = 0
         self.final_count.zero_()
+
+    def clear(self) -> None:
+        """Starts the next rollout in the same buffers."""
+        self.rewind()
         self.begins[0].copy_(self.begins[-1])

@@ -16,7 +16,6 @@ from types import FrameType
 from torch import Tensor, nn
 
 from gpu_envs.errors import GpuEnvsError
-from trainers import checkpoint
 
 
 @dataclass
@@ -50,7 +49,11 @@ def largest(net: nn.Module) -> Tensor:
 
 
 def check_finite(
-    iteration: int, metrics: Mapping[str, float], nets: Mapping[str, nn.Module], sizes: Sequence[float], folder: Path
+    iteration: int,
+    metrics: Mapping[str, float],
+    nets: Mapping[str, nn.Module],
+    sizes: Sequence[float],
+    where: Callable[[], str],
 ) -> None:
     """Ends a training that has come apart, before it is saved over what it was.
 
@@ -59,7 +62,7 @@ def check_finite(
         metrics: Those that end in "loss" or "grad_norm" have to be finite.
         nets: The learners' networks, by policy.
         sizes: What `largest` says of each.
-        folder: Of the run's checkpoints.
+        where: Says what of the run is saved; told at the end of the line.
 
     Raises:
         GpuEnvsError: Names the iteration, the metric, the first parameter that is not finite and the last checkpoint.
@@ -76,11 +79,9 @@ def check_finite(
         return
     what = bad[0] if bad else f"{broken[0]} is not finite"
     first = f" (the first parameter that is not finite: {broken[0]})" if bad and broken else ""
-    kept = checkpoint.every(folder)
-    where = f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
     raise GpuEnvsError(
         f"iteration {iteration}: {what}: the training has diverged, or the environment gave what is not finite{first}; "
-        f"{where}. Try a lower learner.learning_rate or learner.reward_scale"
+        f"{where()}. Try a lower learner.learning_rate or learner.reward_scale"
     )
 
 

@@ -1,17 +1,239 @@
-"""The Lightning script learns something visible."""
+"""Lightning drives our learners: it learns what our own loop does, and what is Lightning's works."""
 
+import math
+import os
+import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
-sys.path.append(str(Path(__file__).parents[2] / "examples"))
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from trainers.config import TrainConfig
+from trainers.logs import read_rows
+from trainers.loop import Trainer
+from trainers.ppo import PPOConfig
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parents[1] / "examples"))
+lightning = pytest.importorskip("lightning")
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint  # noqa: E402
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger  # noqa: E402
+from lightning.pytorch.profilers import SimpleProfiler  # noqa: E402
+
+from trainers.lightning import LearnerModule  # noqa: E402
 
 
-def test_the_example_learns():
+def tag(rollouts=6, **changes):
+    """Two policies; three rollouts are an epoch, and a rollout is 2 * 4 gradient steps."""
+    ppo = PPOConfig(rollout_length=8, epochs=2, minibatches=2, hidden=(16,), **changes)
+    settings = {"env": {"max_cycles": 10}, "num_envs": 8, "checkpoint_every": 3, "eval_episodes": 0, "threads": 1}
+    return TrainConfig("SimpleTag-v0", total_steps=64 * rollouts, learner=ppo, **settings)
+
+
+def fit(module, out, ckpt_path=None, **settings):
+    settings = {"logger": False, "enable_checkpointing": False, **settings}
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "log_every_n_steps": 1}
+    trainer = lightning.Trainer(accelerator="cpu", devices=1, default_root_dir=out, **quiet, **settings)
+    trainer.fit(module, ckpt_path=ckpt_path)
+    return trainer
+
+
+def assert_equal(mine, others):
+    """Two states, bit for bit."""
+    assert mine.keys() == others.keys()
+    for name, value in mine.items():
+        same = torch.equal(value, others[name]) if isinstance(value, torch.Tensor) else value == others[name]
+        assert same, name
+
+
+def test_learns_what_our_own_loop_learns(tmp_path):
+    config = tag(target_kl=1e-4)
+    plain = Trainer(config, tmp_path / "plain")
+    while plain.iteration < config.iterations:
+        plain.iterate()
+    plain.log.close()
+    module = LearnerModule(config)
+    trainer = fit(module, tmp_path, logger=CSVLogger(tmp_path))
+    assert module.iteration == 6
+    assert_equal(module.collector.state_dict(), plain.collector.state_dict())
+    ours, theirs = read_rows(tmp_path / "plain" / "metrics.csv"), read_rows(Path(trainer.logger.log_dir, "metrics.csv"))
+    assert [row["steps"] for row in ours] == [str(int(float(row["steps"]))) for row in theirs]
+    wanted = set(ours[0]) - {"iteration", "seconds"}
+    assert wanted <= set(theirs[0])
+    for mine, its in zip(ours, theirs, strict=True):
+        for name in wanted - {"steps", "steps_per_second"}:
+            if mine[name] and not name.startswith("time/"):
+                assert float(its[name]) == pytest.approx(float(mine[name]), rel=1e-5, abs=1e-7)
+    assert trainer.global_step == sum(
+        float(row[f"{policy}/gradient_steps"]) for row in theirs for policy in ("adversary", "agent")
+    )
+
+
+@pytest.mark.parametrize("after", [2, 3], ids=["within an epoch", "at its end"])
+def test_resumes_bit_for_bit(tmp_path, after):
+    every = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=1, save_top_k=-1)
+    whole = LearnerModule(tag())
+    steps = fit(whole, tmp_path, callbacks=[every], enable_checkpointing=True).global_step
+    saved = tmp_path / f"step={after * 8}.ckpt"
+    torch.load(saved, weights_only=True)  # nothing in it is code
+    resumed = LearnerModule(tag())
+    trainer = fit(resumed, tmp_path, saved)
+    assert (resumed.iteration, trainer.global_step, trainer.current_epoch) == (6, steps, 2)
+    assert_equal(resumed.collector.state_dict(), whole.collector.state_dict())
+    assert resumed.known == whole.known
+
+
+def test_policies_come_out_of_a_checkpoint(tmp_path):
+    module = LearnerModule(tag())
+    fit(module, tmp_path, callbacks=[ModelCheckpoint(tmp_path, "last")], enable_checkpointing=True)
+    policies = LearnerModule.load_from_checkpoint(tmp_path / "last.ckpt").policies()
+    assert list(policies) == ["adversary", "agent"]
+    for name, policy in module.policies().items():
+        assert_equal(policies[name].actor.state_dict(), policy.actor.state_dict())
+        assert torch.equal(policies[name].normalizer.mean, policy.normalizer.mean)
+
+
+def test_refuses_checkpoints_that_do_not_fit(tmp_path):
+    saved = tmp_path / "last.ckpt"
+    fit(LearnerModule(tag()), tmp_path, callbacks=[ModelCheckpoint(tmp_path, "last")], enable_checkpointing=True)
+    with pytest.raises(CheckpointError, match="after 6 of 6 rollouts; raise total_steps"):
+        fit(LearnerModule(tag()), tmp_path, saved)
+    with pytest.raises(CheckpointError, match="learner: expected"):
+        fit(LearnerModule(tag(12, gamma=0.5)), tmp_path, saved)
+    content = torch.load(saved, weights_only=True)
+    content["gpu_envs"]["states"] *= 2
+    torch.save(content, saved)
+    with pytest.raises(CheckpointError, match="expected one of 1 processes, got one of 2"):
+        fit(LearnerModule(tag(12)), tmp_path, saved)
+    del content["gpu_envs"]
+    torch.save(content, saved)
+    with pytest.raises(CheckpointError, match="expected a checkpoint of a LearnerModule"):
+        fit(LearnerModule(tag(12)), tmp_path, saved)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"gradient_clip_val": 0.7}, "set max_grad_norm=0.7 of the learner's settings"),
+        ({"precision": "bf16-mixed"}, "learners compute in float32"),
+    ],
+)
+def test_refuses_what_cannot_work(tmp_path, settings, line):
+    with pytest.raises(ConfigError, match=line):
+        fit(LearnerModule(tag()), tmp_path, **settings)
+
+
+def test_ends_at_max_steps(tmp_path):
+    module = LearnerModule(tag())
+    trainer = fit(module, tmp_path, max_steps=9)  # gradient steps, in whole rollouts
+    assert (module.iteration, trainer.global_step) == (2, 16)
+
+
+def test_callbacks_follow_what_is_logged(tmp_path):
+    metric = "adversary/return_per_agent"
+    best = ModelCheckpoint(tmp_path, "best", monitor=metric, mode="max")
+    stop = EarlyStopping(metric, mode="max", stopping_threshold=-math.inf)  # as soon as there is a value
+    module = LearnerModule(tag())
+    trainer = fit(module, tmp_path, callbacks=[best, stop], enable_checkpointing=True)
+    assert module.iteration == 3  # the first epoch
+    assert float(best.best_model_score) == pytest.approx(float(trainer.callback_metrics[metric]))
+    assert Path(best.best_model_path) == tmp_path / "best.ckpt"
+
+
+def test_gradients_are_clipped_before_callbacks_see_them(tmp_path):
+    seen = []
+
+    class Norms(lightning.Callback):
+        def on_before_optimizer_step(self, trainer, module, optimizer):
+            gradients = [p.grad for group in optimizer.param_groups for p in group["params"]]
+            seen.append(float(torch.nn.utils.get_total_norm(gradients)))
+
+    trainer = fit(LearnerModule(tag(max_grad_norm=0.01)), tmp_path, callbacks=[Norms()], max_epochs=1)
+    assert len(seen) == trainer.global_step == 24
+    assert max(seen) == pytest.approx(0.01, rel=1e-3)
+    assert trainer.callback_metrics["adversary/grad_norm"] > 0.01
+
+
+def test_tensorboard_and_profiler(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    logger, profiler = TensorBoardLogger(tmp_path), SimpleProfiler()
+    fit(LearnerModule(tag()), tmp_path, logger=logger, profiler=profiler)
+    events = EventAccumulator(logger.log_dir).Reload()
+    assert [each.value for each in events.Scalars("steps")] == [64, 128, 192, 256, 320, 384]
+    assert {"agent/policy_loss", "agent/episode_length", "time/environment"} <= set(events.Tags()["scalars"])
+    assert len(profiler.recorded_durations["optimizer_step"]) == 48
+    assert len(profiler.recorded_durations["[_TrainingEpochLoop].train_dataloader_next"]) == 6
+
+
+def test_stops_when_losses_are_no_longer_finite(tmp_path):
+    module = LearnerModule(tag(learning_rate=1e30, normalize_obs=False))
+    with pytest.raises(GpuEnvsError, match="the training has diverged"):
+        fit(module, tmp_path)
+
+
+def run(out, *checkpoint):
+    """What two processes hold after a training."""
+    out.mkdir()
+    script = [sys.executable, str(HERE / "lightning_run.py"), str(out), *map(str, checkpoint)]
+    where = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    done = subprocess.run(script, capture_output=True, text=True, timeout=300, env=where, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [torch.load(out / f"rank{rank}.pt", weights_only=True) for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    out = tmp_path_factory.mktemp("ddp") / "whole"
+    return out, run(out)
+
+
+def learned(rank):
+    return {k: v for k, v in rank["state"].items() if k.startswith("learner.") and not k.endswith("generator")}
+
+
+def test_two_processes_play_different_worlds_and_learn_the_same(pair):
+    first, second = pair[1]
+    assert (first["env_offset"], second["env_offset"]) == (0, 4)
+    assert not (first["state"]["core.io.obs"] == second["state"]["core.io.obs"]).all(-1).any()
+    assert first["rows"] != second["rows"]  # so that minibatches differ in size
+    assert first["gradient_steps"] == second["gradient_steps"] > 0
+    assert first["iteration"] == second["iteration"] == 6
+    assert_equal(learned(first), learned(second))
+    assert first["metrics"] == second["metrics"]
+    assert not torch.equal(first["state"]["learner.runner.generator"], second["state"]["learner.runner.generator"])
+
+
+def test_two_processes_count_the_rows_of_both(pair):
+    for rank in pair[1]:
+        assert rank["state"]["learner.runner.net.normalizer.count"] == sum(sum(each["rows"]) for each in pair[1])
+
+
+def test_two_processes_resume_bit_for_bit(pair, tmp_path):
+    out, whole = pair
+    resumed = run(tmp_path / "resumed", out / "epoch=0.ckpt")
+    for mine, other in zip(resumed, whole, strict=True):
+        assert_equal(mine["state"], other["state"])
+        assert mine["rows"] == other["rows"][3:]
+        assert mine["gradient_steps"] == other["gradient_steps"]
+
+
+def test_the_single_file_learns():
     import lightning_ppo
 
     torch.set_num_threads(1)
     returns = lightning_ppo.train(iterations=34, device="cpu")
     assert len(returns) == 34
     assert sum(returns[-3:]) > 2 * sum(returns[:3])
+
+
+def test_the_example_trains_and_goes_on(tmp_path):
+    import lightning_train
+
+    policies, metrics, best = lightning_train.train(tmp_path, total_steps=64 * 25 * 10)
+    assert list(policies) == ["adversary", "agent"]
+    assert metrics["steps"] == 64 * 25 * 10
+    later = lightning_train.train(tmp_path / "later", total_steps=64 * 25 * 20, resume=best.last_model_path)
+    assert later[1]["steps"] == 64 * 25 * 20

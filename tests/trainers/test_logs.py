@@ -1,6 +1,7 @@
 """metrics.csv without duplicates, curves, phases."""
 
 import contextlib
+import importlib
 import sys
 import time
 
@@ -111,3 +112,10 @@ def test_events_belong_to_the_clocks_own_gpu(monkeypatch):
         clock.start()
         clock.mark("a")
         assert clock.read() == {"inside": 2.0, "a": 2.0}
+
+
+def test_a_missing_lightning_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightning", None)
+    monkeypatch.delitem(sys.modules, "trainers.lightning", raising=False)
+    with pytest.raises(MissingExtraError, match=r"lightning needs lightning: pip install 'gpu-envs\[lightning\]'"):
+        importlib.import_module("trainers.lightning")

@@ -162,7 +162,7 @@ def test_early_stopping_goes_on_after_a_resume_as_if_nothing_had_happened(tmp_pa
     assert iterations_of(parts) == list(range(1, 16))  # 3 was the best, 6, 9, 12 and 15 were not
 
 
-@pytest.mark.parametrize("name", ["trainer.evaluations_since_best", "trainer.recent_returns"])
+@pytest.mark.parametrize("name", ["trainer.evaluations_since_best", "episodes.recent"])
 def test_a_state_without_what_decides_the_end_is_refused(tmp_path, name):
     Trainer(toy_config(3), tmp_path, None, make_corridor).run()
     saved = checkpoint.load(tmp_path)

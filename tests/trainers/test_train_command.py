@@ -314,7 +314,7 @@ def test_a_rollout_on_a_gpu_waits_for_nothing(tmp_path):
     trainer.core.check = lambda: None  # the end of the rollout may wait
     torch.cuda.set_sync_debug_mode("error")
     try:
-        trainer._collect()
+        trainer.collector.collect()
     finally:
         torch.cuda.set_sync_debug_mode("default")
 

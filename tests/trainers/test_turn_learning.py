@@ -39,7 +39,7 @@ def test_nobody_is_valued_when_not_on_the_move(tmp_path, monkeypatch):
     ppo = PPOConfig(rollout_length=7, normalize_obs=False, normalize_advantage=False, hidden=(8,))
     config = TrainConfig("Nim-v0", {"max_steps": 3}, num_envs=16, eval_episodes=0, learner=ppo)
     trainer = Trainer(config, tmp_path)
-    trainer._collect()
+    trainer.collector.collect()
     trainer.log.close()
     learner = trainer.seats["player"].learner
     learner.critic = lambda obs: torch.where(obs[..., -1:] == 1, 2.0, torch.nan)

@@ -1,0 +1,75 @@
+"""What Lightning's loop costs over ours, at the size of `make train`: `python -m benchmarks.lightning_overhead`.
+
+Two trainings of the same settings take turns, a rollout and its update each, both with a CSV file and TensorBoard.
+"""
+
+import argparse
+import dataclasses
+import statistics
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from trainers.loop import Trainer
+from trainers.presets import preset
+
+ENV_ID = "TagContinuous-v0"
+LIMIT = 1.10
+"""Of the ratio of medians."""
+WARM = 5
+"""Turns before anything is counted."""
+
+
+def main() -> int:
+    """Prints both medians and their ratio; returns 1 where it is above the limit."""
+    import lightning  # pyright: ignore[reportMissingImports]
+    from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger  # pyright: ignore[reportMissingImports]
+
+    from trainers.lightning import LearnerModule
+
+    class Turns(lightning.Callback):
+        """Lets our own loop take a turn after every one of Lightning's."""
+
+        def __init__(self, ours: Trainer) -> None:
+            self.trainer, self.ours, self.theirs, self.resumed = ours, [], [], 0.0
+
+        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+            begin = time.perf_counter()
+            self.theirs.append(begin - self.resumed)
+            self.trainer.iterate()
+            self.resumed = time.perf_counter()
+            self.ours.append(self.resumed - begin)
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=100)
+    turns = parser.parse_args().turns
+    warnings.filterwarnings("ignore")
+    config = dataclasses.replace(preset(ENV_ID, "cpu"), total_steps=10**9, checkpoint_every=10**6, eval_episodes=0)
+    with tempfile.TemporaryDirectory() as folder:
+        pair = Turns(Trainer(config, Path(folder) / "ours"))
+        lightning.Trainer(
+            accelerator="cpu",
+            devices=1,
+            max_epochs=1,
+            limit_train_batches=WARM + turns,
+            logger=[CSVLogger(folder), TensorBoardLogger(folder)],
+            log_every_n_steps=1,
+            callbacks=[pair],
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        ).fit(LearnerModule(config))
+        pair.trainer.log.close()
+    ours, theirs = statistics.median(pair.ours[WARM:]), statistics.median(pair.theirs[WARM:])
+    steps = config.rollout_steps
+    print(f"{ENV_ID}, {config.num_envs} worlds, rollouts of {config.learner.rollout_length}, {turns} turns each:")
+    print(
+        f"ours {steps / ours:,.0f} steps/s, Lightning {steps / theirs:,.0f} steps/s, time {theirs / ours:.3f} of ours"
+    )
+    return 0 if theirs / ours <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,55 @@
+"""Trains under Lightning in two processes: `python lightning_run.py OUT [CHECKPOINT]`.
+
+Each process writes what it holds in the end to OUT/rank<r>.pt.
+"""
+
+import sys
+from pathlib import Path
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+from trainers.config import TrainConfig
+from trainers.lightning import LearnerModule
+from trainers.ppo import PPOConfig
+
+
+def config(**changes):
+    """Teams of unequal number, of whom some leave early: valid rows differ between processes."""
+    env = {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "episode_length": 10}
+    ppo = PPOConfig(rollout_length=8, epochs=2, minibatches=2, hidden=(16,), target_kl=1e-4, learning_rate=0.01)
+    settings = {"env": env, "num_envs": 4, "total_steps": 8 * 4 * 2 * 6, "checkpoint_every": 3, "threads": 1}
+    return TrainConfig("TagContinuous-v0", **{**settings, "learner": ppo, **changes})
+
+
+class Valid(lightning.Callback):
+    """Rows of a policy that it learned from, by rollout."""
+
+    def __init__(self):
+        self.rows = []
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
+        self.rows.append(int(module.seats["runner"].learner.rollout.valid.sum()))
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    resume = sys.argv[2] if len(sys.argv) > 2 else None
+    module, valid = LearnerModule(config()), Valid()
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        devices=2,
+        strategy="ddp",
+        default_root_dir=out,
+        logger=False,
+        callbacks=[valid, ModelCheckpoint(out, "{epoch}", save_top_k=-1)],
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(module, ckpt_path=resume)
+    facts = {"state": module.collector.state_dict(), "rows": valid.rows, "gradient_steps": trainer.global_step}
+    facts |= {"env_offset": module.collector.core.env_offset, "iteration": module.iteration}
+    metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if "time" not in name}
+    metrics.pop("steps_per_second")
+    torch.save({**facts, "metrics": metrics}, out / f"rank{trainer.global_rank}.pt")

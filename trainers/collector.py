@@ -1,0 +1,126 @@
+"""Plays rollouts and learns from them: the inside of every training loop, ours and Lightning's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_envs.core import Core
+from gpu_envs.errors import CheckpointError
+from trainers.config import TrainConfig
+from trainers.episodes import Episodes
+from trainers.learner import ALONE, State, part_of
+from trainers.logs import Clock
+from trainers.seats import make_seats
+from trainers.stopping import check_finite, largest
+
+
+class Collector:
+    """A core, one seat per policy, and what stands between two steps.
+
+    Inside a rollout nothing is read from the device and no Python runs per agent. On a GPU a rollout, policies
+    included, is recorded once as one CUDA graph and then replayed, unless `config.capture` is off.
+    """
+
+    def __init__(self, config: TrainConfig, core: Core) -> None:
+        """Resets the core, which reuses its buffers, with the run's seed and builds the learners."""
+        self.core, self.length = core, config.learner.rollout_length
+        self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
+        self.seats = make_seats(config, core)
+        self.action: Tensor = core.action_buffer
+        self.episodes, self.clock = Episodes(core, self.length), Clock(core.device)
+        self.captures = config.capture and core.device.type == "cuda"
+        self.replay: Callable[[], Any] | None = None
+
+    def collect(self) -> None:
+        """Plays one rollout. At its end the host waits for the device, to hear of refused actions."""
+        if not self.captures:
+            self._play()
+        else:
+            if self.replay is None:
+                self.replay = self._record()
+            self.replay()
+            self.clock.replayed()
+        self.core.check()
+
+    @torch.no_grad()
+    def _play(self) -> None:
+        core, clock = self.core, self.clock
+        clock.start()
+        for t in range(self.length):
+            for seat in self.seats.values():
+                seat.act(core, self.info, self.action)
+            clock.mark("policy")
+            self.info = core.step(self.action)[4]
+            clock.mark("environment")
+            restarted = core.steps == 0  # after SAME_STEP's reset the clock stands at 0
+            for seat in self.seats.values():
+                seat.observe(core, self.info, self.action, restarted)
+            self.episodes.store(t, restarted, self.info)
+            clock.mark("storage")
+
+    def _record(self) -> Callable[[], Any]:
+        """Records a rollout as a CUDA graph. It is played for that, so everything goes back to where it was."""
+        learners = {name: seat.learner for name, seat in self.seats.items()}
+        before = {
+            name: {key: value.clone() if isinstance(value, Tensor) else value for key, value in each.items()}
+            for name, each in ((name, learner.state_dict()) for name, learner in learners.items())
+        }
+
+        def play() -> None:
+            for learner in learners.values():
+                learner.rollout.rewind()
+            self._play()
+
+        replay = self.core.capture(play, [learner.generator for learner in learners.values()])
+        for name, learner in learners.items():
+            learner.load_state_dict(before[name])
+        self.clock.read()  # the plays before the recording count for nothing
+        return replay
+
+    def update(
+        self, iteration: int, where: Callable[[], str], mean: Callable[[Tensor], Tensor] = ALONE.mean
+    ) -> dict[str, float]:
+        """Every learner learns from the rollout; returns their metrics as "policy/metric", read at once.
+
+        Args:
+            iteration: Number of the update, for messages.
+            where: Says what of the run is saved, likewise.
+            mean: Over processes, see `trainers.learner.Descent`.
+
+        Raises:
+            GpuEnvsError: Metrics or networks are not finite, see `check_finite`.
+        """
+        self.clock.start()
+        metrics: dict[str, Tensor] = {}
+        for name, seat in self.seats.items():
+            metrics |= {f"{name}/{key}": value for key, value in seat.learner.update().items()}
+        self.clock.mark("learning")
+        nets = {name: seat.learner.net for name, seat in self.seats.items()}
+        sizes = [largest(net).to(self.core.device) for net in nets.values()]
+        values = mean(torch.stack([*sizes, *(value.float() for value in metrics.values())])).tolist()
+        sizes, values = values[: len(sizes)], values[len(sizes) :]
+        row = dict(zip(metrics, values, strict=True))
+        check_finite(iteration, row, nets, sizes, where)
+        return row
+
+    def state_dict(self) -> State:
+        """All that the next rollout and update depend on."""
+        state: State = {f"core.{name}": tensor for name, tensor in self.core.get_state().items()}
+        for name, seat in self.seats.items():
+            state |= {f"learner.{name}.{key}": value for key, value in seat.learner.state_dict().items()}
+        return {**state, "episodes.recent": self.episodes.recent}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continues from `state_dict`; raises CheckpointError where it does not fit."""
+        self.core.set_state(part_of(state, "core."))
+        for name, seat in self.seats.items():
+            seat.learner.load_state_dict(part_of(state, f"learner.{name}."))
+        recent = state.get("episodes.recent")
+        if not isinstance(recent, Tensor) or recent.shape[1:] != self.episodes.recent.shape[1:]:
+            wanted = f"a tensor (N, {len(self.core.groups)})"
+            raise CheckpointError(f"episodes.recent: expected {wanted}, got {recent!r:.80}")
+        self.episodes.recent = recent.cpu()
