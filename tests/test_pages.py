@@ -444,7 +444,10 @@ def test_phases_of_architecture():
 # ---------------------------------------------------------------- examples run
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/use.md", *(f"docs/envs/{name}.md" for name in NAMES)])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/guides/use.md", "docs/guides/train.md", *(f"docs/envs/{name}.md" for name in NAMES)],
+)
 def test_examples(page):
     """The Python blocks of a page, in order, in one namespace."""
     blocks, space = python_blocks(ROOT / page), {"__name__": "example"}

@@ -19,6 +19,9 @@ from gpu_envs.joint import rows_index
 from trainers.agents import agents_of, members_of
 from warp_kernels.mpe import particles
 
+SCRIPTED = "scripted"
+"""What they are called where opponents are named."""
+
 
 @dataclass(frozen=True)
 class Outlook:
@@ -34,9 +37,15 @@ class Outlook:
     """(E, n, C), what a place costs prey, as a distance; None: nothing."""
 
 
-def simple_tag(core: Core, rows: slice | Tensor) -> Outlook:
+PUSHES = ((0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0))
+"""Of SimpleTag: nothing, left, right, down, up."""
+MOVES = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))
+"""Of TagGridworld: stay, +x, -x, +y, -y."""
+
+
+def simple_tag(core: Core, rows: slice | Tensor, pushes: Tensor) -> Outlook:
     """A constant push for some steps, without contacts and speed caps; others coast."""
-    ahead, state, params = 6, core.world_state, core.get_params()
+    ahead, state, params = 4, core.world_state, core.get_params()
     kept, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
     glide = (1.0 - kept**ahead) / (1.0 - kept)  # an agent without a push is displaced by so many of its steps
     place, velocity = state["pos"][:, : core.num_agents], state["vel"][:, : core.num_agents]
@@ -49,20 +58,18 @@ def simple_tag(core: Core, rows: slice | Tensor) -> Outlook:
         ],
         1,
     )  # (E or 1, A)
-    pushes = torch.tensor([[0.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [0.0, -1.0], [0.0, 1.0]], device=core.device)
     reach = dt * dt * (ahead - glide) / (1.0 - kept) * accel[:, rows]
     places = coasting[:, rows, None] + reach[..., None, None] * pushes
-    return Outlook(place, places, coasting, 10.0 * (places.abs() - 0.9).clamp(min=0.0).sum(-1))
+    return Outlook(place, places, coasting, 2.0 * (places.abs() - 0.9).clamp(min=0.0).sum(-1))
 
 
-def tag_gridworld(core: Core, rows: slice | Tensor) -> Outlook:
-    """Stay, +x, -x, +y or -y, up to the wall; others stay."""
-    moves = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], device=core.device)
+def tag_gridworld(core: Core, rows: slice | Tensor, moves: Tensor) -> Outlook:
+    """A move, up to the wall; others stay."""
     cell, size = core.world_state["cell"].float(), core.get_params()["grid_length"][:, None, None, None]
     return Outlook(cell, torch.minimum((cell[:, rows, None] + moves).clamp(min=0.0), size), cell)
 
 
-def tag_continuous(core: Core, rows: slice | Tensor) -> Outlook:
+def tag_continuous(core: Core, rows: slice | Tensor, _: Tensor) -> Outlook:
     """Every acceleration with every turn, up to the wall; others go on as they do."""
     state, params, config = core.world_state, core.get_params(), core.config
     p = {name: value[:, None, None] for name, value in params.items()}
@@ -91,12 +98,24 @@ def tag_continuous(core: Core, rows: slice | Tensor) -> Outlook:
     return Outlook(place, places, place + speed * torch.cat([direction.cos(), direction.sin()], -1))
 
 
-SCRIPTS: dict[str, tuple[str, Callable[[Core, slice | Tensor], Outlook]]] = {
-    "SimpleTag-v0": ("adversary", simple_tag),
-    "TagContinuous-v0": ("tagger", tag_continuous),
-    "TagGridworld-v0": ("tagger", tag_gridworld),
+@dataclass(frozen=True)
+class Script:
+    """What there is to know of an environment of two groups, one of which hunts the other."""
+
+    hunters: str
+    """The group that hunts."""
+    look: Callable[[Core, slice | Tensor, Tensor], Outlook]
+    """look(core, rows, moves): what choices lead to."""
+    moves: tuple[tuple[float, float], ...] = ()
+    """What the choices are, (C, 2), where that is all."""
+
+
+SCRIPTS: dict[str, Script] = {
+    "SimpleTag-v0": Script("adversary", simple_tag, PUSHES),
+    "TagContinuous-v0": Script("tagger", tag_continuous),
+    "TagGridworld-v0": Script("tagger", tag_gridworld, MOVES),
 }
-"""By environment: the group that hunts the other one, and what choices lead to."""
+"""By environment."""
 
 
 class ScriptedPolicy:
@@ -106,11 +125,11 @@ class ScriptedPolicy:
         """Plays a group, or an agent, of a core; raises ConfigError where there is no script for the environment."""
         if core.id not in SCRIPTS:
             raise ConfigError(f"{core.id}: there are scripted policies for {', '.join(SCRIPTS)} only")
-        hunters, self.look = SCRIPTS[core.id]
-        own = members_of(core, [member])
-        self.core, self.rows = core, rows_index(own, core.device)
-        self.hunts = own[0] in core.groups[hunters]
-        other = next(group for group in core.groups if (group == hunters) != self.hunts)
+        script, own = SCRIPTS[core.id], members_of(core, [member])
+        self.core, self.look, self.rows = core, script.look, rows_index(own, core.device)
+        self.moves = torch.tensor(script.moves, device=core.device)  # here once: a copy of it is a wait on a GPU
+        self.hunts = own[0] in core.groups[script.hunters]
+        other = next(group for group in core.groups if (group == script.hunters) != self.hunts)
         self.others = rows_index(core.groups[other], core.device)
         space = agents_of(core, [member]).space
         self.sizes = [int(n) for n in getattr(space, "nvec", ())]
@@ -122,7 +141,7 @@ class ScriptedPolicy:
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
     ) -> Tensor:
         """Actions (E, n[, K]) in the core's worlds as they stand; its arguments are those of a `Policy`, all unused."""
-        look = self.look(self.core, self.rows)
+        look = self.look(self.core, self.rows, self.moves)
         ways = look.now[:, None, self.others] - look.now[:, self.rows, None]  # (E, n, others, 2)
         gone = ~self.core.alive[:, self.others]
         nearest = ways.square().sum(-1).masked_fill(gone[:, None], torch.inf).argmin(-1)  # (E, n)
@@ -132,7 +151,7 @@ class ScriptedPolicy:
             distance = distance - look.outside
         choice = distance.argmin(-1) if self.hunts else distance.argmax(-1)
         if self.throttles:
-            return torch.nn.functional.one_hot(choice, look.places.shape[2]).float()
+            return torch.zeros_like(distance).scatter_(-1, choice[..., None], 1.0)  # all of one throttle
         if not self.sizes:
             return choice
         return torch.stack([choice // self.sizes[1], choice % self.sizes[1]], -1)
