@@ -228,20 +228,27 @@ def test_a_clone_chases_like_the_script(chased):
 @pytest.mark.learning
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_clones_of_both_sides_of_simple_tag(seed):
-    """The adversaries' clone earns what the script earns; the good agent's loses less than random play."""
+    """In the games that were recorded, script against script.
+
+    The adversaries' clone earns what the script does; the good agent's, whose choices hang on less, keeps more than
+    half of what the script is ahead of chance.
+    """
     core = make_core("SimpleTag-v0", 512, "cpu", seed=seed, reuse_buffers=True)
     scripts = {group: ScriptedPolicy(core, group) for group in core.groups}
     episodes, _ = recordings.record(core, scripts, seed=seed)
     clones = {group: clone(episodes, agents_of(core, [group]), BCConfig(), seed=seed).policy for group in core.groups}
-
-    def earned(group, policy):
-        return play(core, {group: policy}, seed=seed + 100, greedy=True).returns[group]
-
-    script, copied, chance = (earned("adversary", each) for each in (scripts["adversary"], clones["adversary"], None))
-    assert copied.mean > 0.9 * script.mean, f"{copied} of the clone, {script} of the script"
-    assert copied.mean - copied.half > chance.mean + chance.half
-    copied, chance = earned("agent", clones["agent"]), earned("agent", None)
-    assert copied.mean - copied.half > chance.mean + chance.half, f"{copied} of the clone, {chance} by chance"
+    for group, slack in (("adversary", 0.1), ("agent", 0.5)):
+        script, copied, chance = (
+            play(core, {**scripts, group: policy}, seed=seed + 100, greedy=True).returns[group]
+            for policy in (scripts[group], clones[group], None)
+        )
+        lost, span = script.mean - copied.mean, script.mean - chance.mean
+        assert lost < slack * span, f"{group}: {copied} of the clone, {script} of the script, {chance} by chance"
+        assert copied.mean - copied.half > chance.mean + chance.half
+    hunted, chance = (
+        play(core, {"adversary": p}, seed=seed + 100).returns["adversary"] for p in (clones["adversary"], None)
+    )
+    assert hunted.mean - hunted.half > chance.mean + chance.half  # others than the recorded ones are chased too
 
 
 # ---------------------------------------------------------------- gpu-envs clone
