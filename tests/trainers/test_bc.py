@@ -130,6 +130,8 @@ def test_ends_early_and_keeps_the_best():
     fit = clone(episodes, agents, config, progress=lambda epoch, text: seen.append(float(text.split()[-1])))
     assert len(seen) == fit.epochs + 3 < 100
     assert fit.loss == pytest.approx(min(seen), abs=1e-3)
+    there = clone(episodes, agents, dataclasses.replace(config, epochs=fit.epochs)).policy.net.state_dict()
+    assert all(torch.equal(there[name], tensor) for name, tensor in fit.policy.net.state_dict().items())
     again = clone(episodes, agents, config)
     assert again.loss == fit.loss  # same seed, same clone
     assert clone(episodes, agents, config, seed=1).loss != fit.loss
