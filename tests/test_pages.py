@@ -446,7 +446,7 @@ def test_phases_of_architecture():
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/guides/use.md", "docs/guides/train.md", *(f"docs/envs/{name}.md" for name in NAMES)],
+    ["README.md", "docs/guides/use.md", *(f"docs/envs/{name}.md" for name in NAMES)],
 )
 def test_examples(page):
     """The Python blocks of a page, in order, in one namespace."""

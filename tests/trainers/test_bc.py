@@ -2,12 +2,13 @@
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from test_train_command import SMALL
+from test_train_command import ROOT, SMALL
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.recording import Episode
@@ -251,6 +252,12 @@ def test_clones_of_both_sides_of_simple_tag(seed):
         play(core, {"adversary": p}, seed=seed + 100).returns["adversary"] for p in (clones["adversary"], None)
     )
     assert hunted.mean - hunted.half > chance.mean + chance.half  # others than the recorded ones are chased too
+
+
+def test_the_example_of_the_guide():
+    text = (ROOT / "docs" / "guides" / "train.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "ScriptedPolicy" in block)
+    exec(code, {"__name__": "example"})
 
 
 # ---------------------------------------------------------------- gpu-envs clone
