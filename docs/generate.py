@@ -62,11 +62,12 @@ def errors() -> str:
 
 
 def options(which: str) -> str:
-    """Options of training: "train", "eval", "export", or the name of an algorithm."""
+    """Options of training: "train", "eval", "export", "clone", or the name of an algorithm."""
     from trainers import algorithms
+    from trainers.cloning import CloneArgs
     from trainers.commands import EvalArgs, ExportArgs, TrainArgs
 
-    commands = {"train": TrainArgs, "eval": EvalArgs, "export": ExportArgs}
+    commands = {"train": TrainArgs, "eval": EvalArgs, "export": ExportArgs, "clone": CloneArgs}
     kind = commands[which] if which in commands else algorithms.find(which).config_type
     prefix = "--" if which in commands else "--learner."
     text: dict[str, tuple[str, str]] = {}

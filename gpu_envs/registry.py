@@ -303,9 +303,11 @@ register(
 register("Pendulum-v1", "gpu_envs.classic.pendulum", max_episode_steps=200)
 register("Acrobot-v1", "gpu_envs.classic.acrobot", max_episode_steps=500, reward_threshold=-100.0)
 # games
+register("ClimbingGame-v0", "gpu_envs.games.climbing_game")
 register("ConnectFour-v0", "gpu_envs.games.connect_four")
 register("KuhnPoker-v0", "gpu_envs.games.kuhn_poker")
 register("LeducPoker-v0", "gpu_envs.games.leduc_poker")
 register("MatrixGame-v0", "gpu_envs.games.matrix_game")
 register("RockPaperScissors-v0", "gpu_envs.games.rock_paper_scissors")
 register("TicTacToe-v0", "gpu_envs.games.tic_tac_toe")
+register("TwoStepGame-v0", "gpu_envs.games.two_step_game")

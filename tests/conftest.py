@@ -50,6 +50,7 @@ SMALL = {
     "Pendulum-v1": {"max_episode_steps": 6},
     "Acrobot-v1": {"max_episode_steps": 7},
     # games
+    "ClimbingGame-v0": {},
     "ConnectFour-v0": {"rows": 3, "columns": 4, "x_in_row": 3},
     "KuhnPoker-v0": {"num_players": 3},
     "LeducPoker-v0": {},
@@ -62,7 +63,11 @@ SMALL = {
     },
     "RockPaperScissors-v0": {"num_steps": 6},
     "TicTacToe-v0": {},
+    "TwoStepGame-v0": {},
 }
+
+# Games that are over before the steps that some tests play: length of an episode.
+BRIEF = {"ClimbingGame-v0": 1, "TwoStepGame-v0": 2}
 
 # A group of agents with spaces alike, to play with.
 GROUP = {
@@ -85,7 +90,16 @@ GROUP = {
     ),
     # games
     **dict.fromkeys(
-        ("ConnectFour-v0", "KuhnPoker-v0", "LeducPoker-v0", "MatrixGame-v0", "RockPaperScissors-v0", "TicTacToe-v0"),
+        (
+            "ClimbingGame-v0",
+            "ConnectFour-v0",
+            "KuhnPoker-v0",
+            "LeducPoker-v0",
+            "MatrixGame-v0",
+            "RockPaperScissors-v0",
+            "TicTacToe-v0",
+            "TwoStepGame-v0",
+        ),
         "player",
     ),
 }

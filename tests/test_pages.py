@@ -364,6 +364,27 @@ def rock_paper_scissors_actions():
         assert core.step(torch.tensor([[index, named[beaten]]]))[1].tolist() == [[1.0, -1.0]]
 
 
+def climbing_game_actions():
+    (table,) = tables.words("games/climbing_game").actions()
+    core = make_core("ClimbingGame-v0", 1, "cpu", seed=0)
+    core.reset()
+    for row, *earned in table.rows:
+        for column, payoff in enumerate(earned):
+            assert core.step(torch.tensor([[row, column]]))[1].tolist() == [[float(payoff)] * 2]
+
+
+def two_step_game_actions():
+    (table,) = tables.words("games/two_step_game").actions()
+    core = make_core("TwoStepGame-v0", 1, "cpu", seed=0)
+    core.reset()
+    to = {way.removeprefix("to table "): index for index, way, *_ in table.rows}
+    for index, _, safe, *risky in table.rows:
+        for column in range(2):
+            for name, payoff in (("A", safe), ("B", risky[column])):
+                core.step(torch.tensor([[to[name], 0]]))
+                assert core.step(torch.tensor([[index, column]]))[1].tolist() == [[float(payoff)] * 2]
+
+
 ACTIONS = {
     "mpe/simple_tag": simple_tag_actions,
     "tag/tag_continuous": tag_continuous_actions,
@@ -385,12 +406,14 @@ ACTIONS = {
     "classic/pendulum": pendulum_actions,
     "classic/acrobot": acrobot_actions,
     # games
+    "games/climbing_game": climbing_game_actions,
     "games/connect_four": connect_four_actions,
     "games/kuhn_poker": kuhn_poker_actions,
     "games/leduc_poker": leduc_poker_actions,
     "games/matrix_game": matrix_game_actions,
     "games/rock_paper_scissors": rock_paper_scissors_actions,
     "games/tic_tac_toe": tic_tac_toe_actions,
+    "games/two_step_game": two_step_game_actions,
 }
 
 
@@ -421,7 +444,10 @@ def test_phases_of_architecture():
 # ---------------------------------------------------------------- examples run
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/use.md", *(f"docs/envs/{name}.md" for name in NAMES)])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/guides/use.md", *(f"docs/envs/{name}.md" for name in NAMES)],
+)
 def test_examples(page):
     """The Python blocks of a page, in order, in one namespace."""
     blocks, space = python_blocks(ROOT / page), {"__name__": "example"}

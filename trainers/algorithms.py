@@ -24,6 +24,8 @@ class Algorithm:
     """One line for people."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Settings that the name stands for and that cannot be changed."""
+    recorded: bool = False
+    """It learns from recorded episodes (`gpu-envs clone`): there are settings, and no learner that plays."""
 
     @property
     def config_type(self) -> type[Any]:
@@ -32,8 +34,14 @@ class Algorithm:
 
     @property
     def learner_type(self) -> type[Any]:
-        """Class of its learner."""
+        """Class of its learner; ConfigError where there is none."""
+        self.check_plays()
         return getattr(importlib.import_module(f"trainers.{self.module}"), self.learner)
+
+    def check_plays(self) -> None:
+        """Raises ConfigError where there is no learner that plays."""
+        if self.recorded:
+            raise ConfigError(f"algorithm = {self.name!r}: it learns from recorded episodes, see gpu-envs clone --help")
 
     def settings(self, **given: Any) -> Any:
         """Its settings where they differ from the defaults; ConfigError where one is bad or contradicts the name."""
@@ -50,10 +58,16 @@ _ALL = (
     Algorithm("ippo", "ppo", "PPO", "independent PPO: the same as ppo, by its name among many agents"),
 )
 ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in _ALL}
+RECORDED: dict[str, Algorithm] = {
+    "bc": Algorithm("bc", "bc", "BC", "behaviour cloning: do as was done in recorded episodes", recorded=True)
+}
+"""Those of checkpoints that `gpu-envs clone` wrote."""
 
 
 def find(name: str) -> Algorithm:
     """The algorithm of a name; ConfigError names the nearest and all others."""
+    if name in RECORDED:
+        return RECORDED[name]
     if name not in ALGORITHMS:
         near = difflib.get_close_matches(name, ALGORITHMS, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu_envs.errors import CheckpointError, ConfigError, MissingExtraError
 from gpu_envs.registry import NAMESPACE, find, resolve_device, spelled
@@ -20,6 +20,9 @@ from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig
 from trainers.presets import preset
 from trainers.settings import setting
+
+if TYPE_CHECKING:
+    from trainers.recordings import Recording
 
 try:
     import tyro
@@ -95,7 +98,7 @@ class EvalArgs:
     path: Positional[Path]
     """Run or checkpoint."""
     against: Path | None = None
-    """Another run or checkpoint of the same environment."""
+    """Another run or checkpoint of the same environment, or "scripted": see Baselines in docs/guides/train.md."""
     env: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE, a setting of the environment to change; repeat it for more."""
     id: str | None = None
@@ -127,8 +130,8 @@ class ExportArgs:
 
 
 @functools.cache
-def train_args(algorithm: str) -> type[TrainArgs]:
-    """The options of `train` with the settings of an algorithm as --learner.NAME.
+def with_learner(options: type[A], algorithm: str) -> type[A]:
+    """A command's options with the settings of an algorithm as --learner.NAME.
 
     They are checked after parsing: an error is one line then, and not a box of tyro's.
     """
@@ -136,7 +139,7 @@ def train_args(algorithm: str) -> type[TrainArgs]:
     unchecked = type(settings.__name__, (settings,), {"__post_init__": lambda self: None})
     learner = ("learner", unchecked, field(default_factory=unchecked))
     return dataclasses.make_dataclass(
-        "TrainArgs", [learner], bases=(TrainArgs,), namespace={"__doc__": TrainArgs.__doc__}
+        options.__name__, [learner], bases=(options,), namespace={"__doc__": options.__doc__}
     )
 
 
@@ -160,7 +163,8 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
     recorded = TrainConfig.from_json(resume.config) if resume is not None else None
     if recorded is not None:
         algorithm = recorded.algorithm
-    kind = train_args(algorithm)
+    algorithms.find(algorithm).check_plays()
+    kind = with_learner(TrainArgs, algorithm)
     argv = _id_first(argv, algorithms.find(algorithm).config_type)
     words = [word for word in argv if word not in ("-h", "--help")]
     first = parse(kind, "train", words)  # for what decides about the defaults
@@ -187,8 +191,8 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
     return args, resume
 
 
-def check_id(saved: Checkpoint, recorded: str, given: str | None, command: str) -> None:
-    """Sees that a checkpoint is of the environment asked for, and imports the module that was named, if any.
+def check_id(saved: Checkpoint | Recording, recorded: str, given: str | None, command: str) -> None:
+    """Sees that a checkpoint or recording is of the environment asked for, and imports the module named, if any.
 
     To import a module is to run it, and a checkpoint may come from anywhere: the module that one names is not imported
     unless the command line names it too.

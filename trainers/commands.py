@@ -29,11 +29,12 @@ from trainers.arguments import (
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig, make_eval_core, members_by_policy
 from trainers.episodes import RECENT
-from trainers.evaluate import Outcome, crossplay, matchups, opponents, policies_of, table
+from trainers.evaluate import Outcome, Players, by_member, crossplay, matchups, opponents, policies_of, table
 from trainers.files import check_folder, write_json
 from trainers.logs import plot_curves
 from trainers.loop import Trainer
 from trainers.policy import Policy
+from trainers.scripted import SCRIPTED, ScriptedPolicy
 from trainers.settings import check_settings
 from trainers.stopping import process_seconds
 from trainers.video import MAX_FRAMES, record
@@ -130,7 +131,7 @@ def _crossplay(
     core: Core,
     sides: Mapping[str, Sequence[str]],
     trained: Mapping[str, Policy],
-    other: Mapping[str, Policy] | None,
+    other: Players | None,
     seed: int,
     greedy: bool = False,
 ) -> list[tuple[dict[str, str], Outcome]]:
@@ -156,11 +157,17 @@ def eval_command(argv: list[str]) -> int:
     config.use_threads()
     core = make_eval_core(config, args.episodes, args.seed)
     sides = members_by_policy(config, core)
+    if algorithms.find(config.algorithm).recorded:  # nobody need have cloned all of them; the rest play at random
+        sides = {name: members for name, members in sides.items() if name in saved.policies}
     trained = policies_of(saved, sides, core)
     print(f"trained: {saved.path} (step {saved.steps:,})")
-    other = None
-    if args.against is not None:
-        opponent, other = opponents(args.against, config.env_id, sides, core)
+    other: Players | None = None
+    if args.against == Path(SCRIPTED):
+        other = {member: ScriptedPolicy(core, member) for members in sides.values() for member in members}
+        print("other: scripted")
+    elif args.against is not None:
+        opponent, policies = opponents(args.against, config.env_id, sides, core)
+        other = by_member(sides, policies)
         print(f"other: {opponent.path} (step {opponent.steps:,})")
     results = _crossplay(core, sides, trained, other, args.seed, args.greedy)
     if args.out is not None:

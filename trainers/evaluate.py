@@ -172,18 +172,18 @@ def crossplay(
     core: Core,
     sides: Mapping[str, Sequence[str]],
     trained: Mapping[str, Plays],
-    against: Mapping[str, Plays] | None,
+    against: Players | None,
     seed: int,
     greedy: bool = False,
     progress: Progress | None = None,
 ) -> list[tuple[dict[str, str], Outcome]]:
-    """Plays every side against random opponents, all sides against each other, and each against another checkpoint.
+    """Plays every side against random opponents, all sides against each other, and each against others.
 
     Args:
         core: See `play`.
         sides: Groups, or agents, played by each policy name.
         trained: Policy by name.
-        against: Policies of another checkpoint by the same names, or None.
+        against: Others (of another checkpoint, scripted ones) by group or agent, as in `sides`; or None.
         seed: The same for all matchups, so that they start from the same worlds.
         greedy: See `play`.
         progress: Called with the episodes played so far, of E for each of the `matchups`.
@@ -192,9 +192,9 @@ def crossplay(
         (who plays each policy: "random", "trained" or "other", outcome), one per matchup.
     """
     results = []
+    pools: dict[str, Players] = {"trained": by_member(sides, trained), "other": against or {}, "random": {}}
     for matchup in matchups(list(sides), against is not None):
-        pools: dict[str, Mapping[str, Plays]] = {"trained": trained, "other": against or {}, "random": {}}
-        players = {member: pools[who].get(name) for name, who in matchup.items() for member in sides[name]}
+        players = {member: pools[who].get(member) for name, who in matchup.items() for member in sides[name]}
         before = len(results) * core.num_envs
         text = ", ".join(f"{name} {who}" for name, who in matchup.items())
 
@@ -206,8 +206,13 @@ def crossplay(
     return results
 
 
+def by_member(sides: Mapping[str, Sequence[str]], policies: Mapping[str, Plays]) -> dict[str, Plays]:
+    """Who plays each group or agent, out of the policies by name."""
+    return {member: policies[name] for name, members in sides.items() for member in members}
+
+
 def matchups(names: Sequence[str], other: bool) -> list[dict[str, str]]:
-    """Who plays each policy, matchup by matchup: "random", "trained" or, if there is another checkpoint, "other"."""
+    """Who plays each policy, matchup by matchup: "random", "trained" or, if there are others, "other"."""
     matchups = [dict.fromkeys(names, "random"), dict.fromkeys(names, "trained")]
     if len(names) > 1:
         matchups[1:1] = [{name: "trained" if name == side else "random" for name in names} for side in names]

@@ -8,7 +8,7 @@ import numpy as np
 import pettingzoo
 import pytest
 import toy
-from conftest import SMALL, lenient
+from conftest import BRIEF, SMALL, lenient
 from gymnasium import spaces
 from pettingzoo.test import parallel_api_test, parallel_seed_test, render_test
 from pettingzoo.utils import parallel_to_aec
@@ -186,7 +186,7 @@ def test_pettingzoos_registry(env_id):
                 obs, _, _, truncated, _ = cut.step(sample(cut, obs))
         assert not cut.agents
         cuts += sum(truncated.values())
-    assert cuts > 0
+    assert (cuts > 0) == (env_id not in BRIEF)
 
 
 def test_max_cycles_is_harmless_as_an_attribute(small):

@@ -1,0 +1,63 @@
+"""ClimbingGame-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/games/climbing_game.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+
+from gpu_envs.config import setting
+from gpu_envs.definition import Definition, box
+from warp_kernels.games import climbing_game
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+AGENTS = ("player_0", "player_1")
+CELLS = tuple(f"payoff_{row}{column}" for row in range(3) for column in range(3))
+"""Constants that hold the table, row by row; player 0 chooses the row."""
+CLIMBING = (11.0, -30.0, 0.0, -30.0, 7.0, 6.0, 0.0, 0.0, 5.0)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of ClimbingGame-v0."""
+
+    game: str = setting("climbing", choices=("climbing", "penalty"))
+    """Which of the paper's two tables."""
+    penalty: float = setting(-100.0, high=0.0)
+    """The paper's k: what both earn in the penalty game where they aim at different ones of its two best cells."""
+
+    def table(self) -> tuple[float, ...]:
+        """The nine payoffs, row by row."""
+        k = self.penalty
+        return CLIMBING if self.game == "climbing" else (10.0, 0.0, k, 0.0, 2.0, 0.0, k, 0.0, 10.0)
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    return Definition(
+        rules=climbing_game.rules(),
+        params=dict(zip(CELLS, config.table(), strict=True)),
+        state={"last": (2,)},
+        agents=AGENTS,
+        groups={"player": (0, 1)},
+        observation_spaces={agent: box(2, 0.0, 1.0) for agent in AGENTS},
+        action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
+        max_steps=1,
+        limit_terminates=True,
+        draw=draw,
+        render_fps=1,
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: the table as a heat map; the joint action is framed."""
+    from gpu_envs.games.drawing import heat_map
+    from gpu_envs.rendering import Scene
+
+    params = core.get_params(envs)
+    table = torch.stack([params[cell] for cell in CELLS], -1)[..., None].expand(len(envs), -1, 2)
+    shapes, bounds = heat_map(table, (3, 3), core.world_state["last"][envs])
+    return Scene(shapes, bounds, border=None)

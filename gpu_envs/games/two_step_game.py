@@ -1,0 +1,64 @@
+"""TwoStepGame-v0 on the host: agents, spaces, drawing. Rules: ``warp_kernels/games/two_step_game.py``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from gymnasium import spaces
+
+from gpu_envs.definition import Definition, box
+from warp_kernels.games import two_step_game
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from gpu_envs.rendering import Scene
+
+AGENTS = ("player_0", "player_1")
+PAYOFFS = {"payoff_a": 7.0, "payoff_b_00": 0.0, "payoff_b_01": 1.0, "payoff_b_10": 1.0, "payoff_b_11": 8.0}
+
+
+@dataclass(frozen=True)
+class Config:
+    """TwoStepGame-v0 has no settings."""
+
+
+def build(config: Config) -> Definition:
+    """Put the environment together."""
+    return Definition(
+        rules=two_step_game.rules(),
+        params=dict(PAYOFFS),
+        state={"table": (), "last": (2,)},
+        agents=AGENTS,
+        groups={"player": (0, 1)},
+        observation_spaces={agent: box(5, 0.0, 1.0) for agent in AGENTS},
+        action_spaces={agent: spaces.Discrete(2) for agent in AGENTS},
+        max_steps=2,
+        limit_terminates=True,
+        draw=draw,
+        render_fps=1,
+    )
+
+
+def draw(core: "Core", envs: torch.Tensor) -> "Scene":
+    """Scene of some worlds: tables A (left) and B as a heat map, one once it is chosen; the joint action is framed."""
+    from gpu_envs.games.drawing import heat_map
+    from gpu_envs.rendering import Scene
+
+    params, state = core.get_params(envs), core.world_state
+    columns = (
+        "payoff_a",
+        "payoff_a",
+        "payoff_b_00",
+        "payoff_b_01",
+        "payoff_a",
+        "payoff_a",
+        "payoff_b_10",
+        "payoff_b_11",
+    )
+    payoff = torch.stack([params[name] for name in columns], -1).expand(len(envs), -1)
+    of = torch.tensor([0, 0, 1, 1, 0, 0, 1, 1], device=core.device)
+    table, (row, column) = state["table"][envs], state["last"][envs].unbind(1)
+    shown = (table[:, None] < 0) | (of == table[:, None])
+    last = torch.stack([row, torch.where(column < 0, -1, column + 2 * table)], -1)
+    shapes, bounds = heat_map((payoff * shown)[..., None].expand(-1, -1, 2), (2, 4), last)
+    return Scene(shapes, bounds, border=None)

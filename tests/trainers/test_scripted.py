@@ -1,0 +1,112 @@
+"""Scripted policies: what they do in places set by hand, and that both sides beat random play, intervals apart."""
+
+import pytest
+import torch
+
+from gpu_envs.errors import ConfigError
+from gpu_envs.registry import make_core
+from trainers.evaluate import play
+from trainers.scripted import SCRIPTS, ScriptedPolicy
+
+ENVS = {
+    "SimpleTag-v0": ("adversary", "agent", {}),
+    "TagGridworld-v0": ("tagger", "runner", {"num_taggers": 3}),
+    "TagContinuous-v0": (
+        "tagger",
+        "runner",
+        {"num_taggers": 3, "num_runners": 12, "grid_length": 10.0, "episode_length": 100},
+    ),
+}
+
+
+def act(core, member):
+    return ScriptedPolicy(core, member).act(core.obs)
+
+
+def gridworld(*cells):
+    """A world of taggers and, last, the runner, in these cells."""
+    core = make_core("TagGridworld-v0", 1, "cpu", num_taggers=len(cells) - 1, grid_length=9)
+    core.reset()
+    core.world_state["cell"][0] = torch.tensor(cells)
+    return core
+
+
+def test_every_script_is_tested():
+    assert set(ENVS) == set(SCRIPTS)
+
+
+@pytest.mark.parametrize("env_id", ENVS)
+def test_both_sides_beat_random(env_id):
+    hunters, prey, settings = ENVS[env_id]
+    core = make_core(env_id, 128, "cpu", seed=0, reuse_buffers=True, **settings)
+    chase, flee = ScriptedPolicy(core, hunters), ScriptedPolicy(core, prey)
+    chance, hunted, fled, both = (
+        play(core, {hunters: hunter, prey: runner}, seed=1)
+        for hunter, runner in ((None, None), (chase, None), (None, flee), (chase, flee))
+    )
+
+    def above(more, less, group):
+        a, b = more.returns[group], less.returns[group]
+        assert a.mean - a.half > b.mean + b.half, f"{group}: {a} against {b}"
+
+    above(hunted, chance, hunters)
+    above(chance, hunted, prey)
+    above(fled, chance, prey)
+    above(chance, fled, hunters)
+    above(both, hunted, prey)
+    above(both, fled, hunters)
+
+
+@pytest.mark.parametrize(("way", "towards", "away"), [((3, 0), 1, 2), ((-3, 0), 2, 1), ((0, 3), 3, 4), ((0, -3), 4, 3)])
+def test_gridworld_moves(way, towards, away):
+    core = gridworld((4, 4), (4 + way[0], 4 + way[1]))
+    assert act(core, "tagger").tolist() == [[towards]]
+    assert act(core, "runner").tolist() == [[towards]]  # away from the tagger, the same way
+    core = gridworld((4 + way[0], 4 + way[1]), (4, 4))
+    assert act(core, "runner").tolist() == [[away]]
+
+
+def test_flees_the_nearest_and_not_into_the_wall():
+    assert act(gridworld((4, 7), (4, 2), (4, 4)), "runner").tolist() == [[3]]
+    assert act(gridworld((0, 9), (0, 3), (0, 0)), "runner").tolist() == [[1]]  # no way down or left
+
+
+def test_chases_the_nearest_that_is_left():
+    core = make_core("TagContinuous-v0", 1, "cpu", num_taggers=1, num_runners=2, num_turn_levels=5)
+    core.reset()
+    state = core.world_state
+    state["pos"][0] = torch.tensor([[10.0, 10.0], [12.0, 10.0], [10.0, 3.0]])
+    for name in ("speed", "acceleration", "direction"):
+        state[name].zero_()
+    # ahead, at full acceleration, without a turn: choice 0 and the middle one of five are none, the first is taken
+    assert act(core, "tagger").tolist() == [[[10, 0]]]
+    core.alive[0, 1] = False
+    state["speed"].fill_(0.5)
+    turn = act(core, "tagger")[0, 0, 1]
+    assert turn == 2  # to the one below, by -1.175 of -2.35, -1.175, 0, 1.175, 2.35
+
+
+def test_prey_stays_in_the_arena():
+    core = make_core("SimpleTag-v0", 1, "cpu", num_adversaries=1)
+    core.reset()
+    core.world_state["vel"].zero_()
+    core.world_state["pos"][0, :2] = torch.tensor([[-0.3, 0.1], [0.0, 0.1]])
+    assert act(core, "agent").tolist() == [[2]]  # away, to the right
+    core.world_state["pos"][0, :2] = torch.tensor([[0.6, 0.5], [0.99, 0.5]])
+    assert act(core, "agent")[0, 0] in (3, 4)  # sideways, along the border
+
+
+def test_one_agent_of_a_group_and_throttles():
+    core = make_core("SimpleTag-v0", 5, "cpu", seed=0, continuous_actions=True)
+    core.reset()
+    group, one = act(core, "adversary"), act(core, "adversary_1")
+    assert group.shape == (5, 3, 5)
+    assert group.dtype == torch.float32
+    assert torch.equal(one, group[:, 1:2])
+    assert torch.equal(group.sum(-1), torch.ones(5, 3))
+
+
+def test_nothing_for_other_environments():
+    core = make_core("SimpleSpread-v0", 1, "cpu")
+    with pytest.raises(ConfigError, match="SimpleSpread-v0: there are scripted policies for SimpleTag-v0, "):
+        ScriptedPolicy(core, "agent")
