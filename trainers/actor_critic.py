@@ -47,7 +47,7 @@ class Outlook(nn.Module):
         if self.num_agents == 1:
             return seen
         who = torch.eye(self.num_agents, device=seen.device)[agent % self.num_agents]
-        who = who.view(len(agent), *[1] * (seen.dim() - 2), -1).expand(*seen.shape[:-1], -1)
+        who = who.view(len(agent), *[1] * (seen.dim() - 2), self.num_agents).expand(*seen.shape[:-1], -1)
         return torch.cat([seen, who], -1)
 
 

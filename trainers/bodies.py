@@ -154,4 +154,4 @@ class Network(nn.Module):
             return x
         size = math.prod(self.picture)
         seen = self.convolutions(x[..., :size].reshape(-1, *self.picture))
-        return torch.cat([seen.view(*x.shape[:-1], -1), x[..., size:]], -1)
+        return torch.cat([seen.view(*x.shape[:-1], seen.shape[-1]), x[..., size:]], -1)
