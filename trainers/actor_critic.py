@@ -20,7 +20,7 @@ class ActorCriticConfig(BodyConfig):
     """Settings of networks, part of every actor-critic's."""
 
     critic: str = setting("obs", ("obs", "state"))
-    """What the critic values: an agent's own "obs"; the global "state" (in training only: policies see observations)."""
+    """What the critic values: an agent's own "obs", or the global "state"; policies see observations all the same."""
 
     @property
     def central(self) -> Central:

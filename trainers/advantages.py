@@ -27,13 +27,24 @@ class Settings(Protocol):
     """What an algorithm has to set."""
 
     @property
-    def gamma(self) -> float: ...
+    def gamma(self) -> float:
+        """Discount per step."""
+        ...
+
     @property
-    def gae_lambda(self) -> float: ...
+    def gae_lambda(self) -> float:
+        """Decay of the advantage estimator."""
+        ...
+
     @property
-    def reward_scale(self) -> float: ...
+    def reward_scale(self) -> float:
+        """Multiplies rewards."""
+        ...
+
     @property
-    def normalize_advantage(self) -> bool: ...
+    def normalize_advantage(self) -> bool:
+        """Advantages get mean 0 and standard deviation 1."""
+        ...
 
 
 def mean(values: Tensor, valid: Tensor | None) -> Tensor:
@@ -128,10 +139,10 @@ def by_sequences(
     c: Settings,
     outlook: Outlook | None = None,
 ) -> dict[str, Tensor]:
-    """Values the rollout; every agent's T steps are a sequence of tensors (E * n, T, ...), in which "valid" are those
-    decisions to learn from. What stands in others is zero, whatever it was.
+    """Values the rollout; every agent's T steps are a sequence, tensors (E * n, T, ...).
 
-    Steps between an agent's turns stay in its sequence: it remembers what it saw while others moved.
+    In "valid" are the decisions to learn from; what stands in others is zero, whatever it was. Steps between an agent's
+    turns stay in its sequence: it remembers what it saw while others moved.
     """
     r.check()
     agents = r.valid[0].numel()

@@ -42,13 +42,15 @@ class Memory:
 
     def state_dict(self, rollout: Rollout) -> State:
         """Between two rollouts."""
-        return {"memory.actor": self.actor, "memory.critic": self.critic, "memory.begins": rollout.begins[0]}
+        return {f"memory.{name}": tensor for name, tensor in self._kept(rollout).items()}
 
     def load_state_dict(self, state: State, rollout: Rollout) -> None:
         """Puts back what `state_dict` gave; CheckpointError where it does not fit."""
-        own = {name.removeprefix("memory."): tensor for name, tensor in self.state_dict(rollout).items()}
-        given = check_tensors("learner state memory", part_of(state, "memory."), own)
-        for name, buffer in (("actor", self.actor), ("critic", self.critic), ("begins", rollout.begins[0])):
-            buffer.copy_(given[name])
+        own = self._kept(rollout)
+        for name, given in check_tensors("learner state memory", part_of(state, "memory."), own).items():
+            own[name].copy_(given)
         self.actor_next.copy_(self.actor)
         self.critic_next.copy_(self.critic)
+
+    def _kept(self, rollout: Rollout) -> dict[str, Tensor]:
+        return {**self.starts(), "begins": rollout.begins[0]}

@@ -1,8 +1,8 @@
 """Proximal Policy Optimisation (Schulman et al. 2017) for a group of agents that share one policy.
 
 The implementation details follow Huang et al. 2022, "The 37 Implementation Details of Proximal Policy Optimization",
-except for truncations, which are bootstrapped from the true last observation. With `critic = "state"` it is MAPPO (Yu et
-al. 2022); with `body = "gru"` it learns from whole sequences, through time.
+except for truncations, which are bootstrapped from the true last observation. With `critic = "state"` it is MAPPO (Yu
+et al. 2022); with `body = "gru"` it learns from whole sequences, through time.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class PPO:
         return by_sequences(*parts, self.memory, self.config, self.outlook)
 
     def _gradient_step(self, batch: dict[str, Tensor], drawn: Tensor, entropy_coef: float) -> dict[str, Tensor]:
-        """One step of Adam on the clipped objective of Schulman et al. 2017, eq. 9, over the rows or sequences drawn."""
+        """One step of Adam on the clipped objective of Schulman et al. 2017, eq. 9, over what was drawn."""
         c, part = self.config, minibatch(batch, drawn, self.outlook)
         valid, advantage, returns = part.get("valid"), part["advantage"], part["returns"]
         params = through(self.actor, part["obs"], part, "actor")

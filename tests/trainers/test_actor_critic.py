@@ -96,9 +96,7 @@ def test_a_critic_on_the_state_values_the_final_state_where_it_belongs(kind):
         cut = torch.tensor([[t == 1], [t == 2]])
         final = torch.tensor([[5.0], [7.0]]).masked_fill(~cut, torch.nan)  # world 0 is cut at step 1, world 1 at 2
         obs = torch.zeros(2, 1, 7)
-        learner.observe(
-            Transition(zero, zero.bool(), cut, zero == 0, obs, obs, next_state=three, final_state=final)
-        )
+        learner.observe(Transition(zero, zero.bool(), cut, zero == 0, obs, obs, next_state=three, final_state=final))
     returns = learner._batch()["returns"].view(4, 2)
     torch.testing.assert_close(returns, torch.tensor([[5.0, 7.0], [5.0, 7.0], [3.0, 7.0], [3.0, 3.0]]))
 
@@ -139,9 +137,9 @@ def test_mappo_trains_the_real_thing(env_id, env, widths, tmp_path):
 
 def test_the_name_mappo_stands_for_its_critic():
     assert TrainConfig("SimpleSpread-v0", algorithm="mappo").learner.critic == "state"
-    with pytest.raises(ConfigError, match="learner.critic = 'obs': expected 'state', which is what mappo means"):
+    with pytest.raises(ConfigError, match=r"learner\.critic = 'obs': expected 'state', which is what mappo means"):
         TrainConfig("SimpleSpread-v0", algorithm="mappo", learner=PPOConfig())
-    with pytest.raises(ConfigError, match="learner.critic = 'state': expected 'obs', which is what ippo means"):
+    with pytest.raises(ConfigError, match=r"learner\.critic = 'state': expected 'obs', which is what ippo means"):
         TrainConfig("SimpleSpread-v0", algorithm="ippo", learner=PPOConfig(critic="state"))
     assert TrainConfig("SimpleSpread-v0", algorithm="ppo", learner=PPOConfig(critic="state")).learner.central == "state"
 
@@ -151,7 +149,9 @@ def test_the_name_mappo_stands_for_its_critic():
 
 @pytest.mark.parametrize(("body", "least", "most"), [("gru", 0.95, 1.0), ("mlp", 0.4, 0.6)])
 def test_only_memory_recalls(body, least, most, tmp_path):
-    config = PPOConfig(rollout_length=6, hidden=(16,), learning_rate=0.03, minibatches=2, epochs=2, body=body)  # episodes last 4
+    config = PPOConfig(
+        rollout_length=6, hidden=(16,), learning_rate=0.03, minibatches=2, epochs=2, body=body
+    )  # episodes last 4
     trainer = trainer_of(Recall(32), config, tmp_path, total_steps=20 * 6 * 32)
     for _ in range(20):
         trainer.iterate()
@@ -210,7 +210,9 @@ def test_what_a_recurrent_critic_values_by_hand(critic, tmp_path):
         valid = batch["valid"].view(6, 2, 8)
         for t in range(8):
             final_obs = r.final_obs[r.final_slot[t]]
-            final, _ = learner.critic.step(seen(final_obs, None if r.final_state is None else r.final_state[t]), after[t])
+            final, _ = learner.critic.step(
+                seen(final_obs, None if r.final_state is None else r.final_state[t]), after[t]
+            )
             follows = torch.where(r.truncated[t], final.view(6, 2), values[t + 1]).masked_fill(r.terminated[t], 0.0)
             wanted = r.reward[t] + 0.5 * follows
             got = batch["returns"].view(6, 2, 8)[..., t]

@@ -219,7 +219,9 @@ class Recall(ToyCore):
         self._finish_init(3, dict.fromkeys(self.possible_agents, spaces.Discrete(2)))
 
     def _start(self, mask: Tensor) -> None:
-        self.worlds["cue"].copy_(torch.where(mask.unsqueeze(1), self._random(2, (self.num_envs, 2)), self.worlds["cue"]))
+        self.worlds["cue"].copy_(
+            torch.where(mask.unsqueeze(1), self._random(2, (self.num_envs, 2)), self.worlds["cue"])
+        )
 
     def _play(self, action: Tensor) -> tuple[Tensor, Tensor]:
         last = (self.worlds["step"] == self.limit).unsqueeze(1).expand_as(self.alive)
