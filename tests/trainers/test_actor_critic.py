@@ -167,6 +167,7 @@ def test_recurrent_updates_start_at_the_policy_that_acted(kind, tmp_path):
     config = dataclasses.replace(config, epochs=1, minibatches=1)
     trainer = trainer_of(Corridor(16, limit=11), config, tmp_path, algorithm)
     learner = trainer.seats["walker"].learner
+    learner.actor.out[0].weight.data *= 100  # far from uniform, so that what is remembered tells
     for _ in range(4):
         trainer._collect()
         assert not learner.rollout.begins[0].all() or trainer.iteration == 0
@@ -310,6 +311,17 @@ def test_invalid_rows_touch_no_loss_and_no_statistic(kind, poison):
         assert float(clean.outlook.normalizer.count) == float(clean.rollout.valid.any(-1).sum())
 
 
+@pytest.mark.parametrize("body", ["mlp", "gru"])
+def test_advantages_are_normalised_over_valid_rows(body):
+    learner = learner_for("recurrent", Corridor(8), body=body)
+    fill(learner, None)
+    batch = learner._batch()
+    advantage = batch["advantage"][batch["valid"]] if body == "gru" else batch["advantage"]
+    assert len(advantage) == int(learner.rollout.valid.sum()) < learner.rollout.valid.numel()
+    torch.testing.assert_close(advantage.mean(), torch.tensor(0.0))
+    torch.testing.assert_close(advantage.std(correction=0), torch.tensor(1.0))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rollout_without_a_valid_row_changes_nothing(kind):
     learner = learner_for(kind, Corridor(4), state_width=5)
@@ -374,6 +386,15 @@ def test_a2c_solves_the_corridor_with_agents_that_die_one_by_one():
     learner = learner_for("a2c", core)
     drive(core, learner, 150)
     assert learner.policy().act(torch.eye(7)[:6], greedy=True).tolist() == [1] * 6
+
+
+def test_a2cs_step_size_falls_linearly():
+    core = Corridor(8)
+    learner = learner_for("a2c", core, learning_rate=0.01, learning_rate_end=0.002)
+    learner.total_steps = 256  # 64 steps each: progress 0, 1/4, ..., 1, 1
+    history = drive(core, learner, 6)
+    assert [round(m["learning_rate"], 6) for m in history] == [0.01, 0.008, 0.006, 0.004, 0.002, 0.002]
+    assert learner.optimizer.param_groups[0]["lr"] == 0.002
 
 
 def test_a2c_makes_one_step_along_the_gradient_by_hand():

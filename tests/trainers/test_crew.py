@@ -96,6 +96,9 @@ def test_a_cast_asks_policies_of_one_shape_as_one(core, body):
                 memories[name].masked_fill_((made.steps == 0)[:, None, None], 0.0)
             wanted.append(policy.act(obs[:, row : row + 1], greedy=True, memory=memories[name]))
         action = cast.act(obs, info, greedy=True)
+        for row, memory in enumerate(memories.values()):
+            if memory is not None:
+                torch.testing.assert_close(cast.parts[0].memory[row], memory)
         assert torch.equal(action, torch.cat(wanted, 1))
         obs, _, _, _, info = made.step(action)
 
