@@ -55,7 +55,9 @@ class Algorithm:
 
 _ALL = (
     Algorithm("ppo", "ppo", "PPO", "proximal policy optimisation, one critic per policy on its own observations"),
-    Algorithm("ippo", "ppo", "PPO", "independent PPO: the same as ppo, by its name among many agents"),
+    Algorithm("ippo", "ppo", "PPO", "independent PPO: ppo, by its name among many agents", {"critic": "obs"}),
+    Algorithm("mappo", "ppo", "PPO", "multi-agent PPO: critics on the global state", {"critic": "state"}),
+    Algorithm("a2c", "a2c", "A2C", "advantage actor-critic: one gradient step per rollout"),
 )
 ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in _ALL}
 RECORDED: dict[str, Algorithm] = {

@@ -138,15 +138,20 @@ class Network(nn.Module):
         if self.cell is None:
             return self(x)
         assert memory is not None
+        return self.out(self.remember(x, memory, begins))
+
+    def remember(self, x: Tensor, memory: Tensor, begins: Tensor) -> Tensor:
+        """The memory after every step (T, N, H), of which `out` makes the outputs; arguments as `unroll`."""
+        assert self.cell is not None, "only a recurrent network remembers"
         features, kept = self.body(x), (~begins).unsqueeze(-1).to(x.dtype)
         remembered: list[Tensor] = []
         for t in range(x.shape[0]):
             remembered.append(self.cell(features[t], (remembered[-1] if t else memory) * kept[t]))
-        return self.out(torch.stack(remembered))
+        return torch.stack(remembered)
 
     def _features(self, x: Tensor) -> Tensor:
         if self.convolutions is None:
             return x
         size = math.prod(self.picture)
         seen = self.convolutions(x[..., :size].reshape(-1, *self.picture))
-        return torch.cat([seen.view(*x.shape[:-1], -1), x[..., size:]], -1)
+        return torch.cat([seen.view(*x.shape[:-1], seen.shape[-1]), x[..., size:]], -1)

@@ -17,8 +17,9 @@ from torch import Tensor
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, GpuEnvsError
 from trainers import checkpoint
-from trainers.agents import agents_of, members_of
+from trainers.agents import Agents, agents_of, members_of
 from trainers.checkpoint import Checkpoint
+from trainers.crew import Crew, alike
 from trainers.logs import Progress
 from trainers.nets import action_spec
 from trainers.policy import Plays, Policy
@@ -141,25 +142,59 @@ def play(
 
 
 class Cast:
-    """Who plays whom in a core: asks every policy for its agents' actions and keeps what it remembers."""
+    """Who plays whom in a core: asks the policies for their agents' actions and keeps what they remember.
+
+    Policies of one shape, with equally many agents each, are asked as one, see `trainers.crew`.
+    """
 
     def __init__(self, core: Core, players: Players) -> None:
         """Begins with empty memories, as at a reset of all worlds."""
         self.core = core
-        self.parts = []
+        crews: list[list[tuple[list[int], Agents, Plays]]] = []
         for name, policy in players.items():
             if policy is not None:
-                count = len(members_of(core, [name]))
-                self.parts.append((agents_of(core, [name]), policy, policy.memory(core.num_envs, count)))
+                member = (members_of(core, [name]), agents_of(core, [name]), policy)
+                for crew in crews:
+                    if alike(crew[0][2], policy) and len(crew[0][0]) == len(member[0]):
+                        crew.append(member)
+                        break
+                else:
+                    crews.append([member])
+        self.parts = [_Part(core, crew) for crew in crews]
 
     def act(self, obs: Tensor, info: Mapping[str, Tensor], greedy: bool = False) -> Tensor:
         """Actions of all agents, (E, A) or (E, A, K): random legal ones, overwritten where there is a policy."""
         action, mask = self.core.sample_actions(), info.get("action_mask")
-        for own, policy, memory in self.parts:
-            if memory is not None:  # the clock stands at 0 where an episode begins
-                memory.masked_fill_((self.core.steps == 0)[:, None, None], 0.0)
-            own.put(policy.act(obs[:, own.rows], own.mask(mask), greedy, memory), action)
+        begins = (self.core.steps == 0)[:, None, None]  # the clock stands at 0 where an episode begins
+        for part in self.parts:
+            part.act(obs, mask, begins, greedy, action)
         return action
+
+
+class _Part:
+    """One policy of a cast, or several that act as one."""
+
+    def __init__(self, core: Core, members: Sequence[tuple[list[int], Agents, Plays]]) -> None:
+        self.agents = [agents for _, agents, _ in members]
+        rows, _, self.policy = members[0]
+        several = [policy for _, _, policy in members if isinstance(policy, Policy)] if len(members) > 1 else []
+        self.crew = Crew(several) if several else None
+        leading = (len(several),) if several else ()
+        self.memory = self.policy.memory(*leading, core.num_envs, len(rows))
+
+    def act(self, obs: Tensor, mask: Tensor | None, begins: Tensor, greedy: bool, into: Tensor) -> None:
+        """Writes actions into those of all agents."""
+        if self.memory is not None:
+            self.memory.masked_fill_(begins, 0.0)
+        if self.crew is None:
+            (own,) = self.agents
+            own.put(self.policy.act(obs[:, own.rows], own.mask(mask), greedy, self.memory), into)
+            return
+        seen = torch.stack([obs[:, own.rows] for own in self.agents])
+        masks = [legal for own in self.agents if (legal := own.mask(mask)) is not None]
+        actions = self.crew.act(seen, torch.stack(masks) if masks else None, greedy, self.memory)
+        for own, action in zip(self.agents, actions, strict=True):
+            own.put(action, into)
 
 
 def estimate(samples: Tensor) -> Estimate:

@@ -91,9 +91,9 @@ class Learner(Protocol):
 
     central: Central
     """What its critic sees of the whole world: "state" is the global state; "joint" all agents' padded observations,
-    (E, A * D) flat, and their actions; None nothing."""
+    (E, A * D) flat, and their actions; None nothing. An attribute of the class, or where settings decide, of them."""
     net: nn.Module
-    """Everything it has learned, normaliser included."""
+    """Everything it has learned, normaliser included: what has to stay finite."""
     optimizers: dict[str, torch.optim.Optimizer]
     """By name."""
     generator: torch.Generator

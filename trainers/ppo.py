@@ -1,7 +1,8 @@
 """Proximal Policy Optimisation (Schulman et al. 2017) for a group of agents that share one policy.
 
 The implementation details follow Huang et al. 2022, "The 37 Implementation Details of Proximal Policy Optimization",
-except for truncations, which are bootstrapped from the true last observation.
+except for truncations, which are bootstrapped from the true last observation. With `critic = "state"` it is MAPPO (Yu
+et al. 2022); with `body = "gru"` it learns from whole sequences, through time.
 """
 
 from __future__ import annotations
@@ -10,20 +11,21 @@ import copy
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from trainers.bodies import BodyConfig, Network
+from trainers.actor_critic import ActorCritic, ActorCriticConfig
+from trainers.advantages import by_rows, by_sequences, explained_variance, mean, minibatch, take_in, through
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
-from trainers.nets import ObservationNormalizer, action_spec, make_head
+from trainers.memory import Memory
+from trainers.nets import action_spec
 from trainers.policy import Policy
 from trainers.problem import Problem
-from trainers.returns import gae, gae_by_turns
 from trainers.rollout import Rollout, Transition, final_rows
 from trainers.settings import check_settings, setting
 
 
 @dataclass(frozen=True)
-class PPOConfig(BodyConfig):
+class PPOConfig(ActorCriticConfig):
     """Settings of PPO. A "step" is one step of one world, whatever the number of its agents."""
 
     rollout_length: int = setting(32, ">= 1")
@@ -72,38 +74,32 @@ class PPOConfig(BodyConfig):
 
 
 class PPO:
-    """The learner. Actor and critic are separate MLPs; the critic values a whole rollout in one batch, in `update`."""
+    """The learner. The critic values a whole rollout in one batch, in `update`."""
 
-    central: Central = None
     descent: Descent = ALONE
 
     def __init__(self, config: PPOConfig, problem: Problem) -> None:
         """Builds networks and buffers."""
         self.config, self.total_steps, self.steps = config, problem.total_steps, 0
+        self.central: Central = config.central
         self.device = torch.device(problem.device)
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
-        weights = torch.Generator().manual_seed(problem.seed)
-        obs_width, agents = problem.obs_width, problem.num_envs * problem.num_agents
-        action = action_spec(problem.action_space, config.init_log_std)
-        self.head = make_head(action)
-        self.spec = {**config.spec(obs_width), "action": action}
-        self.normalizer = ObservationNormalizer(obs_width)
-        self.actor = Network(self.spec, self.head.num_params, 0.01, weights)
-        self.critic = Network(self.spec, 1, 1.0, weights)
-        self.net = nn.ModuleDict(
-            {"normalizer": self.normalizer, "actor": self.actor, "critic": self.critic, "head": self.head}
-        ).to(self.device)
-        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
+        net = ActorCritic(config, problem, action_spec(problem.action_space, config.init_log_std))
+        self.net, self.spec, self.head, self.normalizer = net, net.spec, net.head, net.normalizer
+        self.actor, self.critic, self.outlook = net.actor, net.critic, net.outlook
+        self.optimizer = torch.optim.Adam(net.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
         self.optimizers = {"adam": self.optimizer}
+        shape, agents = (problem.num_envs, problem.num_agents), problem.num_envs * problem.num_agents
         self.rollout = Rollout(
             config.rollout_length,
-            (problem.num_envs, problem.num_agents),
-            obs_width,
+            shape,
+            problem.obs_width,
             self.head.action_shape,
             self.head.action_dtype,
             capacity=final_rows(config.rollout_length, problem.time_limit, agents, config.truncation_capacity),
             device=self.device,
         )
+        self.memory = Memory(shape, net.actor, net.critic, self.device) if config.body == "gru" else None
 
     @torch.no_grad()
     def act(
@@ -115,7 +111,9 @@ class PPO:
     ) -> Tensor:
         """Samples actions (E, n) or (E, n, K); arguments as `Learner.act`."""
         obs, mask = self.rollout.begin(obs, mask, to_move, state)
-        action, log_prob = self.head.sample(self.actor(self.normalizer(obs)), self.generator, mask)
+        seen = self.normalizer(obs)
+        params = self.actor(seen) if self.memory is None else self.memory.step(self.actor, seen, self.rollout)
+        action, log_prob = self.head.sample(params, self.generator, mask)
         self.rollout.decide(action, log_prob)
         return self.head.to_env(action)
 
@@ -126,8 +124,8 @@ class PPO:
     def update(self) -> dict[str, Tensor]:
         """Learns from the stored rollout.
 
-        Invalid rows leave first, so that no loss or statistic can see them. The normaliser takes in the rollout only
-        after the gradient steps: ratios start at exactly the policy that acted.
+        Invalid rows leave first, or are masked in sequences, so that no loss or statistic can see them. The normalisers
+        take in the rollout only after the gradient steps: ratios start at exactly the policy that acted.
 
         Returns:
             Metrics, one-element tensors on the device (none if no row was valid).
@@ -139,13 +137,16 @@ class PPO:
         self.optimizer.param_groups[0]["lr"] = learning_rate
 
         batch = self._batch()
+        valid, size = batch.get("valid"), batch["obs"].shape[0]  # rows or sequences
         metrics: dict[str, Tensor] = {}
-        if (least := self.descent.least(batch["obs"].shape[0])) > 0:
+        if self.descent.least(size if valid is None else int(valid.sum())) > 0:
+            most = min(c.minibatches, self.descent.least(size))
             totals: dict[str, Tensor] = {}
             gradient_steps = 0
             for _ in range(c.epochs):
                 kl_before = totals["approx_kl"].clone() if totals else torch.zeros((), device=self.device)
-                chunks = self._minibatches(batch["obs"].shape[0], min(c.minibatches, least))
+                order = torch.randperm(size, generator=self.generator, device=self.device)
+                chunks = order.tensor_split(most)
                 for rows in chunks:
                     for name, value in self._gradient_step(batch, rows, entropy_coef).items():
                         totals[name] = totals[name] + value if name in totals else value
@@ -155,81 +156,50 @@ class PPO:
                     if float(kl) > c.target_kl * len(chunks):
                         break
             metrics = {name: value / gradient_steps for name, value in totals.items()}
-            residual = (batch["returns"] - batch["value"]).var(correction=0)
-            metrics["explained_variance"] = 1 - residual / (batch["returns"].var(correction=0) + 1e-8)
+            metrics["explained_variance"] = explained_variance(batch)
             numbers = {"gradient_steps": gradient_steps, "learning_rate": learning_rate, "entropy_coef": entropy_coef}
             metrics |= {name: torch.full((), float(number), device=self.device) for name, number in numbers.items()}
             if c.normalize_obs:
-                self.normalizer.update(batch["raw_obs"], total=self.descent.sum)
+                take_in(batch, self.rollout, self.normalizer, self.outlook, self.descent.sum)
         self.steps += self.rollout.length * self.rollout.obs.shape[1]
         self.rollout.clear()
+        if self.memory is not None:
+            self.memory.next_rollout()
         return metrics
 
-    @torch.no_grad()
     def _batch(self) -> dict[str, Tensor]:
-        """Values the rollout and compacts its N valid rows to tensors (N, ...).
+        """The rollout's decisions, valued. The host waits for the device here, and where `target_kl` asks it to."""
+        parts = (self.rollout, self.normalizer, self.critic)
+        if self.memory is None:
+            return by_rows(*parts, self.config, self.outlook)
+        return by_sequences(*parts, self.memory, self.config, self.outlook)
 
-        The host waits for the device here, to learn how many final observations there are and how large N is, and in
-        the rest of the update only where `target_kl` asks it to.
-        """
-        c, r = self.config, self.rollout
-        final_count = r.check()
-        decided = r.valid if r.to_move is None else r.valid & r.to_move[:-1]
-        rows = decided.flatten().nonzero().squeeze(-1)
-        raw_obs = r.obs.flatten(0, 2)[rows]
-        obs = self.normalizer(raw_obs)
-        valued = self.critic(obs).squeeze(-1)
-        value = torch.zeros(r.valid.numel(), device=self.device).index_copy_(0, rows, valued).view_as(r.reward)
-        last_value = self.critic(self.normalizer(r.last_obs)).squeeze(-1)
-        steps = (r.reward * c.reward_scale, value, last_value, r.terminated, r.truncated)
-        if r.to_move is None:
-            final_value = torch.zeros(r.capacity + 1, device=self.device)
-            final_value[:final_count] = self.critic(self.normalizer(r.final_obs[:final_count])).squeeze(-1)
-            advantage, returns = gae(*steps, final_value[r.final_slot], r.valid, c.gamma, c.gae_lambda)
-        else:
-            advantage, returns, known = gae_by_turns(*steps, r.valid, r.to_move, c.gamma, c.gae_lambda)
-            keep = known.flatten()[rows]
-            rows, raw_obs, obs, valued = rows[keep], raw_obs[keep], obs[keep], valued[keep]
-        advantage = advantage.flatten()[rows]
-        if c.normalize_advantage and rows.numel() > 0:
-            advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-        batch = {"raw_obs": raw_obs, "obs": obs, "advantage": advantage, "returns": returns.flatten()[rows]}
-        batch |= {"action": r.action.flatten(0, 2)[rows], "log_prob": r.log_prob.flatten()[rows], "value": valued}
-        if r.mask is not None:
-            batch["mask"] = r.mask[:-1].flatten(0, 2)[rows]
-        return batch
-
-    def _minibatches(self, size: int, count: int) -> tuple[Tensor, ...]:
-        order = torch.randperm(size, generator=self.generator, device=self.device)
-        return order.tensor_split(count)
-
-    def _gradient_step(self, batch: dict[str, Tensor], rows: Tensor, entropy_coef: float) -> dict[str, Tensor]:
-        """One step of Adam on the clipped objective of Schulman et al. 2017, eq. 9, over the given rows."""
-        c = self.config
-        obs, advantage, returns = batch["obs"][rows], batch["advantage"][rows], batch["returns"][rows]
-        mask = batch["mask"][rows] if "mask" in batch else None
-        log_prob, entropy = self.head.evaluate(self.actor(obs), batch["action"][rows], mask)
-        log_ratio = log_prob - batch["log_prob"][rows]
+    def _gradient_step(self, batch: dict[str, Tensor], drawn: Tensor, entropy_coef: float) -> dict[str, Tensor]:
+        """One step of Adam on the clipped objective of Schulman et al. 2017, eq. 9, over what was drawn."""
+        c, part = self.config, minibatch(batch, drawn, self.outlook)
+        valid, advantage, returns = part.get("valid"), part["advantage"], part["returns"]
+        params = through(self.actor, part["obs"], part, "actor")
+        log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
+        log_ratio = log_prob - part["log_prob"]
         ratio = log_ratio.exp()
-        policy_loss = -torch.min(ratio * advantage, ratio.clamp(1 - c.clip, 1 + c.clip) * advantage).mean()
+        policy_loss = -mean(torch.min(ratio * advantage, ratio.clamp(1 - c.clip, 1 + c.clip) * advantage), valid)
 
-        value = self.critic(obs).squeeze(-1)
+        value = through(self.critic, part["seen"], part, "critic").squeeze(-1)
         error = (value - returns).square()
         if c.clip_value is not None:
-            old = batch["value"][rows]
-            clipped = old + (value - old).clamp(-c.clip_value, c.clip_value)
+            clipped = part["value"] + (value - part["value"]).clamp(-c.clip_value, c.clip_value)
             error = torch.max(error, (clipped - returns).square())
-        value_loss = 0.5 * error.mean()
+        value_loss = 0.5 * mean(error, valid)
 
-        loss = policy_loss + c.value_coef * value_loss - entropy_coef * entropy.mean()
+        loss = policy_loss + c.value_coef * value_loss - entropy_coef * mean(entropy, valid)
         grad_norm = self.descent(self.optimizer, loss, c.max_grad_norm)
         with torch.no_grad():
             return {
                 "policy_loss": policy_loss.detach(),
                 "value_loss": value_loss.detach(),
-                "entropy": entropy.mean(),
-                "approx_kl": (ratio - 1 - log_ratio).mean(),  # Schulman 2020, unbiased and never negative
-                "clip_fraction": ((ratio - 1).abs() > c.clip).float().mean(),
+                "entropy": mean(entropy, valid),
+                "approx_kl": mean(ratio - 1 - log_ratio, valid),  # Schulman 2020, unbiased and never negative
+                "clip_fraction": mean(((ratio - 1).abs() > c.clip).float(), valid),
                 "grad_norm": grad_norm,
             }
 
@@ -239,10 +209,13 @@ class PPO:
         return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
 
     def state_dict(self) -> State:
-        """Networks, Adam, normaliser, schedule counter and generator; call it between rollouts."""
-        return saved(self.net, self.optimizers, self.generator, steps=self.steps)
+        """Networks, Adam, normalisers, schedule counter, generator and memory; call it between rollouts."""
+        state = saved(self.net, self.optimizers, self.generator, steps=self.steps)
+        return state if self.memory is None else {**state, **self.memory.state_dict(self.rollout)}
 
     def load_state_dict(self, state: State) -> None:
         """Continues from `state_dict`; raises CheckpointError naming the first tensor that does not fit."""
         self.steps = restore(state, self.net, self.optimizers, self.generator, "steps")["steps"]
         self.rollout.clear()
+        if self.memory is not None:
+            self.memory.load_state_dict(state, self.rollout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainers import algorithms
+from trainers.a2c import A2CConfig
 from trainers.config import TrainConfig
 from trainers.ppo import PPOConfig
 
@@ -72,6 +73,12 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "total_steps": 200_000,
         "threads": 1,
         "learner": PPOConfig(gamma=0.99, learning_rate=3e-3, reward_scale=0.05, entropy=0.005),
+    },
+    ("CartPole-v1", "cpu", "a2c"): {
+        "num_envs": 64,
+        "total_steps": 400_000,
+        "threads": 1,
+        "learner": A2CConfig(gamma=0.99, reward_scale=0.05, entropy=0.005),
     },
 }
 FALLBACK: dict[str, dict[str, Any]] = {

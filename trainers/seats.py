@@ -109,8 +109,9 @@ def _columns(core: Core) -> Tensor | None:
 def make_seats(config: TrainConfig, core: Core) -> dict[str, Seat]:
     """One seat per policy, in the order of the environment's groups."""
     make = algorithms.find(config.algorithm).learner_type
+    central: Central = getattr(config.learner, "central", None) or getattr(make, "central", None)
     sides = members_by_policy(config, core)
-    whole, players = WholeWorld(core, make.central), _players(core, sides)
+    whole, players = WholeWorld(core, central), _players(core, sides)
     seats = {}
     for index, (name, members) in enumerate(sides.items()):
         agents = agents_of(core, members)
@@ -130,7 +131,7 @@ def make_seats(config: TrainConfig, core: Core) -> dict[str, Seat]:
             policy=name,
         )
         seats[name] = Seat(tuple(members), agents, make(config.learner, problem), whole)
-    if make.central == "joint":
+    if central == "joint":
         learners = {name: seat.learner for name, seat in seats.items()}
         for seat in seats.values():
             seat.learner.meet(learners)

@@ -35,9 +35,10 @@ def test_both_sides_of_tag_beat_random(seed, tmp_path):
 
 
 @pytest.mark.learning
-def test_cartpole_is_solved(tmp_path):
+@pytest.mark.parametrize("algorithm", ["ppo", "a2c"])
+def test_cartpole_is_solved(algorithm, tmp_path):
     """The preset holds the pole up: Gymnasium calls a mean return of 475 solved."""
-    config = dataclasses.replace(preset("CartPole-v1", "cpu"), seed=0, eval_episodes=0)
+    config = dataclasses.replace(preset("CartPole-v1", "cpu", algorithm), seed=0, eval_episodes=0)
     trainer = Trainer(config, tmp_path)
     trainer.run()
     policy = trainer.seats["agent"].learner.policy()

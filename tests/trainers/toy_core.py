@@ -1,4 +1,4 @@
-"""Two tiny environments with the interface of gpu_envs' core, in plain torch, for tests of the trainers.
+"""Three tiny environments with the interface of gpu_envs' core, in plain torch, for tests of the trainers.
 
 Both keep their state in `self.worlds` (tensors led by E) and their random stream in `self.generator`; the shared part
 deals with deaths, truncation, SAME_STEP autoreset and statistics as the real core does.
@@ -21,7 +21,7 @@ class ToyCore:
 
     def __init__(self, num_envs: int, groups: dict[str, tuple[int, ...]], limit: int, seed: int = 0) -> None:
         self.id, self.config, self.limit = type(self).__name__, SimpleNamespace(), limit
-        self.definition, self.action_mask = SimpleNamespace(max_steps=limit), None
+        self.definition, self.action_mask = SimpleNamespace(max_steps=limit, global_state_size=0), None
         self.to_move = None
         self.groups, self.num_envs, self.device = groups, num_envs, torch.device("cpu")
         self.num_agents = sum(len(rows) for rows in groups.values())
@@ -92,6 +92,9 @@ class ToyCore:
         for name, tensor in live.items():
             tensor.copy_(state[name])
         self.generator.set_state(state["generator"])
+
+    def state(self) -> Tensor:
+        return self.obs.flatten(1).clone()
 
     @property
     def steps(self) -> Tensor:
@@ -202,6 +205,32 @@ class Corridor(ToyCore):
 
     def _observe(self) -> Tensor:
         return torch.nn.functional.one_hot(self.worlds["cell"], self.END + 1).float()
+
+    def sample_actions(self) -> Tensor:
+        return self._random(2, (self.num_envs, 2))
+
+
+class Recall(ToyCore):
+    """Two agents see 0 or 1 (one-hot) at the first step and nothing until the last, when it pays 1 to name it."""
+
+    def __init__(self, num_envs: int, limit: int = 4, seed: int = 0) -> None:
+        super().__init__(num_envs, {"agent": (0, 1)}, limit, seed)
+        self.worlds["cue"] = torch.zeros((num_envs, 2), dtype=torch.int64)
+        self._finish_init(3, dict.fromkeys(self.possible_agents, spaces.Discrete(2)))
+
+    def _start(self, mask: Tensor) -> None:
+        self.worlds["cue"].copy_(
+            torch.where(mask.unsqueeze(1), self._random(2, (self.num_envs, 2)), self.worlds["cue"])
+        )
+
+    def _play(self, action: Tensor) -> tuple[Tensor, Tensor]:
+        last = (self.worlds["step"] == self.limit).unsqueeze(1).expand_as(self.alive)
+        return ((action == self.worlds["cue"]) & last).float(), last
+
+    def _observe(self) -> Tensor:
+        first, asked = self.worlds["step"] == 0, self.worlds["step"] == self.limit - 1
+        cue = torch.nn.functional.one_hot(self.worlds["cue"], 2) * first[:, None, None]
+        return torch.cat([cue, asked[:, None, None].expand(-1, 2, 1)], -1).float()
 
     def sample_actions(self) -> Tensor:
         return self._random(2, (self.num_envs, 2))

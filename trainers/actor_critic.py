@@ -1,0 +1,74 @@
+"""The networks of actor-critics, whose critic sees what an agent sees, or the global state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainers.bodies import BodyConfig, Network
+from trainers.learner import Central
+from trainers.nets import ObservationNormalizer, make_head
+from trainers.problem import Problem
+from trainers.settings import setting
+
+
+@dataclass(frozen=True)
+class ActorCriticConfig(BodyConfig):
+    """Settings of networks, part of every actor-critic's."""
+
+    critic: str = setting("obs", ("obs", "state"))
+    """What the critic values: an agent's own "obs", or the global "state"; policies see observations all the same."""
+
+    @property
+    def central(self) -> Central:
+        """As `Learner.central`."""
+        return "state" if self.critic == "state" else None
+
+
+class Outlook(nn.Module):
+    """What a critic on the global state values: the state and, of several agents, which one is meant (one-hot).
+
+    Source: Yu et al. 2022, "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games".
+    """
+
+    def __init__(self, state_width: int, num_agents: int) -> None:
+        """Args are S and n."""
+        super().__init__()
+        self.num_agents = num_agents
+        self.width = state_width + (num_agents if num_agents > 1 else 0)
+        self.normalizer = ObservationNormalizer(state_width)
+
+    def forward(self, states: Tensor, agent: Tensor) -> Tensor:
+        """States (worlds, ..., S), of those of agents (N,), counted through all worlds -> (N, ..., S + n)."""
+        seen = self.normalizer(states[agent // self.num_agents])
+        if self.num_agents == 1:
+            return seen
+        who = torch.eye(self.num_agents, device=seen.device)[agent % self.num_agents]
+        who = who.view(len(agent), *[1] * (seen.dim() - 2), self.num_agents).expand(*seen.shape[:-1], -1)
+        return torch.cat([seen, who], -1)
+
+
+class ActorCritic(nn.Module):
+    """Normaliser, actor, critic and action head. Actor and critic are separate networks with bodies of one kind."""
+
+    def __init__(self, config: ActorCriticConfig, problem: Problem, action: dict[str, Any]) -> None:
+        """Draws weights from the problem's seed; `action` as `action_spec`."""
+        super().__init__()
+        weights = torch.Generator().manual_seed(problem.seed)
+        self.spec = {**config.spec(problem.obs_width), "action": action}
+        head = make_head(action)
+        self.normalizer = ObservationNormalizer(problem.obs_width)
+        self.actor = Network(self.spec, head.num_params, 0.01, weights)
+        if config.central is None:
+            self.outlook = None
+            self.critic = Network(self.spec, 1, 1.0, weights)
+        else:
+            outlook = Outlook(problem.state_width, problem.num_agents)
+            body = "mlp" if config.body == "cnn" else config.body  # the state is no picture
+            self.critic = Network({**config.spec(outlook.width), "body": body}, 1, 1.0, weights)
+            self.outlook = outlook
+        self.head = head
+        self.to(problem.device)
