@@ -63,7 +63,7 @@ def learner_for(kind: str, core, state_width: int = 0, seed: int = 0, **changes)
 
 def test_mappos_critic_sees_what_the_others_see_and_its_actor_does_not(tmp_path):
     trainer = trainer_of(Identity(8), KINDS["mappo"][1], tmp_path, "mappo")
-    trainer._collect()
+    trainer.collector.collect()
     trainer.log.close()
     even, odd = trainer.seats["even"].learner, trainer.seats["odd"].learner
     assert (even.outlook.width, odd.outlook.width) == (9 + 2, 9)  # one agent needs no number
@@ -169,7 +169,7 @@ def test_recurrent_updates_start_at_the_policy_that_acted(kind, tmp_path):
     learner = trainer.seats["walker"].learner
     learner.actor.out[0].weight.data *= 100  # far from uniform, so that what is remembered tells
     for _ in range(4):
-        trainer._collect()
+        trainer.collector.collect()
         assert not learner.rollout.begins[0].all() or trainer.iteration == 0
         metrics = learner.update()
         assert abs(float(metrics["approx_kl"])) < 1e-5
@@ -189,7 +189,7 @@ def test_what_a_recurrent_critic_values_by_hand(critic, tmp_path):
     memory = torch.zeros(12, 6)
     begun = torch.ones(6, dtype=torch.bool)
     for _ in range(2):
-        trainer._collect()
+        trainer.collector.collect()
         r = learner.rollout
         assert r.begins[1:].any()
         assert r.truncated.any()
@@ -230,7 +230,7 @@ def test_players_remember_what_they_saw_while_others_moved(tmp_path, monkeypatch
     trainer = trainer_of("Nim-v0", config, tmp_path, env={"max_steps": 7})
     learner = trainer.seats["player"].learner
     for _ in range(3):
-        trainer._collect()
+        trainer.collector.collect()
         r = learner.rollout
         batch = learner._batch()
         assert batch["valid"].any()
