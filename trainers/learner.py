@@ -25,6 +25,63 @@ def part_of(state: State, prefix: str) -> dict[str, Any]:
 Central = Literal["state", "joint"] | None
 
 
+class Descent:
+    """How learners follow their gradients, and agree where several processes (ranks) learn one policy together.
+
+    This one is for a single process. `trainers.lightning` has one that averages over ranks. Ranks stay equal as long as
+    they make the same gradient steps: let `least` settle how many, and `mean` whatever else decides about them.
+    """
+
+    def __call__(self, optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> Tensor:
+        """One gradient step of all parameters of an optimiser.
+
+        Args:
+            optimizer: Made by the learner, one of its `optimizers`.
+            loss: One element.
+            max_norm: The gradient, the ranks' average, is scaled down to this global norm; None: as it is.
+
+        Returns:
+            The norm before that, one element.
+        """
+        optimizer.zero_grad(set_to_none=True)
+        self.backward(loss)
+        parameters = list(_parameters(optimizer))
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        self.average(gradients)
+        norm = nn.utils.get_total_norm(gradients)
+        if max_norm is not None:
+            nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
+        self.step(optimizer)
+        return norm
+
+    def backward(self, loss: Tensor) -> None:
+        """Computes gradients."""
+        loss.backward()
+
+    def average(self, gradients: list[Tensor]) -> None:
+        """Gives every rank the mean of all ranks' gradients, in place."""
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Follows the gradients."""
+        optimizer.step()
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sums over all ranks, the same tensor on each: for statistics that all ranks share."""
+        return values
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Means over all ranks, the same tensor on each: for what decides about gradient steps."""
+        return values
+
+    def least(self, count: int) -> int:
+        """The smallest count of all ranks: for rows, which differ between them."""
+        return count
+
+
+ALONE = Descent()
+"""In a process by itself."""
+
+
 class Learner(Protocol):
     """Learns one policy, shared by n agents in E worlds, from rollouts of fixed length.
 
@@ -36,7 +93,13 @@ class Learner(Protocol):
     """What its critic sees of the whole world: "state" is the global state; "joint" all agents' padded observations,
     (E, A * D) flat, and their actions; None nothing."""
     net: nn.Module
-    """All its networks: what has to stay finite."""
+    """Everything it has learned, normaliser included: what has to stay finite."""
+    optimizers: dict[str, torch.optim.Optimizer]
+    """By name."""
+    generator: torch.Generator
+    """All its randomness but that of the initial weights."""
+    descent: Descent
+    """Makes all its gradient steps; `ALONE` unless a trainer that learns on several ranks puts its own there."""
 
     def act(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -183,23 +183,26 @@ class ObservationNormalizer(nn.Module):
         return ((obs - self.mean) * torch.rsqrt(self.var + 1e-8)).clamp_(-self.clip, self.clip)
 
     @torch.no_grad()
-    def update(self, obs: Tensor, valid: Tensor | None = None) -> None:
+    def update(
+        self, obs: Tensor, valid: Tensor | None = None, total: Callable[[Tensor], Tensor] = lambda values: values
+    ) -> None:
         """Merges a batch by the parallel update of Chan, Golub and LeVeque 1979; no host sync.
 
         Args:
             obs: (..., D) observations.
             valid: (...) bool rows to count, all if None. Other rows may hold anything.
+            total: Sums over all processes that learn together, `Descent.sum`.
         """
         rows = obs.reshape(-1, obs.shape[-1])
         weight = torch.ones_like(rows[:, :1]) if valid is None else valid.reshape(-1, 1).to(rows.dtype)
         rows = rows if valid is None else rows.masked_fill(~valid.reshape(-1, 1), 0.0)
-        batch_count = weight.sum(dtype=torch.float64)
+        batch_count = total(weight.sum(dtype=torch.float64))
         size = batch_count.clamp(min=1.0).to(rows.dtype)
-        batch_mean = rows.sum(0) / size
-        batch_var = (weight * (rows - batch_mean).square()).sum(0) / size
-        total = (self.count + batch_count).clamp(min=1.0)
-        share = (batch_count / total).to(rows.dtype)  # of the batch in the merged statistics; 0 for an empty batch
-        kept = (self.count / total).to(rows.dtype)
+        batch_mean = total(rows.sum(0)) / size
+        batch_var = total((weight * (rows - batch_mean).square()).sum(0)) / size
+        merged = (self.count + batch_count).clamp(min=1.0)
+        share = (batch_count / merged).to(rows.dtype)  # of the batch in the merged statistics; 0 for an empty batch
+        kept = (self.count / merged).to(rows.dtype)
         shift = batch_mean - self.mean
         var = kept * self.var + share * batch_var + kept * share * shift.square()
         empty = batch_count == 0

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from trainers.bodies import BodyConfig, Network
-from trainers.learner import Central, State, restore, saved
+from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.nets import ObservationNormalizer, action_spec, make_head
 from trainers.policy import Policy
 from trainers.problem import Problem
@@ -75,6 +75,7 @@ class PPO:
     """The learner. Actor and critic are separate MLPs; the critic values a whole rollout in one batch, in `update`."""
 
     central: Central = None
+    descent: Descent = ALONE
 
     def __init__(self, config: PPOConfig, problem: Problem) -> None:
         """Builds networks and buffers."""
@@ -92,8 +93,8 @@ class PPO:
         self.net = nn.ModuleDict(
             {"normalizer": self.normalizer, "actor": self.actor, "critic": self.critic, "head": self.head}
         ).to(self.device)
-        self.parameters = list(self.net.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, lr=config.learning_rate, eps=1e-5, fused=True)
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
+        self.optimizers = {"adam": self.optimizer}
         self.rollout = Rollout(
             config.rollout_length,
             (problem.num_envs, problem.num_agents),
@@ -139,25 +140,27 @@ class PPO:
 
         batch = self._batch()
         metrics: dict[str, Tensor] = {}
-        if batch["obs"].shape[0] > 0:
+        if (least := self.descent.least(batch["obs"].shape[0])) > 0:
             totals: dict[str, Tensor] = {}
             gradient_steps = 0
             for _ in range(c.epochs):
                 kl_before = totals["approx_kl"].clone() if totals else torch.zeros((), device=self.device)
-                chunks = self._minibatches(batch["obs"].shape[0])
+                chunks = self._minibatches(batch["obs"].shape[0], min(c.minibatches, least))
                 for rows in chunks:
                     for name, value in self._gradient_step(batch, rows, entropy_coef).items():
                         totals[name] = totals[name] + value if name in totals else value
                 gradient_steps += len(chunks)
-                if c.target_kl is not None and float(totals["approx_kl"] - kl_before) > c.target_kl * len(chunks):
-                    break
+                if c.target_kl is not None:
+                    kl = self.descent.mean(totals["approx_kl"] - kl_before)
+                    if float(kl) > c.target_kl * len(chunks):
+                        break
             metrics = {name: value / gradient_steps for name, value in totals.items()}
             residual = (batch["returns"] - batch["value"]).var(correction=0)
             metrics["explained_variance"] = 1 - residual / (batch["returns"].var(correction=0) + 1e-8)
             numbers = {"gradient_steps": gradient_steps, "learning_rate": learning_rate, "entropy_coef": entropy_coef}
             metrics |= {name: torch.full((), float(number), device=self.device) for name, number in numbers.items()}
             if c.normalize_obs:
-                self.normalizer.update(batch["raw_obs"])
+                self.normalizer.update(batch["raw_obs"], total=self.descent.sum)
         self.steps += self.rollout.length * self.rollout.obs.shape[1]
         self.rollout.clear()
         return metrics
@@ -196,9 +199,9 @@ class PPO:
             batch["mask"] = r.mask[:-1].flatten(0, 2)[rows]
         return batch
 
-    def _minibatches(self, size: int) -> tuple[Tensor, ...]:
+    def _minibatches(self, size: int, count: int) -> tuple[Tensor, ...]:
         order = torch.randperm(size, generator=self.generator, device=self.device)
-        return order.tensor_split(min(self.config.minibatches, size))
+        return order.tensor_split(count)
 
     def _gradient_step(self, batch: dict[str, Tensor], rows: Tensor, entropy_coef: float) -> dict[str, Tensor]:
         """One step of Adam on the clipped objective of Schulman et al. 2017, eq. 9, over the given rows."""
@@ -219,10 +222,7 @@ class PPO:
         value_loss = 0.5 * error.mean()
 
         loss = policy_loss + c.value_coef * value_loss - entropy_coef * entropy.mean()
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        grad_norm = nn.utils.clip_grad_norm_(self.parameters, c.max_grad_norm)
-        self.optimizer.step()
+        grad_norm = self.descent(self.optimizer, loss, c.max_grad_norm)
         with torch.no_grad():
             return {
                 "policy_loss": policy_loss.detach(),
@@ -230,7 +230,7 @@ class PPO:
                 "entropy": entropy.mean(),
                 "approx_kl": (ratio - 1 - log_ratio).mean(),  # Schulman 2020, unbiased and never negative
                 "clip_fraction": ((ratio - 1).abs() > c.clip).float().mean(),
-                "grad_norm": grad_norm.detach(),
+                "grad_norm": grad_norm,
             }
 
     def policy(self) -> Policy:
@@ -240,9 +240,9 @@ class PPO:
 
     def state_dict(self) -> State:
         """Networks, Adam, normaliser, schedule counter and generator; call it between rollouts."""
-        return saved(self.net, {"adam": self.optimizer}, self.generator, steps=self.steps)
+        return saved(self.net, self.optimizers, self.generator, steps=self.steps)
 
     def load_state_dict(self, state: State) -> None:
         """Continues from `state_dict`; raises CheckpointError naming the first tensor that does not fit."""
-        self.steps = restore(state, self.net, {"adam": self.optimizer}, self.generator, "steps")["steps"]
+        self.steps = restore(state, self.net, self.optimizers, self.generator, "steps")["steps"]
         self.rollout.clear()

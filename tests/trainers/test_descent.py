@@ -1,0 +1,70 @@
+"""One gradient step, as all learners make it, and what ranks agree on."""
+
+import pytest
+import torch
+from torch import nn
+
+from trainers.learner import ALONE, Descent
+from trainers.nets import ObservationNormalizer
+
+
+def line():
+    torch.manual_seed(0)
+    net = nn.Linear(3, 1)
+    return net, torch.optim.SGD(net.parameters(), lr=1.0)
+
+
+def loss_of(net):
+    return (net(torch.eye(3)) - 5.0).square().mean()
+
+
+def test_step_is_that_of_the_optimiser():
+    (net, optimizer), (other, plain) = line(), line()
+    norm = ALONE(optimizer, loss_of(net))
+    loss_of(other).backward()
+    plain.step()
+    assert torch.equal(net.weight, other.weight)
+    assert torch.equal(net.bias, other.bias)
+    torch.testing.assert_close(norm, torch.cat([other.weight.grad.flatten(), other.bias.grad]).norm())
+
+
+def test_gradients_are_scaled_down_to_a_norm_and_the_norm_before_is_told():
+    net, optimizer = line()
+    before = net.weight.detach().clone(), net.bias.detach().clone()
+    norm = ALONE(optimizer, loss_of(net), max_norm=0.5)
+    moved = torch.cat([(net.weight - before[0]).flatten(), net.bias - before[1]]).norm()
+    assert norm > 0.5
+    assert moved.item() == pytest.approx(0.5, rel=1e-4)
+
+
+def test_gradients_of_an_earlier_loss_do_not_count():
+    (net, optimizer), (other, plain) = line(), line()
+    loss_of(net).backward()
+    ALONE(optimizer, loss_of(net))
+    ALONE(plain, loss_of(other))
+    assert torch.equal(net.weight, other.weight)
+
+
+def test_gradients_are_averaged_before_they_are_clipped():
+    class Ten(Descent):
+        def average(self, gradients):
+            for gradient in gradients:
+                gradient *= 10
+
+    (net, optimizer), (other, plain) = line(), line()
+    norm, single = Ten()(optimizer, loss_of(net), max_norm=0.5), ALONE(plain, loss_of(other), max_norm=0.5)
+    torch.testing.assert_close(norm, 10 * single)
+    torch.testing.assert_close(net.weight, other.weight)
+
+
+def test_normalizers_of_two_ranks_hold_the_statistics_of_all_rows():
+    rows = torch.randn((12, 2), generator=torch.Generator().manual_seed(0)) * 3 + 1
+    mine, others = rows[:4], rows[4:]
+    mean = rows.mean(0)
+    answers = iter((torch.tensor(8.0), others.sum(0), (others - mean).square().sum(0)))  # what the other rank adds
+    normalizer, whole = ObservationNormalizer(2), ObservationNormalizer(2)
+    normalizer.update(mine, total=lambda values: values + next(answers))
+    whole.update(rows)
+    assert normalizer.count == 12
+    torch.testing.assert_close(normalizer.mean, whole.mean)
+    torch.testing.assert_close(normalizer.var, whole.var)
