@@ -48,6 +48,10 @@ class Algorithm:
 _ALL = (
     Algorithm("ppo", "ppo", "PPO", "proximal policy optimisation, one critic per policy on its own observations"),
     Algorithm("ippo", "ppo", "PPO", "independent PPO: the same as ppo, by its name among many agents"),
+    Algorithm("dqn", "dqn", "DQN", "deep Q-learning: double, dueling, n-step returns, prioritised replay"),
+    Algorithm("iql", "dqn", "DQN", "independent Q-learning: the same as dqn, by its name among many agents"),
+    Algorithm("vdn", "qmix", "VDN", "value decomposition: a team's value is the sum of its agents'", {"mixer": "vdn"}),
+    Algorithm("qmix", "qmix", "QMIX", "a team's value is a monotone mix of its agents', by state", {"mixer": "qmix"}),
 )
 ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in _ALL}
 

@@ -147,10 +147,10 @@ class Cast:
         """Begins with empty memories, as at a reset of all worlds."""
         self.core = core
         self.parts = []
-        for name, policy in players.items():
-            if policy is not None:
-                count = len(members_of(core, [name]))
-                self.parts.append((agents_of(core, [name]), policy, policy.memory(core.num_envs, count)))
+        for policy in {id(policy): policy for policy in players.values() if policy is not None}.values():
+            names = [name for name, each in players.items() if each is policy]  # whom one policy plays act as one
+            count = len(members_of(core, names))
+            self.parts.append((agents_of(core, names), policy, policy.memory(core.num_envs, count)))
 
     def act(self, obs: Tensor, info: Mapping[str, Tensor], greedy: bool = False) -> Tensor:
         """Actions of all agents, (E, A) or (E, A, K): random legal ones, overwritten where there is a policy."""
