@@ -21,7 +21,7 @@ from trainers.rollout import Transition
 
 CPU, TWO = torch.device("cpu"), spaces.Discrete(2)
 FAST = {
-    "rollout_length": 8, "updates": 16, "batch_size": 64, "learning_starts": 256, "learning_rate": 3e-3, "hidden": (32,),
+    "rollout_length": 8, "updates": 8, "batch_size": 64, "learning_starts": 256, "learning_rate": 3e-3, "hidden": (32,),
     "tau": 0.1, "gamma": 0.9, "epsilon_fraction": 0.5, "replay_size": 8192,
 }  # fmt: skip
 NEVER = {"learning_starts": 10**9, "normalize_obs": False}
@@ -35,7 +35,7 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def learner_for(core, total_steps: int = 8_000, seed: int = 0, **settings) -> DQN:
+def learner_for(core, total_steps: int = 5_000, seed: int = 0, **settings) -> DQN:
     space = core.action_spaces[core.possible_agents[0]]
     problem = Problem(
         core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed,
@@ -432,7 +432,7 @@ def test_bad_settings_name_the_field(name, value):
 def test_dqn_solves_the_corridor_with_agents_that_die_one_by_one(changes):
     core = Corridor(16)
     learner = learner_for(core, **changes)
-    drive(core, learner, 60)
+    drive(core, learner, 40)
     assert learner.policy().act(torch.eye(7)[:6]).tolist() == [1] * 6
 
 
@@ -440,10 +440,10 @@ def test_dqn_solves_identity_under_masks():
     core = Identity(16, "discrete", limit=4, masked=True)
     learner = learner_for(core, gamma=0.5)
     core.groups = {"even": (0, 2), "odd": (1,)}
-    part = DQN(learner.config, Problem(core.obs_width, core.action_spaces["even_0"], 16, 2, 8_000, masked=True))
+    part = DQN(learner.config, Problem(core.obs_width, core.action_spaces["even_0"], 16, 2, 5_000, masked=True))
     core.reset()
     rows = [0, 2]
-    for _ in range(60):
+    for _ in range(40):
         for _ in range(8):
             action = core.sample_actions()
             action[:, rows] = part.act(core.obs[:, rows], core.mask[:, rows])
