@@ -55,7 +55,8 @@ class QConfig(BodyConfig):
     normalize_obs: bool = True
     """Normalise observations, and global states, by running statistics over valid rows."""
     reward_scale: float = setting(1.0, "> 0")
-    """Multiplies rewards before learning: choose it so that returns are of order 1 to 100."""
+    """Multiplies rewards before learning: choose it so that returns are of order 1, as errors beyond 1 count less
+    in DQN's loss."""
     truncation_capacity: float | None = setting(None, "> 0")
     """Truncations per agent and rollout that the buffer of final observations has room for, on average over agents;
     if None, one more than the time limit can bring about, and at least 2."""

@@ -315,7 +315,9 @@ def test_a_pending_decision_survives_a_resumption():
         straight.step()
         stopped.step()
     other = ByTurns()
-    other.learner.load_state_dict({n: v.clone() if hasattr(v, "clone") else v for n, v in stopped.learner.state_dict().items()})
+    other.learner.load_state_dict(
+        {n: v.clone() if hasattr(v, "clone") else v for n, v in stopped.learner.state_dict().items()}
+    )
     other.t, other.turn = stopped.t, stopped.turn
     for _ in range(3):
         straight.step()
@@ -427,8 +429,9 @@ def test_bad_settings_name_the_field(name, value):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"dueling": True, "n_step": 3}, {"prioritized": True}, {"double": False, "tau": 1.0, "target_every": 20}]
-)  # fmt: skip
+    "changes",
+    [{}, {"dueling": True, "n_step": 3}, {"prioritized": True}, {"double": False, "tau": 1.0, "target_every": 20}],
+)
 def test_dqn_solves_the_corridor_with_agents_that_die_one_by_one(changes):
     core = Corridor(16)
     learner = learner_for(core, **changes)

@@ -138,7 +138,9 @@ def test_targets_of_a_team_by_hand():
     action = batch["action"][time, env]
     x = torch.tensor([[1.0, 2.0], [0.0, 3.0], [1.0, 2.0], [2.0, 3.0], [1.0, 2.0], [2.0, 3.0]])
     team = (x * (1 + action)).sum(-1)
-    target = torch.tensor([3 + 0.5 * 3, 2.0, 3 + 0.5 * (2 + 3), 3 + 0.5 * (5 + 5), 3 + 0.5 * (2 + 3), 3 + 0.5 * (3 + 4)])
+    target = torch.tensor(
+        [3 + 0.5 * 3, 2.0, 3 + 0.5 * (2 + 3), 3 + 0.5 * (5 + 5), 3 + 0.5 * (2 + 3), 3 + 0.5 * (3 + 4)]
+    )
     torch.testing.assert_close(found["loss"], (team - target).square().mean())
 
 
@@ -187,8 +189,18 @@ def test_windows_remember_what_acting_remembered():
 
 def test_a_gru_recalls_what_it_saw_and_its_policy_survives_the_disk(tmp_path):
     core = Recall(16)
-    learner = gru(core, kind="vdn", burn_in=1, learning_rate=1e-2, batch_size=32, epsilon_fraction=0.5)
-    drive(core, learner, 50)
+    learner = gru(
+        core,
+        kind="vdn",
+        burn_in=1,
+        learning_rate=1e-2,
+        batch_size=32,
+        epsilon_fraction=0.3,
+        updates=4,
+        gamma=0.9,
+        tau=0.2,
+    )
+    drive(core, learner, 40)
     policy = learner.policy()
     policy.save(tmp_path / "policy")
     for each in (policy, Policy.load(tmp_path / "policy")):
@@ -205,7 +217,9 @@ def test_agents_know_their_places():
     learner = learner_for(TwoStep(2))
     policy = learner.policy()
     assert policy.act(torch.zeros(5, 2, 3)).shape == (5, 2)
-    with pytest.raises(ConfigError, match=r"tells its 2 agents apart: expected observations \(..., 2, D\), got \(5, 3\)"):
+    with pytest.raises(
+        ConfigError, match=r"tells its 2 agents apart: expected observations \(..., 2, D\), got \(5, 3\)"
+    ):
         policy.act(torch.zeros(5, 3))
 
 

@@ -211,8 +211,11 @@ class Corridor(ToyCore):
 
 
 class TwoStep(ToyCore):
-    """The two-step game of Rashid et al. 2018, section 6: player 0 chooses the game of the second step, which pays both
-    7 whatever they do, or 0, 1, 1 or 8. The best is 8, but whoever looks at the mean of that game takes the 7."""
+    """The two-step game of Rashid et al. 2018, section 6, for two players.
+
+    Player 0 chooses the game of the second step, which pays both 7 whatever they do, or 0, 1, 1 or 8. The best is 8,
+    but whoever looks at the mean of that game takes the 7.
+    """
 
     PAYS = torch.tensor([[[7.0, 7.0], [7.0, 7.0]], [[0.0, 1.0], [1.0, 8.0]]])
 
