@@ -56,12 +56,17 @@ class Policy:
         self.net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).requires_grad_(False)
         self.normalizer, self.actor, self.head = normalizer, actor, head
         self.obs_width: int = spec["obs_width"]
+        self.ids: int = spec.get("ids", 0)
         self.generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
     def memory(self, *shape: int) -> Tensor | None:
         """What it remembers before an episode, zeros (*shape, H); None if it remembers nothing."""
         width = self.actor.memory_width
         return torch.zeros((*shape, width), device=self.normalizer.mean.device) if width else None
+
+    def inputs(self, obs: Tensor) -> Tensor:
+        """What the network gets of observations, see `act`."""
+        return with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids)
 
     @torch.no_grad()
     def act(
@@ -82,8 +87,7 @@ class Policy:
         """
         if self.actor.memory_width and memory is None:
             raise ConfigError("this policy remembers: expected act(..., memory=policy.memory(E, n)), got no memory")
-        seen = with_ids(self.normalizer(obs[..., : self.obs_width]), self.spec.get("ids", 0))
-        params, remembered = self.actor.step(seen, memory)
+        params, remembered = self.actor.step(self.inputs(obs), memory)
         if memory is not None and remembered is not None:
             memory.copy_(remembered)
         action = self.head.mode(params, mask) if greedy else self.head.sample(params, self.generator, mask)[0]

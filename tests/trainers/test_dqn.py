@@ -10,6 +10,7 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import algorithms, checkpoint
 from trainers.config import TrainConfig
 from trainers.dqn import DQN, DQNConfig
+from trainers.export import export_policy
 from trainers.loop import Trainer
 from trainers.nets import GreedyHead, make_head
 from trainers.policy import Policy
@@ -93,6 +94,9 @@ def test_policies_survive_the_disk(dueling, tmp_path):
     drive(Corridor(4), learner, 10)
     policy, cells = learner.policy(), torch.eye(7)
     policy.save(tmp_path / "policy")
+    assert export_policy(policy, tmp_path / "p.pt2", masked=True).startswith(
+        "obs (N, 7), mask (N, 2) -> action (N) int64"
+    )
     loaded = Policy.load(tmp_path / "policy")
     wanted = learner.head.values(learner.actor(learner.normalizer(cells))).argmax(-1)
     for each in (policy, loaded):

@@ -13,6 +13,7 @@ from trainers import algorithms, checkpoint
 from trainers.bodies import with_ids
 from trainers.config import TrainConfig
 from trainers.evaluate import Cast, play
+from trainers.export import export_policy
 from trainers.loop import Trainer
 from trainers.policy import Policy
 from trainers.problem import Problem
@@ -221,6 +222,14 @@ def test_agents_know_their_places():
         ConfigError, match=r"tells its 2 agents apart: expected observations \(..., 2, D\), got \(5, 3\)"
     ):
         policy.act(torch.zeros(5, 3))
+
+
+@pytest.mark.parametrize("body", ["mlp", "gru"])
+def test_an_exported_policy_plays_a_team(body, tmp_path):
+    policy = learner_for(TwoStep(2), body=body, hidden=(8,)).policy()
+    said = export_policy(policy, tmp_path / "p.pt2", masked=True)  # compares what it wrote with the policy
+    takes = "obs (N, 2, 3), mask (N, 2, 2)" + (", memory (N, 2, 8)" if body == "gru" else "")
+    assert said == f"{takes} -> action (N, 2) int64, parameters{', memory' if body == 'gru' else ''}"
 
 
 def test_agents_of_several_groups_are_asked_as_one_team():
