@@ -110,7 +110,9 @@ class QMIX:
         learned = nn.ModuleDict({"actor": self.actor, "mixer": self.mixer})
         self.target_actor, self.target_mixer = frozen(self.actor), frozen(self.mixer)
         targets = {"target_actor": self.target_actor, "target_mixer": self.target_mixer}
-        normalizers = {"normalizer": self.normalizer, "state_normalizer": self.state_normalizer}
+        normalizers = {"normalizer": self.normalizer}
+        if self.state_width:
+            normalizers["state_normalizer"] = self.state_normalizer
         self.net = nn.ModuleDict({"learned": learned, **targets, **normalizers})
         self.net.to(self.device)
         adam = torch.optim.Adam(learned.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
