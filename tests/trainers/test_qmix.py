@@ -94,9 +94,10 @@ def test_qmix_finds_the_best_of_two_steps_and_vdn_cannot(kind, earned, seed):
 # ---------------------------------------------------------------- targets
 
 
-def linear(weights: list[list[float]]) -> torch.nn.Module:
-    net = torch.nn.Linear(len(weights[0]), len(weights), bias=False)
+def linear(weights: list[list[float]], bias: float) -> torch.nn.Module:
+    net = torch.nn.Linear(len(weights[0]), len(weights))
     net.weight.data.copy_(torch.tensor(weights))
+    net.bias.data.fill_(bias)
     net.step = lambda x, memory: (net(x), memory)
     net.memory_width = 0
     return net
@@ -105,12 +106,14 @@ def linear(weights: list[list[float]]) -> torch.nn.Module:
 def test_targets_of_a_team_by_hand():
     """Three worlds of two agents: agent 0 dies in world 0, then both are gone; world 1 is cut; world 2 goes on.
 
-    Values are (x, 2x) of what an agent sees to the learning network, (3x, x) to the target: best is x of the target.
+    Values are (x, 2x) + 1 of what an agent sees to the learning network, (3x, x) + 10 to the target: the best action
+    has x + 10. The team's are their sum, to the target 100 more.
     """
     config = QMIXConfig(mixer="vdn", rollout_length=2, gamma=0.5, learning_starts=10**9, normalize_obs=False)
     learner = VDN(config, Problem(1, TWO, 3, 2, 100))
-    learner.actor = linear([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]])
-    learner.target_actor = linear([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    learner.actor = linear([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]], 1.0)
+    learner.target_actor = linear([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 10.0)
+    learner.target_mixer.forward = lambda values, state: values.sum(-1) + 100
     for t in range(2):
         seen = torch.tensor([[[1.0], [2.0]]]).repeat(3, 1, 1) + t
         valid = torch.ones(3, 2).bool()
@@ -138,10 +141,9 @@ def test_targets_of_a_team_by_hand():
     learner._gradient_step()
     action = batch["action"][time, env]
     x = torch.tensor([[1.0, 2.0], [0.0, 3.0], [1.0, 2.0], [2.0, 3.0], [1.0, 2.0], [2.0, 3.0]])
-    team = (x * (1 + action)).sum(-1)
-    target = torch.tensor(
-        [3 + 0.5 * 3, 2.0, 3 + 0.5 * (2 + 3), 3 + 0.5 * (5 + 5), 3 + 0.5 * (2 + 3), 3 + 0.5 * (3 + 4)]
-    )
+    team = (x * (1 + action)).sum(-1) + torch.tensor([2, 1, 2, 2, 2, 2])
+    after = torch.tensor([3 + 10, -100, 5 + 20, 10 + 20, 5 + 20, 7 + 20]) + 100.0  # world 0 ends: nothing follows
+    target = torch.tensor([3.0, 2.0, 3.0, 3.0, 3.0, 3.0]) + 0.5 * after
     torch.testing.assert_close(found["loss"], (team - target).square().mean())
 
 
@@ -152,6 +154,17 @@ def test_what_is_illegal_next_has_no_value_and_what_was_cut_is_not_known():
     known = learner.replay.buffers["known"][:32]
     assert known.float().mean() == 0.75, "every fourth step was cut"
     assert learner.replay.buffers["next_mask"][:32].float().mean() == pytest.approx(2 / 3)
+
+
+def test_a_cut_leads_to_the_state_before_the_next_episode():
+    core = Identity(2, limit=4)
+    learner = learner_for(core)
+    drive(core, learner, 1)
+    kept = learner.replay.buffers
+    state, next_state = kept["state"][:8], kept["next_state"][:8]
+    assert torch.equal(next_state[:3], state[1:4])
+    assert torch.equal(next_state[3], state[3]), "the toy's targets last for an episode"
+    assert not torch.equal(next_state[3], state[4])
 
 
 # ---------------------------------------------------------------- memory
@@ -287,7 +300,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
         **{**FAST, "replay_size": 256, "learning_starts": 100, "body": body, "window": 3, "burn_in": 1, "updates": 2}
     )
     config = TrainConfig(
-        "Recall", num_envs=8, total_steps=512, checkpoint_every=3, eval_episodes=8, algorithm=kind, learner=settings
+        "Recall", num_envs=8, total_steps=512, checkpoint_every=2, eval_episodes=8, algorithm=kind, learner=settings
     )
     Trainer(config, tmp_path / "whole", None, make_toy).run()
     part = Trainer(config, tmp_path / "parts", None, make_toy)
@@ -295,7 +308,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
         part.iterate()
     part.log.close()
     resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), make_toy)
-    assert resumed.iteration == 3
+    assert resumed.iteration == 4, "in the middle of episodes"
     resumed.run()
     assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
 
