@@ -58,6 +58,10 @@ _ALL = (
     Algorithm("ippo", "ppo", "PPO", "independent PPO: ppo, by its name among many agents", {"critic": "obs"}),
     Algorithm("mappo", "ppo", "PPO", "multi-agent PPO: critics on the global state", {"critic": "state"}),
     Algorithm("a2c", "a2c", "A2C", "advantage actor-critic: one gradient step per rollout"),
+    Algorithm("dqn", "dqn", "DQN", "deep Q-learning: double, dueling, n-step returns, prioritised replay"),
+    Algorithm("iql", "dqn", "DQN", "independent Q-learning: the same as dqn, by its name among many agents"),
+    Algorithm("vdn", "qmix", "VDN", "value decomposition: a team's value is the sum of its agents'", {"mixer": "vdn"}),
+    Algorithm("qmix", "qmix", "QMIX", "a team's value is a monotone mix of its agents', by state", {"mixer": "qmix"}),
 )
 ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in _ALL}
 RECORDED: dict[str, Algorithm] = {

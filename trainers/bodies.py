@@ -155,3 +155,29 @@ class Network(nn.Module):
         size = math.prod(self.picture)
         seen = self.convolutions(x[..., :size].reshape(-1, *self.picture))
         return torch.cat([seen.view(*x.shape[:-1], seen.shape[-1]), x[..., size:]], -1)
+
+
+def with_ids(x: Tensor, agents: int) -> Tensor:
+    """Inputs (..., n, D) with every agent's place among the n as one-hot behind them, (..., n, D + n).
+
+    Args:
+        x: Inputs.
+        agents: n; 0 leaves them as they are.
+
+    Raises:
+        ConfigError: There are not n agents.
+    """
+    if not agents:
+        return x
+    if x.dim() < 2 or x.shape[-2] != agents:
+        raise ConfigError(
+            f"this policy tells its {agents} agents apart: expected observations (..., {agents}, D), got "
+            f"{tuple(x.shape)}"
+        )
+    ids = torch.eye(agents, dtype=x.dtype, device=x.device)
+    return torch.cat([x, ids.expand(*x.shape[:-1], agents)], -1)
+
+
+def actor_width(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A policy's spec as its network needs it: the width of the input counts the one-hot places, see `with_ids`."""
+    return {**spec, "obs_width": spec["obs_width"] + spec.get("ids", 0)}

@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from trainers.bodies import Network
+from trainers.bodies import Network, with_ids
 from trainers.policy import Policy
 
 M = TypeVar("M", bound=nn.Module)
@@ -25,7 +25,8 @@ class Crew:
     def __init__(self, policies: Sequence[Policy]) -> None:
         """Stacks weights; the policies, which must be `alike`, stay as they are."""
         first = policies[0]
-        self.size, self.obs_width, self.generator = len(policies), first.obs_width, first.generator
+        self.size, self.obs_width, self.ids = len(policies), first.obs_width, first.ids
+        self.generator = first.generator
         self.normalizer = _stacked([policy.normalizer for policy in policies])
         self.head = _stacked([policy.head for policy in policies])
         self.actor = _Stack([policy.actor for policy in policies])
@@ -35,7 +36,7 @@ class Crew:
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
     ) -> Tensor:
         """Actions (P, E, n[, K]) for observations (P, E, n, D), masks (P, E, n, choices) and memories (P, E, n, H)."""
-        params = self.actor(self.normalizer(obs[..., : self.obs_width]), memory)
+        params = self.actor(with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids), memory)
         action = self.head.mode(params, mask) if greedy else self.head.sample(params, self.generator, mask)[0]
         return self.head.to_env(action)
 

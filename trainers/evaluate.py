@@ -151,15 +151,15 @@ class Cast:
         """Begins with empty memories, as at a reset of all worlds."""
         self.core = core
         crews: list[list[tuple[list[int], Agents, Plays]]] = []
-        for name, policy in players.items():
-            if policy is not None:
-                member = (members_of(core, [name]), agents_of(core, [name]), policy)
-                for crew in crews:
-                    if alike(crew[0][2], policy) and len(crew[0][0]) == len(member[0]):
-                        crew.append(member)
-                        break
-                else:
-                    crews.append([member])
+        for policy in {id(policy): policy for policy in players.values() if policy is not None}.values():
+            names = [name for name, each in players.items() if each is policy]  # whom one policy plays act as one
+            member = (members_of(core, names), agents_of(core, names), policy)
+            for crew in crews:
+                if alike(crew[0][2], policy) and len(crew[0][0]) == len(member[0]):
+                    crew.append(member)
+                    break
+            else:
+                crews.append([member])
         self.parts = [_Part(core, crew) for crew in crews]
 
     def act(self, obs: Tensor, info: Mapping[str, Tensor], greedy: bool = False) -> Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import GpuEnvsError
+from trainers.nets import CategoricalHead
 from trainers.policy import Policy
 
 CHECKED = (1, 2, 257)
@@ -24,7 +26,7 @@ class _Greedy(nn.Module):
     def forward(self, obs: Tensor, mask: Tensor | None = None, memory: Tensor | None = None) -> tuple[Tensor, ...]:
         """Greedy action, what describes the distribution it is taken from, and what is remembered, if anything."""
         actor, head = self.policy.actor, self.policy.head
-        parameters, remembered = actor.step(self.policy.normalizer(obs), memory)
+        parameters, remembered = actor.step(self.policy.inputs(obs), memory)
         action = head.to_env(head.mode(parameters, mask))
         return (action, parameters) if remembered is None else (action, parameters, remembered)
 
@@ -33,10 +35,11 @@ def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
     """Writes a policy on the CPU for `torch.export.load` and compares what was written with it.
 
     The program takes obs (N, D), for any N; mask= (N, choices) bool, if actions can be illegal; and memory= (N, H),
-    zeros where an episode begins, if the policy remembers. It returns the greedy action, as `Policy.act` gives it; what
-    the policy's head makes a distribution of: logits (N, sum of choices), no mask applied, or means (N, K) before they
-    are mapped to the box, whose log standard deviation is the program's parameter "net.head.log_std"; and the memory
-    for the next step, if there is one.
+    zeros where an episode begins, if the policy remembers. All are (N, n, ...) for a policy that tells its n agents
+    apart, and so is what it returns: the greedy action, as `Policy.act` gives it; what the policy's head makes a
+    distribution of, which is logits (N, sum of choices), no mask applied, action values as the network gives them, or
+    means (N, K) before they are mapped to the box, whose log standard deviation is the program's parameter
+    "net.head.log_std"; and the memory for the next step, if there is one.
 
     Args:
         policy: What to write.
@@ -57,11 +60,16 @@ def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
     program.example_inputs = None  # they would be pickled
     torch.export.save(program, path)
     _compare(policy, path, masked)
-    shape = f"(N, {policy.head.action_shape[0]})" if policy.head.action_shape else "(N)"
+    team = (policy.ids,) if policy.ids else ()
     kind = str(policy.head.action_dtype).removeprefix("torch.")
-    takes = "".join(f", {name} (N, {value.shape[1]})" for name, value in rest.items())
+    takes = ", ".join(f"{name} {_words(value.shape[1:])}" for name, value in {"obs": obs, **rest}.items())
     gives = ", memory" if "memory" in rest else ""
-    return f"obs (N, {policy.obs_width}){takes} -> action {shape} {kind}, parameters{gives}"
+    return f"{takes} -> action {_words((*team, *policy.head.action_shape))} {kind}, parameters{gives}"
+
+
+def _words(shape: Sequence[int]) -> str:
+    """The shape of N rows, such as (N, 3)."""
+    return f"({', '.join(('N', *map(str, shape)))})"
 
 
 def _compare(policy: Policy, path: Path, masked: bool) -> None:
@@ -78,12 +86,14 @@ def _compare(policy: Policy, path: Path, masked: bool) -> None:
 
 def _inputs(policy: Policy, size: int, masked: bool, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
     """Random observations, masks with at least one legal action each, and memories, as far as there are any."""
-    obs, rest = torch.randn((size, policy.obs_width), generator=generator), {}
+    rows = (size, policy.ids) if policy.ids else (size,)
+    obs, rest = torch.randn((*rows, policy.obs_width), generator=generator), {}
     if masked:
-        choices = policy.head.num_params
-        always = torch.randint(choices, (size, 1), generator=generator)
-        rest["mask"] = (torch.rand((size, choices), generator=generator) < 0.5).scatter(1, always, True)
-    memory = policy.memory(size)
+        assert isinstance(policy.head, CategoricalHead)
+        choices = sum(policy.head.sizes)
+        always = torch.randint(choices, (*rows, 1), generator=generator)
+        rest["mask"] = (torch.rand((*rows, choices), generator=generator) < 0.5).scatter(-1, always, True)
+    memory = policy.memory(*rows)
     if memory is not None:
         rest["memory"] = torch.randn(memory.shape, generator=generator)
     return obs, rest

@@ -45,6 +45,11 @@ def mlp(
     return nn.Sequential(*layers)
 
 
+def legal(values: Tensor, mask: Tensor | None) -> Tensor:
+    """Values or logits (..., n), ILLEGAL for what the mask (..., n) forbids (False)."""
+    return values if mask is None else values.masked_fill(~mask, ILLEGAL)
+
+
 class CategoricalHead(nn.Module):
     """One or several independent categoricals that share one vector of logits.
 
@@ -60,8 +65,7 @@ class CategoricalHead(nn.Module):
 
     def log_probs(self, logits: Tensor, mask: Tensor | None) -> Tensor:
         """Log-probabilities (..., K, n), ILLEGAL beyond a categorical's own n; mask (..., sum of n) True = legal."""
-        if mask is not None:
-            logits = logits.masked_fill(~mask, ILLEGAL)
+        logits = legal(logits, mask)
         widest = max(self.sizes)
         if len(set(self.sizes)) == 1:
             table = logits.unflatten(-1, (len(self.sizes), widest))
@@ -94,6 +98,33 @@ class CategoricalHead(nn.Module):
 
     def _shape(self, index: Tensor) -> Tensor:
         return index.squeeze(-1) if self.multi else index[..., 0, 0]
+
+
+class GreedyHead(CategoricalHead):
+    """The best of n actions by their values; both sample and mode are that action.
+
+    With `dueling` the last layer gives a value and n advantages, of which the mean is taken off (Wang et al. 2016,
+    "Dueling Network Architectures for Deep Reinforcement Learning", eq. 9).
+    """
+
+    def __init__(self, choices: int, dueling: bool) -> None:
+        """Args are n, and whether value and advantages come apart."""
+        super().__init__([choices], multi=False)
+        self.dueling = dueling
+        self.num_params = choices + dueling
+
+    def values(self, params: Tensor) -> Tensor:
+        """Action values (..., n) from the network's outputs (..., `num_params`)."""
+        if not self.dueling:
+            return params
+        value, advantage = params[..., :1], params[..., 1:]
+        return value + advantage - advantage.mean(-1, keepdim=True)
+
+    def log_probs(self, logits: Tensor, mask: Tensor | None) -> Tensor:
+        """0 for the best legal action, ILLEGAL for all others, (..., 1, n)."""
+        values = legal(self.values(logits), mask)
+        table = torch.full_like(values, ILLEGAL).scatter_(-1, values.argmax(-1, keepdim=True), 0.0)
+        return table.unsqueeze(-2)
 
 
 class GaussianHead(nn.Module):
@@ -156,8 +187,17 @@ def action_spec(space: spaces.Space[Any], init_log_std: float = 0.0) -> dict[str
     raise ConfigError(f"action space {space} has no head: expected Discrete, MultiDiscrete or a Box of one dimension")
 
 
+def greedy_spec(space: spaces.Space[Any], dueling: bool = False) -> dict[str, Any]:
+    """`action_spec` for learners of action values; ConfigError where actions are not Discrete."""
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "greedy", "sizes": [int(space.n)], "dueling": dueling}
+    raise ConfigError(f"action values need Discrete actions, got {space}; choose another algorithm, such as ppo")
+
+
 def make_head(spec: dict[str, Any]) -> Head:
-    """The head that `action_spec` describes."""
+    """The head that `action_spec` or `greedy_spec` describes."""
+    if spec["kind"] == "greedy":
+        return GreedyHead(*spec["sizes"], dueling=spec["dueling"])
     if spec["kind"] == "continuous":
         return GaussianHead(spec["low"], spec["high"], spec["init_log_std"])
     return CategoricalHead(spec["sizes"], multi=spec["kind"] == "multi_discrete")

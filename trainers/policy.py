@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.bodies import Network
+from trainers.bodies import Network, actor_width, with_ids
 from trainers.files import check_tensors, read_json, read_tensors, write_json, write_tensors
 from trainers.nets import Head, ObservationNormalizer, make_head
 
@@ -43,17 +43,30 @@ class Policy:
     def __init__(
         self, spec: dict[str, Any], normalizer: ObservationNormalizer, actor: Network, head: Head, seed: int = 0
     ) -> None:
-        """Takes ownership of the modules; `spec` holds a `BodyConfig.spec` and "action" (JSON types only)."""
+        """Takes ownership of the modules.
+
+        Args:
+            spec: JSON types only: a `BodyConfig.spec`, "action" and, where the policy tells n agents apart, "ids" = n.
+            normalizer: Of the observations.
+            actor: Network.
+            head: Turns its outputs into actions.
+            seed: Of the samples.
+        """
         self.spec = spec
         self.net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).requires_grad_(False)
         self.normalizer, self.actor, self.head = normalizer, actor, head
         self.obs_width: int = spec["obs_width"]
+        self.ids: int = spec.get("ids", 0)
         self.generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
     def memory(self, *shape: int) -> Tensor | None:
         """What it remembers before an episode, zeros (*shape, H); None if it remembers nothing."""
         width = self.actor.memory_width
         return torch.zeros((*shape, width), device=self.normalizer.mean.device) if width else None
+
+    def inputs(self, obs: Tensor) -> Tensor:
+        """What the network gets of observations, see `act`."""
+        return with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids)
 
     @torch.no_grad()
     def act(
@@ -62,7 +75,8 @@ class Policy:
         """Actions for the environment.
 
         Args:
-            obs: (..., D), D at least the policy's own width (the rest is padding).
+            obs: (..., D), D at least the policy's own width (the rest is padding); (..., n, D) for a policy that tells
+                its n agents apart.
             mask: (..., choices) True = legal.
             greedy: Take the most probable action instead of a sample.
             memory: (..., H) of `memory`, for a policy that remembers: read and then overwritten. The caller sets it to
@@ -73,7 +87,7 @@ class Policy:
         """
         if self.actor.memory_width and memory is None:
             raise ConfigError("this policy remembers: expected act(..., memory=policy.memory(E, n)), got no memory")
-        params, remembered = self.actor.step(self.normalizer(obs[..., : self.obs_width]), memory)
+        params, remembered = self.actor.step(self.inputs(obs), memory)
         if memory is not None and remembered is not None:
             memory.copy_(remembered)
         action = self.head.mode(params, mask) if greedy else self.head.sample(params, self.generator, mask)[0]
@@ -99,7 +113,7 @@ class Policy:
         try:
             head = make_head(spec["action"])
             normalizer = ObservationNormalizer(spec["obs_width"])
-            actor = Network(spec, head.num_params, 0.01, torch.Generator())
+            actor = Network(actor_width(spec), head.num_params, 0.01, torch.Generator())
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{file}: expected a policy's shape, got a bad or missing field {error}") from error
         policy = cls(spec, normalizer, actor, head, seed)

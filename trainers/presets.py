@@ -7,6 +7,7 @@ from typing import Any
 from trainers import algorithms
 from trainers.a2c import A2CConfig
 from trainers.config import TrainConfig
+from trainers.dqn import DQNConfig
 from trainers.ppo import PPOConfig
 
 PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
@@ -79,6 +80,19 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "total_steps": 400_000,
         "threads": 1,
         "learner": A2CConfig(gamma=0.99, reward_scale=0.05, entropy=0.005),
+    },
+    ("CartPole-v1", "cpu", "dqn"): {
+        "num_envs": 16,
+        "total_steps": 50_000,
+        "threads": 1,
+        "learner": DQNConfig(
+            updates=16,
+            learning_rate_end=0.0,
+            reward_scale=0.02,
+            n_step=5,
+            tau=0.02,
+            hidden=(128, 128),
+        ),
     },
 }
 FALLBACK: dict[str, dict[str, Any]] = {

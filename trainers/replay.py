@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -78,6 +78,33 @@ class Replay:
         env = torch.randint(self.num_envs, (count,), generator=generator, device=self.device)
         return (self.oldest + age) % self.length, env
 
+    def draw_prioritized(
+        self, count: int, generator: torch.Generator, beta: float, window: int = 1
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Draws places with probabilities proportional to the field "priority" (), with importance weights.
+
+        Source: Schaul et al. 2016, "Prioritized Experience Replay", sections 3.3 (stratified draws) and 3.4.
+
+        Args:
+            count: Places to draw.
+            generator: Of the draws.
+            beta: How far weights make up for the probabilities P, in [0, 1]: `P^-beta`, over the largest of the draw.
+            window: As `draw`.
+
+        Returns:
+            (time, env, weight), all (count,). Places of priority 0 are not drawn unless all are 0.
+        """
+        priority = self.buffers["priority"]
+        age = (torch.arange(self.length, device=self.device) - self.oldest) % self.length
+        allowed = (age < max(self.filled - window + 1, 1)).unsqueeze(1)
+        below = priority.masked_fill(~allowed, 0.0).flatten().cumsum(0, dtype=torch.float64)
+        strata = torch.arange(count, device=self.device)
+        draws = torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
+        point = torch.minimum((strata + draws) / count * below[-1], below[-1].nextafter(torch.zeros_like(below[-1])))
+        place = torch.searchsorted(below, point, right=True).clamp_(max=below.numel() - 1)
+        drawn = priority.flatten()[place].clamp(min=1e-12)
+        return place // self.num_envs, place % self.num_envs, (drawn / drawn.min()) ** -beta
+
     @property
     def oldest(self) -> int:
         """Row of the oldest step."""
@@ -87,10 +114,10 @@ class Replay:
         """What stands at places, tensors (count, ...) by name."""
         return {name: buffer[time, env] for name, buffer in self.buffers.items()}
 
-    def windows(self, time: Tensor, env: Tensor, length: int) -> dict[str, Tensor]:
-        """What stands at places and in the steps behind them, tensors (length, count, ...) by name."""
+    def windows(self, time: Tensor, env: Tensor, length: int, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+        """What stands at places and in the steps behind them, tensors (length, count, ...) by name (None: all)."""
         steps = (time + torch.arange(length, device=self.device).unsqueeze(1)) % self.length
-        return {name: buffer[steps, env] for name, buffer in self.buffers.items()}
+        return {name: self.buffers[name][steps, env] for name in names or self.buffers}
 
     def state_dict(self) -> State:
         """Everything, for checkpoints."""

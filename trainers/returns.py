@@ -107,3 +107,35 @@ def gae_by_turns(
         next_value = torch.where(decided, value[t], next_value)
         settled = settled | decided
     return advantage, advantage + value.masked_fill(~known, 0.0), known
+
+
+def n_step(
+    reward: Tensor, terminated: Tensor, truncated: Tensor, valid: Tensor, gamma: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Discounted sums of up to n rewards, and where the value that follows them is found.
+
+    Source: Sutton and Barto 2018, section 7.1: `G = r_0 + ... + gamma^(k-1) r_{k-1} + gamma^k V(s_k)`, with k = n, or
+    less where the agent's episode ends earlier: a termination is followed by nothing, a truncation by the value of the
+    true last observation.
+
+    Args:
+        reward: (n, ...) rewards of n steps in a row.
+        terminated: (n, ...) bool event, the agent's episode ended by the rules.
+        truncated: (n, ...) bool event, it was cut.
+        valid: (n, ...) bool, the step counts.
+        gamma: Discount per step.
+
+    Returns:
+        (returns, last, discount, known), all (...): the sum of rewards; the index k - 1 of the step after which V is
+        taken; gamma^k, 0 where nothing follows; whether all steps that were summed are valid.
+    """
+    going, known = torch.ones_like(valid[0]), torch.ones_like(valid[0])
+    returns, discount = torch.zeros_like(reward[0]), torch.ones_like(reward[0])
+    last = torch.zeros_like(reward[0], dtype=torch.int64)
+    for k in range(reward.shape[0]):
+        known = known & (valid[k] | ~going)
+        returns = returns + (gamma**k) * reward[k].masked_fill(~going, 0.0)
+        last = torch.where(going, k, last)
+        discount = torch.where(going, gamma ** (k + 1), discount).masked_fill(going & terminated[k], 0.0)
+        going = going & ~(terminated[k] | truncated[k])
+    return returns, last, discount, known

@@ -17,6 +17,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     ">= 1": lambda value: value >= 1,
     ">= 2": lambda value: value >= 2,
     "in [0, 1]": lambda value: 0 <= value <= 1,
+    "in (0, 1]": lambda value: 0 < value <= 1,
     "in [0, 2**63)": lambda value: 0 <= value < SEEDS,
 }
 

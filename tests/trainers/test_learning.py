@@ -44,3 +44,15 @@ def test_cartpole_is_solved(algorithm, tmp_path):
     policy = trainer.seats["agent"].learner.policy()
     outcome = play(make_eval_core(config, EPISODES, seed=1234), {"agent": policy}, seed=1)
     assert outcome.returns["agent"].mean >= 475, outcome
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_dqn_holds_the_pole_up(seed, tmp_path):
+    """The last greedy policy, not the best on the way."""
+    config = dataclasses.replace(preset("CartPole-v1", "cpu", "dqn"), seed=seed, eval_episodes=0)
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    policy = trainer.seats["agent"].learner.policy()
+    outcome = play(make_eval_core(config, EPISODES, seed=1234), {"agent": policy}, seed=1)
+    assert outcome.returns["agent"].mean >= 400, outcome

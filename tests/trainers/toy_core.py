@@ -1,6 +1,6 @@
-"""Three tiny environments with the interface of gpu_envs' core, in plain torch, for tests of the trainers.
+"""Tiny environments with the interface of gpu_envs' core, in plain torch, for tests of the trainers.
 
-Both keep their state in `self.worlds` (tensors led by E) and their random stream in `self.generator`; the shared part
+They keep their state in `self.worlds` (tensors led by E) and their random stream in `self.generator`; the shared part
 deals with deaths, truncation, SAME_STEP autoreset and statistics as the real core does.
 """
 
@@ -82,6 +82,9 @@ class ToyCore:
         if bool(ended.any()):
             self._restart(ended)
         return self.obs, self.reward, self.terminated, self.truncated, self.info
+
+    def state(self) -> Tensor:
+        return self.obs.flatten(1).clone()
 
     def get_state(self) -> dict[str, Tensor]:
         live = {name: getattr(self, name) for name in (*LIVE, *INFO)} | self.worlds
@@ -234,3 +237,70 @@ class Recall(ToyCore):
 
     def sample_actions(self) -> Tensor:
         return self._random(2, (self.num_envs, 2))
+
+
+class TwoStep(ToyCore):
+    """The two-step game of Rashid et al. 2018, section 6, for two players.
+
+    Player 0 chooses the game of the second step, which pays both 7 whatever they do, or 0, 1, 1 or 8. The best is 8,
+    but whoever looks at the mean of that game takes the 7.
+    """
+
+    PAYS = torch.tensor([[[7.0, 7.0], [7.0, 7.0]], [[0.0, 1.0], [1.0, 8.0]]])
+
+    def __init__(self, num_envs: int, seed: int = 0) -> None:
+        super().__init__(num_envs, {"player": (0, 1)}, 10, seed)
+        self.worlds["stage"] = torch.zeros(num_envs, dtype=torch.int64)
+        self._finish_init(3, dict.fromkeys(self.possible_agents, spaces.Discrete(2)))
+
+    def _start(self, mask: Tensor) -> None:
+        self.worlds["stage"].masked_fill_(mask, 0)
+
+    def _play(self, action: Tensor) -> tuple[Tensor, Tensor]:
+        stage = self.worlds["stage"].clone()
+        pays = self.PAYS[(stage - 1).clamp(min=0), action[:, 0], action[:, 1]] * (stage > 0)
+        self.worlds["stage"].copy_(torch.where(stage == 0, 1 + action[:, 0], stage))
+        return pays.unsqueeze(1).expand(-1, 2).clone(), (stage > 0).unsqueeze(1).expand(-1, 2)
+
+    def _observe(self) -> Tensor:
+        seen = torch.nn.functional.one_hot(self.worlds["stage"], 3).float()
+        return seen.unsqueeze(1).expand(-1, 2, -1).clone()
+
+    def sample_actions(self) -> Tensor:
+        return self._random(2, (self.num_envs, 2))
+
+
+class RecallOfThree(ToyCore):
+    """Two agents see a cue of their own, 0 or 1, at the first of three steps, and at the last must say what it was.
+
+    Reward 1 each for the right answer at the last step, which terminates. What they see tells the step all the time.
+    """
+
+    def __init__(self, num_envs: int, seed: int = 0) -> None:
+        super().__init__(num_envs, {"player": (0, 1)}, 10, seed)
+        self.worlds["cue"] = torch.zeros((num_envs, 2), dtype=torch.int64)
+        self._finish_init(5, dict.fromkeys(self.possible_agents, spaces.Discrete(2)))
+
+    def _start(self, mask: Tensor) -> None:
+        fresh = self._random(2, (self.num_envs, 2))
+        self.worlds["cue"].copy_(torch.where(mask.unsqueeze(1), fresh, self.worlds["cue"]))
+
+    def _play(self, action: Tensor) -> tuple[Tensor, Tensor]:
+        last = (self.worlds["step"] == 3).unsqueeze(1).expand(-1, 2)
+        return ((action == self.worlds["cue"]) & last).float(), last
+
+    def _observe(self) -> Tensor:
+        step = self.worlds["step"].clamp(max=2)
+        clock = torch.nn.functional.one_hot(step, 3).float().unsqueeze(1).expand(-1, 2, -1)
+        cue = torch.nn.functional.one_hot(self.worlds["cue"], 2) * (step == 0)[:, None, None]
+        return torch.cat([clock, cue.float()], -1)
+
+    def sample_actions(self) -> Tensor:
+        return self._random(2, (self.num_envs, 2))
+
+
+def make_toy(config, num_envs: int, seed: int, **settings) -> ToyCore:
+    """The toy that a configuration names, as a factory of `Trainer`."""
+    return {"Corridor": Corridor, "TwoStep": TwoStep, "Recall": RecallOfThree}[config.env_id](
+        num_envs, seed=seed, **settings
+    )

@@ -1,0 +1,462 @@
+"""DQN: its targets, priorities and pending decisions by hand, what must not touch an update, and what it learns."""
+
+import pytest
+import torch
+from gymnasium import spaces
+from test_trainer import assert_equal_checkpoints
+from toy_core import Corridor, Identity, make_toy
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers import algorithms, checkpoint
+from trainers.config import TrainConfig
+from trainers.dqn import DQN, DQNConfig
+from trainers.export import export_policy
+from trainers.loop import Trainer
+from trainers.nets import GreedyHead, make_head
+from trainers.policy import Policy
+from trainers.problem import Problem
+from trainers.qlearning import explore
+from trainers.replay import Replay
+from trainers.returns import n_step
+from trainers.rollout import Transition
+
+CPU, TWO = torch.device("cpu"), spaces.Discrete(2)
+FAST = {
+    "rollout_length": 8, "updates": 8, "batch_size": 64, "learning_starts": 256, "learning_rate": 3e-3, "hidden": (32,),
+    "tau": 0.1, "gamma": 0.9, "epsilon_fraction": 0.5, "replay_size": 8192,
+}  # fmt: skip
+NEVER = {"learning_starts": 10**9, "normalize_obs": False}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def learner_for(core, total_steps: int = 5_000, seed: int = 0, **settings) -> DQN:
+    space = core.action_spaces[core.possible_agents[0]]
+    problem = Problem(
+        core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed,
+        masked=core.action_mask is not None,
+    )  # fmt: skip
+    return DQN(DQNConfig(**{**FAST, **settings}), problem)
+
+
+def drive(core, learner: DQN, iterations: int) -> list[dict[str, float]]:
+    core.reset()
+    history = []
+    for _ in range(iterations):
+        for _ in range(learner.config.rollout_length):
+            core.step(learner.act(core.obs, core.info.get("action_mask")))
+            learner.observe(
+                Transition(
+                    core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
+                    next_mask=core.action_mask,
+                )
+            )  # fmt: skip
+        history.append({name: float(value) for name, value in learner.update().items()})
+    return history
+
+
+# ---------------------------------------------------------------- the head
+
+
+def test_dueling_values_are_a_value_and_advantages_of_mean_zero():
+    head = make_head({"kind": "greedy", "sizes": [3], "dueling": True})
+    assert isinstance(head, GreedyHead)
+    params = torch.tensor([[5.0, 1.0, 2.0, 6.0]])
+    assert head.values(params).tolist() == [[3.0, 4.0, 8.0]]
+    assert head.values(params).mean() == 5.0
+    shifted = params + torch.tensor([0.0, 7.0, 7.0, 7.0])
+    torch.testing.assert_close(head.values(shifted), head.values(params))
+    plain = GreedyHead(4, dueling=False)
+    assert torch.equal(plain.values(params), params)
+
+
+def test_samples_are_the_best_legal_actions():
+    head, generator = GreedyHead(3, dueling=False), torch.Generator().manual_seed(0)
+    values = torch.randn((200, 3), generator=generator)
+    mask = torch.rand((200, 3), generator=generator) < 0.6
+    mask[:, 1] = True
+    wanted = values.masked_fill(~mask, -torch.inf).argmax(-1)
+    action, log_prob = head.sample(values, generator, mask)
+    assert torch.equal(action, wanted)
+    assert torch.equal(head.mode(values, mask), wanted)
+    assert bool((log_prob == 0).all())
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_policies_survive_the_disk(dueling, tmp_path):
+    learner = learner_for(Corridor(4), dueling=dueling)
+    drive(Corridor(4), learner, 10)
+    policy, cells = learner.policy(), torch.eye(7)
+    policy.save(tmp_path / "policy")
+    assert export_policy(policy, tmp_path / "p.pt2", masked=True).startswith(
+        "obs (N, 7), mask (N, 2) -> action (N) int64"
+    )
+    loaded = Policy.load(tmp_path / "policy")
+    wanted = learner.head.values(learner.actor(learner.normalizer(cells))).argmax(-1)
+    for each in (policy, loaded):
+        assert torch.equal(each.act(cells), wanted)
+        assert torch.equal(each.act(cells, greedy=True), wanted)
+
+
+# ---------------------------------------------------------------- exploration
+
+
+def test_exploration_is_uniform_over_legal_actions_and_never_illegal():
+    generator = torch.Generator().manual_seed(0)
+    values = torch.tensor([0.0, 3.0, 2.0, 9.0]).expand(4000, 4)
+    mask = torch.tensor([True, True, True, False]).expand(4000, 4)
+    drawn = {
+        epsilon: explore(values, mask, torch.tensor(epsilon), generator).bincount(minlength=4).tolist()
+        for epsilon in (0.0, 0.3, 1.0)
+    }
+    assert drawn[0.0] == [0, 4000, 0, 0]
+    assert drawn[1.0][3] == drawn[0.3][3] == 0
+    assert drawn[1.0][:3] == pytest.approx([1333, 1333, 1333], abs=120)
+    assert drawn[0.3][:3] == pytest.approx([400, 3200, 400], abs=80)
+
+
+def test_epsilon_is_linear_in_steps_and_stays_one_tensor():
+    core = Corridor(8)
+    learner = learner_for(core, total_steps=512, epsilon=1.0, epsilon_end=0.2, epsilon_fraction=0.5)
+    epsilon = learner.epsilon  # a captured rollout reads this very tensor
+    history = drive(core, learner, 6)  # 64 steps each
+    assert [round(metrics["epsilon"], 6) for metrics in history] == [1.0, 0.8, 0.6, 0.4, 0.2, 0.2]
+    assert learner.epsilon is epsilon
+
+
+def test_learning_starts_and_goes_on_by_the_settings():
+    core = Corridor(8)
+    learner = learner_for(core, learning_starts=150, updates=3)  # 64 steps a rollout
+    history = drive(core, learner, 4)
+    assert ["q_loss" in metrics for metrics in history] == [False, False, True, True]
+    assert learner.gradient_steps == 6
+
+
+# ---------------------------------------------------------------- targets
+
+
+def test_n_step_returns_stop_where_the_episode_does():
+    # columns: goes on; terminated at step 1; truncated at step 1; terminated and truncated at 0; invalid; valid until 1
+    reward = torch.tensor([[1.0] * 6, [2.0] * 6, [4.0] * 6])
+    terminated, truncated, valid = torch.zeros(3, 6).bool(), torch.zeros(3, 6).bool(), torch.ones(3, 6).bool()
+    terminated[1, 1] = truncated[1, 2] = terminated[0, 3] = truncated[0, 3] = True
+    valid[0, 4] = valid[1, 5] = False
+    reward[2, 1] = torch.nan  # after the end: never read
+    returns, last, discount, known = n_step(reward, terminated, truncated, valid, 0.5)
+    assert returns[:4].tolist() == [1 + 1 + 1, 1 + 1, 1 + 1, 1]
+    assert last[:4].tolist() == [2, 1, 1, 0]
+    assert discount[:4].tolist() == [0.125, 0.0, 0.25, 0.0]
+    assert known.tolist() == [True, True, True, True, False, False]
+
+
+def by_hand(**settings) -> DQN:
+    """Learns of one agent in 3 worlds, 2 actions, whose networks are linear: Q = (2x, x), the target's (x, 3x).
+
+    Four steps in two rollouts; step t shows 1 + t and pays t + 1. World 0 is terminated at step 1 and world 1 cut
+    there, showing 5; both begin anew.
+    """
+    config = DQNConfig(rollout_length=2, gamma=0.5, **NEVER, **settings)
+    masked = settings.pop("masked", False)
+    learner = DQN(config, Problem(1, TWO, 3, 1, 100, masked=masked))
+    for name, weights in (("actor", [[2.0], [1.0]]), ("target", [[1.0], [3.0]])):
+        net = torch.nn.Linear(1, 2, bias=False)
+        net.weight.data.copy_(torch.tensor(weights))
+        setattr(learner, name, net)
+    return learner
+
+
+def play_by_hand(learner: DQN, mask: torch.Tensor | None = None) -> None:
+    for t in range(4):
+        learner.act(torch.full((3, 1, 1), 1.0 + t), mask)
+        ends = torch.tensor([[True], [False], [False]]) & (t == 1)
+        cut = torch.tensor([[False], [True], [False]]) & (t == 1)
+        final = torch.full((3, 1, 1), torch.nan).masked_fill(cut.unsqueeze(-1), 5.0)
+        following = torch.full((3, 1, 1), 2.0 + t)
+        learner.observe(
+            Transition(torch.full((3, 1), t + 1.0), ends, cut, ~torch.zeros(3, 1).bool(), following, final, None, mask)
+        )
+        if t % 2:
+            learner.update()
+
+
+@pytest.mark.parametrize(("double", "v"), [(True, 1.0), (False, 3.0)])
+def test_targets_of_two_steps(double, v):
+    """The target network's value v * x of the action that the learning (double) or itself likes best."""
+    learner = by_hand(n_step=2, double=double)
+    play_by_hand(learner)
+    time, env = torch.arange(3).repeat(3), torch.arange(3).repeat_interleave(3)
+    target, known = learner._targets(time, env)
+    assert target.view(3, 3).tolist() == [
+        [2.0, 2.0, 5 + v * 1.25],  # 1 + 2/2 and the end; 2 and the end; 3 + 4/2 + V(5)/4
+        [2 + v * 1.25, 2 + v * 2.5, 5 + v * 1.25],  # V of the true last observation, not of the next episode's first
+        [2 + v * 0.75, 3.5 + v, 5 + v * 1.25],
+    ]
+    assert bool(known.all())
+
+
+def test_what_is_illegal_next_has_no_value():
+    config = DQNConfig(rollout_length=2, gamma=0.5, **NEVER)
+    learner = by_hand()
+    masked = DQN(config, Problem(1, TWO, 3, 1, 100, masked=True))
+    masked.actor, masked.target = learner.actor, learner.target
+    play_by_hand(masked, torch.tensor([False, True]).expand(3, 1, 2))
+    target, known = masked._targets(torch.tensor([0, 1, 1]), torch.tensor([2, 0, 1]))
+    assert target[:2, 0].tolist() == [1 + 0.5 * 3 * 2, 2.0]
+    assert known[:, 0].tolist() == [True, True, False]  # what is legal where world 1 was cut nobody knows
+
+
+def test_the_target_network_follows_as_told():
+    core = Corridor(8)
+    for tau, every in ((0.25, 1), (1.0, 3)):
+        learner = learner_for(core, learning_starts=0, updates=1, tau=tau, target_every=every)
+        before = learner.target.body[0].weight.clone()
+        for step in range(1, 7):
+            drive(core, learner, 1)
+            now, fast = learner.target.body[0].weight, learner.actor.body[0].weight
+            moved = before + tau * (fast - before) if step % every == 0 else before
+            torch.testing.assert_close(now, moved, rtol=0, atol=1e-7)
+            before = now.clone()
+
+
+# ---------------------------------------------------------------- priorities
+
+
+def test_draws_are_proportional_to_priorities():
+    replay = Replay(8, 2, {"priority": ((), torch.float32)}, CPU)
+    for first in (0.0, 4.0):  # the ring has turned: its oldest step is row 2
+        replay.add({"priority": torch.full((3, 2), first)})
+    table = torch.tensor([[1.0, 0.0], [2.0, 3.0], [4.0, 0.0], [0.0, 6.0]])
+    replay.buffers["priority"].copy_(table)
+    assert replay.oldest == 2
+    time, env, weight = replay.draw_prioritized(1600, torch.Generator().manual_seed(0), beta=0.5)
+    counts = torch.zeros(4, 2).index_put_((time, env), torch.ones(1600), accumulate=True)
+    torch.testing.assert_close(counts, table * 100, rtol=0, atol=1.01)  # draws are stratified
+    torch.testing.assert_close(weight, table[time, env] ** -0.5)  # (1 / (N P)) ^ beta over its largest, that of 1
+    time, env, _ = replay.draw_prioritized(1600, torch.Generator().manual_seed(0), beta=0.5, window=2)
+    assert set(time.tolist()) == {0, 2, 3}, "row 1 is the newest: nothing follows it yet"
+
+
+def test_priorities_are_errors_to_the_power_alpha():
+    learner = by_hand(prioritized=True, priority_alpha=0.5)
+    play_by_hand(learner)
+    priority = learner.replay.buffers["priority"]
+    assert bool((priority[:4] == 1).all()), "what was never learned from is as urgent as anything"
+    assert bool((priority[4:] == 0).all())
+    learner.optimizers = {"adam": torch.optim.SGD(learner.actor.parameters(), lr=0.0)}
+    time, env = torch.tensor([0, 1]), torch.tensor([2, 0])
+    learner.replay.draw_prioritized = lambda *_: (time, env, torch.tensor([1.0, 0.25]))
+    action = learner.replay.buffers["action"][time, env, 0]
+    value = torch.tensor([1.0, 2.0]) * torch.tensor([2.0, 1.0])[action]
+    error = (value - torch.tensor([1 + 0.5 * 2, 2.0])).abs()  # world 2 at step 0, world 0 at its end
+    metrics = learner._gradient_step(0.4)
+    torch.testing.assert_close(priority[time, env], error.sqrt())
+    torch.testing.assert_close(metrics["q_loss"], ((error - 0.5) * torch.tensor([1.0, 0.25])).mean())  # Huber's
+    play_by_hand(learner)
+    assert bool((priority[4:8] == priority[:4].max()).all())
+
+
+# ---------------------------------------------------------------- turns
+
+
+class ByTurns:
+    """Two players in one world; plays given steps and keeps what the replay then holds."""
+
+    def __init__(self) -> None:
+        config = DQNConfig(rollout_length=3, gamma=0.5, replay_size=64, **NEVER)
+        self.learner = DQN(config, Problem(1, TWO, 1, 2, 100, masked=True, turns=True))
+        self.t, self.turn = 0, 0
+
+    def step(self, ends: str = "") -> None:
+        """Step t shows 10 t + player and pays t + 1 and 100 (t + 1); then it is the other's turn."""
+        t, players = self.t, torch.arange(2.0)
+        mask = torch.tensor([[[True, True], [True, t % 2 == 0]]])
+        self.learner.act((10.0 * t + players).view(1, 2, 1), mask, torch.arange(2).view(1, 2) == self.turn)
+        self.t, self.turn = t + 1, 1 - self.turn
+        flags = [torch.full((1, 2), ends == word) for word in ("terminated", "truncated")]
+        following = (10.0 * self.t + players).view(1, 2, 1)
+        reward = torch.tensor([[1.0, 100.0]]) * (t + 1)
+        next_mask = torch.tensor([[[True, True], [True, self.t % 2 == 0]]])
+        to_move, alive = torch.arange(2).view(1, 2) == self.turn, torch.ones(1, 2).bool()
+        self.learner.observe(Transition(reward, *flags, alive, following, following, to_move, next_mask))
+        if self.t % 3 == 0:
+            self.learner.update()
+
+    def outcomes(self) -> list[tuple[float, ...]]:
+        """(step, player, seen, reward, seen next, terminated) of what is complete."""
+        b = self.learner.replay.buffers
+        found = b["valid"][: self.learner.replay.filled, 0].nonzero().tolist()
+        return [
+            (t, i, *(float(b[name][t, 0, i]) for name in ("obs", "reward", "next_obs", "terminated"))) for t, i in found
+        ]
+
+
+def test_a_decision_earns_until_the_next_one_of_its_agent():
+    game = ByTurns()
+    for ends in ("", "", "", "terminated", "", "", "truncated", "", ""):
+        game.step(ends)
+    assert game.outcomes() == [
+        (1, 0, 0.0, 1 + 2, 20.0, 0),  # decided at step 0, asked again at step 2
+        (2, 1, 11.0, 200 + 300, 31.0, 0),  # decided at 1, asked again at 3
+        (3, 0, 20.0, 3 + 4, 0.0, 1),  # decided at 2; the other ended it at 3, after the first rollout
+        (3, 1, 31.0, 400, 0.0, 1),
+        (5, 0, 40.0, 5 + 6, 60.0, 0),
+        # player 1's of step 5 and player 0's of step 6 were cut at 6, whose outcome nobody saw
+        (8, 1, 71.0, 800 + 900, 91.0, 0),
+    ]
+    next_mask = game.learner.replay.buffers["next_mask"]
+    assert next_mask[2, 0, 1].tolist() == [True, False]  # legal at step 3
+
+
+def test_a_pending_decision_survives_a_resumption():
+    straight, stopped = ByTurns(), ByTurns()
+    for _ in range(3):
+        straight.step()
+        stopped.step()
+    other = ByTurns()
+    other.learner.load_state_dict(
+        {n: v.clone() if hasattr(v, "clone") else v for n, v in stopped.learner.state_dict().items()}
+    )
+    other.t, other.turn = stopped.t, stopped.turn
+    for _ in range(3):
+        straight.step()
+        other.step()
+    assert straight.outcomes() == other.outcomes()
+    assert len(other.outcomes()) == 5
+    state = stopped.learner.state_dict()
+    del state["pending.open"]
+    with pytest.raises(CheckpointError, match=r"learner state pending: open: expected shape \(1, 2\), got nothing"):
+        other.learner.load_state_dict(state)
+
+
+# ---------------------------------------------------------------- what must not touch an update
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+@pytest.mark.parametrize("poison", [1e9, float("nan")])
+def test_dead_agents_touch_no_loss_and_no_statistic(poison, prioritized):
+    results = []
+    for value in (None, poison):
+        learner = learner_for(Corridor(8), learning_starts=0, n_step=3, prioritized=prioritized, batch_size=256)
+        r, g = learner.rollout, torch.Generator().manual_seed(5)
+        for _ in range(3):
+            r.all_obs.copy_(torch.randn(r.all_obs.shape, generator=g))
+            r.action.copy_(torch.randint(2, r.action.shape, generator=g))
+            r.reward.copy_(torch.randn(r.reward.shape, generator=g))
+            # agents of worlds 0 and 1 die at step 2; world 2's are dead until step 4; world 3's second is cut at step 5
+            r.valid.fill_(True)
+            r.valid[3:, :2] = False
+            r.terminated[2, :2] = True
+            r.valid[:4, 2] = False
+            r.valid[6:, 3, 1] = False
+            r.truncated[5, 3, 1] = True
+            r.final_obs[0] = 0.5
+            r.final_slot[5, 3, 1] = 0
+            if value is not None:
+                r.obs[~r.valid] = value
+                r.last_obs[~r.valid[-1]] = value
+                r.reward[~r.valid] = value
+                r.final_obs[1:] = value
+            r.t = r.length
+            metrics = learner.update()
+        results.append((learner.net.state_dict(), metrics))
+    (clean, one), (dirty, two) = results
+    assert all(torch.equal(tensor, dirty[name]) for name, tensor in clean.items())
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert all(tensor.isfinite().all() for tensor in dirty.values())
+
+
+def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
+    results = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(len(results))
+        core = Corridor(8)
+        learner = learner_for(core, seed=seed, prioritized=True)
+        before = torch.get_rng_state()
+        drive(core, learner, 6)
+        assert torch.equal(torch.get_rng_state(), before)
+        results.append(learner.actor.body[0].weight.detach())
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("changes", [{}, {"prioritized": True, "n_step": 3, "dueling": True}])
+def test_a_resumed_run_equals_an_uninterrupted_one(changes, tmp_path):
+    settings = algorithms.find("iql").settings(**{**FAST, "replay_size": 256, "learning_starts": 100, **changes})
+    config = TrainConfig(
+        "Corridor", num_envs=8, total_steps=512, checkpoint_every=3, eval_episodes=8, algorithm="iql", learner=settings
+    )
+    Trainer(config, tmp_path / "whole", None, make_toy).run()
+    part = Trainer(config, tmp_path / "parts", None, make_toy)
+    for _ in range(5):
+        part.iterate()
+    part.log.close()
+    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), make_toy)
+    assert resumed.iteration == 3
+    resumed.run()
+    assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem", "message"),
+    [
+        ({"n_step": 2}, {"turns": True}, r"learner.n_step = 2: expected 1, as agents take turns"),
+        ({"replay_size": 10**15}, {}, r"learner.replay_size = 1000000000000000: needs [\d,]+ bytes on cpu, [\d,]+ are"),
+        ({}, {"action_space": spaces.Box(-1, 1, (2,))}, r"action values need Discrete actions, got Box"),
+        ({}, {"action_space": spaces.MultiDiscrete([2, 2])}, r"action values need Discrete actions, got MultiDiscrete"),
+    ],
+)
+def test_what_does_not_fit_is_refused(settings, problem, message):
+    with pytest.raises(ConfigError, match=message):
+        DQN(DQNConfig(**settings), Problem(**{"obs_width": 3, "action_space": TWO, "num_envs": 2, "num_agents": 2,
+                                              "total_steps": 10, **problem}))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("tau", 0.0), ("epsilon", 1.5), ("n_step", 0), ("updates", 0), ("priority_alpha", -0.1), ("body", "gru")],
+)
+def test_bad_settings_name_the_field(name, value):
+    with pytest.raises(ConfigError, match=f"learner.{name} = .*expected"):
+        DQNConfig(**{name: value})
+
+
+# ---------------------------------------------------------------- learning
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"dueling": True, "n_step": 3}, {"prioritized": True}, {"double": False, "tau": 1.0, "target_every": 20}],
+)
+def test_dqn_solves_the_corridor_with_agents_that_die_one_by_one(changes):
+    core = Corridor(16)
+    learner = learner_for(core, **changes)
+    drive(core, learner, 40)
+    assert learner.policy().act(torch.eye(7)[:6]).tolist() == [1] * 6
+
+
+def test_dqn_solves_identity_under_masks():
+    core = Identity(16, "discrete", limit=4, masked=True)
+    learner = learner_for(core, gamma=0.5)
+    core.groups = {"even": (0, 2), "odd": (1,)}
+    part = DQN(learner.config, Problem(core.obs_width, core.action_spaces["even_0"], 16, 2, 5_000, masked=True))
+    core.reset()
+    rows = [0, 2]
+    for _ in range(40):
+        for _ in range(8):
+            action = core.sample_actions()
+            action[:, rows] = part.act(core.obs[:, rows], core.mask[:, rows])
+            core.step(action)  # the toy asserts that every action is legal
+            seen = (core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs)
+            part.observe(Transition(*(each[:, rows] for each in seen), next_mask=core.mask[:, rows]))
+        part.update()
+    answer = part.policy().act(core.obs[:, rows], core.mask[:, rows])
+    assert torch.equal(answer, core.obs[:, rows].argmax(-1))

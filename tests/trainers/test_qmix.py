@@ -1,0 +1,369 @@
+"""VDN and QMIX: what they can represent, their targets by hand, what must not touch an update, and memory."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from gymnasium import spaces
+from test_trainer import assert_equal_checkpoints
+from toy_core import Corridor, Identity, RecallOfThree, TwoStep, make_toy
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers import algorithms, checkpoint
+from trainers.bodies import with_ids
+from trainers.config import TrainConfig
+from trainers.evaluate import Cast, play
+from trainers.export import export_policy
+from trainers.loop import Trainer
+from trainers.policy import Policy
+from trainers.problem import Problem
+from trainers.qmix import QMIX, VDN, Mixer, QMIXConfig
+from trainers.rollout import Transition
+from trainers.seats import WholeWorld
+
+TWO = spaces.Discrete(2)
+FAST = {
+    "rollout_length": 8, "updates": 8, "batch_size": 64, "learning_starts": 128, "learning_rate": 3e-3,
+    "learning_rate_end": 3e-3, "hidden": (32,), "tau": 0.1, "replay_size": 8192,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def learner_for(core, kind: str = "qmix", total_steps: int = 8_000, seed: int = 0, **settings) -> QMIX:
+    algorithm = algorithms.find(kind)
+    space, masked = core.action_spaces[core.possible_agents[0]], core.action_mask is not None
+    width = WholeWorld(core, algorithm.learner_type.central).width
+    problem = Problem(
+        core.obs_width, space, core.num_envs, core.num_agents, total_steps, seed=seed, state_width=width, masked=masked
+    )
+    return algorithm.learner_type(algorithm.settings(**{**FAST, **settings}), problem)
+
+
+def drive(core, learner: QMIX, iterations: int) -> list[dict[str, float]]:
+    core.reset()
+    whole, history = WholeWorld(core, learner.central), []
+    for _ in range(iterations):
+        for _ in range(learner.config.rollout_length):
+            core.step(learner.act(core.obs, core.action_mask, None, whole.now()))
+            learner.observe(
+                Transition(
+                    core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
+                    next_mask=core.action_mask, restarted=core.steps == 0, next_state=whole.now(),
+                    final_state=whole.final(),
+                )
+            )  # fmt: skip
+        history.append({name: float(value) for name, value in learner.update().items()})
+    return history
+
+
+# ---------------------------------------------------------------- what mixes
+
+
+def test_the_team_never_gains_when_an_agent_loses():
+    generator = torch.Generator().manual_seed(0)
+    mixer = Mixer(3, 5, 8, generator)
+    values = torch.randn((100, 3), generator=generator, requires_grad=True)
+    states = 3 * torch.randn((100, 5), generator=generator)
+    team = mixer(values, states)
+    assert team.shape == (100,)
+    (slope,) = torch.autograd.grad(team.sum(), values)
+    assert bool((slope >= 0).all())
+    assert bool((slope > 0).any(0).all()), "every agent counts somewhere"
+    assert float(slope.std(0).min()) > 0, "and not everywhere alike"
+    assert bool((mixer.first(states) < 0).any()), "as it is made so, not by chance"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("kind", "earned"), [("qmix", 8.0), ("vdn", 7.0)])
+def test_qmix_finds_the_best_of_two_steps_and_vdn_cannot(kind, earned, seed):
+    """Rashid et al. 2018, section 6 and table 1, explored at random throughout, as there."""
+    core = TwoStep(8, seed)
+    learner = learner_for(core, kind, seed=seed, epsilon_end=1.0, updates=4, learning_rate=1e-2)
+    drive(core, learner, 40)
+    outcome = play(core, {"player": learner.policy()}, seed=1)
+    assert outcome.returns["player"].mean == 2 * earned  # both get it
+
+
+# ---------------------------------------------------------------- targets
+
+
+def linear(weights: list[list[float]], bias: float) -> torch.nn.Module:
+    net = torch.nn.Linear(len(weights[0]), len(weights))
+    net.weight.data.copy_(torch.tensor(weights))
+    net.bias.data.fill_(bias)
+    net.step = lambda x, memory: (net(x), memory)
+    net.memory_width = 0
+    return net
+
+
+def test_targets_of_a_team_by_hand():
+    """Three worlds of two agents: agent 0 dies in world 0, then both are gone; world 1 is cut; world 2 goes on.
+
+    Values are (x, 2x) + 1 of what an agent sees to the learning network, (3x, x) + 10 to the target: the best action
+    has x + 10. The team's are their sum, to the target 100 more.
+    """
+    config = QMIXConfig(mixer="vdn", rollout_length=2, gamma=0.5, learning_starts=10**9, normalize_obs=False)
+    learner = VDN(config, Problem(1, TWO, 3, 2, 100))
+    learner.actor = linear([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]], 1.0)
+    learner.target_actor = linear([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 10.0)
+    learner.target_mixer.forward = lambda values, state: values.sum(-1) + 100
+    for t in range(2):
+        seen = torch.tensor([[[1.0], [2.0]]]).repeat(3, 1, 1) + t
+        valid = torch.ones(3, 2).bool()
+        terminated, truncated = torch.zeros(3, 2).bool(), torch.zeros(3, 2).bool()
+        terminated[0, t] = truncated[1, :] = True
+        truncated[1] = t == 1
+        if t == 1:
+            valid[0, 0], seen[0, 0] = False, torch.nan
+        learner.act(seen)
+        reward = torch.tensor([[2.0, 4.0]]).repeat(3, 1).masked_fill(~valid, torch.nan)
+        following = seen + 1
+        following[0, : t + 1] = torch.nan
+        if t == 1:
+            following[1] = 9.0  # the next episode's
+        final = torch.full((3, 2, 1), torch.nan).masked_fill(truncated.unsqueeze(-1), 5.0)
+        learner.observe(Transition(reward, terminated, truncated, valid, following, final))
+    learner.update()
+    batch = learner.replay.buffers
+    assert batch["reward"][:2].tolist() == [[3.0] * 3, [2.0, 3.0, 3.0]]  # the dead one earns nothing
+    assert batch["follows"][:2].int().tolist() == [[[0, 1], [1, 1], [1, 1]], [[0, 0], [1, 1], [1, 1]]]
+    time, env = torch.tensor([0, 1, 0, 1, 0, 1]), torch.tensor([0, 0, 1, 1, 2, 2])
+    learner.replay.draw = lambda *_: (time, env)
+    found = {}
+    learner.descent = lambda optimizer, loss, norm: found.setdefault("loss", loss.detach())
+    learner._gradient_step()
+    action = batch["action"][time, env]
+    x = torch.tensor([[1.0, 2.0], [0.0, 3.0], [1.0, 2.0], [2.0, 3.0], [1.0, 2.0], [2.0, 3.0]])
+    team = (x * (1 + action)).sum(-1) + torch.tensor([2, 1, 2, 2, 2, 2])
+    after = torch.tensor([3 + 10, -100, 5 + 20, 10 + 20, 5 + 20, 7 + 20]) + 100.0  # world 0 ends: nothing follows
+    target = torch.tensor([3.0, 2.0, 3.0, 3.0, 3.0, 3.0]) + 0.5 * after
+    torch.testing.assert_close(found["loss"], (team - target).square().mean())
+
+
+def test_what_is_illegal_next_has_no_value_and_what_was_cut_is_not_known():
+    core = Identity(4, "discrete", limit=4, masked=True)
+    learner = learner_for(core, "vdn")
+    drive(core, learner, 4)  # the toy asserts that every action is legal
+    known = learner.replay.buffers["known"][:32]
+    assert known.float().mean() == 0.75, "every fourth step was cut"
+    assert learner.replay.buffers["next_mask"][:32].float().mean() == pytest.approx(2 / 3)
+
+
+def test_a_cut_leads_to_the_state_before_the_next_episode():
+    core = Identity(2, limit=4)
+    learner = learner_for(core)
+    drive(core, learner, 1)
+    kept = learner.replay.buffers
+    state, next_state = kept["state"][:8], kept["next_state"][:8]
+    assert torch.equal(next_state[:3], state[1:4])
+    assert torch.equal(next_state[3], state[3]), "the toy's targets last for an episode"
+    assert not torch.equal(next_state[3], state[4])
+
+
+# ---------------------------------------------------------------- memory
+
+
+def gru(core, **settings) -> QMIX:
+    return learner_for(core, body="gru", hidden=(16,), window=4, **settings)
+
+
+def test_windows_remember_what_acting_remembered():
+    core = RecallOfThree(4)
+    learner = gru(core, learning_starts=10**9, normalize_obs=False, epsilon=0.0, epsilon_end=0.0)
+    core.reset()
+    acted = []
+    for _ in range(2):
+        for _ in range(8):
+            core.step(learner.act(core.obs, None, None, core.state()))
+            acted.append(learner.memory.clone())
+            again, state = core.steps == 0, core.state()
+            learner.observe(
+                Transition(
+                    core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
+                    restarted=again, next_state=state,
+                )
+            )  # fmt: skip
+        learner.update()
+    window = learner.replay.windows(torch.zeros(4).long(), torch.arange(4), 16)
+    memory = learner._remember(learner.actor, learner._inputs(window["obs"]), window["begins"])
+    torch.testing.assert_close(memory, torch.stack(acted))
+    assert window["begins"][:, 0].nonzero().flatten().tolist() == [0, 3, 6, 9, 12, 15]
+    learner.burn_in = 5
+    torch.testing.assert_close(
+        learner._remember(learner.actor, learner._inputs(window["obs"]), window["begins"]), memory[5:]
+    )
+
+
+def test_a_gru_recalls_what_it_saw_and_its_policy_survives_the_disk(tmp_path):
+    core = RecallOfThree(16)
+    learner = gru(
+        core,
+        kind="vdn",
+        burn_in=1,
+        learning_rate=1e-2,
+        batch_size=32,
+        epsilon_fraction=0.3,
+        updates=4,
+        gamma=0.9,
+        tau=0.2,
+    )
+    drive(core, learner, 40)
+    policy = learner.policy()
+    policy.save(tmp_path / "policy")
+    for each in (policy, Policy.load(tmp_path / "policy")):
+        assert play(core, {"player": each}, seed=1).returns["player"].mean == 2.0
+
+
+# ---------------------------------------------------------------- who is who
+
+
+def test_agents_know_their_places():
+    x = torch.zeros((4, 3, 2))
+    assert torch.equal(with_ids(x, 3)[2, :, 2:], torch.eye(3))
+    assert with_ids(x, 0) is x
+    learner = learner_for(TwoStep(2))
+    policy = learner.policy()
+    assert policy.act(torch.zeros(5, 2, 3)).shape == (5, 2)
+    with pytest.raises(
+        ConfigError, match=r"tells its 2 agents apart: expected observations \(..., 2, D\), got \(5, 3\)"
+    ):
+        policy.act(torch.zeros(5, 3))
+
+
+@pytest.mark.parametrize("body", ["mlp", "gru"])
+def test_an_exported_policy_plays_a_team(body, tmp_path):
+    policy = learner_for(TwoStep(2), body=body, hidden=(8,)).policy()
+    said = export_policy(policy, tmp_path / "p.pt2", masked=True)  # compares what it wrote with the policy
+    takes = "obs (N, 2, 3), mask (N, 2, 2)" + (", memory (N, 2, 8)" if body == "gru" else "")
+    assert said == f"{takes} -> action (N, 2) int64, parameters{', memory' if body == 'gru' else ''}"
+
+
+def test_agents_of_several_groups_are_asked_as_one_team():
+    core = Identity(4)  # two groups, rows (0, 2) and (1,)
+    learner = learner_for(core, "vdn")
+    policy = learner.policy()
+    core.reset()
+    cast = Cast(core, {"even": policy, "odd": policy})
+    rows = [0, 2, 1]
+    wanted = policy.act(core.obs[:, rows])
+    assert torch.equal(cast.act(core.obs, core.info)[:, rows], wanted)
+    assert play(core, {"even": policy, "odd": policy}, seed=1).episodes == 4
+
+
+# ---------------------------------------------------------------- what must not touch an update
+
+
+@pytest.mark.parametrize("body", ["mlp", "gru"])
+@pytest.mark.parametrize("poison", [1e9, float("nan")])
+def test_dead_agents_touch_no_loss_and_no_statistic(poison, body):
+    results = []
+    for value in (None, poison):
+        learner = learner_for(Corridor(8), learning_starts=0, body=body, window=4, burn_in=1)
+        r, g = learner.rollout, torch.Generator().manual_seed(5)
+        r.state = torch.zeros((9, 8, 14))
+        for _ in range(3):
+            r.all_obs.copy_(torch.randn(r.all_obs.shape, generator=g))
+            r.state.copy_(torch.randn(r.state.shape, generator=g))
+            r.action.copy_(torch.randint(2, r.action.shape, generator=g))
+            r.reward.copy_(torch.randn(r.reward.shape, generator=g))
+            # one agent of world 0 dies at step 2, both of world 1; the second of world 2 is dead until step 4
+            r.valid.fill_(True)
+            r.valid[3:, 0, 0] = False
+            r.valid[3:, 1] = False
+            r.terminated[2, 0, 0] = r.terminated[2, 1] = True
+            r.valid[:4, 2, 1] = False
+            if value is not None:
+                r.obs[~r.valid] = value
+                r.last_obs[~r.valid[-1]] = value
+                r.reward[~r.valid] = value
+                r.final_obs.fill_(value)
+                r.state[:-1][~r.valid.any(-1)] = value
+            r.t = r.length
+            metrics = learner.update()
+        results.append((learner.net.state_dict(), metrics))
+    (clean, one), (dirty, two) = results
+    assert all(torch.equal(tensor, dirty[name]) for name, tensor in clean.items())
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert all(tensor.isfinite().all() for tensor in dirty.values())
+
+
+@pytest.mark.parametrize(("kind", "body"), [("qmix", "mlp"), ("vdn", "mlp"), ("qmix", "gru")])
+def test_a_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
+    settings = algorithms.find(kind).settings(
+        **{**FAST, "replay_size": 256, "learning_starts": 100, "body": body, "window": 3, "burn_in": 1, "updates": 2}
+    )
+    config = TrainConfig(
+        "RecallOfThree",
+        num_envs=8,
+        total_steps=512,
+        checkpoint_every=2,
+        eval_episodes=8,
+        algorithm=kind,
+        learner=settings,
+    )
+    Trainer(config, tmp_path / "whole", None, make_toy).run()
+    part = Trainer(config, tmp_path / "parts", None, make_toy)
+    for _ in range(5):
+        part.iterate()
+    part.log.close()
+    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), make_toy)
+    assert resumed.iteration == 4, "in the middle of episodes"
+    resumed.run()
+    assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_state_of_another_shape_is_refused():
+    one, other = gru(RecallOfThree(4)), gru(RecallOfThree(4))
+    state = one.state_dict()
+    del state["carried.memory"]
+    with pytest.raises(CheckpointError, match=r"learner state carried: memory: expected shape \(4, 2, 16\), got noth"):
+        other.load_state_dict(state)
+
+
+def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
+    results = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(len(results))
+        core = TwoStep(8)
+        learner = learner_for(core, seed=seed)
+        before = torch.get_rng_state()
+        drive(core, learner, 4)
+        assert torch.equal(torch.get_rng_state(), before)
+        results.append(torch.cat([parameter.detach().flatten() for parameter in learner.net.parameters()]))
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_what_does_not_fit_is_refused():
+    team = Problem(3, TWO, 2, 2, 100, turns=True, state_width=6)
+    with pytest.raises(ConfigError, match="need agents that all move at every step, here they take turns"):
+        QMIX(QMIXConfig(), team)
+    with pytest.raises(ConfigError, match=r"learner.mixer = 'qmix': expected a global state, got none"):
+        QMIX(QMIXConfig(), Problem(3, TWO, 2, 2, 100))
+    with pytest.raises(ConfigError, match=r"learner.replay_size = 1000000000000000: needs"):
+        QMIX(QMIXConfig(replay_size=10**15), Problem(3, TWO, 2, 2, 100, state_width=6))
+    with pytest.raises(ConfigError, match=r"action values need Discrete actions"):
+        VDN(QMIXConfig(mixer="vdn"), Problem(3, spaces.Box(-1, 1, (2,)), 2, 2, 100))
+    with pytest.raises(ConfigError, match=r"learner.mixer = 'qmix': expected 'vdn', which is what vdn means"):
+        algorithms.find("vdn").settings(mixer="qmix")
+    with pytest.raises(ConfigError, match=r"learner.window = 0: expected >= 1"):
+        QMIXConfig(window=0)
+
+
+def test_vdn_asks_for_no_state():
+    core = TwoStep(4)
+    core.definition = SimpleNamespace(max_steps=10, global_state_size=3)
+    core.config = SimpleNamespace(time_limit="truncation")
+    assert learner_for(core, "vdn").state_width == 0
+    with pytest.raises(ConfigError, match="a critic on the global state needs a time limit that terminates"):
+        learner_for(core, "qmix")
