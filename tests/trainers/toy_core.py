@@ -301,6 +301,6 @@ class RecallOfThree(ToyCore):
 
 def make_toy(config, num_envs: int, seed: int, **settings) -> ToyCore:
     """The toy that a configuration names, as a factory of `Trainer`."""
-    return {"Corridor": Corridor, "TwoStep": TwoStep, "Recall": RecallOfThree}[config.env_id](
+    return {"Corridor": Corridor, "TwoStep": TwoStep, "RecallOfThree": RecallOfThree}[config.env_id](
         num_envs, seed=seed, **settings
     )
