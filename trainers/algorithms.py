@@ -53,11 +53,18 @@ class Algorithm:
         return self.config_type(**given)
 
 
+_PLAIN = {"twin": False, "policy_delay": 1, "target_noise": 0.0}  # what TD3 is without its remedies
 _ALL = (
     Algorithm("ppo", "ppo", "PPO", "proximal policy optimisation, one critic per policy on its own observations"),
     Algorithm("ippo", "ppo", "PPO", "independent PPO: ppo, by its name among many agents", {"critic": "obs"}),
     Algorithm("mappo", "ppo", "PPO", "multi-agent PPO: critics on the global state", {"critic": "state"}),
     Algorithm("a2c", "a2c", "A2C", "advantage actor-critic: one gradient step per rollout"),
+    Algorithm("td3", "td3", "TD3", "twin delayed deep deterministic policy gradient, continuous actions"),
+    Algorithm("ddpg", "td3", "TD3", "deep deterministic policy gradient, continuous actions", _PLAIN),
+    Algorithm("maddpg", "maddpg", "MADDPG", "DDPG with critics of all agents' observations and actions", _PLAIN),
+    Algorithm("matd3", "maddpg", "MADDPG", "TD3 with critics of all agents' observations and actions"),
+    Algorithm("sac", "sac", "SAC", "soft actor-critic, continuous or discrete actions"),
+    Algorithm("masac", "masac", "MASAC", "SAC with critics of all agents' observations and actions"),
 )
 ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in _ALL}
 RECORDED: dict[str, Algorithm] = {
