@@ -73,7 +73,9 @@ class Experience:
             ConfigError: The replay does not fit into memory, or agents take turns.
         """
         if problem.turns:
-            raise ConfigError("this algorithm needs agents that all move at every step; in games of turns use ppo or dqn")
+            raise ConfigError(
+                "this algorithm needs agents that all move at every step; in games of turns use ppo or dqn"
+            )
         shape = (problem.num_envs, problem.num_agents)
         self.config, self.joint, device = config, joint, torch.device(problem.device)
         self.rollout = Rollout(
@@ -88,17 +90,18 @@ class Experience:
             device=device,
         )
         row = (problem.num_agents,)
-        fields = {"reward": (row, torch.float32), "terminated": (row, torch.bool), "valid": (row, torch.bool)}
+        fields: dict[str, tuple[tuple[int, ...], torch.dtype]] = {"reward": (row, torch.float32)}
+        fields |= dict.fromkeys(("terminated", "valid"), (row, torch.bool))
         if joint:
             widest = max(player.action_space.shape or () for player in problem.players)
             action = (len(problem.players), *widest)
-            fields |= {name: ((problem.state_width,), torch.float32) for name in ("state", "next_state")}
+            fields |= dict.fromkeys(("state", "next_state"), ((problem.state_width,), torch.float32))
             fields["joint_action"] = action, head.action_dtype
         else:
-            fields |= {name: ((*row, problem.obs_width), torch.float32) for name in ("obs", "next_obs")}
+            fields |= dict.fromkeys(("obs", "next_obs"), ((*row, problem.obs_width), torch.float32))
             fields["action"] = ((*row, *head.action_shape), head.action_dtype)
             if problem.masked:
-                fields |= {name: ((*row, head.num_params), torch.bool) for name in ("mask", "next_mask")}
+                fields |= dict.fromkeys(("mask", "next_mask"), ((*row, head.num_params), torch.bool))
         self.replay = Replay(config.replay_size, problem.num_envs, fields, device)
 
     def keep(self) -> None:

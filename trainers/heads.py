@@ -3,8 +3,8 @@
 They hold the mathematics of `torch.distributions` (Categorical, Normal, TransformedDistribution) without its argument
 checks, which cost more than the policies used here.
 
-Learners whose critics judge actions see them as a code: (..., code_width) numbers in [-1, 1]. A continuous action's code
-is its place in the box, a discrete one's is one-hot. `relaxed` draws codes that gradients flow through.
+Critics that judge actions see them as a code: (..., code_width) numbers in [-1, 1]. A continuous action's code is its
+place in the box, a discrete one's is one-hot. `relaxed` draws codes that gradients flow through.
 """
 
 from __future__ import annotations

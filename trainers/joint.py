@@ -73,9 +73,7 @@ class JointView:
 
     def ask(self, state: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """What all agents do next, codes (B, A, code_width), and log-probabilities (B, n) of the policy's own."""
-        answers = {
-            name: learner.answer(self.obs(state, name), generator) for name, learner in self.learners.items()
-        }
+        answers = {name: learner.answer(self.obs(state, name), generator) for name, learner in self.learners.items()}
         return self._gather({name: code for name, (code, _) in answers.items()}), answers[self.policy][1]
 
     def own(self, codes: Tensor, width: int) -> Tensor:

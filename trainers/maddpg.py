@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +33,7 @@ class MADDPGConfig(TD3Config):
 class MADDPG(TD3):
     """The learner. Agents that share a policy share a critic, which is told which of them it judges."""
 
-    central: ClassVar[Central] = "joint"
+    central: Central = "joint"
     config: MADDPGConfig
 
     def __init__(self, config: MADDPGConfig, problem: Problem) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,7 +23,7 @@ class MASACConfig(SACConfig):
 class MASAC(SAC):
     """The learner. Agents that share a policy share critics, which are told which of them they judge."""
 
-    central: ClassVar[Central] = "joint"
+    central: Central = "joint"
 
     def __init__(self, config: MASACConfig, problem: Problem) -> None:
         """Builds networks and buffers; before it learns it has to `meet` the others."""

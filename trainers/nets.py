@@ -9,12 +9,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from trainers.heads import CategoricalHead as CategoricalHead
-from trainers.heads import GaussianHead as GaussianHead
-from trainers.heads import Head as Head
-from trainers.heads import action_spec as action_spec
-from trainers.heads import make_head as make_head
+from trainers.heads import CategoricalHead, GaussianHead, Head, action_spec, make_head
 
+__all__ = ("CategoricalHead", "GaussianHead", "Head", "action_spec", "make_head")  # for who looks for heads here
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 

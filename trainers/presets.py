@@ -7,8 +7,23 @@ from typing import Any
 from trainers import algorithms
 from trainers.a2c import A2CConfig
 from trainers.config import TrainConfig
+from trainers.maddpg import MADDPGConfig
 from trainers.ppo import PPOConfig
+from trainers.sac import SACConfig
+from trainers.td3 import TD3Config
 
+# many gradient steps on few steps of few worlds
+_PENDULUM: dict[str, Any] = {
+    "hidden": (64, 64),
+    "rollout_length": 4,
+    "updates": 16,
+    "replay_size": 100_000,
+    "learning_starts": 1_000,
+    "learning_rate": 2e-3,
+    "gamma": 0.98,
+    "tau": 0.01,
+    "reward_scale": 0.1,
+}
 PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A small Tag that two CPU cores learn within three minutes.
     ("TagContinuous-v0", "cpu", "ppo"): {
@@ -79,6 +94,40 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "total_steps": 400_000,
         "threads": 1,
         "learner": A2CConfig(gamma=0.99, reward_scale=0.05, entropy=0.005),
+    },
+    # Swings up and stays (about -140; -200 is the bar) within a minute.
+    ("Pendulum-v1", "cpu", "sac"): {
+        "num_envs": 16,
+        "total_steps": 15_000,
+        "checkpoint_every": 100,
+        "threads": 1,
+        "learner": SACConfig(**_PENDULUM),
+    },
+    ("Pendulum-v1", "cpu", "td3"): {
+        "num_envs": 16,
+        "total_steps": 20_000,
+        "checkpoint_every": 100,
+        "threads": 1,
+        "learner": TD3Config(**_PENDULUM),
+    },
+    # -10 to -12 per agent; -15.4 is the most that a listener reaches who does not understand, -39 is chance.
+    ("SimpleSpeakerListener-v0", "cpu", "maddpg"): {
+        "num_envs": 32,
+        "total_steps": 240_000,
+        "threads": 1,
+        "learner": MADDPGConfig(
+            twin=False,
+            policy_delay=1,
+            target_noise=0.0,
+            noise_end=0.0,
+            hidden=(64, 64),
+            rollout_length=25,
+            updates=10,
+            replay_size=400_000,
+            learning_rate=3e-3,
+            gamma=0.95,
+            tau=0.01,
+        ),
     },
 }
 FALLBACK: dict[str, dict[str, Any]] = {

@@ -159,7 +159,11 @@ def fill(learner: Any, poison: float | None) -> None:
     joint = learner.experience.joint
 
     def junk(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
-        return tensor if poison is None else tensor.masked_fill(where.view(*where.shape, *[1] * (tensor.dim() - 2)), poison)
+        return (
+            tensor
+            if poison is None
+            else tensor.masked_fill(where.view(*where.shape, *[1] * (tensor.dim() - 2)), poison)
+        )
 
     obs = torch.randn((r.length + 1, *r.obs.shape[1:]), generator=g)
     reward = torch.randn(r.reward.shape, generator=g)
