@@ -267,6 +267,8 @@ class TanhHead(BoxHead):
 
 Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead
 _SQUASHED = {"tanh_gaussian": TanhGaussianHead, "tanh": TanhHead}
+BOX_KINDS = ("continuous", *_SQUASHED)
+"""Kinds of heads for a box, as `action_spec` takes them."""
 
 
 def action_spec(space: spaces.Space[Any], init_log_std: float = 0.0, box: str = "continuous") -> dict[str, Any]:

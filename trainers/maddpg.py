@@ -56,7 +56,7 @@ class MADDPG(TD3):
 
     def _normalize(self) -> None:
         super()._normalize()
-        rollout = self.experience.rollout
+        rollout = self.rollout
         assert rollout.state is not None
         self.state_normalizer.update(rollout.state[:-1], rollout.valid.any(-1), self.descent.sum)
 

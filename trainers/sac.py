@@ -78,6 +78,7 @@ class SAC:
             for name, parameters in learned.items()
         }
         self.experience = Experience(config, problem, head, joint=self.central == "joint")
+        self.rollout = self.experience.rollout
         # on the device, and changed between rollouts only: a rollout can be captured as a CUDA graph
         self.exploring = torch.full((), config.learning_starts > 0, device=self.device)
 
@@ -94,21 +95,21 @@ class SAC:
         state: Tensor | None = None,
     ) -> Tensor:
         """Samples actions, uniformly random ones at first; arguments and shapes as `Learner.act`."""
-        obs, mask = self.experience.rollout.begin(obs, mask, to_move, state)
+        obs, mask = self.rollout.begin(obs, mask, to_move, state)
         params = self.actor(self.normalizer(obs))
         code = self.head.relaxed(params, self.generator, mask)[0]
         code = torch.where(self.exploring, self.head.random(params, self.generator, mask), code)
         action = self.head.decode(code)
-        self.experience.rollout.decide(action)
+        self.rollout.decide(action)
         return action
 
     def observe(self, transition: Transition) -> None:
         """Stores what came of the last actions."""
-        self.experience.rollout.end(transition)
+        self.rollout.end(transition)
 
     def update(self) -> dict[str, Tensor]:
         """Moves the rollout to the replay and learns from that; returns metrics, none before `learning_starts`."""
-        c, rollout = self.config, self.experience.rollout
+        c, rollout = self.config, self.rollout
         if c.normalize_obs:
             self._normalize()
         self.experience.keep()
@@ -124,7 +125,7 @@ class SAC:
 
     def _normalize(self) -> None:
         """Takes the rollout's observations into the statistics."""
-        rollout = self.experience.rollout
+        rollout = self.rollout
         self.normalizer.update(rollout.obs, rollout.valid, self.descent.sum)
 
     @torch.no_grad()
@@ -224,5 +225,5 @@ class SAC:
         """Continues from `state_dict`; raises CheckpointError naming the first thing that does not fit."""
         self.steps = restore(state, self.net, self.optimizers, self.generator, "steps")["steps"]
         self.experience.replay.load_state_dict(state)
-        self.experience.rollout.clear()
+        self.rollout.clear()
         self.exploring.fill_(self.steps < self.config.learning_starts)

@@ -77,6 +77,7 @@ class TD3:
             "critic": torch.optim.Adam(self.critics.parameters(), lr=config.learning_rate, fused=True),
         }
         self.experience = Experience(config, problem, head, joint=self.central == "joint")
+        self.rollout = self.experience.rollout
         # on the device, and changed between rollouts only: a rollout can be captured as a CUDA graph
         self.exploring = torch.zeros((), dtype=torch.bool, device=self.device)
         self.noise = torch.zeros((), device=self.device)
@@ -101,7 +102,7 @@ class TD3:
         state: Tensor | None = None,
     ) -> Tensor:
         """Actions with noise, or uniformly random ones at first; arguments and shapes as `Learner.act`."""
-        obs, _ = self.experience.rollout.begin(obs, mask, to_move, state)
+        obs, _ = self.rollout.begin(obs, mask, to_move, state)
         params = self.actor(self.normalizer(obs))
         code = self._noisy(self.head.relaxed(params, self.generator)[0], self.noise, None, self.generator)
         at_random = self.exploring
@@ -109,16 +110,16 @@ class TD3:
             at_random = at_random | (torch.empty_like(obs[..., :1]).uniform_(generator=self.generator) < self.noise)
         code = torch.where(at_random, self.head.random(params, self.generator), code)
         action = self.head.decode(code)
-        self.experience.rollout.decide(action)
+        self.rollout.decide(action)
         return action
 
     def observe(self, transition: Transition) -> None:
         """Stores what came of the last actions."""
-        self.experience.rollout.end(transition)
+        self.rollout.end(transition)
 
     def update(self) -> dict[str, Tensor]:
         """Moves the rollout to the replay and learns from that; returns metrics, none before `learning_starts`."""
-        c, rollout = self.config, self.experience.rollout
+        c, rollout = self.config, self.rollout
         if c.normalize_obs:
             self._normalize()
         self.experience.keep()
@@ -139,7 +140,7 @@ class TD3:
 
     def _normalize(self) -> None:
         """Takes the rollout's observations into the statistics."""
-        rollout = self.experience.rollout
+        rollout = self.rollout
         self.normalizer.update(rollout.obs, rollout.valid, self.descent.sum)
 
     @torch.no_grad()
@@ -214,5 +215,5 @@ class TD3:
         counters = restore(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
         self.steps, self.gradient_steps = counters["steps"], counters["gradient_steps"]
         self.experience.replay.load_state_dict(state)
-        self.experience.rollout.clear()
+        self.rollout.clear()
         self._schedule()

@@ -10,10 +10,10 @@ import torch
 from gymnasium import spaces
 from toy_core import Corridor, Identity
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import algorithms, checkpoint
 from trainers.config import TrainConfig
-from trainers.evaluate import play
+from trainers.evaluate import play, policies_of
 from trainers.experience import Experience, ReplayConfig, follow, mean_of, means
 from trainers.heads import make_head
 from trainers.loop import Trainer
@@ -152,7 +152,7 @@ def corridor_problem(turns: bool = False, masked: bool = False, space: spaces.Sp
 
 def fill(learner: Any, poison: float | None) -> None:
     """A rollout of fixed content in which a third of the rows is invalid; those rows, and unused ones, get `poison`."""
-    r, g = learner.experience.rollout, torch.Generator().manual_seed(5)
+    r, g = learner.rollout, torch.Generator().manual_seed(5)
     valid = torch.ones(r.valid.shape, dtype=torch.bool)
     valid[3:, :2] = False
     valid[:4, 2] = False
@@ -216,7 +216,7 @@ def test_a_replay_without_a_valid_row_gives_finite_losses(algorithm):
     learner = found.learner_type(found.settings(**{**FAST, "learning_starts": 0}), corridor_problem())
     if learner.central == "joint":
         learner.meet({"walker": learner})
-    r = learner.experience.rollout
+    r = learner.rollout
     zeros, never = torch.zeros(4, 2, 3), torch.zeros(4, 2, dtype=torch.bool)
     for _ in range(r.length):
         learner.act(zeros, state=zeros.flatten(1))
@@ -309,6 +309,17 @@ def test_policies_are_rebuilt_from_disk(algorithm, tmp_path):
     policy.seed(3)
     again.seed(3)
     assert torch.equal(again.act(obs), policy.act(obs))
+
+
+@pytest.mark.parametrize("algorithm", OWN)
+def test_policies_are_taken_from_a_checkpoint_for_the_same_space(algorithm, tmp_path):
+    trainer = trained(configured(algorithm, 1), tmp_path, identity("continuous"))
+    saved, sides = checkpoint.load(tmp_path), {"even": ["even"], "odd": ["odd"]}
+    assert policies_of(saved, sides, trainer.core).keys() == sides.keys()
+    other = Identity(2, "discrete")
+    other.observation_spaces = trainer.core.observation_spaces
+    with pytest.raises(CheckpointError, match=r"action: expected .*discrete.* got .*tanh"):
+        policies_of(saved, sides, other)
 
 
 def test_small_functions():

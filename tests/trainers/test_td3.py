@@ -126,5 +126,5 @@ def test_exploration_noise_is_linear_in_steps_and_clipped_to_the_box():
 
 
 def step_act(learner: TD3) -> torch.Tensor:
-    learner.experience.rollout.t = 0
+    learner.rollout.t = 0
     return learner.act(torch.zeros(2, 1, 1))
