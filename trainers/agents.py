@@ -38,11 +38,11 @@ class Agents:
 
 
 def members_of(core: Core, members: Sequence[str]) -> list[int]:
-    """Rows of all agents of some groups, or single agents, by their names; in ascending order, as in `Problem`."""
+    """Rows of all agents of some groups, or single agents, by their names."""
     rows: list[int] = []
     for member in members:
         rows += core.groups[member] if member in core.groups else [core.possible_agents.index(member)]
-    return sorted(rows)
+    return rows
 
 
 def agents_of(core: Core, members: Sequence[str]) -> Agents:

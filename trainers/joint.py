@@ -43,7 +43,7 @@ class JointView:
         self.policy, self.agents = problem.policy, len(players)
         self.padded = problem.state_width // self.agents
         rows: dict[str, list[int]] = {}
-        for player in players:
+        for player in sorted(players, key=lambda each: each.place):
             rows.setdefault(player.policy, []).append(player.row)
         self.rows = {name: torch.tensor(those, device=device) for name, those in rows.items()}
         self.obs_width = {player.policy: player.obs_width for player in players}

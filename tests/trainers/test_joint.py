@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from toy_core import Identity
 from torch import nn
 
 from trainers import algorithms
-from trainers.agents import members_of
+from trainers.config import TrainConfig
 from trainers.problem import Player, Problem
+from trainers.seats import make_seats
 
 BOX, SMALL, LARGE = spaces.Box(-2.0, 2.0, (2,), np.float32), spaces.Discrete(3), spaces.Discrete(5)
 
@@ -113,9 +115,9 @@ def test_the_policy_follows_its_own_action_through_the_critic():
     assert choice.tolist() == [2, 0]
 
 
-def test_members_stand_in_ascending_order():
-    class Core:
-        groups = {"even": (0, 2), "odd": (1,)}  # noqa: RUF012
-        possible_agents = ("even_0", "odd_0", "even_1")
-
-    assert members_of(Core(), ["even", "odd"]) == [0, 1, 2]
+def test_agents_stand_in_the_order_in_which_their_learner_sees_them():
+    """A policy for both groups of the toy, whose rows interleave, sees the even agents first."""
+    learner = algorithms.find("maddpg").settings(hidden=(8,), replay_size=64)
+    config = TrainConfig("Toy", algorithm="maddpg", sharing="all", num_envs=2, learner=learner)
+    seat = make_seats(config, Identity(2, "continuous"))["shared"]
+    assert seat.agents.rows.tolist() == seat.learner.view.rows["shared"].tolist() == [0, 2, 1]
