@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from toy_core import Identity
 from torch import nn
+from toy_core import Identity
 
 from trainers import algorithms
 from trainers.config import TrainConfig
