@@ -38,7 +38,7 @@ class Training:
             checkpoint_every=ENDLESS,
             eval_episodes=0,
             threads=threads,
-            learner=preset["learner"] if ppo is None else PPOConfig(**ppo),
+            learner=PPOConfig(**(preset["learner"] if ppo is None else ppo)),
         )
         self.config = config
         self._folder = tempfile.TemporaryDirectory()

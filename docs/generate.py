@@ -96,7 +96,7 @@ def presets() -> str:
         parts = [f"{key}={value}" for key, value in given.get("env", {}).items()]
         parts += [f"--{key.replace('_', '-')} {value}" for key, value in given.items() if key not in ("env", "learner")]
         usual = algorithms.find(algorithm).settings()
-        learner = dataclasses.asdict(given.get("learner", usual))
+        learner = given.get("learner", {})
         parts += [f"--learner.{k.replace('_', '-')} {_option(v)}" for k, v in learner.items() if v != getattr(usual, k)]
         rows.append((id, device, algorithm, ", ".join(f"`{part}`" for part in parts)))
     return table(("environment", "device", "algorithm", "what differs from the defaults"), rows)

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from trainers.actor_critic import ActorCritic, ActorCriticConfig
 from trainers.advantages import by_rows, by_sequences, explained_variance, mean, minibatch, take_in, through
+from trainers.heads import action_spec
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.memory import Memory
-from trainers.nets import action_spec
 from trainers.policy import Policy
 from trainers.problem import Problem
 from trainers.rollout import Rollout, Transition, final_rows

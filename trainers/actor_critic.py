@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from trainers.bodies import BodyConfig, Network
+from trainers.heads import make_head
 from trainers.learner import Central
-from trainers.nets import ObservationNormalizer, make_head
+from trainers.nets import ObservationNormalizer
 from trainers.problem import Problem
 from trainers.settings import setting
 

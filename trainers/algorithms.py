@@ -53,6 +53,7 @@ class Algorithm:
         return self.config_type(**given)
 
 
+_PLAIN = {"twin": False, "policy_delay": 1, "target_noise": 0.0}  # what TD3 is without its remedies
 _ALL = (
     Algorithm("ppo", "ppo", "PPO", "proximal policy optimisation, one critic per policy on its own observations"),
     Algorithm("ippo", "ppo", "PPO", "independent PPO: ppo, by its name among many agents", {"critic": "obs"}),
@@ -62,6 +63,12 @@ _ALL = (
     Algorithm("iql", "dqn", "DQN", "independent Q-learning: the same as dqn, by its name among many agents"),
     Algorithm("vdn", "qmix", "VDN", "value decomposition: a team's value is the sum of its agents'", {"mixer": "vdn"}),
     Algorithm("qmix", "qmix", "QMIX", "a team's value is a monotone mix of its agents', by state", {"mixer": "qmix"}),
+    Algorithm("td3", "td3", "TD3", "twin delayed deep deterministic policy gradient, continuous actions"),
+    Algorithm("ddpg", "td3", "TD3", "deep deterministic policy gradient, continuous actions", _PLAIN),
+    Algorithm("maddpg", "maddpg", "MADDPG", "DDPG with critics of all agents' observations and actions", _PLAIN),
+    Algorithm("matd3", "maddpg", "MADDPG", "TD3 with critics of all agents' observations and actions"),
+    Algorithm("sac", "sac", "SAC", "soft actor-critic, continuous or discrete actions"),
+    Algorithm("masac", "masac", "MASAC", "SAC with critics of all agents' observations and actions"),
 )
 ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in _ALL}
 RECORDED: dict[str, Algorithm] = {

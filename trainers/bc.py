@@ -20,8 +20,9 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.recording import Episode
 from trainers.agents import Agents
 from trainers.bodies import BodyConfig, Network
+from trainers.heads import GaussianHead, Head, action_spec, make_head
 from trainers.logs import Progress
-from trainers.nets import GaussianHead, Head, ObservationNormalizer, action_spec, make_head
+from trainers.nets import ObservationNormalizer
 from trainers.policy import Policy
 from trainers.settings import check_settings, setting
 

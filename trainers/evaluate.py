@@ -20,8 +20,8 @@ from trainers import checkpoint
 from trainers.agents import Agents, agents_of, members_of
 from trainers.checkpoint import Checkpoint
 from trainers.crew import Crew, alike
+from trainers.heads import BOX_KINDS, action_spec
 from trainers.logs import Progress
-from trainers.nets import action_spec
 from trainers.policy import Plays, Policy
 from trainers.settings import SEEDS
 
@@ -60,10 +60,13 @@ def policies_of(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Cor
     policies = {name: saved.policy(name, core.device) for name in sides}
     for name, members in sides.items():
         policy, agents = policies[name], agents_of(core, members)
-        init_log_std = policy.spec["action"].get("init_log_std", 0.0)  # no part of the space
+        given = policy.spec["action"]
+        # what a policy makes of a box is no part of the space
+        box = given["kind"] if given["kind"] in BOX_KINDS else "continuous"
+        expected = action_spec(agents.space, given.get("init_log_std", 0.0), box)
         for what, wanted, got in (
             ("obs_width", agents.width, policy.obs_width),
-            ("action", action_spec(agents.space, init_log_std), policy.spec["action"]),
+            ("action", expected, given),
         ):
             if wanted != got:
                 file = saved.path / f"policy-{name}.json"

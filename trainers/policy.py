@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.bodies import Network, actor_width, with_ids
 from trainers.files import check_tensors, read_json, read_tensors, write_json, write_tensors
-from trainers.nets import Head, ObservationNormalizer, make_head
+from trainers.heads import Head, make_head
+from trainers.nets import ObservationNormalizer
 
 FORMAT = "gpu-envs policy 2"
 

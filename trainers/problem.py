@@ -21,6 +21,8 @@ class Player:
     """D of what its policy sees."""
     action_space: spaces.Space[Any]
     """Of its policy."""
+    place: int = 0
+    """Among the agents of its policy, in the order in which its learner sees them."""
 
 
 @dataclass(frozen=True)

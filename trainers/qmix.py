@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from gpu_envs.errors import ConfigError
 from trainers.bodies import Network, actor_width, with_ids
 from trainers.files import check_tensors
+from trainers.heads import GreedyHead, greedy_spec
 from trainers.learner import ALONE, Central, Descent, State, part_of, restore, saved
-from trainers.nets import GreedyHead, ObservationNormalizer, greedy_spec, mlp
+from trainers.nets import ObservationNormalizer, mlp
 from trainers.policy import Policy
 from trainers.problem import Problem
 from trainers.qlearning import QConfig, best_value, explore, follow, frozen, linear, masked_mean

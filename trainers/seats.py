@@ -143,6 +143,6 @@ def _players(core: Core, sides: Mapping[str, Sequence[str]]) -> tuple[Player, ..
     found = {}
     for name, members in sides.items():
         agents = agents_of(core, members)
-        for row in members_of(core, members):
-            found[row] = Player(row, name, agents.width, agents.space)
+        for place, row in enumerate(members_of(core, members)):
+            found[row] = Player(row, name, agents.width, agents.space, place)
     return tuple(found[row] for row in range(core.num_agents))

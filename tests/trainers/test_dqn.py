@@ -11,8 +11,8 @@ from trainers import algorithms, checkpoint
 from trainers.config import TrainConfig
 from trainers.dqn import DQN, DQNConfig
 from trainers.export import export_policy
+from trainers.heads import GreedyHead, make_head
 from trainers.loop import Trainer
-from trainers.nets import GreedyHead, make_head
 from trainers.policy import Policy
 from trainers.problem import Problem
 from trainers.qlearning import explore

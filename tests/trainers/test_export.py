@@ -15,8 +15,9 @@ from trainers.bodies import Network
 from trainers.commands import export_command
 from trainers.config import TrainConfig
 from trainers.export import export_policy
+from trainers.heads import action_spec, make_head
 from trainers.loop import Trainer
-from trainers.nets import ObservationNormalizer, action_spec, make_head
+from trainers.nets import ObservationNormalizer
 from trainers.policy import Policy
 from trainers.ppo import PPOConfig
 

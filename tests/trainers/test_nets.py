@@ -7,7 +7,8 @@ from gymnasium import spaces
 from torch.distributions import Categorical, Normal
 
 from gpu_envs.errors import ConfigError
-from trainers.nets import CategoricalHead, GaussianHead, ObservationNormalizer, action_spec, make_head, mlp
+from trainers.heads import CategoricalHead, GaussianHead, action_spec, make_head
+from trainers.nets import ObservationNormalizer, mlp
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -1,0 +1,116 @@
+"""Squashed heads against torch.distributions, codes of actions, and gradients through drawn ones."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
+
+from gpu_envs.errors import ConfigError
+from trainers.heads import LOG_STD, CategoricalHead, TanhGaussianHead, TanhHead, action_spec, make_head
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def squashed(params: torch.Tensor) -> TransformedDistribution:
+    mean, raw = params.chunk(2, -1)
+    log_std = LOG_STD[0] + (LOG_STD[1] - LOG_STD[0]) * (raw.tanh() + 1) / 2
+    return TransformedDistribution(Independent(Normal(mean, log_std.exp()), 1), TanhTransform())
+
+
+def test_tanh_gaussian_equals_torch_distributions():
+    head = TanhGaussianHead([-1.0, -1.0], [1.0, 1.0])
+    params = torch.randn(500, 4, generator=generator(), dtype=torch.float64)
+    action, log_prob = head.sample(params, generator(1), None)
+    action = action.clamp(-4, 4)  # torch's inverse of tanh is not exact beyond
+    kept = (action.abs() < 4).all(-1)
+    torch.testing.assert_close(log_prob[kept], squashed(params).log_prob(action.tanh())[kept])
+    torch.testing.assert_close(head.evaluate(params, action, None)[0], squashed(params).log_prob(action.tanh()))
+    torch.testing.assert_close(head.mode(params, None).tanh(), params[:, :2].tanh())
+
+
+def test_tanh_gaussian_is_finite_where_tanh_rounds_to_one():
+    head = TanhGaussianHead([-1.0], [1.0])
+    params = torch.tensor([[30.0, -9.0]], requires_grad=True)
+    code, log_prob = head.relaxed(params, generator())
+    assert code.item() == 1.0
+    log_prob.sum().backward()
+    assert bool(log_prob.isfinite().all())
+    assert params.grad is not None
+    assert bool(params.grad.isfinite().all())
+
+
+def test_entropy_of_a_tanh_gaussian_is_unbiased():
+    head = TanhGaussianHead([-1.0], [1.0])
+    params = torch.tensor([0.3, 0.4]).expand(200_000, 2)
+    action, log_prob = head.sample(params, generator(), None)
+    estimate = head.evaluate(params, action, None)[1]
+    torch.testing.assert_close(estimate, -log_prob)
+    grid = torch.linspace(-0.99999, 0.99999, 200_001, dtype=torch.float64).unsqueeze(-1)
+    density = squashed(params[:1].double()).log_prob(grid)
+    exact = -(density.exp() * density).sum() * (grid[1] - grid[0])
+    assert estimate.mean().item() == pytest.approx(exact.item(), abs=0.01)
+
+
+@pytest.mark.parametrize("kind", [TanhGaussianHead, TanhHead])
+def test_codes_stand_for_places_in_the_box(kind):
+    head = kind([0.0, -3.0], [1.0, 5.0])
+    actions = torch.tensor([[0.0, 5.0], [0.5, 1.0], [0.25, -3.0]])
+    codes = torch.tensor([[-1.0, 1.0], [0.0, 0.0], [-0.5, -1.0]])
+    torch.testing.assert_close(head.encode(actions), codes)
+    torch.testing.assert_close(head.decode(codes), actions)
+    far = head.to_env(torch.full((1, 2), 50.0))
+    assert bool(((far <= head.high) & (far >= head.low)).all())
+    code = head.random(torch.zeros(10_000, head.num_params), generator())
+    assert code.shape == (10_000, 2)
+    torch.testing.assert_close(code.mean(0), torch.zeros(2), atol=0.03, rtol=0)
+    torch.testing.assert_close(code.std(0), torch.full((2,), 3**-0.5), atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize(("sizes", "multi"), [([4], False), ([2, 4, 3], True), ([3, 3], True)])
+def test_codes_of_discrete_actions_are_one_hot(sizes, multi):
+    head = CategoricalHead(sizes, multi)
+    action, _ = head.sample(torch.zeros(50, sum(sizes)), generator(), None)
+    code = head.encode(action)
+    index = action if multi else action.unsqueeze(-1)
+    parts = [torch.nn.functional.one_hot(index[:, k], size) for k, size in enumerate(sizes)]
+    assert torch.equal(code, torch.cat(parts, -1).float())
+    assert torch.equal(head.decode(code), action)
+
+
+def test_gumbel_draws_follow_the_policy_and_its_masks():
+    head = CategoricalHead([3], multi=False)
+    logits = torch.tensor([0.0, 1.0, 5.0]).expand(40_000, 3)
+    mask = torch.tensor([True, True, False]).expand(40_000, 3)
+    code, log_prob = head.relaxed(logits, generator(), mask)
+    torch.testing.assert_close(code.mean(0), torch.tensor([0.2689, 0.7311, 0.0]), atol=0.01, rtol=0)
+    torch.testing.assert_close(log_prob, head.evaluate(logits, head.decode(code), mask)[0])
+    uniform = head.random(logits, generator(), mask)
+    torch.testing.assert_close(uniform.mean(0), torch.tensor([0.5, 0.5, 0.0]), atol=0.01, rtol=0)
+
+
+def test_gradients_pass_straight_through_a_gumbel_draw():
+    """The draw is one-hot; its gradient is that of softmax((log pi + g) with the same noise g)."""
+    head = CategoricalHead([3], multi=False)
+    logits = torch.tensor([[0.3, -0.2, 0.5]], requires_grad=True)
+    worth = torch.tensor([1.0, 2.0, 4.0])
+    code, _ = head.relaxed(logits, generator(7))
+    assert sorted(code[0].tolist()) == pytest.approx([0, 0, 1])
+    (code * worth).sum().backward()
+    noise = torch.empty(1, 1, 3).exponential_(generator=generator(7)).log_()[0]
+    soft = (logits.detach().log_softmax(-1) - noise).softmax(-1)
+    expected = soft * (worth - (soft * worth).sum())
+    torch.testing.assert_close(logits.grad, expected)
+
+
+def test_squashed_heads_are_made_from_bounded_boxes_alone():
+    box = spaces.Box(-2.0, 2.0, (3,), np.float32)
+    gaussian, certain = make_head(action_spec(box, box="tanh_gaussian")), make_head(action_spec(box, box="tanh"))
+    assert isinstance(gaussian, TanhGaussianHead)
+    assert isinstance(certain, TanhHead)
+    assert (gaussian.num_params, certain.num_params) == (6, 3)
+    for kind in ("tanh", "tanh_gaussian"):
+        with pytest.raises(ConfigError, match=r"has no bounds, which a tanh\w* policy needs"):
+            action_spec(spaces.Box(-np.inf, np.inf, (3,), np.float32), box=kind)

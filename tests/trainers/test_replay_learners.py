@@ -1,0 +1,334 @@
+"""What all learners with a replay keep to: known answers, exact resume, streams of their own, nothing of the dead."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from toy_core import Corridor, Identity
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers import algorithms, checkpoint
+from trainers.config import TrainConfig
+from trainers.evaluate import play, policies_of
+from trainers.experience import Experience, ReplayConfig, follow, mean_of, means
+from trainers.heads import make_head
+from trainers.loop import Trainer
+from trainers.policy import Policy
+from trainers.problem import Player, Problem
+from trainers.rollout import Transition
+
+OWN, JOINT = ["ddpg", "td3", "sac"], ["maddpg", "matd3", "masac"]
+FAST: dict[str, Any] = {
+    "rollout_length": 8, "updates": 8, "replay_size": 10_000, "batch_size": 64, "learning_starts": 256,
+    "learning_rate": 0.005, "gamma": 0.3, "tau": 0.05, "hidden": (32,),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def configured(algorithm: str, iterations: int, **learner: Any) -> TrainConfig:
+    settings = algorithms.find(algorithm).settings(**{**FAST, **learner})
+    return TrainConfig(
+        "Toy", algorithm=algorithm, num_envs=16, total_steps=iterations * 128, learner=settings, checkpoint_every=3,
+        eval_episodes=0,
+    )  # fmt: skip
+
+
+def identity(kind: str, masked: bool = False):
+    return lambda config, num_envs, seed, **_: Identity(num_envs, kind, masked=masked, seed=seed)
+
+
+def corridor(config: TrainConfig, num_envs: int, seed: int, **_: Any) -> Corridor:
+    return Corridor(num_envs, seed=seed)
+
+
+def trained(config: TrainConfig, out, factory) -> Trainer:
+    trainer = Trainer(config, out, None, factory)
+    trainer.run()
+    return trainer
+
+
+def score(trainer: Trainer) -> float:
+    """Mean reward per agent and step of greedy play."""
+    core = trainer.factory(trainer.config, 64, 77)
+    players = {member: seat.learner.policy() for seat in trainer.seats.values() for member in seat.members}
+    outcome = play(core, players, seed=1, greedy=True)
+    return sum(outcome.returns[group].mean for group in core.groups) / core.num_agents / core.limit
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind", "masked", "target"),
+    [
+        *((name, "continuous", False, -0.02) for name in OWN + JOINT),
+        ("maddpg", "discrete", False, 0.98),
+        ("masac", "discrete", False, 0.98),
+        ("sac", "discrete", True, 0.98),
+        ("maddpg", "multi_discrete", False, 0.98),
+    ],
+)
+def test_identity_is_solved(algorithm, kind, masked, target, tmp_path):
+    config = configured(algorithm, 60 if algorithm in JOINT else 30, learning_rate=0.01)
+    if kind != "discrete":  # where group "odd" has an answer of its own
+        config = dataclasses.replace(config, sharing="all")
+    trainer = trained(config, tmp_path, identity(kind, masked))
+    assert score(trainer) >= target
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "maddpg", "masac"])
+def test_the_corridor_is_solved_with_agents_that_die_one_by_one(algorithm, tmp_path):
+    trainer = trained(configured(algorithm, 40, gamma=0.9), tmp_path, corridor)
+    policy = trainer.seats["walker"].learner.policy()
+    assert policy.act(torch.eye(7)[:6], greedy=True).tolist() == [1] * 6
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("algorithm", OWN + JOINT)
+def test_resume_equals_an_uninterrupted_run(algorithm, normalize, tmp_path):
+    config = configured(algorithm, 8, learning_starts=300, replay_size=512, normalize_obs=normalize)
+    trained(config, tmp_path / "whole", identity("continuous"))
+    part = Trainer(config, tmp_path / "parts", None, identity("continuous"))
+    for _ in range(5):
+        part.iterate()
+    part.log.close()
+    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), identity("continuous"))
+    assert resumed.iteration == 3
+    resumed.run()
+    one, two = checkpoint.load(tmp_path / "whole"), checkpoint.load(tmp_path / "parts")
+    assert one.iteration == two.iteration == 8
+    assert one.state.keys() == two.state.keys()
+    for name, value in one.state.items():
+        other = two.state[name]
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, other), name
+        elif name != "trainer.seconds":
+            assert value == other, name
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "sac", "maddpg", "masac"])
+def test_equal_seeds_learn_equally_and_global_streams_are_not_used(algorithm, tmp_path):
+    weights = []
+    for i, seed in enumerate((0, 0, 1)):
+        torch.manual_seed(i)
+        config = dataclasses.replace(configured(algorithm, 4), seed=seed)
+        trainer = trained(config, tmp_path / str(i), identity("continuous"))
+        weights.append(trainer.seats["even"].learner.actor.body[0].weight.detach())
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+@pytest.mark.parametrize("algorithm", OWN + JOINT)
+def test_actions_are_random_until_learning_starts(algorithm, tmp_path):
+    trainer = Trainer(configured(algorithm, 4, learning_starts=200), tmp_path, None, identity("continuous"))
+    learner = trainer.seats["even"].learner
+    before = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
+    trainer.iterate()  # 128 steps
+    assert all(torch.equal(tensor, before[name]) for name, tensor in learner.net.state_dict().items())
+    kept = learner.experience.replay.buffers["joint_action" if algorithm in JOINT else "action"][:8].flatten()
+    assert kept.std().item() == pytest.approx(4 / math.sqrt(12), rel=0.1)  # uniform in [-2, 2]
+    assert bool(learner.exploring)
+    trainer.iterate()
+    assert not bool(learner.exploring)
+    assert not torch.equal(learner.net.state_dict()["actor.body.0.weight"], before["actor.body.0.weight"])
+    trainer.log.close()
+
+
+def corridor_problem(turns: bool = False, masked: bool = False, space: spaces.Space | None = None) -> Problem:
+    space = space or spaces.Box(-1.0, 1.0, (1,), np.float32)
+    players = tuple(Player(row, "walker", 3, space) for row in range(2))
+    return Problem(
+        3, space, 4, 2, 1000, state_width=6, players=players, policy="walker", turns=turns, masked=masked, time_limit=20
+    )
+
+
+def fill(learner: Any, poison: float | None) -> None:
+    """A rollout of fixed content in which a third of the rows is invalid; those rows, and unused ones, get `poison`."""
+    r, g = learner.rollout, torch.Generator().manual_seed(5)
+    valid = torch.ones(r.valid.shape, dtype=torch.bool)
+    valid[3:, :2] = False
+    valid[:4, 2] = False
+    joint = learner.experience.joint
+
+    def junk(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
+        return (
+            tensor
+            if poison is None
+            else tensor.masked_fill(where.view(*where.shape, *[1] * (tensor.dim() - 2)), poison)
+        )
+
+    obs = torch.randn((r.length + 1, *r.obs.shape[1:]), generator=g)
+    reward = torch.randn(r.reward.shape, generator=g)
+    never = torch.zeros_like(valid)
+    ends = never.clone()
+    ends[2, :2] = True
+    action = torch.rand((r.length, *r.action.shape[1:]), generator=g) * 2 - 1
+    for t in range(r.length):
+        # a centralised critic is shown what the environment shows, zeros, of those who have left
+        seen, then = (
+            (obs[i].masked_fill(~valid[t].unsqueeze(-1), 0.0) if joint else junk(obs[i], ~valid[t])) for i in (t, t + 1)
+        )
+        r.begin(seen, None, None, seen.flatten(1) if joint else None)
+        r.decide(action[t] if joint else junk(action[t], ~valid[t]))
+        unused = torch.full_like(obs[t], 0.0 if poison is None else poison)
+        r.end(
+            Transition(
+                junk(reward[t], ~valid[t]), ends[t], never[t], valid[t],
+                junk(then, ends[t]) if not joint else then, unused,
+                next_state=then.flatten(1) if joint else None,
+                final_state=unused.flatten(1) if joint else None,
+                joint_action=action[t] if joint else None,
+            )
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("poison", [1e9, float("nan")])
+@pytest.mark.parametrize("algorithm", OWN + JOINT)
+def test_invalid_rows_touch_no_loss_and_no_statistic(algorithm, poison):
+    learners = []
+    for junk in (None, poison):
+        found = algorithms.find(algorithm)
+        learner = found.learner_type(
+            found.settings(**{**FAST, "learning_starts": 0, "normalize_obs": True}), corridor_problem()
+        )
+        if learner.central == "joint":
+            learner.meet({"walker": learner})
+        fill(learner, junk)
+        learners.append((learner, learner.update()))
+    (clean, first), (dirty, second) = learners
+    for name, tensor in clean.net.state_dict().items():
+        assert torch.equal(tensor, dirty.net.state_dict()[name]), name
+    assert {name: float(value) for name, value in first.items()} == {n: float(v) for n, v in second.items()}
+    assert float(clean.normalizer.count) == 2 * (3 * 2 + 4 + 8)
+
+
+@pytest.mark.parametrize("algorithm", OWN + JOINT)
+def test_a_replay_without_a_valid_row_gives_finite_losses(algorithm):
+    found = algorithms.find(algorithm)
+    learner = found.learner_type(found.settings(**{**FAST, "learning_starts": 0}), corridor_problem())
+    if learner.central == "joint":
+        learner.meet({"walker": learner})
+    r = learner.rollout
+    zeros, never = torch.zeros(4, 2, 3), torch.zeros(4, 2, dtype=torch.bool)
+    for _ in range(r.length):
+        learner.act(zeros, state=zeros.flatten(1))
+        learner.observe(
+            Transition(zeros[..., 0], never, never, never, zeros, zeros, next_state=zeros.flatten(1),
+                       joint_action=zeros[..., :1])
+        )  # fmt: skip
+    metrics = learner.update()
+    assert metrics["critic_loss"].item() == 0.0
+    assert all(math.isfinite(float(value)) for value in metrics.values())
+
+
+def test_truncated_steps_keep_their_true_last_observation():
+    problem = Problem(1, spaces.Box(-1.0, 1.0, (1,), np.float32), 2, 1, 100)
+    config = ReplayConfig(rollout_length=3, replay_size=100, reward_scale=0.5)
+    experience = Experience(config, problem, make_head({"kind": "tanh", "low": [-1.0], "high": [1.0]}))
+    zero = torch.zeros(2, 1)
+    for t in range(3):
+        cut = torch.tensor([[t == 1], [False]])
+        over = torch.tensor([[False], [t == 2]])
+        experience.rollout.begin(torch.full((2, 1, 1), float(t)))
+        final = torch.full((2, 1, 1), 50.0).masked_fill(~cut.unsqueeze(-1), torch.nan)
+        experience.rollout.end(Transition(zero + 4, over, cut, zero == 0, torch.full((2, 1, 1), t + 1.0), final))
+    experience.keep()
+    kept = experience.replay.buffers
+    assert kept["next_obs"][:3, :, 0, 0].tolist() == [[1, 1], [50, 2], [3, 0]]
+    assert kept["terminated"][:3, :, 0].tolist() == [[False, False], [False, False], [False, True]]
+    assert kept["reward"][:3].unique().tolist() == [2.0]
+    assert bool(kept["valid"][:3].all())
+
+
+def test_a_cut_step_has_no_target_where_the_legal_actions_after_it_are_not_known():
+    problem = Problem(1, spaces.Discrete(2), 1, 1, 100, masked=True)
+    experience = Experience(ReplayConfig(rollout_length=2), problem, make_head({"kind": "discrete", "sizes": [2]}))
+    obs, one, never = torch.zeros(1, 1, 1), torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.bool)
+    masks = torch.tensor([[True, False], [False, True], [True, True]]).view(3, 1, 1, 2)
+    for t in range(2):
+        experience.rollout.begin(obs, masks[t])
+        cut = torch.full((1, 1), t == 1)
+        experience.rollout.end(Transition(one, never, cut, ~never, obs, obs, next_mask=masks[t + 1]))
+    experience.keep()
+    kept = experience.replay.buffers
+    assert kept["valid"][:2].flatten().tolist() == [True, False]
+    assert torch.equal(kept["mask"][:2], masks[:2])
+    assert torch.equal(kept["next_mask"][:2], masks[1:])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "problem", "message"),
+    [
+        *((name, {"turns": True}, "all move at every step") for name in OWN + JOINT),
+        *((name, {"masked": True, "space": spaces.Discrete(2)}, "cannot tell which are legal") for name in JOINT),
+        ("td3", {"space": spaces.Discrete(2)}, "need continuous actions, got Discrete"),
+        ("sac", {"space": spaces.MultiDiscrete([2, 2])}, "needs Discrete or continuous actions, got Multi"),
+        ("masac", {"space": spaces.MultiDiscrete([2, 2])}, "needs Discrete or continuous actions, got Multi"),
+        ("sac", {"space": spaces.Box(-np.inf, np.inf, (1,), np.float32)}, "has no bounds"),
+    ],
+)
+def test_what_an_algorithm_cannot_learn_is_said_at_once(algorithm, problem, message):
+    found = algorithms.find(algorithm)
+    with pytest.raises(ConfigError, match=message):
+        found.learner_type(found.settings(**FAST), corridor_problem(**problem))
+
+
+@pytest.mark.parametrize("algorithm", OWN + JOINT)
+def test_settings_that_no_learner_can_have(algorithm):
+    found = algorithms.find(algorithm)
+    with pytest.raises(ConfigError, match=r"learner.body = 'gru'.*single steps"):
+        found.settings(body="gru")
+    with pytest.raises(ConfigError, match=r"learner.tau = 2.0: expected in \[0, 1\]"):
+        found.settings(tau=2.0)
+    with pytest.raises(ConfigError, match=r"replay_size = \d+: needs [\d,]+ bytes"):
+        found.learner_type(found.settings(replay_size=10**13), corridor_problem())
+
+
+@pytest.mark.parametrize("algorithm", ["ddpg", "maddpg"])
+def test_the_plain_ones_cannot_be_given_remedies(algorithm):
+    with pytest.raises(ConfigError, match=rf"learner.twin = True: expected False, which is what {algorithm} means"):
+        algorithms.find(algorithm).settings(twin=True)
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "sac"])
+def test_policies_are_rebuilt_from_disk(algorithm, tmp_path):
+    found = algorithms.find(algorithm)
+    policy = found.learner_type(found.settings(**FAST), corridor_problem()).policy()
+    policy.save(tmp_path / "p")
+    again = Policy.load(tmp_path / "p")
+    obs = torch.randn(5, 2, 3, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(again.act(obs, greedy=True), policy.act(obs, greedy=True))
+    policy.seed(3)
+    again.seed(3)
+    assert torch.equal(again.act(obs), policy.act(obs))
+
+
+@pytest.mark.parametrize("algorithm", OWN)
+def test_policies_are_taken_from_a_checkpoint_for_the_same_space(algorithm, tmp_path):
+    trainer = trained(configured(algorithm, 1), tmp_path, identity("continuous"))
+    saved, sides = checkpoint.load(tmp_path), {"even": ["even"], "odd": ["odd"]}
+    assert policies_of(saved, sides, trainer.core).keys() == sides.keys()
+    other = Identity(2, "discrete")
+    other.observation_spaces = trainer.core.observation_spaces
+    with pytest.raises(CheckpointError, match=r"action: expected .*discrete.* got .*tanh"):
+        policies_of(saved, sides, other)
+
+
+def test_small_functions():
+    values, valid = torch.tensor([1.0, 5.0, 3.0]), torch.tensor([True, False, True])
+    assert mean_of(values, valid).item() == 2.0
+    assert mean_of(values, torch.zeros(3, dtype=torch.bool)).item() == 0.0
+    found = means([{"a": torch.tensor(1.0)}, {"a": torch.tensor(3.0), "b": torch.tensor(7.0)}])
+    assert {name: float(value) for name, value in found.items()} == {"a": 2.0, "b": 7.0}
+    slow, fast = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+    expected = slow.weight.item() + 0.25 * (fast.weight.item() - slow.weight.item())
+    follow(slow, fast, 0.25)
+    assert slow.weight.item() == pytest.approx(expected)

@@ -1,0 +1,115 @@
+"""Soft targets by hand, continuous and discrete, and the temperature."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from trainers.problem import Problem
+from trainers.sac import SAC, SACConfig
+
+
+def learner_of(space: spaces.Space, **settings) -> SAC:
+    settings = {"hidden": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, **settings}
+    return SAC(SACConfig(**settings), Problem(1, space, 2, 1, 80))
+
+
+BOX = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+
+def rows(*values: float) -> torch.Tensor:
+    return torch.tensor(values).view(-1, 1)
+
+
+def constant(*values: float) -> nn.Module:
+    """A critic that says the same of everything."""
+    net = nn.Linear(1, len(values))
+    nn.init.zeros_(net.weight)
+    net.bias.data = torch.tensor(values)
+    return net
+
+
+def steps() -> dict[str, torch.Tensor]:
+    """Three steps of one agent: the second ended the episode, the third is not valid."""
+    situation = torch.zeros(3, 1, 1)
+    return {
+        "obs": situation, "situation": situation, "next_situation": situation,
+        "reward": rows(1.0, 3.0, 7.0), "terminated": rows(0, 1, 0).bool(), "valid": rows(1, 1, 0).bool(),
+    }  # fmt: skip
+
+
+def test_continuous_target_by_hand():
+    learner = learner_of(BOX, gamma=0.5, temperature=0.1)
+    learner.target_critics = nn.ModuleList([line(4.0), line(2.0)])
+    for critic in learner.critics:
+        nn.init.zeros_(critic.body[-1].weight)
+    batch = {**steps(), "code": torch.zeros(3, 1, 1), "next_code": torch.zeros(3, 1, 1)}
+    batch["next_log_prob"] = rows(-3.0, -3.0, -3.0)
+    # V(s') = min(4, 2) - 0.1 * -3 = 2.3; targets 1 + 0.5 * 2.3 = 2.15 and 3; both critics say 0
+    assert learner._critic_step(batch)["critic_loss"].item() == pytest.approx(2 * (2.15**2 + 3**2) / 2, rel=1e-5)
+
+
+def line(bias: float) -> nn.Module:
+    net = nn.Linear(2, 1)
+    nn.init.zeros_(net.weight)
+    nn.init.constant_(net.bias, bias)
+    return net
+
+
+def test_discrete_target_is_an_expectation_over_legal_actions():
+    learner = learner_of(spaces.Discrete(3), gamma=0.5, temperature=0.1)
+    learner.target_critics = nn.ModuleList([constant(4.0, 2.0, 1e6), constant(3.0, 5.0, 1e6)])  # minimum 3, 2
+    learner.critics = nn.ModuleList([constant(0.0, 0.5, 9.0), constant(0.0, 1.0, 9.0)])
+    nn.init.zeros_(learner.actor.body[-1].weight)
+    learner.actor.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0])
+    batch = {**steps(), "code": torch.tensor([0.0, 1.0, 0.0]).expand(3, 1, 3)}
+    batch |= learner._next(torch.zeros(3, 1, 1), torch.tensor([True, True, False]).expand(3, 1, 3))
+    # the policy is (3/4, 1/4) on what is legal
+    value = 0.75 * (3 - 0.1 * math.log(0.75)) + 0.25 * (2 - 0.1 * math.log(0.25))
+    first, second = 1 + 0.5 * value, 3.0
+    loss = ((0.5 - first) ** 2 + (1 - first) ** 2 + (0.5 - second) ** 2 + (1 - second) ** 2) / 2
+    assert learner._critic_step(batch)["critic_loss"].item() == pytest.approx(loss, rel=1e-5)
+
+
+def test_discrete_policy_loss_by_hand():
+    learner = learner_of(spaces.Discrete(3), temperature=0.1, learn_temperature=False)
+    learner.critics = nn.ModuleList([constant(4.0, 2.0, 1e6), constant(3.0, 5.0, 1e6)])
+    nn.init.zeros_(learner.actor.body[-1].weight)
+    learner.actor.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0])
+    found = learner._actor_step({**steps(), "mask": torch.tensor([True, True, False]).expand(3, 1, 3)})
+    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    assert found["entropy"].item() == pytest.approx(entropy)
+    assert found["actor_loss"].item() == pytest.approx(-(0.75 * 3 + 0.25 * 2 + 0.1 * entropy), rel=1e-5)
+    assert found["temperature"].item() == pytest.approx(0.1)
+    assert learner.log_temperature.item() == pytest.approx(math.log(0.1))
+
+
+def test_continuous_policy_loss_by_hand():
+    learner = learner_of(BOX, temperature=0.1)
+    learner.critics = nn.ModuleList([line(4.0), line(2.0)])
+    state = learner.generator.get_state()
+    batch = steps()
+    log_prob = learner.head.relaxed(learner.actor(batch["obs"]), learner.generator)[1][:2].mean().item()
+    learner.generator.set_state(state)
+    assert learner._actor_step(batch)["actor_loss"].item() == pytest.approx(-(2.0 - 0.1 * log_prob), rel=1e-5)
+
+
+@pytest.mark.parametrize(("target", "rises"), [(-20.0, False), (20.0, True)])
+def test_the_temperature_follows_the_missing_entropy(target, rises):
+    learner = learner_of(BOX, temperature=0.1, target_entropy=target)
+    learner._actor_step(steps())
+    assert (learner.log_temperature.item() > math.log(0.1)) == rises
+
+
+def test_target_entropies():
+    head_width = spaces.Box(-1.0, 1.0, (3,), np.float32)
+    assert learner_of(head_width)._target_entropy(torch.zeros(1, 6), None) == -3.0
+    discrete = learner_of(spaces.Discrete(4), target_share=0.5)
+    mask = torch.tensor([[True, True, True, True], [True, False, True, False], [False, True, False, False]])
+    aimed = discrete._target_entropy(torch.zeros(3, 4), mask)
+    assert isinstance(aimed, torch.Tensor)
+    assert aimed.tolist() == pytest.approx([0.5 * math.log(4), 0.5 * math.log(2), 0.0])
+    assert learner_of(BOX, target_entropy=-7.0)._target_entropy(torch.zeros(1, 2), None) == -7.0
