@@ -27,9 +27,10 @@ class Collector:
 
     def __init__(self, config: TrainConfig, core: Core) -> None:
         """Resets the core, which reuses its buffers, with the run's seed and builds the learners."""
-        self.core, self.length = core, config.learner.rollout_length
+        self.core = core
         self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
         self.seats = make_seats(config, core)
+        self.length: int = config.learner.rollout_length
         self.action: Tensor = core.action_buffer
         self.episodes, self.clock = Episodes(core, self.length), Clock(core.device)
         self.captures = config.capture and core.device.type == "cuda"
