@@ -6,6 +6,7 @@ python -m benchmarks.learning --write               # only the page and its pict
 """
 
 import argparse
+import fcntl
 import json
 import math
 import os
@@ -20,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import origin
-from benchmarks.bars import BARS, Bar
+from benchmarks.bars import BARS, Bar, Goal
 from benchmarks.learning_page import write
 from trainers import checkpoint
 from trainers.config import TrainConfig, make_eval_core, members_by_policy
 from trainers.evaluate import Outcome, play
 from trainers.logs import read_rows
+from trainers.scripted import DeafListener
 
 OUT = origin.ROOT / "out" / "learning"
 RESULTS = origin.ROOT / "benchmarks" / "results" / "learning" / "bars.json"
@@ -60,19 +62,24 @@ def learn(bar: Bar, seed: int, threads: str | None) -> dict[str, Any]:
 
 
 def judge(bar: Bar, run: Path) -> dict[str, Any]:
-    """What the policies of a run reach, and what random ones do."""
+    """What the policies of a run reach by each goal, and what random and scripted ones do, as mean and half."""
     saved = checkpoint.load(run)
     config = TrainConfig.from_json(saved.config)
     core = make_eval_core(config, EPISODES, JUDGES)
     sides = members_by_policy(config, core)
-    players = {
-        member: saved.policy(name)
-        for name, members in sides.items()
-        if not bar.versus or name in bar.versus
-        for member in members
-    }
-    learned, chance = play(core, players, JUDGES, bar.greedy), play(core, {}, JUDGES)
-    return {"returns": _returns(learned), "random": _returns(chance), "length": learned.length.mean}
+    reached = []
+    for goal in bar.goals:
+        playing = {name: saved.policy(name) for name in sides if not goal.playing or name in goal.playing}
+        players = {member: policy for name, policy in playing.items() for member in sides[name]}
+        reached.append(_of(goal, play(core, players, JUDGES, goal.greedy)) if goal.of != "seconds" else None)
+    chance, others = play(core, {}, JUDGES), {}
+    if config.env_id == "SimpleSpeakerListener-v0":
+        others["scripted"] = _returns(play(core, {"listener": DeafListener()}, JUDGES))
+    return {"reached": reached, "others": {"random": _returns(chance), **others}}
+
+
+def _of(goal: Goal, outcome: Outcome) -> list[float]:
+    return _returns(outcome)[goal.of.removeprefix("return ")]
 
 
 def _returns(outcome: Outcome) -> dict[str, list[float]]:
@@ -90,22 +97,35 @@ def _curve(rows: Sequence[dict[str, str]]) -> dict[str, list[list[float]]]:
     return curve
 
 
-def verdict(bar: Bar, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Each seed's value, with the end of its interval that counts, and whether all of them reach the bound."""
-    values, ends = [], []
+def verdict(goal: Goal, index: int, runs: Sequence[dict[str, Any]], peers: dict[str, Any]) -> dict[str, Any]:
+    """Each seed's value, the end of its interval that counts, the bound, and whether all seeds reach it."""
+    values, ends, bounds = [], [], []
     for run in runs:
-        if bar.of == "seconds":
-            values.append(run["wall"])
-            ends.append(run["wall"] if run["exit"] == 0 else math.inf)
-        else:
-            mean, half = run["returns"][bar.of.removeprefix("return ")]
-            values.append(mean)
-            ends.append(mean + half if bar.below else mean - half)
+        mean, half = run["reached"][index] or (run["wall"] if run["exit"] == 0 else math.inf, 0.0)
+        values.append(mean)
+        ends.append(mean + half if goal.below else mean - half)
+        bound = goal.bound
+        if bound == "jaxmarl":
+            bound = statistics.fmean(peers["jaxmarl"]["returns"]) * peers["jaxmarl"]["agents"]
+        elif isinstance(bound, str):
+            mean, half = run["others"][bound][goal.of.removeprefix("return ")]
+            bound = mean + half
+        bounds.append(bound)
     met: bool | None = None
-    if bar.bound is not None:
-        met = all(end <= bar.bound if bar.below else end >= bar.bound for end in ends)
+    if bounds[0] is not None:
+        pairs = zip(ends, bounds, strict=True)
+        met = all(end <= bound if goal.below else end >= bound for end, bound in pairs)
         met &= all(run["exit"] == 0 for run in runs)
-    return {"values": values, "ends": ends, "mean": statistics.fmean(values), "met": met}
+    return {"of": goal.of, "playing": goal.playing, "values": values, "ends": ends, "bounds": bounds, "met": met}
+
+
+def jaxmarl() -> dict[str, Any]:
+    """What JaxMARL's settings learn, by `benchmarks.peers.inside.jaxmarl_learning` in the peer's own environment."""
+    task = {"game": "MPE_simple_spread_v3", "worlds": 16, "steps": 1_000_000, "seeds": 3, "rate": 2.5e-3}
+    python = origin.ROOT / "out" / "peers" / "jaxmarl" / "bin" / "python"
+    command = [str(python), "-m", "benchmarks.peers.inside.jaxmarl_learning", json.dumps(task)]
+    answer = subprocess.run(command, cwd=origin.ROOT, check=True, capture_output=True, text=True).stdout
+    return {**json.loads(answer.splitlines()[-1]), "agents": 3, "command": shlex.join(command[1:]), "task": task}
 
 
 def keep(bar: Bar, run: dict[str, Any]) -> None:
@@ -114,8 +134,13 @@ def keep(bar: Bar, run: dict[str, Any]) -> None:
 
     saved = checkpoint.load(Path(run["checkpoint"]))
     words = f"gpu-envs train {bar.options} --seed {run['seed']}"
-    about = {"command": words, "commit": origin.commit(), "returns": run["returns"], "random": run["random"]}
-    zoo.put(bar.name, saved, {**about, "episodes": EPISODES, "greedy": bar.greedy})
+    goals = [
+        {"of": goal.of, "reached": reached, "playing": goal.playing, "greedy": goal.greedy}
+        for goal, reached in zip(bar.goals, run["reached"], strict=True)
+        if reached is not None
+    ]
+    about = {"command": words, "commit": origin.commit(), "episodes": EPISODES, "goals": goals, "others": run["others"]}
+    zoo.put(bar.name, saved, about)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -126,10 +151,13 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--write", action="store_true", help="nothing but the page, from what is recorded")
     parser.add_argument("--threads", help="OMP_NUM_THREADS of the runs, if not torch's own choice")
     args = parser.parse_args(argv)
-    recorded: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for bar in BARS if not args.write else ():
         if bar.name not in args.only:
             continue
+        peers = {}
+        if any(goal.bound == "jaxmarl" for goal in bar.goals):
+            peers = {"jaxmarl": recorded().get("jaxmarl") or jaxmarl()}
+            _record(peers)
         runs = []
         for seed in range(bar.seeds):
             runs.append(learn(bar, seed, args.threads))
@@ -139,22 +167,30 @@ def main(argv: Sequence[str]) -> None:
             keep(bar, runs[0])
         for run in runs:
             del run["checkpoint"]
-        recorded[bar.name] = {
-            "runs": runs,
-            **verdict(bar, runs),
-            **{"options": bar.options, "of": bar.of, "bound": bar.bound, "greedy": bar.greedy},
-            **{"commit": origin.commit(), "date": date.today().isoformat(), "machine": origin.machine()},
-        }
-        _record({name: recorded[name] for name in names if name in recorded})
-    write(recorded, BARS)
+        goals = [verdict(goal, index, runs, peers) for index, goal in enumerate(bar.goals)]
+        for goal in goals:
+            print(bar.name, json.dumps(goal), flush=True)
+        about = {"options": bar.options, "commit": origin.commit(), "date": date.today().isoformat()}
+        _record({bar.name: {"runs": runs, "goals": goals, **about, "machine": origin.machine()}})
+    write(recorded(), BARS)
 
 
-def _record(results: dict[str, Any]) -> None:
+def recorded() -> dict[str, Any]:
+    """All results so far, by bar; "jaxmarl" is the peer's."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def _record(new: dict[str, Any]) -> None:
+    """Adds results; several processes may measure different bars at once."""
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    temporary = RESULTS.with_suffix(".tmp")
-    lines = (f"{json.dumps(name)}: {json.dumps(result)}" for name, result in results.items())  # a line per bar
-    temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    temporary.replace(RESULTS)
+    with (RESULTS.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        results = recorded() | new
+        order = ["jaxmarl", *(bar.name for bar in BARS)]
+        lines = [f"{json.dumps(name)}: {json.dumps(results[name])}" for name in order if name in results]
+        temporary = RESULTS.with_suffix(".tmp")
+        temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n")  # a line per bar
+        temporary.replace(RESULTS)
 
 
 if __name__ == "__main__":

@@ -162,3 +162,30 @@ class ScriptedPolicy:
 
     def seed(self, seed: int) -> None:
         """It draws nothing at random."""
+
+
+class DeafListener:
+    """Of SimpleSpeakerListener: goes where it loses least without knowing which landmark is meant, their middle.
+
+    What a listener earns beyond this, it earns by understanding.
+    """
+
+    COAST = 5
+    """Steps that it looks ahead."""
+
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+    ) -> Tensor:
+        """The push (E, n) after which it rolls closest to the middle; from observations (E, n, D)."""
+        velocity, middle = obs[..., :2], obs[..., 2:8].unflatten(-1, (3, 2)).mean(-2)
+        kept, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
+        pushes = torch.tensor(PUSHES, device=obs.device) * (5.0 * dt)  # mpe2's sensitivity of 5
+        speed = kept * velocity.unsqueeze(-2) + pushes
+        rolls = speed * dt * (1.0 - kept**self.COAST) / (1.0 - kept)
+        return (middle.unsqueeze(-2) - rolls).square().sum(-1).argmin(-1)
+
+    def memory(self, *shape: int) -> None:
+        """It remembers nothing."""
+
+    def seed(self, seed: int) -> None:
+        """It draws nothing."""

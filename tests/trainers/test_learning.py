@@ -3,12 +3,12 @@
 import dataclasses
 
 import pytest
-import torch
 
 from trainers.config import make_eval_core
 from trainers.evaluate import play
 from trainers.loop import Trainer
 from trainers.presets import preset
+from trainers.scripted import DeafListener
 
 EPISODES = 256
 
@@ -73,23 +73,6 @@ def test_the_pendulum_swings_up(algorithm, seed, tmp_path):
     assert earned.mean - earned.half >= -200, outcome
 
 
-class Centre:
-    """A listener that goes where it loses least without knowing which landmark is meant: to the middle of them."""
-
-    def seed(self, seed):
-        pass
-
-    def memory(self, *shape):
-        return None
-
-    def act(self, obs, mask=None, greedy=False, memory=None):
-        velocity, way = obs[..., :2], obs[..., 2:8].unflatten(-1, (3, 2)).mean(-2)
-        pushes = torch.tensor([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]]) * 0.5
-        speed = 0.75 * velocity.unsqueeze(-2) + pushes
-        stops = speed * 0.1 * (1 - 0.75**5) / 0.25  # where it rolls to in the next steps
-        return (way.unsqueeze(-2) - stops).square().sum(-1).argmin(-1)
-
-
 @pytest.mark.learning
 def test_a_speaker_is_understood(tmp_path):
     """MADDPG earns more than any listener could who does not understand, whose loss is least in the middle."""
@@ -98,7 +81,7 @@ def test_a_speaker_is_understood(tmp_path):
     trainer.run()
     core = make_eval_core(config, 4 * EPISODES, seed=1234)
     talk = play(core, {name: seat.learner.policy() for name, seat in trainer.seats.items()}, seed=1, greedy=True)
-    deaf = play(core, {"listener": Centre()}, seed=1).returns["listener"]
+    deaf = play(core, {"listener": DeafListener()}, seed=1).returns["listener"]
     chance = play(core, {}, seed=1).returns["listener"]
     earned = talk.returns["listener"]
     assert deaf.mean > chance.mean + 20
