@@ -74,7 +74,7 @@ def test_models_play_as_recorded(name):
     sides = learning.members_by_policy(config, core)
     goal = about["goals"][-1]
     playing = {who: saved.policy(who) for who in sides if not goal["playing"] or who in goal["playing"]}
-    outcome = play(core, by_member(sides, playing), seed=6, greedy=goal["greedy"])
+    outcome = play(core, by_member({who: sides[who] for who in playing}, playing), seed=6, greedy=goal["greedy"])
     reached = outcome.returns[goal["of"].removeprefix("return ")]
     mean, half = goal["reached"]
     assert abs(reached.mean - mean) <= 2.5 * (reached.half + half) + 1e-6
