@@ -84,7 +84,7 @@ def test_models_that_are_too_large_or_unknown_are_refused(tmp_path, monkeypatch)
     saved = zoo.load(zoo.names()[0])
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)
     monkeypatch.setattr(zoo, "MAX_BYTES", 1000)
-    with pytest.raises(ConfigError, match="model zoo: x has .* bytes, at most 1,000 are allowed"):
+    with pytest.raises(ConfigError, match=r"model zoo: x has .* bytes, at most 1,000 are allowed"):
         zoo.put("x", saved, {})
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(zoo, "MAX_BYTES", 300_000)
