@@ -231,7 +231,7 @@ def test_a_training_runs_on_the_device(tmp_path):
     config = TrainConfig("SimpleTag-v0", env={"max_cycles": 7}, **settings)
     saved = load(Trainer(config, tmp_path / "run").run())
     assert saved.steps == 2048
-    assert all(policy.net["actor"][0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent")))
+    assert all(policy.actor.body[0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent")))
 
 
 def test_kernels_compiled_beforehand_are_found():
