@@ -337,6 +337,15 @@ def greedy_spec(space: spaces.Space[Any], dueling: bool = False) -> dict[str, An
     raise ConfigError(f"action values need Discrete actions, got {space}; choose another algorithm, such as ppo")
 
 
+def spec_like(given: dict[str, Any], space: spaces.Space[Any]) -> dict[str, Any]:
+    """What `given`, a policy's own, would be for a space: equal to it where the policy can act in the space."""
+    if given["kind"] == "greedy" and isinstance(space, spaces.Discrete):
+        return greedy_spec(space, given["dueling"])
+    box = given["kind"] if given["kind"] in _SQUASHED else "continuous"
+    bounded = isinstance(space, spaces.Box) and space.is_bounded()
+    return action_spec(space, given.get("init_log_std", 0.0), box if bounded else "continuous")
+
+
 def make_head(spec: dict[str, Any]) -> Head:
     """The head that `action_spec` or `greedy_spec` describes."""
     if spec["kind"] == "greedy":
