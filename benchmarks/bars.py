@@ -42,8 +42,8 @@ _TWO = f"TwoStepGame-v0 --total-steps 100000 --num-envs 32 {_NO_TABLE}"
 _CLIMB = f"ClimbingGame-v0 --total-steps 100000 --num-envs 32 {_NO_TABLE}"
 _EXPLORE = "--learner.epsilon 1 --learner.epsilon-end 1"
 _QMIX = (
-    "Rashid et al. 2018, section 6.1: under full exploration QMIX finds the optimal 8 (16 for both players), VDN cannot "
-    "represent it and settles for 7 (14)"
+    "Rashid et al. 2018, section 6.1: under full exploration QMIX finds the optimal 8 (16 for both players), VDN "
+    "cannot represent it and settles for 7 (14)"
 )
 _CLAUS = "Claus and Boutilier 1998: the optimum pays 11 to each player (22 for both), the safe corner 5 (10)"
 _SPREAD = f"--total-steps 1000000 {_NO_TABLE}"

@@ -145,6 +145,25 @@ def _memory(effort: Effort) -> Iterator[Figure]:
         yield Figure(what, "MiB growth", growth, target="<= 1", note=f"{seen['after_mib']:.0f} MiB resident at the end")
 
 
+OUTSIDE = "outside of policy, environment and learning"
+
+
+def _training_time(effort: Effort) -> Iterator[Figure]:
+    """Where the time of a training goes, as its own log tells: the main job, and one with JaxMARL's settings."""
+    from benchmarks.contests import JAXMARL
+    from benchmarks.training import Training
+
+    for env_id, worlds, settings in (("TagContinuous-v0", None, None), ("SimpleSpread-v0", 128, JAXMARL)):
+        training = Training(env_id, worlds, THREADS, settings)
+        shares = [training.shares(turn=effort.seconds) for _ in range(1 + effort.rounds // 2)][1:]  # the first warms up
+        training.close()
+        for phase in (*shares[0], OUTSIDE):
+            seen = [sum(one.get(name, 0.0) for name in ("policy", "environment", "learning")) for one in shares]
+            values = [1 - share for share in seen] if phase == OUTSIDE else [one[phase] for one in shares]
+            target = "<= 15" if phase == OUTSIDE else ""
+            yield _figure(f"{env_id}, {phase}", "% of the time", Spread.of(values), 100, target=target)
+
+
 STARTS = {"cold compile": "<= 5", "from the cache": "<= 0.3"}
 """Seconds that an environment may take to start."""
 
@@ -187,6 +206,13 @@ TARGETS = (
         "TagContinuous-v0",
         _crowds,
         (*_promised("ratio of cost", "<= 2", *map(_among, CROWDS[1:])), *_promised("ratio", "<= 1.1", BYTES)),
+    ),
+    Target(
+        "training-time",
+        "Where the time of a training with PPO goes",
+        "SimpleSpread-v0",
+        _training_time,
+        _promised("% of the time", "<= 15", *(f"{id}, {OUTSIDE}" for id in ("TagContinuous-v0", "SimpleSpread-v0"))),
     ),
     Target("memory", "Memory", "SimpleTag-v0", _memory, _promised("MiB growth", "<= 1", *_memory_rows(Effort()))),
     Target(

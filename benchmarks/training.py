@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from trainers.config import TrainConfig
+from trainers.logs import read_rows
 from trainers.loop import Trainer
 from trainers.ppo import PPOConfig
 from trainers.presets import PRESETS
@@ -58,6 +59,18 @@ class Training:
             return (time.perf_counter() - begin) / (rollouts * length)
         finally:
             torch.set_num_threads(kept)
+
+    def shares(self, turn: float) -> dict[str, float]:
+        """Train for at least so many seconds; gives the share of every phase in the time of whole iterations."""
+        first = self._trainer.iteration
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < turn or self._trainer.iteration == first:
+            self.turn(1)
+        rows = [row for row in read_rows(self._trainer.log.path) if int(row["iteration"]) > first]
+        taken = self.config.rollout_steps
+        lasted = sum(taken / float(row["steps_per_second"]) for row in rows)
+        phases = [name for name in rows[0] if name.startswith("time/")]
+        return {name.removeprefix("time/"): sum(float(row[name]) for row in rows) / lasted for name in phases}
 
     def close(self) -> None:
         """Remove what it wrote."""

@@ -86,6 +86,14 @@ def _option(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def learners() -> str:
+    """Every algorithm, where it is and what it does."""
+    from trainers.algorithms import ALGORITHMS
+
+    rows = [(f"`{name}`", f"`trainers/{each.module}.py`", each.summary) for name, each in ALGORITHMS.items()]
+    return table(("algorithm", "file", "what it is"), rows)
+
+
 def presets() -> str:
     """What a preset changes, by environment and device."""
     from trainers import algorithms
@@ -113,7 +121,7 @@ def template(file: str) -> str:
     return f"```python\n# file: meet/{file}\n{written('meet')[file]}```"
 
 
-OF_OTHERS = (environments, runner, errors, presets, options, template)
+OF_OTHERS = (environments, runner, errors, learners, presets, options, template)
 """Parts of other pages; `options` and `template` get the word behind them in the marker."""
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_OTHERS)}
 

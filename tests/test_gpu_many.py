@@ -231,7 +231,7 @@ def test_a_training_runs_on_the_device(tmp_path):
     config = TrainConfig("SimpleTag-v0", env={"max_cycles": 7}, **settings)
     saved = load(Trainer(config, tmp_path / "run").run())
     assert saved.steps == 2048
-    assert all(policy.net["actor"][0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent")))
+    assert all(policy.actor.body[0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent")))
 
 
 def test_kernels_compiled_beforehand_are_found():
@@ -240,3 +240,41 @@ def test_kernels_compiled_beforehand_are_found():
     major, minor = torch.cuda.get_device_capability()
     device = wp.get_device("cuda:0")
     assert (device.get_cuda_output_format(), device.get_cuda_compile_arch()) == ("cubin", 10 * major + minor)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "algorithm", "settings"),
+    [
+        ("SimpleSpread-v0", "ppo", {}),
+        ("SimpleSpread-v0", "mappo", {"body": "gru"}),
+        ("SimpleTag-v0", "a2c", {}),
+        ("TagGridworld-v0", "dqn", {"learning_starts": 64}),
+        ("SimpleSpread-v0", "qmix", {"learning_starts": 64, "body": "gru", "rollout_length": 25}),
+        ("Pendulum-v1", "sac", {"learning_starts": 64}),
+        ("Pendulum-v1", "td3", {"learning_starts": 64}),
+        ("SimpleSpeakerListener-v0", "maddpg", {"learning_starts": 64}),
+    ],
+)
+def test_recorded_rollouts_are_those_played_step_by_step(env_id, algorithm, settings, tmp_path):
+    """What learners store is the same, rollout after rollout; phases are timed inside the graph too."""
+    from trainers import algorithms
+    from trainers.config import TrainConfig
+    from trainers.loop import Trainer
+
+    learner = algorithms.find(algorithm).settings(**settings)
+    runs = []
+    for capture in (True, False):
+        config = TrainConfig(
+            env_id, num_envs=32, device="cuda", total_steps=10**6, algorithm=algorithm, learner=learner, capture=capture
+        )
+        trainer = Trainer(config, tmp_path / str(capture))
+        seen = []
+        for _ in range(3):
+            trainer.collector.collect()
+            seen += [seat.learner.rollout.action.clone() for seat in trainer.seats.values()]
+            trainer.collector.update(1, str)
+            assert trainer.collector.clock.read().keys() >= {"policy", "environment", "storage", "learning"}
+        trainer.log.close()
+        runs.append(seen)
+    for recorded, stepped in zip(*runs, strict=True):
+        torch.testing.assert_close(recorded, stepped)

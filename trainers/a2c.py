@@ -15,7 +15,6 @@ from torch import Tensor
 
 from trainers.actor_critic import ActorCritic, ActorCriticConfig
 from trainers.advantages import by_rows, by_sequences, explained_variance, mean, minibatch, take_in, through
-from trainers.heads import action_spec
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.memory import Memory
 from trainers.policy import Policy
@@ -52,8 +51,6 @@ class A2CConfig(ActorCriticConfig):
     """Normalise observations, and states, by running statistics over valid rows."""
     reward_scale: float = setting(1.0, "> 0")
     """Multiplies rewards before learning: choose it so that returns are of order 1 to 10."""
-    init_log_std: float = 0.0
-    """Log standard deviation that continuous policies start from."""
     truncation_capacity: float | None = setting(None, "> 0")
     """Truncations per agent and rollout that the buffer of final observations has room for, on average over agents;
     if None, one more than the time limit can bring about, and at least 2."""
@@ -74,7 +71,7 @@ class A2C:
         self.central: Central = config.central
         self.device = torch.device(problem.device)
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
-        net = ActorCritic(config, problem, action_spec(problem.action_space, config.init_log_std))
+        net = ActorCritic(config, problem, config.action(problem.action_space))
         self.net, self.spec, self.head, self.normalizer = net, net.spec, net.head, net.normalizer
         self.actor, self.critic, self.outlook = net.actor, net.critic, net.outlook
         if config.optimizer == "adam":

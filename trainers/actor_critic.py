@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from gymnasium import spaces
 from torch import Tensor, nn
 
 from trainers.bodies import BodyConfig, Network
-from trainers.heads import make_head
+from trainers.heads import action_spec, make_head
 from trainers.learner import Central
 from trainers.nets import ObservationNormalizer
 from trainers.problem import Problem
@@ -22,6 +23,16 @@ class ActorCriticConfig(BodyConfig):
 
     critic: str = setting("obs", ("obs", "state"))
     """What the critic values: an agent's own "obs", or the global "state"; policies see observations all the same."""
+
+    squash: bool = False
+    """Continuous actions from a Gaussian in every state's own spread, squashed into the box by tanh; else from one of
+    the same spread everywhere, clipped to the box."""
+    init_log_std: float = 0.0
+    """Log standard deviation that the latter starts from."""
+
+    def action(self, space: spaces.Space[Any]) -> dict[str, Any]:
+        """The head of policies, see `trainers.heads.action_spec`."""
+        return action_spec(space, self.init_log_std, "tanh_gaussian" if self.squash else "continuous")
 
     @property
     def central(self) -> Central:

@@ -49,7 +49,7 @@ class TrainArgs:
     env: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE, a setting of the environment; repeat it for more."""
     algorithm: str = "ppo"
-    """Of the learners: see docs/guides/train.md. Its own settings are --learner.NAME."""
+    """Of the learners: see docs/guides/algorithms.md. Its own settings are --learner.NAME."""
     sharing: str = "group"
     """Who shares a policy: the agents of a "group", each "agent" its own, or "all"."""
     policy: UseAppendAction[tuple[str, ...]] = ()

@@ -26,6 +26,8 @@ from trainers.files import check_fields, read_json, read_tensors, sha256, write_
 from trainers.policy import Policy
 
 FORMAT = "gpu-envs checkpoint 2"
+ZOO = "zoo:"
+"""Before the name of a model of `trainers.zoo`, in place of a path."""
 SUFFIXES = (".json", ".safetensors")
 """Of the two files of a policy."""
 MANIFEST = {
@@ -215,7 +217,11 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def find(path: Path) -> Path:
-    """The checkpoint folder that `path` means: itself, or the last one of a run."""
+    """The checkpoint folder that `path` means: itself, the last one of a run, or with "zoo:NAME" that of a model."""
+    if str(path).startswith(ZOO):
+        from trainers import zoo  # it stands on this file
+
+        return zoo.folder(str(path).removeprefix(ZOO))
     if (path / "manifest.json").exists():
         return path
     for folder in (path, path / "checkpoints"):

@@ -66,10 +66,7 @@ class Collector:
     def _record(self) -> Callable[[], Any]:
         """Records a rollout as a CUDA graph. It is played for that, so everything goes back to where it was."""
         learners = {name: seat.learner for name, seat in self.seats.items()}
-        before = {
-            name: {key: value.clone() if isinstance(value, Tensor) else value for key, value in each.items()}
-            for name, each in ((name, learner.state_dict()) for name, learner in learners.items())
-        }
+        before = {name: _kept(learner.state_dict()) for name, learner in learners.items()}
 
         def play() -> None:
             for learner in learners.values():
@@ -125,3 +122,11 @@ class Collector:
             wanted = f"a tensor (N, {len(self.core.groups)})"
             raise CheckpointError(f"episodes.recent: expected {wanted}, got {recent!r:.80}")
         self.episodes.recent = recent.cpu()
+
+
+def _kept(state: State) -> State:
+    """A copy of what a rollout may change: all but the replay, which only updates do."""
+    return {
+        name: value.clone() if isinstance(value, Tensor) and not name.startswith("replay.") else value
+        for name, value in state.items()
+    }

@@ -79,6 +79,11 @@ class TrainConfig:
             wanted, got = algorithm.config_type.__name__, type(self.learner).__name__
             raise ConfigError(f"learner: {self.algorithm} needs a {wanted}, got {got}")
         algorithm.settings(**vars(self.learner))  # what the name stands for
+        if (starts := getattr(self.learner, "learning_starts", 0)) >= self.total_steps:
+            raise ConfigError(
+                f"learner.learning_starts = {starts}: expected fewer than total_steps = {self.total_steps}, as nothing "
+                "is learned before"
+            )
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrainConfig:

@@ -85,7 +85,8 @@ class DQN:
             config.rollout_length, problem.time_limit, shape[0] * shape[1], config.truncation_capacity
         )
         self.rollout = Rollout(config.rollout_length, shape, width, (), torch.int64, capacity, self.device)
-        self.replay = Replay(config.replay_size, shape[0], self._fields(shape[1], width, choices), self.device)
+        fields, least = self._fields(shape[1], width, choices), max(config.rollout_length, config.n_step)
+        self.replay = Replay(config.replay_size, shape[0], fields, self.device, least)
         self.pending: dict[str, Tensor] = {}  # by agent, the decision whose outcome is not known yet
         if problem.turns:
             like = {"obs": self.rollout.obs, "action": self.rollout.action, "reward": self.rollout.reward}

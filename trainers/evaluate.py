@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,7 @@ from trainers import checkpoint
 from trainers.agents import Agents, agents_of, members_of
 from trainers.checkpoint import Checkpoint
 from trainers.crew import Crew, alike
-from trainers.heads import BOX_KINDS, action_spec
+from trainers.heads import spec_like
 from trainers.logs import Progress
 from trainers.policy import Plays, Policy
 from trainers.settings import SEEDS
@@ -60,13 +61,11 @@ def policies_of(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Cor
     policies = {name: saved.policy(name, core.device) for name in sides}
     for name, members in sides.items():
         policy, agents = policies[name], agents_of(core, members)
-        given = policy.spec["action"]
-        # what a policy makes of a box is no part of the space
-        box = given["kind"] if given["kind"] in BOX_KINDS else "continuous"
-        expected = action_spec(agents.space, given.get("init_log_std", 0.0), box)
+        given, count = policy.spec["action"], len(members_of(core, members))
         for what, wanted, got in (
             ("obs_width", agents.width, policy.obs_width),
-            ("action", expected, given),
+            ("action", spec_like(given, agents.space), given),
+            ("ids", count if policy.ids else 0, policy.ids),
         ):
             if wanted != got:
                 file = saved.path / f"policy-{name}.json"
@@ -142,6 +141,45 @@ def play(
         survivors={group: estimate((~died[:, agents[group].rows]).sum(1).float()) for group in core.groups},
         leaves={group: bool(left[:, agents[group].rows].any()) for group in core.groups},
     )
+
+
+Team = tuple[list[str], dict[str, list[str]]]
+"""Policies that play for the same, by name, and the groups that each has agents in."""
+
+
+def teams(core: Core, sides: Mapping[str, Sequence[str]], seed: int) -> list[Team]:
+    """Policies that are to be judged together: those with agents in one group, and those with the same rewards.
+
+    Rewards are the same where, in one random episode per world, agents of two groups got the same return on average
+    with the same spread.
+
+    Args:
+        core: See `play`.
+        sides: Groups, or agents, played by each policy name.
+        seed: Of the worlds.
+    """
+    earned = play(core, {}, seed).returns
+    each = {group: (e.mean / len(core.groups[group]), e.half / len(core.groups[group])) for group, e in earned.items()}
+    found: list[Team] = []
+    for name, members in sides.items():
+        rows = set(members_of(core, members))
+        own = [group for group, agents in core.groups.items() if rows & set(agents)]
+        near = [
+            team
+            for team in found
+            if any(
+                one == other or (each[one][1] > 0 and np.allclose(each[one], each[other], rtol=1e-5))
+                for groups in team[1].values()
+                for one in groups
+                for other in own
+            )
+        ]
+        merged: Team = ([other for team in near for other in team[0]] + [name], {name: own})
+        for team in near:
+            merged[1].update(team[1])
+            found.remove(team)
+        found.append(merged)
+    return found
 
 
 class Cast:

@@ -102,7 +102,7 @@ class Experience:
             fields["action"] = ((*row, *head.action_shape), head.action_dtype)
             if problem.masked:
                 fields |= dict.fromkeys(("mask", "next_mask"), ((*row, head.num_params), torch.bool))
-        self.replay = Replay(config.replay_size, problem.num_envs, fields, device)
+        self.replay = Replay(config.replay_size, problem.num_envs, fields, device, config.rollout_length)
 
     def keep(self) -> None:
         """Moves the rollout to the replay (one host sync, see `Rollout.check`)."""

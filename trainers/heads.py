@@ -237,11 +237,13 @@ class TanhGaussianHead(BoxHead):
     def evaluate(self, params: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Log-density and entropy (nats, summed over dimensions), both (...), of stored actions.
 
-        The entropy of a squashed Gaussian has no closed form: it is estimated from the action itself, by minus its
-        log-density, which is unbiased for actions of this policy.
+        The entropy is the Gaussian's and what the tanh takes from it, which has no closed form: it is estimated at the
+        action, taken as the Gaussian's draw, so that its gradient is that of mean and spread.
         """
-        log_prob = self._log_prob(*self._split(params), action)
-        return log_prob, -log_prob
+        mean, log_std = self._split(params)
+        draw = ((action - mean) * torch.exp(-log_std)).detach()
+        entropy = log_std + 0.5 * math.log(2 * math.pi * math.e) + self._slope(mean + log_std.exp() * draw)
+        return self._log_prob(mean, log_std, action), entropy.sum(-1)
 
     def to_env(self, action: Tensor) -> Tensor:
         """Squashes actions and maps them to the box."""
@@ -264,9 +266,12 @@ class TanhGaussianHead(BoxHead):
     def _log_prob(mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
         z = (action - mean) * torch.exp(-log_std)
         normal = -0.5 * z * z - log_std - 0.5 * math.log(2 * math.pi)
-        # log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2x)), which stays finite where tanh(x) rounds to 1
-        slope = 2.0 * (math.log(2.0) - action - nn.functional.softplus(-2.0 * action))
-        return (normal - slope).sum(-1)
+        return (normal - TanhGaussianHead._slope(action)).sum(-1)
+
+    @staticmethod
+    def _slope(action: Tensor) -> Tensor:
+        """log(1 - tanh(x)^2) as 2 (log 2 - x - softplus(-2x)), which stays finite where tanh(x) rounds to 1."""
+        return 2.0 * (math.log(2.0) - action - nn.functional.softplus(-2.0 * action))
 
 
 class TanhHead(BoxHead):
@@ -330,6 +335,15 @@ def greedy_spec(space: spaces.Space[Any], dueling: bool = False) -> dict[str, An
     if isinstance(space, spaces.Discrete):
         return {"kind": "greedy", "sizes": [int(space.n)], "dueling": dueling}
     raise ConfigError(f"action values need Discrete actions, got {space}; choose another algorithm, such as ppo")
+
+
+def spec_like(given: dict[str, Any], space: spaces.Space[Any]) -> dict[str, Any]:
+    """What `given`, a policy's own, would be for a space: equal to it where the policy can act in the space."""
+    if given["kind"] == "greedy" and isinstance(space, spaces.Discrete):
+        return greedy_spec(space, given["dueling"])
+    box = given["kind"] if given["kind"] in _SQUASHED else "continuous"
+    bounded = isinstance(space, spaces.Box) and space.is_bounded()
+    return action_spec(space, given.get("init_log_std", 0.0), box if bounded else "continuous")
 
 
 def make_head(spec: dict[str, Any]) -> Head:

@@ -57,6 +57,7 @@ class LearnerModule(LightningModule):
         self.save_hyperparameters({"config": json.loads(json.dumps(dataclasses.asdict(self.config)))})
         self.automatic_optimization = False
         self.iteration = 0
+        self.max_norm: float | None = None
         self.nets = nn.ModuleList()
         self.known: dict[str, float] = {}
 
@@ -74,11 +75,11 @@ class LearnerModule(LightningModule):
         """
         trainer = self.trainer
         if trainer.gradient_clip_val:
-            raise ConfigError(
-                f"Trainer(gradient_clip_val={trainer.gradient_clip_val}): learners clip their own gradients, after "
-                "averaging over processes; "
-                f"leave it out and set max_grad_norm={trainer.gradient_clip_val} of the learner's settings"
-            )
+            if trainer.gradient_clip_algorithm not in (None, "norm"):
+                got = trainer.gradient_clip_algorithm
+                raise ConfigError(f"Trainer(gradient_clip_algorithm={got!r}): learners clip by the norm, 'norm'")
+            # Lightning cannot clip what it does not optimise itself: the learners do, after averaging over processes
+            self.max_norm, trainer.gradient_clip_val = float(trainer.gradient_clip_val), None
         if trainer.precision != "32-true":
             raise ConfigError(f"Trainer(precision={trainer.precision!r}): learners compute in float32, '32-true'")
         known = isinstance(trainer.strategy, (SingleDeviceStrategy, DDPStrategy))
@@ -222,6 +223,10 @@ class LightningDescent(Descent):
         """For the learners of a module."""
         self.module = module
         self.wrapped: dict[int, Any] = {}
+
+    def __call__(self, optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> Tensor:
+        """As `Descent`, with the Trainer's `gradient_clip_val`, if there is one, in place of the learner's own."""
+        return super().__call__(optimizer, loss, self.module.max_norm or max_norm)
 
     def backward(self, loss: Tensor) -> None:
         """Lightning's backward. DDP's own averaging keeps out: it wants a fixed set of parameters in every loss."""

@@ -10,14 +10,13 @@ from pathlib import Path
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import checkpoint, runs
-from trainers.agents import members_of
 from trainers.checkpoint import Checkpoint
 from trainers.collector import Collector
 from trainers.config import CoreFactory, TrainConfig, make_core, make_eval_core
-from trainers.evaluate import opponents, play
+from trainers.evaluate import Team, opponents, play, teams
 from trainers.files import write_json
 from trainers.logs import Progress, RunLog
-from trainers.policy import Policy
+from trainers.policy import Plays, Policy
 from trainers.stopping import Patience, signals
 
 EVAL_SEED = 271_828
@@ -66,6 +65,7 @@ class Trainer:
         self.aside: Path | None = None
         self.shown: dict[str, str] = {}
         self.eval_core: Core | None = None
+        self.teams: list[Team] = []
         self.opponents = self._opponents()
         self.patience = Patience(config.patience)
         if resume is not None:
@@ -159,19 +159,21 @@ class Trainer:
         return {member: policies[name] for name, members in sides.items() for member in members}
 
     def _evaluate(self) -> dict[str, float]:
-        """Each policy against fixed ones, the same worlds every time; draws from no stream of the training."""
+        """Each team against fixed policies, the same worlds every time; draws from no stream of the training."""
         if self.eval_core is None:
             self.eval_core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
-        row, total = {}, 0.0
-        for name, seat in self.seats.items():
-            players = {**self.opponents, **dict.fromkeys(seat.members, seat.learner.policy())}
+            self.teams = teams(self.eval_core, {name: seat.members for name, seat in self.seats.items()}, EVAL_SEED)
+        row: dict[str, float] = {}
+        for names, groups in self.teams:
+            players: dict[str, Plays | None] = {**self.opponents}
+            for name in names:
+                players |= dict.fromkeys(self.seats[name].members, self.seats[name].learner.policy())
             outcome = play(self.eval_core, players, seed=EVAL_SEED)
-            rows = set(members_of(self.core, seat.members))
-            own = [group for group, members in self.core.groups.items() if rows & set(members)]
-            row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in own)
-            row[f"eval/{name}/episode_length"] = outcome.length.mean
-            total += row[f"eval/{name}/return"]
-        return {**row, "eval/score": total / len(self.seats)}
+            for name in names:
+                row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in groups[name])
+                row[f"eval/{name}/episode_length"] = outcome.length.mean
+        scores = [value for name, value in row.items() if name.endswith("/return")]
+        return {**row, "eval/score": sum(scores) / len(scores)}
 
     def _save(self, score: float | None) -> None:
         """Writes a checkpoint of everything the next iteration depends on."""

@@ -65,10 +65,10 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "learner": dict(reward_scale=0.3, learning_rate=3e-3, entropy=0.003, gae_lambda=0.8, activation="relu"),
     },
     ("SimpleTag-v0", "cpu", "ppo"): {
-        "num_envs": 256,
+        "num_envs": 128,
         "total_steps": 1_000_000,
         "threads": 1,
-        "learner": dict(rollout_length=25, reward_scale=0.1, gamma=0.95),
+        "learner": dict(rollout_length=25, learning_rate=3e-3, gamma=0.95, entropy=0.003, reward_scale=0.1),
     },
     ("SimpleTag-v0", "cuda", "ppo"): {
         "num_envs": 4096,
@@ -125,6 +125,12 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "threads": 1,
         "learner": dict(**_PENDULUM),
     },
+    ("SimpleSpeakerListener-v0", "cpu", "ppo"): {
+        "num_envs": 64,
+        "total_steps": 1_000_000,
+        "threads": 1,
+        "learner": dict(rollout_length=25, learning_rate=3e-3, gamma=0.95, entropy=0.005, reward_scale=0.1),
+    },
     # -10 to -12 per agent; -15.4 is the most that a listener reaches who does not understand, -39 is chance.
     ("SimpleSpeakerListener-v0", "cpu", "maddpg"): {
         "num_envs": 32,
@@ -164,9 +170,10 @@ def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:
         if (id, on) == (env_id, kind) and algorithms.find(of).config_type is wanted.config_type
     ]
     settings = PRESETS.get((env_id, kind, algorithm)) or next(iter(near), None)
+    of_all = (each["env"] for (id, on, _), each in PRESETS.items() if (id, on) == (env_id, kind) and "env" in each)
+    env = next(of_all, {})  # one game for all algorithms
     if settings is None:
-        return TrainConfig(env_id=env_id, device=device, algorithm=algorithm, **FALLBACK[kind])
+        return TrainConfig(env_id=env_id, device=device, algorithm=algorithm, env=env, **FALLBACK[kind])
     given = {name: value for name, value in settings["learner"].items() if name not in wanted.fixed}
-    return TrainConfig(
-        **{**settings, "env_id": env_id, "device": device, "algorithm": algorithm, "learner": wanted.settings(**given)}
-    )
+    own = {"env_id": env_id, "env": env, "device": device, "algorithm": algorithm, "learner": wanted.settings(**given)}
+    return TrainConfig(**{**settings, **own})

@@ -139,7 +139,7 @@ class QMIX:
             fields |= dict.fromkeys(("state", "next_state"), ((self.state_width,), torch.float32))
         if self.masked:
             fields["next_mask"] = ((agents, choices), flag)
-        self.replay = Replay(config.replay_size, envs, fields, self.device)
+        self.replay = Replay(config.replay_size, envs, fields, self.device, max(config.rollout_length, self.window))
 
     @torch.no_grad()
     def act(

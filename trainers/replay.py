@@ -24,7 +24,7 @@ class Replay:
     returns or recurrent networks. Where the ring stands the host knows, hence nothing is read from the device.
     """
 
-    def __init__(self, capacity: int, num_envs: int, fields: Fields, device: torch.device) -> None:
+    def __init__(self, capacity: int, num_envs: int, fields: Fields, device: torch.device, least: int = 1) -> None:
         """Allocates the buffers.
 
         Args:
@@ -32,12 +32,19 @@ class Replay:
             num_envs: E.
             fields: What is kept.
             device: Where the buffers live.
+            least: Steps of each world that there has to be room for: a rollout, or a window of what is learned from.
 
         Raises:
-            ConfigError: They do not fit into the free memory; the line tells how many bytes they need.
+            ConfigError: There is less room, or the buffers do not fit into the free memory; the line tells how many
+                bytes they need.
         """
         self.num_envs, self.device = num_envs, device
         self.length = -(-capacity // num_envs)
+        if self.length < least:
+            raise ConfigError(
+                f"learner.replay_size = {capacity}: expected at least {least * num_envs}, that is {least} steps of "
+                f"{num_envs} worlds"
+            )
         needed, free = self.num_bytes(capacity, num_envs, fields), free_memory(device)
         if needed > free:
             raise ConfigError(
@@ -147,5 +154,13 @@ def free_memory(device: torch.device) -> int:
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         name, _, value = line.partition(":")
         if name == "MemAvailable":
-            return int(value.split()[0]) * 1024
+            return int(min(int(value.split()[0]) * 1024, _of_container()))
     raise ConfigError("/proc/meminfo: expected a line MemAvailable, got none")
+
+
+def _of_container() -> float:
+    """Bytes that a container (cgroup, version 2) may still use; infinite where there is no limit."""
+    limit, used = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
+    if not limit.exists() or (most := limit.read_text(encoding="ascii").strip()) == "max":
+        return math.inf
+    return max(int(most) - int(used.read_text(encoding="ascii")), 0)

@@ -92,8 +92,10 @@ class WholeWorld:
         """(E, S) before an autoreset, defined where agents were truncated in this step; None where there is no such."""
         if self.kind is None or self.own:
             return None
-        done = (self.core.terminated | self.core.truncated).unsqueeze(-1)  # who left earlier shows zeros by now
-        flat = self.core.final_obs.masked_fill(~done, 0.0).flatten(1)
+        core = self.core
+        done = (core.terminated | core.truncated).unsqueeze(-1)
+        others = core.obs.masked_fill((core.steps == 0)[:, None, None], 0.0)  # still there, or zeros since they left
+        flat = torch.where(done, core.final_obs, others).flatten(1)
         return flat if self.columns is None else flat[:, self.columns]
 
 

@@ -40,8 +40,8 @@ def load(name: str) -> Checkpoint:
 def about(name: str) -> dict[str, Any]:
     """How an entry was made and what it reached.
 
-    "command", "commit", "returns" (by group, mean over "episodes" and half of the 95 % interval), "random" (the same of
-    random policies), "greedy" (whether these are of its most probable actions).
+    "command", "commit", "goals" (each says "of" what, by which policies "playing", most probable actions or not, and
+    what was "reached": mean over "episodes" and half of the 95 % interval), "others" (the same of random policies).
     """
     return read_json(folder(name) / "about.json")
 

@@ -1,5 +1,6 @@
 """Lightning drives our learners: it learns what our own loop does, and what is Lightning's works."""
 
+import dataclasses
 import math
 import os
 import subprocess
@@ -116,13 +117,27 @@ def test_refuses_checkpoints_that_do_not_fit(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"gradient_clip_val": 0.7}, "set max_grad_norm=0.7 of the learner's settings"),
+        ({"gradient_clip_val": 0.7, "gradient_clip_algorithm": "value"}, "learners clip by the norm, 'norm'"),
         ({"precision": "bf16-mixed"}, "learners compute in float32"),
     ],
 )
 def test_refuses_what_cannot_work(tmp_path, settings, line):
     with pytest.raises(ConfigError, match=line):
         fit(LearnerModule(tag()), tmp_path, **settings)
+
+
+def test_clips_gradients_by_what_the_trainer_says(tmp_path):
+    """As the learner's own `max_grad_norm` of that value would."""
+    by_trainer, by_learner = LearnerModule(tag()), LearnerModule(tag())
+    learner = dataclasses.replace(by_learner.config.learner, max_grad_norm=0.01)
+    by_learner.config = dataclasses.replace(by_learner.config, learner=learner)
+    fit(by_trainer, tmp_path / "one", max_steps=8, gradient_clip_val=0.01)
+    fit(by_learner, tmp_path / "two", max_steps=8)
+    plain = LearnerModule(tag())
+    fit(plain, tmp_path / "three", max_steps=8)
+    weights = [torch.cat([p.detach().flatten() for p in each.parameters()]) for each in (by_trainer, by_learner, plain)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
 
 
 def test_ends_at_max_steps(tmp_path):

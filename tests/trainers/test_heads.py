@@ -42,16 +42,23 @@ def test_tanh_gaussian_is_finite_where_tanh_rounds_to_one():
     assert bool(params.grad.isfinite().all())
 
 
-def test_entropy_of_a_tanh_gaussian_is_unbiased():
+def test_entropy_of_a_tanh_gaussian_and_its_gradient_are_unbiased():
+    """Against the integral over the box, and that of its neighbours in mean and spread."""
     head = TanhGaussianHead([-1.0], [1.0])
-    params = torch.tensor([0.3, 0.4]).expand(200_000, 2)
-    action, log_prob = head.sample(params, generator(), None)
-    estimate = head.evaluate(params, action, None)[1]
-    torch.testing.assert_close(estimate, -log_prob)
-    grid = torch.linspace(-0.99999, 0.99999, 200_001, dtype=torch.float64).unsqueeze(-1)
-    density = squashed(params[:1].double()).log_prob(grid)
-    exact = -(density.exp() * density).sum() * (grid[1] - grid[0])
-    assert estimate.mean().item() == pytest.approx(exact.item(), abs=0.01)
+    at = torch.tensor([0.3, 0.4], requires_grad=True)
+    params = at.expand(200_000, 2)
+    action, _ = head.sample(params.detach(), generator(), None)
+    estimate = head.evaluate(params, action, None)[1].mean()
+    (slope,) = torch.autograd.grad(estimate, at)
+
+    def exact(values: torch.Tensor) -> float:
+        grid = torch.linspace(-0.99999, 0.99999, 200_001, dtype=torch.float64).unsqueeze(-1)
+        density = squashed(values.detach().double().unsqueeze(0)).log_prob(grid)
+        return float(-(density.exp() * density).sum() * (grid[1] - grid[0]))
+
+    assert estimate.item() == pytest.approx(exact(at), abs=0.01)
+    for i, step in enumerate(0.01 * torch.eye(2)):
+        assert slope[i].item() == pytest.approx((exact(at + step) - exact(at - step)) / 0.02, abs=0.02)
 
 
 @pytest.mark.parametrize("kind", [TanhGaussianHead, TanhHead])

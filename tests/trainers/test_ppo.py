@@ -1,5 +1,6 @@
 """PPO on tasks with known answers, and what must not touch an update."""
 
+import dataclasses
 from typing import get_type_hints
 
 import pytest
@@ -70,6 +71,15 @@ def test_ppo_solves_identity(kind, masked, target):
     drive(core, learner, 60)
     after = mean_reward(core, learner.policy())
     assert after >= target > before + 0.05
+
+
+def test_a_squashed_policy_solves_identity():
+    core = Identity(32, "continuous", limit=4)
+    learner = learner_for(core, dataclasses.replace(FAST, squash=True))
+    before = mean_reward(core, learner.policy())
+    drive(core, learner, 60)
+    after = mean_reward(core, learner.policy())
+    assert after >= -0.02 > before + 0.05
 
 
 def test_ppo_solves_identity_under_masks():

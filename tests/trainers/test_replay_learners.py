@@ -313,7 +313,7 @@ def test_policies_are_rebuilt_from_disk(algorithm, tmp_path):
 
 @pytest.mark.parametrize("algorithm", OWN)
 def test_policies_are_taken_from_a_checkpoint_for_the_same_space(algorithm, tmp_path):
-    trainer = trained(configured(algorithm, 1), tmp_path, identity("continuous"))
+    trainer = trained(configured(algorithm, 3), tmp_path, identity("continuous"))
     saved, sides = checkpoint.load(tmp_path), {"even": ["even"], "odd": ["odd"]}
     assert policies_of(saved, sides, trainer.core).keys() == sides.keys()
     other = Identity(2, "discrete")

@@ -141,7 +141,7 @@ def test_train_against_a_checkpoint(run, tmp_path):
 
 def test_the_order_of_options_does_not_matter(run):
     usual = parse_train(["SimpleTag-v0", "--seed", "1", "--env", "num_good=2"])
-    assert usual[0].num_envs == 256  # the preset's, not the general 64
+    assert usual[0].num_envs == 128  # the preset's, not the general 64
     assert usual == parse_train(["--seed", "1", "SimpleTag-v0", "--env", "num_good=2"])
     assert usual == parse_train(["--env", "num_good=2", "--seed=1", "gpu_envs/SimpleTag-v0"])
     resumed = parse_train(["SimpleTag-v0", "--resume", str(run), "--device", "cpu"])
@@ -208,7 +208,7 @@ def test_an_error_is_one_line_where_there_are_no_boxes():
 
 
 def test_help_shows_the_values_of_the_preset(capsys):
-    for argv, worlds in ((["--help"], 64), (["-h", "SimpleTag-v0"], 256)):
+    for argv, worlds in ((["--help"], 64), (["-h", "SimpleTag-v0"], 128)):
         with pytest.raises(SystemExit) as stop:
             train_command(argv)
         assert not stop.value.code

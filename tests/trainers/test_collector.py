@@ -1,0 +1,54 @@
+"""Recording a rollout plays it beforehand; nothing of that may stay."""
+
+import pytest
+import torch
+
+from gpu_envs.core import Core
+from trainers import algorithms
+from trainers.collector import Collector
+from trainers.config import TrainConfig, make_core
+
+
+def as_on_a_gpu(core: Core):
+    """`Core.capture` as a GPU does it: two plays to warm up, the worlds and generators put back, then replays."""
+
+    def capture(play, generators):
+        kept, drawn = core.get_state(), [generator.get_state() for generator in generators]
+        play()
+        play()
+        core.set_state(kept)
+        for generator, state in zip(generators, drawn, strict=True):
+            generator.set_state(state)
+        return play
+
+    return capture
+
+
+@pytest.mark.parametrize(
+    ("env_id", "algorithm", "settings"),
+    [
+        ("SimpleSpread-v0", "mappo", {"body": "gru", "rollout_length": 30}),
+        ("TicTacToe-v0", "dqn", {"learning_starts": 16, "batch_size": 16}),
+        ("SimpleSpread-v0", "qmix", {"learning_starts": 16, "body": "gru", "rollout_length": 30, "batch_size": 8}),
+        ("Pendulum-v1", "sac", {"learning_starts": 16, "batch_size": 16}),
+        ("SimpleSpeakerListener-v0", "maddpg", {"learning_starts": 16, "batch_size": 16}),
+    ],
+)
+def test_recording_leaves_no_trace(env_id, algorithm, settings):
+    """Rollouts are those of a collector that records nothing, memories and random streams included."""
+    learner = algorithms.find(algorithm).settings(**settings)
+    config = TrainConfig(env_id, num_envs=4, total_steps=10_000, algorithm=algorithm, learner=learner, seed=3)
+    seen = []
+    for recording in (False, True):
+        core = make_core(config, config.num_envs, config.seed)
+        collector = Collector(config, core)
+        if recording:
+            collector.captures, core.capture = True, as_on_a_gpu(core)
+        rollouts = []
+        for iteration in range(3):
+            collector.collect()
+            rollouts += [seat.learner.rollout.action.clone() for seat in collector.seats.values()]
+            rollouts += [seat.learner.rollout.obs.clone() for seat in collector.seats.values()]
+            collector.update(iteration, str)
+        seen.append(rollouts)
+    assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))

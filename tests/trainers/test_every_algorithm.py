@@ -1,0 +1,135 @@
+"""What every algorithm has to do alike: be trained, resumed, evaluated, exported and played against."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers import algorithms, checkpoint, load_policy
+from trainers.algorithms import ALGORITHMS
+from trainers.commands import eval_command, export_command
+from trainers.config import TrainConfig, make_core
+from trainers.evaluate import policies_of, teams
+from trainers.loop import Trainer
+from trainers.presets import preset
+
+CONTINUOUS = ("ddpg", "td3")
+
+
+def config_of(name: str, **settings) -> TrainConfig:
+    """A few steps of a small run that learns in its last rollouts."""
+    algorithm = algorithms.find(name)
+    fields = {field.name for field in dataclasses.fields(algorithm.config_type)}
+    few = {"rollout_length": 8, "hidden": (8,), "learning_starts": 32, "batch_size": 8, "replay_size": 1000}
+    learner = algorithm.settings(**{key: value for key, value in few.items() if key in fields})
+    env = {"continuous_actions": True} if name in CONTINUOUS else {}
+    own = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "threads": 1, **settings}
+    return TrainConfig("SimpleTag-v0", env, algorithm=name, learner=learner, **own)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run of each algorithm, made when it is first asked for."""
+    runs = {}
+
+    def run(name: str):
+        if name not in runs:
+            runs[name] = tmp_path_factory.mktemp(name) / "run"
+            Trainer(config_of(name), runs[name]).run()
+        return runs[name]
+
+    return run
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_checkpoints_are_evaluated_exported_and_played_against(name, trained, tmp_path, capsys):
+    run = trained(name)
+    assert eval_command([str(run), "--episodes", "4", "--against", str(run)]) == 0
+    assert "adversary" in capsys.readouterr().out
+    assert export_command([str(run), str(tmp_path / "policy.pt2"), "--policy", "agent"]) == 0
+    assert (tmp_path / "policy.pt2").exists()
+    policy = load_policy(run, "adversary")
+    assert policy.act(torch.zeros(2, 3, policy.obs_width), greedy=True).shape[:2] == (2, 3)
+    again = config_of(name, eval_episodes=4, eval_against=str(checkpoint.find(run)), total_steps=64)
+    Trainer(again, tmp_path / "against").run()
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_resumed_run_is_the_uninterrupted_one(name, trained, tmp_path):
+    """Bit for bit, from the middle, where some of it has been learned."""
+    config = config_of(name, checkpoint_every=2, keep_last=9)
+    whole = Trainer(config, tmp_path / "whole")
+    last = whole.run()
+    middle = checkpoint.load(last.parent / "000000002")
+    resumed = checkpoint.load(Trainer(config, tmp_path / "resumed", middle).run())
+    for key, value in checkpoint.load(last).state.items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value.view(-1).view(torch.uint8), resumed.state[key].view(-1).view(torch.uint8)), key
+
+
+def test_policies_of_another_space_or_team_are_refused(trained):
+    core = make_core(TrainConfig("SimpleTag-v0", {"num_good": 2}), 2, 0)
+    saved = checkpoint.load(trained("qmix"))
+    with pytest.raises(CheckpointError, match="obs_width"):
+        policies_of(saved, {"adversary": ["adversary"]}, core)
+    core = make_core(TrainConfig("SimpleTag-v0"), 2, 0)
+    with pytest.raises(CheckpointError, match="ids: expected 1 as in this SimpleTag-v0, got 3"):
+        policies_of(saved, {"adversary": ["adversary_0"]}, core)
+
+
+def test_teams_are_those_that_share_a_group_or_a_reward():
+    core = make_core(TrainConfig("SimpleSpeakerListener-v0"), 32, 0)
+    (team,) = teams(core, {"speaker": ["speaker"], "listener": ["listener"]}, 1)
+    assert team == (["speaker", "listener"], {"speaker": ["speaker"], "listener": ["listener"]})
+    core = make_core(TrainConfig("SimpleTag-v0"), 32, 0)
+    sides = {"agent": ["agent"], "one": ["adversary_0"], "two": ["adversary_1", "adversary_2"]}
+    assert [names for names, _ in teams(core, sides, 1)] == [["agent"], ["one", "two"]]
+
+
+def test_a_team_is_judged_together(tmp_path, monkeypatch):
+    """Best checkpoint and patience follow what trained policies do with each other, where they play for the same."""
+    from trainers import loop
+
+    played, original = [], loop.play
+
+    def watched(core, players, **given):
+        played.append(set(players))
+        return original(core, players, **given)
+
+    monkeypatch.setattr(loop, "play", watched)
+    config = dataclasses.replace(config_of("ppo"), env_id="SimpleSpeakerListener-v0", eval_episodes=4, total_steps=32)
+    Trainer(config, tmp_path / "run").run()
+    assert played == [{"speaker", "listener"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "line"),
+    [
+        ("sac", {"learning_starts": 100}, "learner.learning_starts = 100: expected fewer than total_steps = 96"),
+        ("dqn", {"replay_size": 10}, "learner.replay_size = 10: expected at least 32, that is 8 steps of 4 worlds"),
+        ("dqn", {"n_step": 9, "replay_size": 32}, "expected at least 36, that is 9 steps of 4 worlds"),
+        (
+            "qmix",
+            {"body": "gru", "window": 20, "replay_size": 64},
+            "expected at least 80, that is 20 steps",
+        ),
+        ("td3", {"replay_size": 28}, "learner.replay_size = 28"),
+    ],
+)
+def test_trainings_that_could_not_learn_are_refused(name, settings, line, tmp_path):
+
+    def train():
+        config = config_of(name)
+        learner = dataclasses.replace(config.learner, **settings)
+        Trainer(dataclasses.replace(config, learner=learner), tmp_path / "run")
+
+    with pytest.raises(ConfigError, match=line):
+        train()
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_environment_is_the_same_for_all_algorithms():
+    games = {str(preset("TagContinuous-v0", "cpu", name).env) for name in ("ppo", "mappo", "a2c", "maddpg", "qmix")}
+    assert len(games) == 1
+    assert "num_runners" in games.pop()
