@@ -13,7 +13,9 @@ THREADS = len(os.sched_getaffinity(0))
 """Cores that this process may use: threads of whatever has work for them, ours and peers alike."""
 UNKNOWN, CHANGED = "unknown", " and uncommitted changes"
 MEASURED = ("warp_kernels", "gpu_envs", "trainers", "benchmarks", "constraints.txt")
-"""What a figure depends on; results are no part of it."""
+"""What a figure depends on."""
+RESULTS = ("benchmarks/results", "trainers/models")
+"""What comes of measuring, and is no part of it."""
 
 
 def commit() -> str:
@@ -23,7 +25,7 @@ def commit() -> str:
         return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
     try:
-        changed = git("status", "--porcelain", "--", *MEASURED, ":(exclude)benchmarks/results")
+        changed = git("status", "--porcelain", "--", *MEASURED, *(f":(exclude){path}" for path in RESULTS))
         return git("rev-parse", "--short=12", "HEAD") + (CHANGED if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return UNKNOWN
