@@ -17,7 +17,7 @@ Made by `python -m benchmarks.learning` from `benchmarks/results/learning/bars.j
 by the command below it with seeds 0, 1, 2, and all seeds count. A return is the sum over an episode of the rewards of
 all agents of a group, its mean over 1024 episodes of the last policies in worlds that no training has seen. The worst
 seed's end of the 95 % interval must reach the bound. Policies of seed 0 are in the model zoo, `trainers.zoo`, under the
-name of the task: `gpu-envs eval trainers/models/NAME`.
+name of the task: `gpu-envs eval zoo:NAME`.
 
 ![learning curves](learning_curves.png)
 
