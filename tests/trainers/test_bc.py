@@ -229,7 +229,7 @@ def test_a_clone_chases_like_the_script(chased):
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0])
 def test_clones_of_both_sides_of_simple_tag(seed):
     """In the games that were recorded, script against script.
 

@@ -14,7 +14,7 @@ EPISODES = 256
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_both_sides_of_tag_beat_random(seed, tmp_path):
     """Cross-play against random opponents, 95 % intervals apart from random play's."""
     config = dataclasses.replace(preset("TagContinuous-v0", "cpu"), seed=seed, eval_episodes=0)
@@ -48,20 +48,30 @@ def test_cartpole_is_solved(algorithm, tmp_path):
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_dqn_holds_the_pole_up(seed, tmp_path):
-    """The last greedy policy, not the best on the way."""
-    config = dataclasses.replace(preset("CartPole-v1", "cpu", "dqn"), seed=seed, eval_episodes=0)
+def test_dqn_holds_the_pole_up(tmp_path):
+    """The last greedy policy, not the best on the way. Bars with more seeds: benchmarks/bars.py."""
+    config = dataclasses.replace(preset("CartPole-v1", "cpu", "dqn"), seed=0, eval_episodes=0)
     trainer = Trainer(config, tmp_path)
     trainer.run()
     policy = trainer.seats["agent"].learner.policy()
     outcome = play(make_eval_core(config, EPISODES, seed=1234), {"agent": policy}, seed=1)
-    assert outcome.returns["agent"].mean >= 400, outcome
+    earned = outcome.returns["agent"]
+    assert earned.mean - earned.half >= 400, outcome
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_spread_team_covers_its_landmarks(tmp_path):
+    """MAPPO in a quarter of the steps after which IPPO with JaxMARL's settings gets -59.5, see docs/learning.md."""
+    config = preset("SimpleSpread-v0", "cpu", "mappo")
+    trainer = Trainer(dataclasses.replace(config, total_steps=250_000, seed=0, eval_episodes=0), tmp_path)
+    trainer.run()
+    policy = trainer.seats["agent"].learner.policy()
+    earned = play(make_eval_core(config, EPISODES, seed=1234), {"agent": policy}, seed=1).returns["agent"]
+    assert earned.mean - earned.half >= -59.5, earned
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize(("algorithm", "seed"), [("sac", 0), ("td3", 1), ("ddpg", 2)])
 def test_the_pendulum_swings_up(algorithm, seed, tmp_path):
     """A mean return of -200 is what the learners of a continuous action are held to; random play gets -1200."""
     config = dataclasses.replace(preset("Pendulum-v1", "cpu", algorithm), seed=seed, eval_episodes=0)
