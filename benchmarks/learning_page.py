@@ -105,4 +105,4 @@ def _draw(results: dict[str, Any], path: Path) -> None:
             axes.legend(fontsize=7)
     figure.supxlabel("steps of worlds", fontsize=8)
     figure.supylabel("return per agent", fontsize=8)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=80)

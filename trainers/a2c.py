@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from trainers.actor_critic import ActorCritic, ActorCriticConfig
-from trainers.advantages import by_rows, by_sequences, explained_variance, mean, minibatch, take_in, through
+from trainers.advantages import by_rows, by_sequences, explained_variance, minibatch, take_in, through
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.memory import Memory
+from trainers.nets import masked_mean
 from trainers.policy import Policy
 from trainers.problem import Problem
 from trainers.rollout import Rollout, Transition, final_rows
@@ -153,9 +154,9 @@ class A2C:
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
         value = through(self.critic, part["seen"], part, "critic").squeeze(-1)
 
-        policy_loss = -mean(log_prob * part["advantage"], valid)
-        value_loss = 0.5 * mean((value - part["returns"]).square(), valid)
-        bonus = mean(entropy, valid)
+        policy_loss = -masked_mean(log_prob * part["advantage"], valid)
+        value_loss = 0.5 * masked_mean((value - part["returns"]).square(), valid)
+        bonus = masked_mean(entropy, valid)
         loss = policy_loss + c.value_coef * value_loss - c.entropy * bonus
         grad_norm = self.descent(self.optimizer, loss, c.max_grad_norm)
         losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": bonus, "grad_norm": grad_norm}

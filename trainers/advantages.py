@@ -47,13 +47,6 @@ class Settings(Protocol):
         ...
 
 
-def mean(values: Tensor, valid: Tensor | None) -> Tensor:
-    """Mean over valid entries, all if None; 0 where there is none. The others have to be finite."""
-    if valid is None:
-        return values.mean()
-    return values.masked_fill(~valid, 0.0).sum() / valid.sum().clamp(min=1)
-
-
 def explained_variance(batch: dict[str, Tensor]) -> Tensor:
     """Share of the returns' variance that the critic foresaw: 1 at best, 0 for a constant."""
     returns, value = batch["returns"], batch["value"]

@@ -17,10 +17,10 @@ from trainers.bodies import Network
 from trainers.files import check_tensors
 from trainers.heads import GreedyHead, greedy_spec
 from trainers.learner import ALONE, Central, Descent, State, part_of, restore, saved
-from trainers.nets import ObservationNormalizer
+from trainers.nets import ObservationNormalizer, follow, masked_mean
 from trainers.policy import Policy
 from trainers.problem import Problem
-from trainers.qlearning import QConfig, best_value, explore, follow, frozen, linear, masked_mean
+from trainers.qlearning import QConfig, best_value, explore, frozen, linear
 from trainers.replay import Fields, Replay
 from trainers.returns import n_step
 from trainers.rollout import Rollout, Transition, final_rows

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from trainers.bodies import BodyConfig
@@ -135,11 +135,6 @@ def clean(rows: Tensor, valid: Tensor) -> Tensor:
     return rows.masked_fill(~valid.view(*valid.shape, *[1] * (rows.dim() - valid.dim())), 0)
 
 
-def mean_of(values: Tensor, valid: Tensor) -> Tensor:
-    """Mean over valid entries, 0 if there are none."""
-    return (values * valid).sum() / valid.sum().clamp(min=1)
-
-
 def means(found: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Means by name over what several gradient steps found, not all of them the same names."""
     by_name: dict[str, list[Tensor]] = {}
@@ -147,10 +142,3 @@ def means(found: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
         for name, value in each.items():
             by_name.setdefault(name, []).append(value)
     return {name: torch.stack(values).mean() for name, values in by_name.items()}
-
-
-@torch.no_grad()
-def follow(target: nn.Module, net: nn.Module, tau: float) -> None:
-    """Moves a target network towards its network: `target += tau * (net - target)`."""
-    for slow, fast in zip(target.parameters(), net.parameters(), strict=True):
-        slow.lerp_(fast, tau)

@@ -81,3 +81,17 @@ class ObservationNormalizer(nn.Module):
         self.var.copy_(torch.where(empty, self.var, var))
         self.mean.add_(share * shift)
         self.count.add_(batch_count)
+
+
+def masked_mean(values: Tensor, where: Tensor | None) -> Tensor:
+    """Mean over the elements that count, all if None; 0 if none does. The others, NaN included, are not read."""
+    if where is None:
+        return values.mean()
+    return values.masked_fill(~where, 0.0).sum() / where.sum().clamp(min=1)
+
+
+@torch.no_grad()
+def follow(target: nn.Module, net: nn.Module, tau: float) -> None:
+    """Moves a target network a share `tau` of the way towards its network."""
+    for slow, fast in zip(target.parameters(), net.parameters(), strict=True):
+        slow.lerp_(fast, tau)

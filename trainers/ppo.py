@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from trainers.actor_critic import ActorCritic, ActorCriticConfig
-from trainers.advantages import by_rows, by_sequences, explained_variance, mean, minibatch, take_in, through
+from trainers.advantages import by_rows, by_sequences, explained_variance, minibatch, take_in, through
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.memory import Memory
+from trainers.nets import masked_mean
 from trainers.policy import Policy
 from trainers.problem import Problem
 from trainers.rollout import Rollout, Transition, final_rows
@@ -179,24 +180,24 @@ class PPO:
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
         log_ratio = log_prob - part["log_prob"]
         ratio = log_ratio.exp()
-        policy_loss = -mean(torch.min(ratio * advantage, ratio.clamp(1 - c.clip, 1 + c.clip) * advantage), valid)
+        policy_loss = -masked_mean(torch.min(ratio * advantage, ratio.clamp(1 - c.clip, 1 + c.clip) * advantage), valid)
 
         value = through(self.critic, part["seen"], part, "critic").squeeze(-1)
         error = (value - returns).square()
         if c.clip_value is not None:
             clipped = part["value"] + (value - part["value"]).clamp(-c.clip_value, c.clip_value)
             error = torch.max(error, (clipped - returns).square())
-        value_loss = 0.5 * mean(error, valid)
+        value_loss = 0.5 * masked_mean(error, valid)
 
-        loss = policy_loss + c.value_coef * value_loss - entropy_coef * mean(entropy, valid)
+        loss = policy_loss + c.value_coef * value_loss - entropy_coef * masked_mean(entropy, valid)
         grad_norm = self.descent(self.optimizer, loss, c.max_grad_norm)
         with torch.no_grad():
             return {
                 "policy_loss": policy_loss.detach(),
                 "value_loss": value_loss.detach(),
-                "entropy": mean(entropy, valid),
-                "approx_kl": mean(ratio - 1 - log_ratio, valid),  # Schulman 2020, unbiased and never negative
-                "clip_fraction": mean(((ratio - 1).abs() > c.clip).float(), valid),
+                "entropy": masked_mean(entropy, valid),
+                "approx_kl": masked_mean(ratio - 1 - log_ratio, valid),  # Schulman 2020, unbiased and never negative
+                "clip_fraction": masked_mean(((ratio - 1).abs() > c.clip).float(), valid),
                 "grad_norm": grad_norm,
             }
 

@@ -97,18 +97,6 @@ def best_value(values: Tensor, prefer: Tensor, mask: Tensor | None) -> Tensor:
     return values.gather(-1, legal(prefer, mask).argmax(-1, keepdim=True)).squeeze(-1)
 
 
-def masked_mean(values: Tensor, where: Tensor) -> Tensor:
-    """Mean over the elements that count, 0 if none does; whatever stands elsewhere is not read, NaN included."""
-    return values.masked_fill(~where, 0.0).sum() / where.sum().clamp(min=1)
-
-
 def frozen(net: M) -> M:
     """A copy that has no gradients: a target network."""
     return copy.deepcopy(net).requires_grad_(False)
-
-
-@torch.no_grad()
-def follow(target: nn.Module, net: nn.Module, tau: float) -> None:
-    """Moves a target network a share `tau` of the way towards a network."""
-    for slow, fast in zip(target.parameters(), net.parameters(), strict=True):
-        slow.lerp_(fast, tau)

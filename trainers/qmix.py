@@ -18,10 +18,10 @@ from trainers.bodies import Network, actor_width, with_ids
 from trainers.files import check_tensors
 from trainers.heads import GreedyHead, greedy_spec
 from trainers.learner import ALONE, Central, Descent, State, part_of, restore, saved
-from trainers.nets import ObservationNormalizer, mlp
+from trainers.nets import ObservationNormalizer, follow, masked_mean, mlp
 from trainers.policy import Policy
 from trainers.problem import Problem
-from trainers.qlearning import QConfig, best_value, explore, follow, frozen, linear, masked_mean
+from trainers.qlearning import QConfig, best_value, explore, frozen, linear
 from trainers.replay import Replay
 from trainers.rollout import Rollout, Transition, final_rows
 from trainers.settings import check_settings, setting

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from trainers.bodies import Network
-from trainers.experience import Experience, ReplayConfig, follow, mean_of, means
+from trainers.experience import Experience, ReplayConfig, means
 from trainers.heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
-from trainers.nets import ObservationNormalizer
+from trainers.nets import ObservationNormalizer, follow, masked_mean
 from trainers.policy import Policy
 from trainers.problem import Problem
 from trainers.rollout import Transition
@@ -166,9 +166,9 @@ class SAC:
             value = (self._values(self.critics, batch["situation"]) * batch["code"]).sum(-1)
         else:
             value = self._values(self.critics, batch["situation"], batch["code"])
-        loss = mean_of((value - target).square().sum(0), batch["valid"])
+        loss = masked_mean((value - target).square().sum(0), batch["valid"])
         norm = self.descent(self.optimizers["critic"], loss, self.config.max_grad_norm)
-        value = mean_of(value.detach().mean(0), batch["valid"])
+        value = masked_mean(value.detach().mean(0), batch["valid"])
         return {"critic_loss": loss.detach(), "critic_grad_norm": norm, "value": value}
 
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -184,14 +184,14 @@ class SAC:
         else:
             code, log_prob = self.head.relaxed(params, self.generator)
             entropy, value = -log_prob, self._values(self.critics, batch["situation"], code).amin(0)
-        loss = -mean_of(value + temperature * entropy, valid)
+        loss = -masked_mean(value + temperature * entropy, valid)
         norm = self.descent(self.optimizers["actor"], loss, c.max_grad_norm)
         self.critics.requires_grad_(True)
         entropy = entropy.detach()
         if c.learn_temperature:
             missing = self._target_entropy(params, mask) - entropy
-            self.descent(self.optimizers["temperature"], -self.log_temperature * mean_of(missing, valid))
-        found = {"actor_loss": loss.detach(), "actor_grad_norm": norm, "entropy": mean_of(entropy, valid)}
+            self.descent(self.optimizers["temperature"], -self.log_temperature * masked_mean(missing, valid))
+        found = {"actor_loss": loss.detach(), "actor_grad_norm": norm, "entropy": masked_mean(entropy, valid)}
         return found | {"temperature": temperature}
 
     def _target_entropy(self, params: Tensor, mask: Tensor | None) -> Tensor | float:

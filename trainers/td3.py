@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from trainers.bodies import Network
-from trainers.experience import Experience, ReplayConfig, follow, mean_of, means
+from trainers.experience import Experience, ReplayConfig, means
 from trainers.heads import CategoricalHead, GaussianHead, action_spec, make_head
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
-from trainers.nets import ObservationNormalizer
+from trainers.nets import ObservationNormalizer, follow, masked_mean
 from trainers.policy import Policy
 from trainers.problem import Problem
 from trainers.rollout import Transition
@@ -180,9 +180,9 @@ class TD3:
         judged = torch.cat([batch["situation"], batch["code"]], -1)
         value = torch.cat([critic(judged) for critic in self.critics], -1)
         error = (value - target.unsqueeze(-1)).square().sum(-1)
-        loss = mean_of(error, batch["valid"])
+        loss = masked_mean(error, batch["valid"])
         norm = self.descent(self.optimizers["critic"], loss, self.config.max_grad_norm)
-        value = mean_of(value.detach().mean(-1), batch["valid"])
+        value = masked_mean(value.detach().mean(-1), batch["valid"])
         return {"critic_loss": loss.detach(), "critic_grad_norm": norm, "value": value}
 
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -191,7 +191,7 @@ class TD3:
         params = self.actor(batch["obs"])
         code, _ = self.head.relaxed(params, self.generator)
         value = self.critics[0](torch.cat([batch["situation"], code], -1)).squeeze(-1)
-        loss = mean_of(self._penalty(params) - value, batch["valid"])
+        loss = masked_mean(self._penalty(params) - value, batch["valid"])
         norm = self.descent(self.optimizers["actor"], loss, self.config.max_grad_norm)
         self.critics.requires_grad_(True)
         return {"actor_loss": loss.detach(), "actor_grad_norm": norm}

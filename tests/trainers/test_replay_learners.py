@@ -14,9 +14,10 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import algorithms, checkpoint
 from trainers.config import TrainConfig
 from trainers.evaluate import play, policies_of
-from trainers.experience import Experience, ReplayConfig, follow, mean_of, means
+from trainers.experience import Experience, ReplayConfig, means
 from trainers.heads import make_head
 from trainers.loop import Trainer
+from trainers.nets import follow, masked_mean
 from trainers.policy import Policy
 from trainers.problem import Player, Problem
 from trainers.rollout import Transition
@@ -323,9 +324,9 @@ def test_policies_are_taken_from_a_checkpoint_for_the_same_space(algorithm, tmp_
 
 
 def test_small_functions():
-    values, valid = torch.tensor([1.0, 5.0, 3.0]), torch.tensor([True, False, True])
-    assert mean_of(values, valid).item() == 2.0
-    assert mean_of(values, torch.zeros(3, dtype=torch.bool)).item() == 0.0
+    values, valid = torch.tensor([1.0, torch.nan, 3.0]), torch.tensor([True, False, True])
+    assert masked_mean(values, valid).item() == 2.0
+    assert masked_mean(values, torch.zeros(3, dtype=torch.bool)).item() == 0.0
     found = means([{"a": torch.tensor(1.0)}, {"a": torch.tensor(3.0), "b": torch.tensor(7.0)}])
     assert {name: float(value) for name, value in found.items()} == {"a": 2.0, "b": 7.0}
     slow, fast = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
