@@ -36,6 +36,12 @@ class Definition:
     """draw(core, envs) gives the Scene of some worlds."""
     render_fps: int = 10
     """Frames per second that show it at a natural pace."""
+    roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Who plays against whom: groups or agents by role. {} where all play for the same, or one plays alone."""
+    symmetric: bool = False
+    """Roles can change seats: what one earns hangs on who plays what, not on the seat."""
+    zero_sum: bool = False
+    """Whatever is played, the rewards of the roles sum to 0."""
     initial: dict[str, np.ndarray] = field(default_factory=dict)
     """Tables: fields of State that rules only read, such as given starts. One copy serves all worlds; shapes as in
     ``state``."""

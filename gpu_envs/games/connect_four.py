@@ -50,6 +50,8 @@ def build(config: Config) -> Definition:
         state={"marks": (2,), "mover": ()},
         agents=AGENTS,
         groups={"player": (0, 1)},
+        roles={agent: (agent,) for agent in AGENTS},
+        zero_sum=True,
         observation_spaces={agent: box(2 * cells + 1, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(config.columns) for agent in AGENTS},
         max_steps=cells,  # the board is full then, at the latest

@@ -35,6 +35,8 @@ def build(config: Config) -> Definition:
         state={"card": (count,), "turn": (), "bets": (), "first_bet": ()},
         agents=agents,
         groups={"player": tuple(range(count))},
+        roles={agent: (agent,) for agent in agents},
+        zero_sum=True,
         observation_spaces={agent: box(kuhn_poker.observation_width(count), 0.0, 1.0) for agent in agents},
         action_spaces={agent: spaces.Discrete(2) for agent in agents},
         max_steps=2 * count - 1,  # all have answered the last bet then, at the latest

@@ -38,6 +38,8 @@ def build(config: Config) -> Definition:
         },
         agents=AGENTS,
         groups={"player": (0, 1)},
+        roles={agent: (agent,) for agent in AGENTS},
+        zero_sum=True,
         observation_spaces={agent: box(leduc_poker.OBSERVATION_WIDTH, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
         max_steps=8,  # two rounds of call, raise, raise, call at the most

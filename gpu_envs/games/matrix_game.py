@@ -81,14 +81,17 @@ def build(config: Config) -> Definition:
     table = config.table()
     *counts, players = table.shape
     agents = tuple(f"player_{index}" for index in range(players))
-    together = {"player": tuple(range(players))}
+    together, symmetric = {"player": tuple(range(players))}, is_symmetric(table)
     return Definition(
         rules=matrix_game.rules(players),
         params={"num_steps": config.num_steps},
         state={"payoff": (int(np.prod(counts)), players), "last": (players,)},
         initial={"payoff": table.reshape(-1, players)},
         agents=agents,
-        groups=together if is_symmetric(table) else {agent: (row,) for row, agent in enumerate(agents)},
+        groups=together if symmetric else {agent: (row,) for row, agent in enumerate(agents)},
+        roles={agent: (agent,) for agent in agents},
+        symmetric=symmetric,
+        zero_sum=not bool(table.sum(-1).any()),
         observation_spaces={agent: box(sum(counts) + 1, 0.0, 1.0) for agent in agents},
         action_spaces={agent: spaces.Discrete(count) for agent, count in zip(agents, counts, strict=True)},
         max_steps=config.num_steps,

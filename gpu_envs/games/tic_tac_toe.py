@@ -30,6 +30,8 @@ def build(config: Config) -> Definition:
         state={"marks": (2,), "mover": ()},
         agents=AGENTS,
         groups={"player": (0, 1)},
+        roles={agent: (agent,) for agent in AGENTS},
+        zero_sum=True,
         observation_spaces={agent: box(19, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(9) for agent in AGENTS},
         max_steps=9,  # the board is full then, at the latest

@@ -55,6 +55,7 @@ def build(config: Config) -> Definition:
             "away": (1 + n,),
             "benchmark": (1 + n, n + 1 if config.benchmark_data else 0),
         },
+        roles={"adversary": ("adversary",), "agent": ("agent",)},
         draw=draw,
     )
 

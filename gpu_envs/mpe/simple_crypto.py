@@ -48,6 +48,7 @@ def build(config: Config) -> Definition:
         },
         agents=AGENTS,
         groups={"eve": (0,), "bob": (1,), "alice": (2,)},
+        roles={"eve": ("eve",), "allies": ("bob", "alice")},
         observation_spaces={agent: box(widths[agent]) for agent in AGENTS},
         action_spaces=dict.fromkeys(AGENTS, space),
         max_steps=config.max_cycles,

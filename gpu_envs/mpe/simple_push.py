@@ -40,6 +40,7 @@ def build(config: Config) -> Definition:
         params={"agent_size": 0.05, "accel": 5.0},
         dense=particles.DENSE,
         state={"pos": (4,), "vel": (2,), "force": (2,), "goal": (), "away": (2,), "benchmark": (2, 0)},
+        roles={"adversary": ("adversary",), "agent": ("agent",)},
         draw=draw,
     )
 

@@ -84,6 +84,7 @@ def build(config: Config) -> Definition:
             "pace": (),
             "benchmark": (agents, int(config.benchmark_data)),
         },
+        roles={"adversary": ("adversary",), "agent": ("agent",)},
         draw=draw,
     )
 

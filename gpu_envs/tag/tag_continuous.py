@@ -157,6 +157,7 @@ def build(config: Config) -> Definition:
         dense=("pos", "speed", "acceleration", "direction", "shown"),
         agents=agents,
         groups={"tagger": tuple(range(config.num_taggers)), "runner": tuple(range(config.num_taggers, count))},
+        roles={"tagger": ("tagger",), "runner": ("runner",)},
         observation_spaces=dict.fromkeys(agents, observation),  # a space per agent takes minutes for a crowd
         action_spaces=dict.fromkeys(agents, action),
         max_steps=config.episode_length,

@@ -89,6 +89,7 @@ def build(config: Config) -> Definition:
         initial={} if start is None else {"start": start.astype(np.int32)},
         agents=agents,
         groups={"tagger": tuple(range(config.num_taggers)), "runner": (config.num_taggers,)},
+        roles={"tagger": ("tagger",), "runner": ("runner",)},
         observation_spaces={agent: box(width, 0.0, 1.0) for agent in agents},
         action_spaces={agent: spaces.Discrete(5) for agent in agents},
         max_steps=config.episode_length,
