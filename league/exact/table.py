@@ -32,11 +32,14 @@ class TablePolicy:
         """Takes observations (I, D), all different, and probabilities (I, C) of actions there.
 
         Raises:
-            ConfigError: The shapes do not fit together, or observations are not different or not finite.
+            ConfigError: The shapes do not fit together, observations are not different or not finite, or probabilities
+                are none.
         """
         if observations.dim() != 2 or table.dim() != 2 or len(table) != len(observations) or not len(table):
             shapes = f"{tuple(observations.shape)} and {tuple(table.shape)}"
             raise ConfigError(f"table policy: expected observations (I, D) and a table (I, C), got {shapes}")
+        if (table < 0).any() or not torch.allclose(table.double().sum(-1), torch.ones_like(table[:, 0]).double()):
+            raise ConfigError("table policy: expected probabilities that sum to 1 in every row")
         device = observations.device
         self.width, self.choices = observations.shape[1], table.shape[1]
         generator = torch.Generator().manual_seed(_MULTIPLIERS)
@@ -50,9 +53,9 @@ class TablePolicy:
         self.generator = torch.Generator(device).manual_seed(seed)
 
     @classmethod
-    def of(cls, tree: Tree, table: Tensor, seat: int, seed: int = 0) -> TablePolicy:
+    def of(cls, tree: Tree, table: Tensor, seat: int, seed: int = 0, device: torch.device | str = "cpu") -> TablePolicy:
         """The policy that plays a table (I, C) of a tree's seat."""
-        return cls(tree.observations[seat], table, seed)
+        return cls(tree.observations[seat].to(device), table, seed)
 
     def probabilities(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Of the actions, (..., C) float64, for observations and masks as `act` takes them."""

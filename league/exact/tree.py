@@ -19,6 +19,7 @@ from league.game import Game
 Profile = Sequence[Tensor]
 """A table for every seat: (infosets, choices) float64, the probabilities of what it does; illegal choices have 0."""
 
+
 class Tree:
     """A game's tree. All tensors are on the CPU, float64 where they hold numbers.
 
@@ -28,15 +29,13 @@ class Tree:
         legal: Per seat (I, C) bool.
     """
 
-    def __init__(
-        self, game: Game, sides: Sequence[Side], sequence: Tensor, chance: Tensor, returns: Tensor
-    ) -> None:
+    def __init__(self, game: Game, sides: Sequence[Side], sequence: Tensor, chance: Tensor, returns: Tensor) -> None:
         """Takes what `walk` found, see there; use `of`."""
         self.game = game
         self.observations = tuple(torch.from_numpy(side.observations) for side in sides)
         self.legal = tuple(torch.from_numpy(side.legal) for side in sides)
         self._parent = tuple(torch.from_numpy(side.parent) for side in sides)
-        self._layers = tuple(_layers(parent, legal.shape[1]) for parent, legal in zip(self._parent, self.legal))
+        self._layers = tuple(_layers(*each) for each in zip(self._parent, self.legal, strict=True))
         self._sequence = tuple(sequence.T.contiguous())
         self._stakes = (returns * chance[:, None]).T.contiguous()  # (S, Z)
 
@@ -54,7 +53,7 @@ class Tree:
 
     def plan(self, tables: Tensor, seat: int) -> Tensor:
         """Probabilities (..., 1 + I C) that a seat plays its sequences if all others let it, of tables (..., I, C)."""
-        choices = tables.shape[-1]
+        tables, choices = tables.double(), tables.shape[-1]
         plan = tables.new_ones((*tables.shape[:-2], 1 + tables.shape[-2] * choices))
         below = plan[..., 1:].unflatten(-1, tables.shape[-2:])
         for rows in self._layers[seat]:
@@ -135,10 +134,10 @@ def _stacked(tables: Tensor | Sequence[Tensor]) -> Tensor:
     return tables if isinstance(tables, Tensor) else torch.stack(tuple(tables))
 
 
-def _layers(parent: Tensor, choices: int) -> list[Tensor]:
+def _layers(parent: Tensor, legal: Tensor) -> list[Tensor]:
     """Infosets by how often their seat has acted before: a layer needs those before it alone."""
     layers = [torch.nonzero(parent == 0).squeeze(-1)]
+    above = torch.div(parent - 1, legal.shape[1], rounding_mode="floor")
     while len(layers[-1]):
-        above = torch.div(parent - 1, choices, rounding_mode="floor")
         layers.append(torch.nonzero((parent > 0) & torch.isin(above, layers[-1])).squeeze(-1))
     return layers[:-1]

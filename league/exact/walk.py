@@ -54,7 +54,7 @@ class Side:
     legal: np.ndarray
     """(I, C) bool."""
     parent: np.ndarray
-    """(I,) int64, the seat's sequence that leads there. Sequence 0 is nothing done yet, 1 + i C + a is a at infoset i."""
+    """(I,) int64, the seat's sequence that leads there: 0 is nothing done yet, 1 + i C + a is action a at infoset i."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class _Infosets:
 
     def number(self, obs: np.ndarray, legal: np.ndarray, sequence: np.ndarray) -> np.ndarray:
         """Infosets (W,) of worlds by observation, new ones added; every observation must fit one sequence alone."""
-        rows, first, inverse = np.unique(obs, axis=0, return_index=True, return_inverse=True)
+        rows, first, inverse = np.unique(obs + 0.0, axis=0, return_index=True, return_inverse=True)  # one zero
         for row, world in zip(rows, first, strict=True):
             if row.tobytes() not in self.index:
                 self.index[row.tobytes()] = len(self.parent)
@@ -93,8 +93,8 @@ class _Infosets:
         parents, masks = np.array(self.parent)[index], np.array(self.legal)[index]
         if (parents != sequence).any() or (masks != legal).any():
             raise ConfigError(
-                f"{self.env_id}: an observation does not tell what its agent has done and seen before (perfect recall), "
-                "which exact trees need; choose a shorter episode, such as num_steps=1, or sampled payoffs"
+                f"{self.env_id}: no exact tree: an observation does not tell what its agent has done and seen before "
+                "(perfect recall); choose a shorter episode, such as num_steps=1, or sampled payoffs"
             )
         return index
 
@@ -169,11 +169,11 @@ def _branches(
 
 def _dealt(game: Game) -> Core:
     """A world for every deal, right after its reset: the core deals until all have come up."""
-    probe = game.core(1, autoreset="disabled")
-    probe.reset(seed=0)
-    deals = CHANCE[game.env_id](probe.config)
+    core = game.core(1, autoreset="disabled")
+    deals = CHANCE[game.env_id](core.config)
     if deals is None:
-        return probe
+        core.reset(seed=0)
+        return core
     count = math.perm(deals.deck, deals.dealt)
     if count * _DRAWS > LARGEST:
         raise ConfigError(f"{game.env_id}: no exact tree: {count} deals are too many")
