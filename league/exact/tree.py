@@ -82,15 +82,17 @@ class Tree:
     def best_response(self, profile: Profile, seat: int, tie: float = 0.0) -> tuple[Tensor, float]:
         """A pure table that earns a seat the most against the others of a profile, and what it earns.
 
-        Ties go to the lowest action index, also at infosets that the others or chance never let it reach. So they do in
-        OpenSpiel 2.0.2, which compares sums as they come, as `tie` 0 does: where actions are worth the same, rounding
-        may decide. Here all sums are taken one by one in a fixed order, so that it decides alike on every machine.
+        Ties go to the lowest action index, also at infosets that chance or the others never let it reach. Values tie
+        where their sums, as floats, are equal. So they do in OpenSpiel 2.0.2, and rounding may tell actions apart that
+        are worth the same: PSRO with the uniform meta-strategy hangs on it on Kuhn from iteration 5 on. A `tie` of
+        1e-12 leaves rounding no say, and there parts with OpenSpiel. All sums that responses and mixtures hang on are
+        taken one by one in a fixed order, so that rounding decides alike on every CPU.
 
         Args:
             profile: All seats' tables; the seat's own is not looked at.
             seat: Who responds.
-            tie: Values that far below the best are ties too, weighed by the probability that chance and the others
-                reach the infoset; 1e-12 makes ties of what only rounding tells apart.
+            tie: Values up to that far below the best are ties too; values count by the probability that chance and the
+                others let the seat come to the infoset.
         """
         weight = self._stakes[seat].clone()
         for other, table in enumerate(profile):
