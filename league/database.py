@@ -143,7 +143,9 @@ def check(db: sqlite3.Connection, file: Path) -> None:
     with told(file):
         damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
-            raise CheckpointError(f"{file}: expected a league's database, got a damaged file ({damage})")
+            raise CheckpointError(
+                f"{file}: expected a league's database, got a damaged file ({' '.join(damage.split())})"
+            )
         if "meta" not in _tables(db):
             raise CheckpointError(f"{file}: expected a league's database, got one without a run (cut short?)")
         row = db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()

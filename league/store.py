@@ -230,15 +230,15 @@ class Store:
             with database.told(file):
                 db = database.snapshot(path, alone=write)
             undo.callback(db.close)
-            database.check(db, file)  # of the copy: what is damaged or too new is left as it is
-            if write:
-                db.close()
+            database.check(db, file)
+            db.execute("PRAGMA query_only = 1")
+            store = cls(path, db, None)
+            if write:  # what is damaged or too new has been found in the copy by now, and is left as it is
+                store.close()
                 db = database.connect(file)
                 undo.callback(db.close)
                 database.check(db, file)
-            else:
-                db.execute("PRAGMA query_only = 1")
-            store = cls(path, db, lock)
+                store = cls(path, db, lock)
             undo.pop_all()
         return store
 
