@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -107,3 +107,32 @@ def _layer(layers: Sequence[nn.Module]) -> nn.Module | _Linear:
     """A linear layer stacked; activations are the same for all."""
     linear = [(layer.weight, layer.bias) for layer in layers if isinstance(layer, nn.Linear)]
     return _Linear(linear) if linear else layers[0]
+
+
+def mapped(crew: Crew, change: Callable[[Tensor], Tensor]) -> Crew:
+    """A crew whose tensors, each led by P, are made of this one's: chosen members, or all on another device."""
+
+    def entrywise(module: M) -> M:
+        new = copy.copy(module)
+        new._parameters = {
+            name: value if value is None else nn.Parameter(change(value), requires_grad=False)
+            for name, value in module._parameters.items()
+        }
+        new._buffers = {name: value if value is None else change(value) for name, value in module._buffers.items()}
+        return new
+
+    def layer(old: nn.Module | _Linear) -> nn.Module | _Linear:
+        if not isinstance(old, _Linear):
+            return old
+        new = copy.copy(old)
+        new.weight, new.bias = change(old.weight), change(old.bias)
+        return new
+
+    new = copy.copy(crew)
+    new.normalizer, new.head, new.actor = entrywise(crew.normalizer), entrywise(crew.head), copy.copy(crew.actor)
+    for name in ("body", "out"):
+        setattr(new.actor, name, [layer(old) for old in getattr(crew.actor, name)])
+    for name in ("inward", "onward") if crew.actor.cells else ():
+        setattr(new.actor, name, layer(getattr(crew.actor, name)))
+    new.size = len(new.normalizer.mean)
+    return new

@@ -1,0 +1,178 @@
+"""Ensembles: many policies for one seat, each in worlds of its own, answer what each answers alone."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from league.ensemble import Ensemble
+from league.game import Game
+from trainers.agents import agents_of, members_of
+from trainers.ppo import PPO, PPOConfig
+from trainers.problem import Problem
+from trainers.scripted import ScriptedPolicy
+
+WORLDS = 60
+
+
+class Counter:
+    """Plays how often it was asked in this episode, which it remembers, modulo the choices."""
+
+    def __init__(self, start: int = 0) -> None:
+        self.start, self.rows = start, 0
+
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+    ) -> Tensor:
+        assert memory is not None
+        action = (memory[..., 0].long() + self.start) % 2
+        memory += 1
+        self.rows += len(obs)
+        if mask is None:
+            return action
+        return torch.where(mask.gather(-1, action[..., None])[..., 0], action, mask.int().argmax(-1))
+
+    def memory(self, *shape: int) -> Tensor:
+        return torch.zeros((*shape, 1))
+
+    def seed(self, seed: int) -> None:
+        pass
+
+
+class First:
+    """Plays the first legal action, and notes how many worlds it was asked about."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+    ) -> Tensor:
+        self.rows += len(obs)
+        return torch.zeros(obs.shape[:-1], dtype=torch.int64) if mask is None else mask.int().argmax(-1)
+
+    def memory(self, *shape: int) -> None:
+        return None
+
+    def seed(self, seed: int) -> None:
+        pass
+
+
+def network(core, seat, seed: int, **settings):
+    """A policy of random weights for a seat."""
+    agents = agents_of(core, seat.members)
+    count = len(members_of(core, seat.members))
+    learner = PPO(PPOConfig(hidden=(8, 6), **settings), Problem(agents.width, agents.space, 5, count, 100, seed=seed))
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in learner.net.parameters():
+        parameter.data += 0.5 * torch.randn(parameter.shape, generator=generator)
+    learner.normalizer.update(torch.randn((50, agents.width), generator=generator) + 0.1 * seed)
+    return learner.policy()
+
+
+GAMES = {
+    "KuhnPoker-v0": {},
+    "LeducPoker-v0": {},
+    "SimpleTag-v0": {"max_cycles": 5},
+}
+
+
+@pytest.mark.parametrize("way", ["read", "unread", "paged"])
+@pytest.mark.parametrize("env_id", GAMES)
+def test_many_policies_answer_as_each_alone(env_id, way):
+    game = Game.of(env_id, GAMES[env_id])
+    core = game.core(WORLDS, seed=3)
+    ensembles, seated, alone = [], [], []
+    for index, seat in enumerate(game.seats):
+        policies = [network(core, seat, seed) for seed in range(4)]
+        policies += [network(core, seat, seed, body="gru") for seed in range(3)]
+        policies += [network(core, seat, 7, activation="relu"), Counter(), First()]
+        if env_id == "SimpleTag-v0":
+            policies.append(ScriptedPolicy(core, seat.members[0]))
+        ensembles.append(Ensemble(policies, core, seat, budget=3000 if way == "paged" else 2**30))
+        seated.append(torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(index)))
+        rows = agents_of(core, seat.members).rows
+        alone.append((policies, rows, [policy.memory(WORLDS, core.obs[:, rows].shape[1]) for policy in policies]))
+    obs, info = core.reset()
+    for ensemble, who in zip(ensembles, seated, strict=True):
+        if way == "unread":
+            ensemble.looks = False
+            ensemble.seat_unread(who)
+        else:
+            ensemble.seat(who)
+        assert ensemble._paged == (way == "paged")
+    episodes = 0
+    for _ in range(12):
+        random = core.sample_actions().clone()
+        action = random.clone()
+        for ensemble, who, (policies, rows, memories) in zip(ensembles, seated, alone, strict=True):
+            ensemble.act(obs, info, greedy=True, into=action)
+            acting = info["to_move"][:, rows] if "to_move" in info else torch.ones_like(info["alive"][:, rows])
+            mask = info.get("action_mask")
+            for index, (policy, memory) in enumerate(zip(policies, memories, strict=True)):
+                if memory is not None:
+                    memory.masked_fill_((core.steps == 0)[:, None, None], 0.0)
+                mine = acting & (who == index)[:, None]
+                wanted = policy.act(obs[:, rows], None if mask is None else mask[:, rows], True, memory)
+                torch.testing.assert_close(action[:, rows][mine], wanted[mine])
+            nobody = who == -1
+            assert torch.equal(action[:, rows][nobody], random[:, rows][nobody])
+        obs, _, _, _, info = core.step(action)
+        episodes += int((core.steps == 0).sum())
+    assert episodes > WORLDS
+
+
+def test_only_worlds_on_the_move_are_asked():
+    game = Game.of("KuhnPoker-v0")
+    core = game.core(10, seed=0)
+    policies = [First(), Counter()]
+    ensemble = Ensemble(policies, core, game.seats[1])
+    ensemble.seat(torch.tensor([0] * 7 + [1] * 3))
+    obs, info = core.reset()
+    action = torch.ones((10, 2), dtype=torch.int64)
+    ensemble.act(obs, info, into=action)
+    assert policies[0].rows == 0  # player_0 begins
+    assert policies[1].rows == 3  # what remembers sees every step
+    obs, _, _, _, info = core.step(action)
+    ensemble.act(obs, info, into=action)
+    assert policies[0].rows == 7
+
+
+def test_samples_follow_each_policys_probabilities_and_the_seed():
+    game = Game.of("RockPaperScissors-v0")
+    core, seat = game.core(20_000), game.seats[0]
+    policies = [network(core, seat, seed) for seed in range(3)]
+    ensemble = Ensemble(policies, core, seat)
+    who = torch.arange(20_000) % 3
+    ensemble.seat(who)
+    obs, info = core.reset(seed=1)
+    ensemble.seed(5)
+    action = ensemble.act(obs, info).clone()
+    for index, policy in enumerate(policies):
+        wanted = policy.actor(policy.inputs(obs[0, 0])).softmax(-1)
+        got = torch.bincount(action[who == index, 0], minlength=3) / (who == index).sum()
+        torch.testing.assert_close(got, wanted, atol=0.02, rtol=0.0)
+    ensemble.seed(5)
+    assert torch.equal(ensemble.act(obs, info)[:, 0], action[:, 0])
+
+
+def test_worlds_can_be_seated_anew_and_memories_stay():
+    game = Game.of("RockPaperScissors-v0")
+    core, seat = game.core(3), game.seats[0]
+    ensemble = Ensemble([Counter(), Counter(1)], core, seat)
+    ensemble.seat(torch.tensor([0, 0, 1]))
+    obs, info = core.reset(seed=1)
+    assert ensemble.act(obs, info)[:, 0].tolist() == [0, 0, 1]
+    core.step(core.sample_actions())
+    assert ensemble.parts[0].memory is not None
+    core.steps.fill_(1)
+    ensemble.seat(torch.tensor([0, 1, 1]))
+    assert ensemble.act(obs, info)[:, 0].tolist() == [1, 1, 0]
+
+
+def test_a_policy_that_does_not_fit_is_named():
+    game, other = Game.of("KuhnPoker-v0"), Game.of("LeducPoker-v0")
+    core, wide = game.core(4), other.core(4)
+    policies = [network(core, game.seats[0], 0), network(wide, other.seats[0], 0)]
+    with pytest.raises(ConfigError, match=r"KuhnPoker-v0: seat player_0: policy 1: obs_width: expected \d+ "):
+        Ensemble(policies, core, game.seats[0])
