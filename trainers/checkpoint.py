@@ -22,7 +22,16 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError
-from trainers.files import check_fields, read_json, read_tensors, sha256, write_json, write_tensors
+from trainers.files import (
+    check_digests,
+    check_fields,
+    fsync_folder,
+    read_json,
+    read_tensors,
+    sha256,
+    write_json,
+    write_tensors,
+)
 from trainers.policy import Policy
 
 FORMAT = "gpu-envs checkpoint 2"
@@ -117,7 +126,7 @@ def save(
     if final.exists():  # set aside, not removed: a kill in between costs a name, and the older checkpoints stand
         final.rename(replaced)
     temporary.rename(final)
-    _fsync_folder(folder)
+    fsync_folder(folder)
     shutil.rmtree(replaced, ignore_errors=True)
     for old in _outdated(folder, keep_last):
         shutil.rmtree(old)
@@ -161,7 +170,7 @@ def load_policy(path: Path | str, name: str | None = None, device: torch.device 
     path = find(Path(path))
     manifest = _manifest(path)
     name = _name_of(path, manifest["policies"], name)
-    _check_files(path, {file: manifest["sha256"].get(file) for file in (f"policy-{name}{end}" for end in SUFFIXES)})
+    check_digests(path, {file: manifest["sha256"].get(file) for file in (f"policy-{name}{end}" for end in SUFFIXES)})
     return Policy.load(path / f"policy-{name}", device, seed)
 
 
@@ -174,15 +183,9 @@ def _name_of(path: Path, policies: Sequence[str], name: str | None) -> str:
     return name
 
 
-def _check_files(path: Path, digests: Mapping[str, str | None]) -> None:
-    for file, expected in digests.items():
-        if (digest := sha256(path / file)) != expected:
-            raise CheckpointError(f"{path / file}: expected sha256 {str(expected)[:12]}, got {digest[:12]} (damaged)")
-
-
 def _read(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
     manifest = _manifest(path)
-    _check_files(path, manifest["sha256"])
+    check_digests(path, manifest["sha256"])
     return Checkpoint(
         path=path,
         iteration=manifest["iteration"],
@@ -250,12 +253,3 @@ def every(folder: Path) -> list[Path]:
 def _outdated(folder: Path, keep_last: int) -> list[Path]:
     top = best(folder)
     return [path for path in every(folder)[: -max(keep_last, 1)] if path != top]
-
-
-def _fsync_folder(folder: Path) -> None:
-    """Makes the rename durable (Linux)."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

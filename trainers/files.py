@@ -130,3 +130,19 @@ def sha256(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise CheckpointError(f"{path}: expected a readable file, got {error.strerror}") from error
+
+
+def check_digests(folder: Path, digests: Mapping[str, str | None]) -> None:
+    """Checks files by their sha256; CheckpointError names the first that is missing or has another."""
+    for file, expected in digests.items():
+        if (digest := sha256(folder / file)) != expected:
+            raise CheckpointError(f"{folder / file}: expected sha256 {str(expected)[:12]}, got {digest[:12]} (damaged)")
+
+
+def fsync_folder(folder: Path) -> None:
+    """Makes renames in a folder durable (Linux)."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,192 @@
+"""The database of a league's run: its tables and their format, who may write, and how it is opened."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+
+FORMAT = 1
+"""Of the database and the files beside it."""
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+"""By format: what makes it one newer, inside a transaction."""
+DATABASE, LOCK = "league.db", "run.lock"
+PATIENCE = 1.0
+"""Seconds to wait for the lock: readers hold it while they copy."""
+TABLES = {
+    "meta": "key TEXT PRIMARY KEY, value TEXT NOT NULL",
+    "policies": """number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, role TEXT NOT NULL, position INTEGER NOT NULL,
+        name TEXT NOT NULL, kind TEXT NOT NULL, parent INTEGER, iteration INTEGER NOT NULL, meta TEXT NOT NULL,
+        sha256 TEXT NOT NULL, UNIQUE (role, position), UNIQUE (role, name)""",
+    "cells": """matchup TEXT NOT NULL, seat INTEGER NOT NULL, count INTEGER NOT NULL, total REAL NOT NULL,
+        square REAL NOT NULL, score REAL NOT NULL, UNIQUE (matchup, seat)""",
+    "tasks": "number INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, result TEXT NOT NULL",
+    "matches": """iteration INTEGER NOT NULL, role TEXT NOT NULL, matchup TEXT NOT NULL, count INTEGER NOT NULL,
+        UNIQUE (iteration, role, matchup)""",
+    "schedule": """number INTEGER PRIMARY KEY, iteration INTEGER NOT NULL, role TEXT NOT NULL,
+        matchup TEXT NOT NULL""",
+    "iterations": "number INTEGER PRIMARY KEY, summary TEXT NOT NULL",
+    "kv": "key TEXT PRIMARY KEY, value TEXT NOT NULL",
+    # AUTOINCREMENT: a file of an older state never gets a newer one's name
+    "states": """number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE NOT NULL, sha256 TEXT NOT NULL,
+        scalars TEXT NOT NULL""",
+}
+
+
+def hold(path: Path) -> int:
+    """Takes the lock of a run, or says who has it; it ends with the process, however that ends."""
+    try:
+        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise ConfigError(f"{path}: expected a folder to write in, got {error.strerror}") from error
+    deadline = time.monotonic() + PATIENCE
+    while not _flock(lock, fcntl.LOCK_EX):
+        if time.monotonic() > deadline:
+            pid = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(lock)
+            raise GpuEnvsError(
+                f"{path}: process {pid} is writing this run; wait for it, or only read: Store.open(path, write=False)"
+            )
+        time.sleep(0.02)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def _flock(lock: int, kind: int) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def connect(file: Path) -> sqlite3.Connection:
+    """For writing: a committed transaction survives a kill and, once its log is flushed, a power cut."""
+    with told(file):
+        db = sqlite3.connect(file, isolation_level=None)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+    return db
+
+
+def snapshot(path: Path, alone: bool = False) -> sqlite3.Connection:
+    """A run's database as it is now, in memory, with nothing written in its folder.
+
+    Args:
+        path: The run.
+        alone: The caller has the lock; else somebody may be writing, who is not disturbed.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with _quiet(path, alone) as quiet:
+            try:  # the files that SQLite makes to read are there if somebody writes, else a copy gets them
+                return _copied(path) if quiet else _loaded(path / DATABASE, "?mode=ro")
+            except sqlite3.OperationalError:  # whoever wrote has just gone
+                if quiet or time.monotonic() > deadline:
+                    raise
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def _quiet(path: Path, alone: bool) -> Iterator[bool]:
+    """Whether nobody else writes, and will not while this lasts."""
+    if alone or not (path / LOCK).exists():
+        yield True
+        return
+    lock = os.open(path / LOCK, os.O_RDONLY)
+    try:
+        yield _flock(lock, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)
+
+
+def _copied(path: Path) -> sqlite3.Connection:
+    """With what a killed process left beside the database, to be put into it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in (DATABASE, f"{DATABASE}-wal"):
+            if (path / name).exists():
+                shutil.copyfile(path / name, Path(folder) / name)
+        return _loaded(Path(folder) / DATABASE)
+
+
+def _loaded(file: Path, how: str = "") -> sqlite3.Connection:
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    with contextlib.closing(sqlite3.connect(file.resolve().as_uri() + how, uri=True)) as source:
+        source.backup(memory)
+    return memory
+
+
+def begun(path: Path, alone: bool = False) -> bool:
+    """Whether a folder holds a run, `alone` as in `snapshot`; a process killed while it made one leaves none."""
+    file = path / DATABASE
+    if not file.is_file():
+        return False
+    with told(file), contextlib.closing(snapshot(path, alone)) as db:
+        return bool(_tables(db))
+
+
+def _tables(db: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def check(db: sqlite3.Connection, file: Path) -> None:
+    """Sees that a database is whole and of this format, which it is brought to if need be."""
+    with told(file):
+        damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if damage != "ok":
+            raise CheckpointError(
+                f"{file}: expected a league's database, got a damaged file ({' '.join(damage.split())})"
+            )
+        if "meta" not in _tables(db):
+            raise CheckpointError(f"{file}: expected a league's database, got one without a run (cut short?)")
+        row = db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()
+        if row is None or not str(row[0]).isdigit():
+            raise CheckpointError(f"{file}: expected the number of a format, got {row and row[0]!r}")
+        found = int(row[0])
+        if found > FORMAT:
+            raise CheckpointError(
+                f"{file}: format {found} is newer than {FORMAT}, which this gpu-envs reads; update it"
+            )
+        if missing := [each for each in range(found, FORMAT) if each not in MIGRATIONS]:
+            raise CheckpointError(f"{file}: format {missing[0]} is too old for this gpu-envs, which reads {FORMAT}")
+        for each in range(found, FORMAT):
+            with transaction(db):
+                MIGRATIONS[each](db)
+                db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (each + 1,))
+        if lost := TABLES.keys() - _tables(db):
+            raise CheckpointError(f"{file}: expected the tables of format {FORMAT}, got no {', '.join(sorted(lost))}")
+
+
+@contextlib.contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Commits what happens inside, or takes it all back."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def told(file: Path) -> Iterator[None]:
+    """SQLite's errors in words of ours."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:  # a full disk, a lock, no permission
+        raise OSError(f"{file}: cannot be read or written ({error})") from error
+    except sqlite3.DatabaseError as error:
+        if type(error) is not sqlite3.DatabaseError:  # a mistake in a statement, not in the file
+            raise
+        raise CheckpointError(f"{file}: expected a league's database, got a damaged file ({error})") from error

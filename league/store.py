@@ -1,0 +1,593 @@
+"""A league's run on disk: one folder that a kill at any moment leaves whole.
+
+    league.db               SQLite: game, configuration, policies and their lineage, payoff cells, tasks, matches,
+                            schedule, iterations, anything by key
+    policies/ID.*           each policy, as its kind writes it
+    states/NUMBER.*         tensors of learners in the middle of their work
+    run.lock                held by the process that writes
+
+What belongs together is written in one step, which is there afterwards or is not::
+
+    if not store.done("3/payoffs"):
+        results = play_matchups(..., seed=derived(seed, "3/payoffs"))
+        with store.step("3/payoffs") as result:
+            store.add_results(matchups, results)
+            result["episodes"] = 1000
+
+A step with the name of a task happens once in a run: what adds (policies, results, matches, drawn matchups) needs one,
+so that nothing is counted twice by a run that goes on after a kill. Draws are not stored but made again, from
+`derived` seeds. Files are on disk under their names before the step is committed; those that no record names were
+written by a step that never was, and go when the run is opened for writing again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import operator
+import os
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import gpu_envs
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from league import database
+from league.game import Game
+from league.population import Entry, Population
+from trainers.files import check_digests, check_folder, fsync_folder, read_tensors, sha256, write_tensors
+from trainers.settings import SEEDS
+
+WRITING = ".writing-"
+"""Before the name of a file that is not whole yet."""
+LEARNER = -1
+"""In a matchup: who learns, in place of a policy."""
+
+
+class Saves(Protocol):
+    """What can be put into a population: it writes files `path` with suffixes of its own, which its kind reads."""
+
+    def save(self, path: Path) -> None:
+        """Writes the files."""
+        ...
+
+
+class Counted(Protocol):
+    """What episodes gave, by matchup; arrays or tensors."""
+
+    @property
+    def count(self) -> Any:
+        """(K,) episodes."""
+        ...
+
+    @property
+    def total(self) -> Any:
+        """(K, S) sum of returns."""
+        ...
+
+    @property
+    def square(self) -> Any:
+        """(K, S) sum of squared returns."""
+        ...
+
+    @property
+    def score(self) -> Any:
+        """(K, S) sum of scores: 1 for a win, 1/2 for a draw."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cells:
+    """All that was counted so far, K matchups in the order they first came; `Counted`."""
+
+    matchups: np.ndarray
+    """(K, S) int64, a policy's index by seat."""
+    count: np.ndarray
+    """(K,) int64."""
+    total: np.ndarray
+    """(K, S) float64, as are the next two."""
+    square: np.ndarray
+    score: np.ndarray
+
+
+@dataclass(frozen=True)
+class Match:
+    """Who met whom."""
+
+    iteration: int
+    role: str
+    """Whoever asked for the matches."""
+    matchup: tuple[int, ...]
+    """A policy's index by seat, LEARNER for who learned."""
+    count: int = 1
+    """How often."""
+
+
+def derived(seed: int, *words: str | int) -> int:
+    """The seed of one of the streams that a run needs: the same words give the same, any other words another.
+
+    A resumed run makes the same draws by it, with nothing of its random streams stored.
+
+    Returns:
+        In [0, 2**63).
+    """
+    text = json.dumps([operator.index(seed), *(w if isinstance(w, str) else operator.index(w) for w in words)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % SEEDS
+
+
+@dataclass
+class _Step:
+    """What an open step still has to do."""
+
+    task: str | None
+    folders: set[Path] = field(default_factory=set)
+    """Where it put files."""
+    outdated: list[Path] = field(default_factory=list)
+    """Files that no record names once it is committed."""
+
+
+class Store:
+    """One run, see the top of this file. Its rooms are read at any time; they are written inside of `step`.
+
+    A run opened with `write=False` is read as it was at that moment, with nothing written and nobody disturbed.
+    It is used by one thread, and closed at the end or by `with`.
+    """
+
+    def __init__(self, path: Path, db: sqlite3.Connection, lock: int | None) -> None:
+        """Use `create` or `open`."""
+        self.path, self._db, self._lock = path, db, lock
+        self._step: _Step | None = None
+        meta = dict(self._rows("SELECT key, value FROM meta"))
+        try:
+            self.game = Game.from_json(json.loads(meta["game"]))
+            self.config: dict[str, Any] = json.loads(meta["config"])
+            self.version = str(meta["version"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.file}: expected a run's game, config and version, got {error!r} (damaged)"
+            ) from error
+        self.populations = {role: Population(role, path / "policies") for role in self.game.roles}
+        self._read_populations()
+        if lock is not None:
+            self._remove_orphans()
+
+    # ---------------------------------------------------------------- opening and closing
+
+    @classmethod
+    def create(cls, path: Path | str, game: Game, config: Mapping[str, Any]) -> Store:
+        """Begins a run, opened for writing.
+
+        Args:
+            path: A folder without a run; made where it is not there.
+            game: What is played.
+            config: The run's configuration, JSON.
+
+        Raises:
+            ConfigError: There is a run already, or the folder cannot be made.
+            GpuEnvsError: Another process is writing there.
+        """
+        path = Path(path)
+        check_folder(path)
+        path.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as undo:
+            lock = database.hold(path)
+            undo.callback(os.close, lock)
+            file = path / database.DATABASE
+            if database.begun(path, alone=True):
+                raise ConfigError(f"{path}: there is a run already; go on with Store.open, or choose another folder")
+            for folder in (path / "policies", path / "states"):
+                folder.mkdir(exist_ok=True)
+                if stray := next(folder.iterdir(), None):
+                    raise ConfigError(
+                        f"{stray}: left by another run, whose {database.DATABASE} is gone; choose another folder"
+                    )
+            db = database.connect(file)
+            undo.callback(db.close)
+            meta = {
+                "format": database.FORMAT,
+                "version": gpu_envs.__version__,
+                "game": _json(game.to_json()),
+                "config": _json(dict(config)),
+            }
+            with database.told(file), database.transaction(db):
+                for name, columns in database.TABLES.items():
+                    db.execute(f"CREATE TABLE {name} ({columns})")
+                db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            fsync_folder(path)
+            store = cls(path, db, lock)
+            undo.pop_all()
+        return store
+
+    @classmethod
+    def open(cls, path: Path | str, write: bool = True) -> Store:
+        """Opens a run.
+
+        Args:
+            path: Its folder.
+            write: To go on with it; else to read it as it is now, which works beside a process that writes.
+
+        Raises:
+            ConfigError: No run there.
+            CheckpointError: Damaged, or of a format that cannot be read; nothing was touched.
+            GpuEnvsError: Another process is writing it.
+        """
+        path = Path(path)
+        file = path / database.DATABASE
+        if not file.is_file():
+            raise ConfigError(f"{path}: expected the folder of a league's run, got no {database.DATABASE} in it")
+        with contextlib.ExitStack() as undo:
+            lock = database.hold(path) if write else None
+            if lock is not None:
+                undo.callback(os.close, lock)
+            with database.told(file):
+                db = database.snapshot(path, alone=write)
+            undo.callback(db.close)
+            database.check(db, file)
+            db.execute("PRAGMA query_only = 1")
+            store = cls(path, db, None)
+            if write:  # what is damaged or too new has been found in the copy by now, and is left as it is
+                store.close()
+                db = database.connect(file)
+                undo.callback(db.close)
+                database.check(db, file)
+                store = cls(path, db, lock)
+            undo.pop_all()
+        return store
+
+    @staticmethod
+    def begun(path: Path | str) -> bool:
+        """Whether there is a run to open in a folder; none if a process was killed before it had made one."""
+        return database.begun(Path(path))
+
+    def close(self) -> None:
+        """Lets go of the run; another process may write it then."""
+        self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def file(self) -> Path:
+        """The database."""
+        return self.path / database.DATABASE
+
+    # ---------------------------------------------------------------- steps
+
+    @contextlib.contextmanager
+    def step(self, task: str | None = None) -> Iterator[dict[str, Any]]:
+        """All that is written inside is there afterwards, or nothing is, whatever happens.
+
+        Args:
+            task: What the step does; it is done then, and refused ever after. None: a step that may happen again,
+                which adds nothing and replaces only.
+
+        Yields:
+            A dict to fill with the task's result, JSON.
+
+        Raises:
+            GpuEnvsError: The task is done already, the run is opened for reading, or a step is open.
+        """
+        if self._lock is None:
+            raise GpuEnvsError(f"{self.path}: opened for reading (or closed); nothing can be written")
+        if self._step is not None:
+            raise GpuEnvsError(f"{self.path}: a step is open already; end it before the next")
+        if task is not None and self.done(task):
+            raise GpuEnvsError(f"{self.path}: task {task!r} is done already; ask store.done(task) before doing it")
+        step, result = _Step(task), {}
+        self._step = step
+        try:
+            with database.told(self.file), database.transaction(self._db):
+                yield result
+                if task is not None:
+                    self._run("INSERT INTO tasks (name, result) VALUES (?, ?)", (task, _json(result)))
+                for folder in step.folders:
+                    fsync_folder(folder)
+        except BaseException:
+            self._read_populations()
+            self._remove_orphans()
+            raise
+        finally:
+            self._step = None
+        for path in step.outdated:
+            path.unlink(missing_ok=True)
+
+    def done(self, task: str) -> bool:
+        """Whether a task's step was committed."""
+        return bool(self._rows("SELECT 1 FROM tasks WHERE name = ?", task))
+
+    def result(self, task: str) -> dict[str, Any]:
+        """What a task that is done left; GpuEnvsError where it is not."""
+        rows = self._rows("SELECT result FROM tasks WHERE name = ?", task)
+        if not rows:
+            raise GpuEnvsError(f"{self.path}: task {task!r} is not done, it has no result")
+        return json.loads(rows[0][0])
+
+    def tasks(self) -> list[str]:
+        """All tasks that are done, in the order they were."""
+        return [name for (name,) in self._rows("SELECT name FROM tasks ORDER BY number")]
+
+    # ---------------------------------------------------------------- what adds: in the step of a task
+
+    def add_policy(
+        self,
+        role: str,
+        policy: Saves,
+        kind: str = "policy",
+        name: str | None = None,
+        parent: int | None = None,
+        iteration: int = 0,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Entry:
+        """Puts a policy at the end of a population.
+
+        Args:
+            role: Of the population.
+            policy: It is saved as it is now.
+            kind: How it is read again, see `league.population.KINDS`.
+            name: Its own in the population; None: the role and a number.
+            parent: Index of the policy that it started from.
+            iteration: In which it was made.
+            meta: Whatever else is to be known of it, JSON.
+
+        Raises:
+            ConfigError: No such role or parent, or a name that is taken.
+        """
+        step = self._adds("add_policy")
+        if role not in self.populations:
+            raise ConfigError(f"{self.path}: expected a role among {', '.join(self.populations)}, got {role!r}")
+        population = self.populations[role]
+        index = len(population)
+        name = f"{role}-{index}" if name is None else name
+        parent = None if parent is None else int(parent)
+        if parent is not None and not 0 <= parent < index:
+            raise ConfigError(f"{self.path}: parent of {name}: expected one of {index} policies, got {parent}")
+        if any(entry.name == name for entry in population.entries):
+            raise ConfigError(f"{self.path}: {role}: there is a policy {name!r} already; choose another name")
+        ((number,),) = self._rows("SELECT count(*) FROM policies")
+        id = f"{number:05d}-{re.sub('[^A-Za-z0-9_-]+', '_', role)}"
+        folder = population.folder
+        policy.save(folder / f"{WRITING}{id}")
+        digests = {}
+        for file in sorted(folder.glob(f"{WRITING}{id}.*")):
+            final = file.name.removeprefix(WRITING)
+            digests[final] = _publish(file, folder / final)
+        if not digests:
+            raise ConfigError(f"{self.path}: {name}: expected save(path) to write path with a suffix, got no file")
+        step.folders.add(folder)
+        entry = Entry(name, role, index, kind, parent, int(iteration), json.loads(_json(dict(meta or {}))), id, digests)
+        row = (number, id, role, index, name, kind, parent, int(iteration), _json(entry.meta), _json(digests))
+        self._run(f"INSERT INTO policies VALUES ({', '.join('?' * len(row))})", row)
+        population.entries.append(entry)
+        return entry
+
+    def add_results(self, matchups: Any, results: Counted) -> None:
+        """Adds what episodes gave to the cells of their matchups, (K, S).
+
+        Raises:
+            GpuEnvsError: A result that is not finite, a count below 0, or a matchup of nobody; nothing is added.
+        """
+        self._adds("add_results")
+        players = self._matchups(matchups, least=0)
+        count = _array(results.count, "count", players[:, 0].shape, np.int64)
+        sums = [
+            _array(getattr(results, name), name, players.shape, np.float64) for name in ("total", "square", "score")
+        ]
+        if (count < 0).any():
+            raise GpuEnvsError(f"{self.path}: expected counts of at least 0, got {count.min()}")
+        for name, values in zip(("total", "square", "score"), sums, strict=True):
+            if len(bad := np.argwhere(~np.isfinite(values))):
+                k, seat = bad[0]
+                raise GpuEnvsError(
+                    f"{self.path}: {name} of matchup {players[k].tolist()}, seat {self.game.seats[seat].name}: "
+                    f"expected a finite number, got {values[k, seat]}; nothing of these results was kept"
+                )
+        rows = [
+            (_key(players[k]), seat, int(count[k]), *(float(values[k, seat]) for values in sums))
+            for k in np.flatnonzero(count)
+            for seat in range(players.shape[1])
+        ]
+        self._run(
+            "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count, "
+            "total = total + excluded.total, square = square + excluded.square, score = score + excluded.score",
+            *rows,
+        )
+
+    def add_matches(self, iteration: int, role: str, matchups: Any, counts: Any) -> None:
+        """Counts matches (K, S), LEARNER for who learns, (K,) of each, under the name of whoever asked for them."""
+        self._adds("add_matches")
+        players = self._matchups(matchups, least=LEARNER)
+        count = _array(counts, "counts", players[:, 0].shape, np.int64)
+        self._run(
+            "INSERT INTO matches VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
+            *((int(iteration), role, _key(players[k]), int(count[k])) for k in np.flatnonzero(count)),
+        )
+
+    def add_schedule(self, iteration: int, role: str, matchups: Any) -> None:
+        """Notes matchups (K, S) that were drawn, in their order."""
+        self._adds("add_schedule")
+        rows = [(int(iteration), role, _key(matchup)) for matchup in self._matchups(matchups, least=LEARNER)]
+        self._run("INSERT INTO schedule (iteration, role, matchup) VALUES (?, ?, ?)", *rows)
+
+    # ---------------------------------------------------------------- what replaces: in any step
+
+    def put(self, key: str, value: Any) -> None:
+        """Keeps a JSON value under a key."""
+        self._writes("put")
+        self._run("INSERT OR REPLACE INTO kv VALUES (?, ?)", (key, _json(value)))
+
+    def put_iteration(self, number: int, summary: Mapping[str, Any]) -> None:
+        """Keeps what there is to say of an iteration, JSON."""
+        self._writes("put_iteration")
+        self._run("INSERT OR REPLACE INTO iterations VALUES (?, ?)", (int(number), _json(dict(summary))))
+
+    def put_state(self, name: str, state: Mapping[str, Tensor | int | float | str]) -> None:
+        """Keeps tensors and scalars, such as those of a learner, in place of what had the name before."""
+        step = self._writes("put_state")
+        folder = self.path / "states"
+        temporary = folder / f"{WRITING}state.safetensors"
+        write_tensors(temporary, {key: value for key, value in state.items() if isinstance(value, Tensor)})
+        scalars = _json({key: value for key, value in state.items() if not isinstance(value, Tensor)})
+        self.drop_state(name)
+        self._run("INSERT INTO states (name, sha256, scalars) VALUES (?, ?, ?)", (name, sha256(temporary), scalars))
+        ((number,),) = self._rows("SELECT number FROM states WHERE name = ?", name)
+        _publish(temporary, folder / _state_file(number))
+        step.folders.add(folder)
+
+    def drop_state(self, name: str) -> None:
+        """Forgets a state that is needed no more, if there is one."""
+        step = self._writes("drop_state")
+        for (number,) in self._rows("SELECT number FROM states WHERE name = ?", name):
+            step.outdated.append(self.path / "states" / _state_file(number))
+        self._run("DELETE FROM states WHERE name = ?", (name,))
+
+    # ---------------------------------------------------------------- reading
+
+    def cells(self) -> Cells:
+        """Everything that `add_results` was given, added up; it can be given to a payoff table as it is."""
+        rows = self._rows("SELECT matchup, count, total, square, score FROM cells ORDER BY rowid")
+        seats = len(self.game.seats)  # the rows of a matchup follow each other
+        matchups = np.array([_players(row[0]) for row in rows[::seats]], np.int64).reshape(-1, seats)
+        count = np.array([row[1] for row in rows[::seats]], np.int64)
+        total, square, score = (np.array([row[i] for row in rows], np.float64).reshape(-1, seats) for i in (2, 3, 4))
+        return Cells(matchups, count, total, square, score)
+
+    def matches(self) -> list[Match]:
+        """Matches by iteration, whoever asked for them, and matchup, in the order they first came."""
+        rows = self._rows("SELECT iteration, role, matchup, count FROM matches ORDER BY rowid")
+        return [Match(iteration, role, _players(key), count) for iteration, role, key, count in rows]
+
+    def schedule(self) -> list[Match]:
+        """Drawn matchups, one by one."""
+        rows = self._rows("SELECT iteration, role, matchup FROM schedule ORDER BY number")
+        return [Match(iteration, role, _players(key)) for iteration, role, key in rows]
+
+    def iterations(self) -> dict[int, dict[str, Any]]:
+        """Summaries by iteration."""
+        return {n: json.loads(text) for n, text in self._rows("SELECT number, summary FROM iterations ORDER BY number")}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """What `put` kept under a key."""
+        rows = self._rows("SELECT value FROM kv WHERE key = ?", key)
+        return json.loads(rows[0][0]) if rows else default
+
+    def state(self, name: str, device: torch.device | str = "cpu") -> dict[str, Any] | None:
+        """What `put_state` kept, None if there is nothing; CheckpointError where its file is missing or damaged."""
+        rows = self._rows("SELECT number, sha256, scalars FROM states WHERE name = ?", name)
+        if not rows:
+            return None
+        number, digest, scalars = rows[0]
+        check_digests(self.path / "states", {_state_file(number): digest})
+        return {**read_tensors(self.path / "states" / _state_file(number), device), **json.loads(scalars)}
+
+    # ---------------------------------------------------------------- inside
+
+    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with database.told(self.file):
+            return self._db.execute(sql, values).fetchall()
+
+    def _run(self, sql: str, *rows: tuple[Any, ...]) -> None:
+        with database.told(self.file):
+            self._db.executemany(sql, rows)
+
+    def _writes(self, what: str) -> _Step:
+        if self._step is None:
+            raise GpuEnvsError(f"{self.path}: {what}: expected to be inside of store.step(), got no step")
+        return self._step
+
+    def _adds(self, what: str) -> _Step:
+        step = self._writes(what)
+        if step.task is None:
+            raise GpuEnvsError(f"{self.path}: {what}: adds, which a task does once; name it: store.step('task')")
+        return step
+
+    def _matchups(self, matchups: Any, least: int) -> np.ndarray:
+        """(K, S) int64 of policies that are there."""
+        seats = self.game.seats
+        array = _host(matchups)
+        if array.ndim != 2 or array.shape[1] != len(seats) or array.dtype.kind not in "iu":
+            raise GpuEnvsError(
+                f"{self.path}: matchups: expected integers (K, {len(seats)}), got {array.dtype} {array.shape}"
+            )
+        for column, seat in zip(array.T, seats, strict=True):
+            size = len(self.populations[seat.role])
+            if len(bad := column[(column < least) | (column >= size)]):
+                raise GpuEnvsError(f"{self.path}: seat {seat.name}: expected one of {size} policies, got {bad[0]}")
+        return array.astype(np.int64)
+
+    def _read_populations(self) -> None:
+        found: dict[str, list[Entry]] = {role: [] for role in self.populations}
+        columns = "name, role, position, kind, parent, iteration, meta, id, sha256"
+        for row in self._rows(f"SELECT {columns} FROM policies ORDER BY number"):
+            name, role, index, kind, parent, iteration, meta, id, digests = row
+            entry = Entry(name, role, index, kind, parent, iteration, json.loads(meta), id, json.loads(digests))
+            found[role].append(entry)
+        for role, entries in found.items():
+            self.populations[role].replace(entries)
+
+    def _remove_orphans(self) -> None:
+        """Removes files that no record names."""
+        policies = {file for pool in self.populations.values() for entry in pool.entries for file in entry.sha256}
+        states = {_state_file(number) for (number,) in self._rows("SELECT number FROM states")}
+        for folder, named in ((self.path / "policies", policies), (self.path / "states", states)):
+            folder.mkdir(exist_ok=True)
+            for file in folder.iterdir():
+                ours = file.name.startswith(WRITING) or file.name[:5].isdigit()
+                if ours and file.name not in named and file.is_file():
+                    file.unlink()
+
+
+def _publish(file: Path, final: Path) -> str:
+    """Flushes a file to disk and gives it its name; returns its sha256."""
+    with file.open("rb") as written:
+        os.fsync(written.fileno())
+    digest = sha256(file)
+    file.replace(final)
+    return digest
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy and torch, and their arrays, as Python's."""
+    if isinstance(value, np.generic | np.ndarray | Tensor):
+        return value.tolist()
+    raise TypeError(f"expected what JSON can hold, got {type(value).__name__}")
+
+
+def _host(values: Any) -> np.ndarray:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def _array(values: Any, name: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    array = _host(values)
+    if array.shape != shape:
+        raise GpuEnvsError(f"{name}: expected shape {shape}, got {array.shape}")
+    return array.astype(dtype)
+
+
+def _key(matchup: np.ndarray) -> str:
+    return ",".join(map(str, matchup.tolist()))
+
+
+def _players(key: str) -> tuple[int, ...]:
+    return tuple(map(int, key.split(",")))
+
+
+def _state_file(number: int) -> str:
+    return f"{number:08d}.safetensors"

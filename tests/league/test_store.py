@@ -1,0 +1,476 @@
+"""A league's run on disk: whole after any kill, written by one process, read by any, never half-read."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from toy_league import GAME, digests, dump, loop, random_policy, results, start, trained
+
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from league import database
+from league import store as stores
+from league.store import LEARNER, Match, Store, derived
+
+SCRIPT = Path(__file__).with_name("toy_league.py")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with start(tmp_path / "run") as store:
+        yield store
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Refuses without patience."""
+    monkeypatch.setattr(database, "PATIENCE", 0.0)
+
+
+def files(path: Path) -> dict:
+    """All of a folder but the lock, which says who had it."""
+    return {name: was for name, was in digests(path).items() if not name.endswith("run.lock")}
+
+
+def grown(store: Store) -> None:
+    """A second policy for the first role."""
+    with store.step("grow"):
+        store.add_policy("first", trained(1))
+
+
+# ---------------------------------------------------------------- killed and resumed
+
+
+def test_a_run_killed_anywhere_goes_on_as_if_it_had_not_been(tmp_path):
+    memory = Path("/dev/shm")  # flushing to a busy disk takes long, and a kill loses nothing that was written
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
+        command = [sys.executable, str(SCRIPT), "kill", folder, "20"]
+        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+        assert run.returncode == 0, run.stderr
+        killed = int(run.stdout.split()[1])
+        assert killed >= 15, run.stdout
+        whole = dump(Path(folder) / "whole")
+        assert len(whole["tasks"]) == 7
+        assert len(whole["policies"]) == 6
+        assert [row[0] for row in whole["states"]] == [12 * 2]  # "latest" came last of 12 updates of two states
+        named = {name for row in whole["policies"] for name in json.loads(row[-1])}
+        assert whole["files"] == {*(f"policies/{name}" for name in named), "states/00000024.safetensors"}
+        for point in range(20):
+            assert dump(Path(folder) / str(point)) == whole
+
+
+def test_resuming_makes_the_same_draws(tmp_path):
+    loop(tmp_path / "a", iterations=2)
+    loop(tmp_path / "b", iterations=1)
+    loop(tmp_path / "b", iterations=2)
+    assert dump(tmp_path / "a") == dump(tmp_path / "b")
+    loop(tmp_path / "a", iterations=2)  # all is done
+    assert dump(tmp_path / "a") == dump(tmp_path / "b")
+
+
+def test_seeds_are_derived_from_words():
+    assert derived(7, "1/payoffs") == 1609201037596494648
+    assert derived(7, "a", 1) == derived(np.int64(7), "a", np.int64(1))
+    words = [(), ("",), ("a", "b"), ("ab",), ("a,b",), ('a", "b',), ("1",), (1,), (1, 2), (12,)]
+    seeds = {derived(seed, *each) for seed in (0, 1) for each in words}
+    assert len(seeds) == 2 * len(words)
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+# ---------------------------------------------------------------- one process writes, others read
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """A run that another process is writing to."""
+    start(tmp_path / "run").close()
+    with subprocess.Popen(
+        [sys.executable, str(SCRIPT), "write", str(tmp_path / "run")], stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"writing\n"
+        yield other
+        other.kill()
+
+
+def test_two_processes_and_one_run(writer, tmp_path, quick):
+    path, counts = tmp_path / "run", []
+    line = rf"^{path}: process {writer.pid} is writing this run; wait for it, or only read: .*write=False\)$"
+    with pytest.raises(GpuEnvsError, match=line):
+        Store.open(path)
+    with pytest.raises(GpuEnvsError, match=line):
+        Store.create(path, GAME, {})
+    for _ in range(20):  # beside the writer, what one step wrote is seen together
+        with Store.open(path, write=False) as seen:
+            number = seen.get("number")
+            cells = seen.cells()
+            assert cells.count.tolist() == [number + 1]
+            assert cells.total.tolist() == [[number + 1, -number - 1]]
+            assert seen.tasks() == ["start", *map(str, range(number + 1))]
+            counts.append(number)
+    assert counts[-1] > counts[0]
+    assert writer.poll() is None
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    before = digests(path)
+    with Store.open(path, write=False) as seen:  # nothing of the log that the process left is lost
+        last = seen.get("number")
+        assert last >= counts[-1]
+        assert digests(path) == before
+    with Store.open(path) as store:
+        assert store.get("number") == last
+        assert store.done(str(last))
+        assert not store.done(str(last + 1))
+
+
+def test_a_run_is_open_for_writing_once(store, quick):
+    with pytest.raises(GpuEnvsError, match=f"process {os.getpid()} is writing"):
+        Store.open(store.path)
+    store.close()
+    with Store.open(store.path) as again, again.step("more"):
+        pass
+
+
+def test_reading_writes_nothing(store):
+    path = store.path
+    grown(store)
+    with Store.open(path, write=False) as seen:
+        with pytest.raises(GpuEnvsError, match="opened for reading"), seen.step("more"):
+            pass
+        with store.step("later"):
+            store.put("key", 1)
+        assert not seen.done("later")  # as it was
+        assert len(seen.populations["first"]) == 2
+        seen.populations["first"].policy(1)
+    store.close()
+    (path / "policies" / "00009-first.json").write_text("{}")  # whose step never was
+    before = digests(path)
+    with Store.open(path, write=False) as seen:
+        assert seen.done("later")
+        with pytest.raises(GpuEnvsError, match=r"expected to be inside of store.step"):
+            seen.put("key", 2)
+    assert digests(path) == before
+
+
+# ---------------------------------------------------------------- steps and tasks
+
+
+def test_a_step_that_fails_leaves_nothing(store):
+    grown(store)
+    with store.step():
+        store.put_state("learner", {"x": torch.ones(2)})
+    before, names = dump(store.path), sorted(file.name for file in (store.path / "policies").iterdir())
+
+    def fail() -> None:
+        with store.step("more"):
+            store.add_policy("first", trained(2))
+            store.add_results([[0, 0]], results(np.zeros((1, 2)), 0))
+            store.put("key", 1)
+            store.put_state("learner", {"x": torch.zeros(2)})
+            assert len(store.populations["first"]) == 3
+            store.populations["first"].policy(2)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert dump(store.path) == before
+    assert sorted(file.name for file in (store.path / "policies").iterdir()) == names
+    assert len(store.populations["first"]) == 2
+    assert not store.done("more")
+    state = store.state("learner")
+    assert state is not None
+    assert torch.equal(state["x"], torch.ones(2))
+    with store.step("more"):  # the place is free, and what was loaded from it is not taken for this
+        store.add_policy("first", random_policy(), "random")
+    assert type(store.populations["first"].policy(2)) is type(random_policy())
+
+
+def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
+    before = dump(store.path)
+
+    def full(folder):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stores, "fsync_folder", full)
+    with pytest.raises(OSError, match="No space left"), store.step("more"):
+        store.add_policy("first", trained(2))
+    assert dump(store.path) == before
+    with pytest.raises(OSError, match=r"league.db: cannot be read or written"), store.step("more"):
+        raise sqlite3.OperationalError("database or disk is full")
+
+
+def test_a_task_is_done_once(store):
+    assert not store.done("play")
+    with pytest.raises(GpuEnvsError, match="task 'play' is not done"):
+        store.result("play")
+    with store.step("play") as result:
+        store.add_results([[0, 0]], results(np.zeros((1, 2)), 0))
+        result["episodes"] = np.int64(5)
+    assert store.done("play")
+    assert store.result("play") == {"episodes": 5}
+    before = dump(store.path)
+    with pytest.raises(GpuEnvsError, match=r"task 'play' is done already; ask store.done\(task\)"), store.step("play"):
+        store.add_results([[0, 0]], results(np.zeros((1, 2)), 0))
+    assert dump(store.path) == before
+    assert store.tasks() == ["start", "play"]
+
+
+def test_what_adds_needs_a_task_and_what_writes_a_step(store):
+    for add in (
+        lambda: store.add_policy("first", random_policy(), "random"),
+        lambda: store.add_results([[0, 0]], results(np.zeros((1, 2)), 0)),
+        lambda: store.add_matches(1, "first", [[LEARNER, 0]], [1]),
+        lambda: store.add_schedule(1, "first", [[LEARNER, 0]]),
+    ):
+        with pytest.raises(GpuEnvsError, match=r"expected to be inside of store.step\(\)"):
+            add()
+        with (
+            pytest.raises(GpuEnvsError, match=r"adds, which a task does once; name it: store.step\('task'\)"),
+            store.step(),
+        ):
+            add()
+    with pytest.raises(GpuEnvsError, match="a step is open already"), store.step(), store.step():
+        pass
+    with store.step():
+        pass
+    assert dump(store.path)["cells"] == []
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+def test_results_add_up(store):
+    grown(store)
+    matchups = np.array([[1, 0], [0, 0], [1, 0]])  # one twice
+    parts = [results(matchups, seed) for seed in range(4)]
+    for number, part in enumerate(parts):
+        tensors = SimpleNamespace(**{name: torch.as_tensor(value) for name, value in vars(part).items()})
+        with store.step(f"{number}"):
+            store.add_results(torch.as_tensor(matchups), tensors if number % 2 else part)
+    cells = store.cells()
+    assert cells.matchups.tolist() == [[1, 0], [0, 0]]
+    assert cells.count.tolist() == [sum(p.count[0] + p.count[2] for p in parts), sum(p.count[1] for p in parts)]
+    for name in ("total", "square", "score"):
+        sums = sum(getattr(part, name) for part in parts)
+        np.testing.assert_allclose(getattr(cells, name), [sums[0] + sums[2], sums[1]], rtol=1e-15)
+    with store.step("again"):
+        store.add_results(cells.matchups, cells)  # of the same form as what is given
+    assert store.cells().count.tolist() == (2 * cells.count).tolist()
+
+
+def test_an_empty_run_reads_as_empty(store):
+    cells = store.cells()
+    assert cells.matchups.shape == cells.total.shape == (0, 2)
+    assert (store.matches(), store.schedule(), store.iterations()) == ([], [], {})
+    assert (store.get("key"), store.get("key", 3), store.state("learner")) == (None, 3, None)
+
+
+def test_bad_results_are_refused_whole(store):
+    grown(store)
+    matchups, bad = np.array([[0, 0], [1, 0]]), results(np.zeros((2, 2)), 0)
+    bad.square[1, 0] = np.nan
+    line = r"square of matchup \[1, 0\], seat row: expected a finite number, got nan; nothing of these results was kept"
+    with pytest.raises(GpuEnvsError, match=line), store.step("play"):
+        store.add_results(matchups, bad)
+    assert not store.done("play")
+    good = results(np.zeros((2, 2)), 0)
+    with store.step("look"):
+        for wrong, message in (
+            ([[0, 1], [0, 0]], "seat column: expected one of 1 policies, got 1"),
+            ([[LEARNER, 0], [0, 0]], "seat row: expected one of 2 policies, got -1"),
+            ([[0, 0, 0]], r"expected integers \(K, 2\), got int64 \(1, 3\)"),
+            ([[0.0, 0.0]], r"expected integers \(K, 2\), got float64 \(1, 2\)"),
+            ([[0, 0]], r"count: expected shape \(1,\), got \(2,\)"),
+        ):
+            with pytest.raises(GpuEnvsError, match=message):
+                store.add_results(wrong, good)
+        good.count[0] = -1
+        with pytest.raises(GpuEnvsError, match="expected counts of at least 0, got -1"):
+            store.add_results(matchups, good)
+    assert len(store.cells().count) == 0
+
+
+def test_matches_and_draws(store):
+    grown(store)
+    for number in (1, 2):
+        with store.step(f"{number}"):
+            store.add_matches(1, "first", [[LEARNER, 0], [1, LEARNER], [0, 0]], [3, 4, 0])
+            store.add_schedule(number, "main", [[LEARNER, 0], [1, 0], [LEARNER, 0]])
+    assert store.matches() == [Match(1, "first", (-1, 0), 6), Match(1, "first", (1, -1), 8)]
+    assert store.schedule() == [Match(n, "main", who) for n in (1, 2) for who in ((-1, 0), (1, 0), (-1, 0))]
+
+
+def test_values_and_summaries_are_replaced(store):
+    for value in (1.5, {"a": [True, None, "ü"]}):
+        with store.step():
+            store.put("key", value)
+            store.put_iteration(3, {"nash_conv": value, "means": torch.ones(2)})
+    assert store.get("key") == {"a": [True, None, "ü"]}
+    assert store.iterations() == {3: {"nash_conv": {"a": [True, None, "ü"]}, "means": [1.0, 1.0]}}
+    with pytest.raises(TypeError, match="expected what JSON can hold, got PosixPath"), store.step():
+        store.put("key", Path())
+    assert store.get("key") == {"a": [True, None, "ü"]}
+
+
+def test_the_newest_state_is_kept(store):
+    folder = store.path / "states"
+    given = {"a": torch.randn(3, 2), "flags": torch.tensor([True, False]), "count": 2**60, "x": 0.1, "name": "é"}
+    for name, state in (("one", {"a": torch.zeros(1)}), ("two", {"only": 1}), ("one", given)):
+        with store.step():
+            store.put_state(name, state)
+    got = store.state("one")
+    assert got is not None
+    assert got.keys() == given.keys()
+    assert all(torch.equal(got[key], given[key]) for key in ("a", "flags"))
+    assert all(got[key] == given[key] for key in ("count", "x", "name"))
+    assert store.state("two") == {"only": 1}
+    assert sorted(file.name for file in folder.iterdir()) == ["00000002.safetensors", "00000003.safetensors"]
+    (folder / "00000003.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"00000003.safetensors: expected sha256 \w+, got \w+ \(damaged\)"):
+        store.state("one")
+    with store.step():
+        store.drop_state("two")
+        store.drop_state("nobody")
+        store.put_state("three", {"b": torch.ones(1)})
+        store.put_state("three", {"b": torch.ones(2)})
+    assert store.state("two") is None
+    assert sorted(file.name for file in folder.iterdir()) == ["00000003.safetensors", "00000005.safetensors"]
+
+
+def test_a_run_says_what_it_is(tmp_path):
+    config = {"seed": 3, "solver": "nash", "nested": {"a": [1, 2]}}
+    Store.create(tmp_path / "new" / "run", GAME, config).close()
+    with Store.open(tmp_path / "new" / "run", write=False) as store:
+        assert (store.game, store.config, store.version) == (GAME, config, "0.1.0")
+        assert list(store.populations) == ["first", "second"]
+
+
+def test_files_of_steps_that_never_were_go(store):
+    grown(store)
+    store.close()
+    before = dump(store.path)
+    strays = ["policies/00009-first.json", "policies/.writing-00002-first.json", "states/00000001.safetensors"]
+    for name in (*strays, "policies/notes.txt"):
+        (store.path / name).write_text("?")
+    with Store.open(store.path) as again:
+        assert len(again.populations["first"]) == 2
+    assert not any((store.path / name).exists() for name in strays)
+    (store.path / "policies" / "notes.txt").unlink()  # not ours to remove
+    assert dump(store.path) == before
+
+
+# ---------------------------------------------------------------- what cannot be opened
+
+
+def test_folders_without_a_run(tmp_path, store):
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(
+            ConfigError, match=rf"^{path}: expected the folder of a league's run, got no league.db in it$"
+        ):
+            Store.open(path)
+        assert not Store.begun(path)
+    assert not (tmp_path / "run.lock").exists()
+    assert Store.begun(store.path)
+    store.close()
+    with pytest.raises(ConfigError, match=r"there is a run already; go on with Store.open, or choose another folder"):
+        Store.create(store.path, GAME, {})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="expected a folder that can be made, got the file"):
+        Store.create(tmp_path / "file", GAME, {})
+    (store.path / "league.db").unlink()
+    with pytest.raises(ConfigError, match=r"policies/\S+: left by another run, whose league.db is gone"):
+        Store.create(store.path, GAME, {})
+    assert len(list((store.path / "policies").iterdir())) == 2
+
+
+def test_a_run_that_was_killed_before_it_began_begins_again(tmp_path):
+    database.connect(tmp_path / "league.db").close()
+    assert not Store.begun(tmp_path)
+    with pytest.raises(CheckpointError, match=r"league.db: expected a league's database, got one without a run"):
+        Store.open(tmp_path)
+    with Store.create(tmp_path, GAME, {}) as store:
+        assert store.tasks() == []
+
+
+@pytest.mark.parametrize("write", [True, False])
+@pytest.mark.parametrize("damage", ["garbage", "empty", "cut", "bytes", "table", "game"])
+def test_a_damaged_database_is_said_to_be_and_left_alone(store, damage, write):
+    file = store.file
+    grown(store)
+    store.close()
+    data = file.read_bytes()
+    if damage in ("table", "game"):
+        sql = {"table": "DROP TABLE cells", "game": "UPDATE meta SET value = '{}' WHERE key = 'game'"}[damage]
+        with sqlite3.connect(file) as db:
+            db.execute(sql)
+        db.close()
+    else:
+        torn = data[:4096] + bytes(4096) + data[8192:]
+        file.write_bytes({"garbage": b"?" * 5000, "empty": b"", "cut": data[: len(data) // 2], "bytes": torn}[damage])
+    before = files(store.path)
+    with pytest.raises(CheckpointError, match="^" + str(file)) as caught:
+        Store.open(store.path, write=write)
+    assert "\n" not in str(caught.value)
+    assert files(store.path) == before
+    if damage not in ("table", "game"):
+        file.write_bytes(data)
+        Store.open(store.path).close()
+
+
+def test_a_newer_format_is_refused(store):
+    store.close()
+    with sqlite3.connect(store.file) as db:
+        db.execute("UPDATE meta SET value = 2 WHERE key = 'format'")
+    db.close()
+    before = files(store.path)
+    for write in (True, False):
+        with pytest.raises(CheckpointError, match=r"league.db: format 2 is newer than 1, which this gpu-envs reads"):
+            Store.open(store.path, write)
+    assert files(store.path) == before
+
+
+def test_an_older_format_is_brought_up_or_refused(store, monkeypatch, tmp_path):
+    grown(store)
+    with store.step("play"):
+        store.add_results([[1, 0]], results(np.zeros((1, 2)), 0))
+    now = dump(store.path)
+    store.close()
+    with sqlite3.connect(store.file) as db:  # format 0 had another name for tasks, and no states
+        db.execute("ALTER TABLE tasks RENAME TO deeds")
+        db.execute("DROP TABLE states")
+        db.execute("UPDATE meta SET value = 0 WHERE key = 'format'")
+    db.close()
+    for write in (True, False):
+        with pytest.raises(CheckpointError, match=r"league.db: format 0 is too old for this gpu-envs, which reads 1"):
+            Store.open(store.path, write)
+
+    def up(db: sqlite3.Connection) -> None:
+        db.execute("ALTER TABLE deeds RENAME TO tasks")
+        if broken:
+            raise sqlite3.OperationalError("disk I/O error")
+        db.execute(f"CREATE TABLE states ({database.TABLES['states']})")
+
+    monkeypatch.setitem(database.MIGRATIONS, 0, up)
+    before, broken = digests(store.path), False
+    assert dump(store.path) == now  # reading brings up a copy
+    assert digests(store.path) == before
+    broken = True
+    with pytest.raises(OSError, match="disk I/O error"):
+        Store.open(store.path)
+    broken = False
+    shutil.copytree(store.path, tmp_path / "other")
+    with Store.open(store.path) as opened:
+        assert opened.done("play")
+    monkeypatch.delitem(database.MIGRATIONS, 0)
+    assert dump(store.path) == now
+    with pytest.raises(CheckpointError, match="too old"):
+        Store.open(tmp_path / "other")

@@ -1,0 +1,225 @@
+"""A league without games, in processes of its own.
+
+`python toy_league.py kill FOLDER POINTS`: it runs once undisturbed in FOLDER/whole, then POINTS times in FOLDER/0, 1,
+..., each killed at a random point and resumed. Torch is loaded once, the rest are forks.
+
+`python toy_league.py write FOLDER`: writes to a run, step after step, until it is killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from league import database
+from league.game import Game, Seat
+from league.population import RandomPolicy
+from league.store import LEARNER, Store, derived
+from trainers.policy import Policy
+from trainers.ppo import PPO, PPOConfig
+from trainers.problem import Problem
+
+SPACE = spaces.Discrete(3)
+GAME = Game("Toy-v0", (Seat("row", "first", ("row",)), Seat("column", "second", ("column",))), zero_sum=True)
+
+
+def trained(seed: int) -> Policy:
+    return PPO(PPOConfig(hidden=(4,)), Problem(2, SPACE, 2, 1, 10, seed=seed)).policy()
+
+
+def random_policy() -> RandomPolicy:
+    return RandomPolicy({"kind": "discrete", "sizes": [3]})
+
+
+def results(matchups: np.ndarray, seed: int) -> SimpleNamespace:
+    draw = np.random.default_rng(seed)
+    total, square, score = draw.normal(size=(3, *matchups.shape))
+    return SimpleNamespace(count=draw.integers(1, 9, len(matchups)), total=total, square=square**2, score=score**2)
+
+
+def pairs(store: Store) -> np.ndarray:
+    return np.stack(np.meshgrid(*(np.arange(len(pool)) for pool in store.populations.values())), -1).reshape(-1, 2)
+
+
+def start(path: Path, **config: Any) -> Store:
+    store = Store.create(path, GAME, {"seed": 7, **config})
+    with store.step("start"):
+        for role in GAME.roles:
+            store.add_policy(role, random_policy(), "random", name="random")
+    return store
+
+
+def loop(path: Path, iterations: int = 2) -> None:
+    """Trains nobody and plays nothing, but writes as a league does."""
+    if not Store.begun(path):
+        Store.create(path, GAME, {"seed": 7}).close()
+    with Store.open(path) as store:
+        seed = store.config["seed"]
+        if not store.done("start"):
+            with store.step("start"):
+                for role in GAME.roles:
+                    store.add_policy(role, random_policy(), "random", name="random")
+        for iteration in range(1, iterations + 1):
+            for role in GAME.roles:
+                respond(store, iteration, role, seed)
+            evaluate(store, iteration, seed)
+
+
+def respond(store: Store, iteration: int, role: str, seed: int) -> None:
+    task = f"{iteration}/respond/{role}"
+    if store.done(task):
+        return
+    learner = store.state(task) or {"weights": torch.zeros(3), "updates": 0}
+    while learner["updates"] < 3:
+        noise = torch.randn(3, generator=torch.Generator().manual_seed(derived(seed, task, learner["updates"])))
+        learner = {"weights": learner["weights"] + noise, "updates": learner["updates"] + 1}
+        with store.step():
+            store.put_state(task, learner)
+            store.put_state("latest", learner)
+            store.put("progress", [task, learner["updates"]])
+    with store.step(task) as result:
+        parent, meta = len(store.populations[role]) - 1, {"weights": learner["weights"]}
+        policy = trained(derived(seed, task))
+        result["index"] = store.add_policy(role, policy, parent=parent, iteration=iteration, meta=meta).index
+        store.add_matches(iteration, role, [[LEARNER, 0], [0, LEARNER]], [5, 6])
+        store.drop_state(task)
+
+
+def evaluate(store: Store, iteration: int, seed: int) -> None:
+    task = f"{iteration}/payoffs"
+    if store.done(task):
+        return
+    matchups = pairs(store)
+    drawn = np.random.default_rng(derived(seed, task, "draws")).permutation(matchups)
+    with store.step(task) as result:
+        store.add_schedule(iteration, "", drawn)
+        for part in np.array_split(drawn, 2):  # a cell gets its results in parts
+            store.add_results(part, results(part, derived(seed, task, len(part))))
+        result["episodes"] = int(store.cells().count.sum())
+        store.put_iteration(iteration, {"policies": len(store.populations["first"])})
+
+
+def dump(path: Path) -> dict[str, Any]:
+    """All rows of a run, and its files."""
+    with Store.open(path, write=False) as store:
+        rows = {name: store._rows(f"SELECT * FROM {name} ORDER BY rowid") for name in database.TABLES}
+    files = {file.relative_to(path).as_posix() for part in ("policies", "states") for file in (path / part).iterdir()}
+    return {**rows, "files": files}
+
+
+def digests(path: Path) -> dict[str, Any]:
+    """Everything in a folder, and when it was written."""
+    files = (file for file in sorted(path.rglob("*")) if file.is_file())
+    return {str(f): (f.stat().st_mtime_ns, hashlib.sha256(f.read_bytes()).hexdigest()) for f in files}
+
+
+class Ticks:
+    """Counts statements, flushes, renames and removals of this process; kills it at one of them."""
+
+    def __init__(self, last: int = 0) -> None:
+        self.count, self.last = 0, last
+        for owner, name in ((os, "fsync"), (Path, "replace"), (Path, "unlink")):
+            self.watch(owner, name)
+        connect = database.connect
+
+        def watched(file: Path) -> sqlite3.Connection:
+            db = connect(file)
+            db.set_trace_callback(self.tick)
+            return db
+
+        database.connect = watched
+
+    def watch(self, owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def ticking(*args: Any, **kwargs: Any) -> Any:
+            self.tick()
+            return original(*args, **kwargs)
+
+        setattr(owner, name, ticking)
+
+    def tick(self, _: str = "") -> None:
+        self.count += 1
+        if self.count == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def forked(path: Path, last: int | None = None, after: float | None = None) -> tuple[int, int, float]:
+    """Runs the loop in a process; returns its exit code (-9 if killed), ticks and seconds."""
+    begin, (read, write) = time.perf_counter(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            ticks = Ticks(last or 0) if after is None else None
+            loop(path)
+            os.write(write, str(ticks.count if ticks else 0).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(write)
+    if after is not None:
+        time.sleep(after)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    count = os.read(read, 32).decode()
+    os.close(read)
+    return os.waitstatus_to_exitcode(status), int(count or 0), time.perf_counter() - begin
+
+
+def write(path: Path) -> None:
+    """Every step adds 1 to three places."""
+    with Store.open(path) as store:
+        for number in range(10**9):
+            with store.step(f"{number}") as result:
+                store.add_results(
+                    [[0, 0]], SimpleNamespace(count=[1], total=[[1, -1]], square=[[1, 1]], score=[[1, 0]])
+                )
+                store.put("number", number)
+                result["number"] = number
+            if number == 0:
+                print("writing", flush=True)
+
+
+def kill(folder: Path, points: int) -> None:
+    draw, killed = random.Random(3), 0
+    loop(folder / "warm", iterations=1)  # what torch imports late is there in all forks
+    code, ticks, seconds = forked(folder / "whole")
+    assert code == 0
+    for point in range(points):
+        path = folder / str(point)
+        while True:  # one may be killed twice, or be through before it is hit
+            if point % 2:
+                code, _, _ = forked(path, after=draw.uniform(0.0, 1.0) * seconds)
+            else:
+                code, _, _ = forked(path, last=draw.randint(1, ticks))
+            killed += code == -signal.SIGKILL
+            if Store.begun(path):  # whatever was the moment, it can be read, and reading leaves it as it is
+                before = digests(path)
+                dump(path)
+                assert digests(path) == before
+            if draw.random() < 0.7:
+                break
+        code, _, _ = forked(path)
+        assert code == 0, point
+    print(f"killed {killed} of {ticks} ticks, {seconds:.2f} s")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    if sys.argv[1] == "write":
+        write(Path(sys.argv[2]))
+    else:
+        kill(Path(sys.argv[2]), int(sys.argv[3]))
