@@ -68,7 +68,9 @@ class Training:
     def learner(self, role: str) -> Learner:
         """The learner of a role; ConfigError where it has none."""
         if role not in self.collector.seats:
-            raise ConfigError(f"{self.game.env_id}: role {role!r} has no learner, only {', '.join(self.seating.learners)}")
+            raise ConfigError(
+                f"{self.game.env_id}: role {role!r} has no learner, only {', '.join(self.seating.learners)}"
+            )
         return self.collector.seats[role].learner
 
     def iterate(self) -> dict[str, float]:
@@ -148,7 +150,9 @@ def respond(
         learner = training.learner(role)
         if training.seating.learners != (role,):
             others = ", ".join(each for each in training.seating.learners if each != role)
-            raise ConfigError(f"role {role}: expected it to be the only one that learns, but the draw seats {others}, too")
+            raise ConfigError(
+                f"role {role}: expected it to be the only one that learns, but the draw seats {others}, too"
+            )
         while training.iteration < config.iterations:
             row = {**training.iterate(), "steps": training.steps}
             if progress is not None:
@@ -161,7 +165,9 @@ def respond(
 def settled(game: Game, config: TrainConfig) -> TrainConfig:
     """A training of a game: one policy per role; ConfigError where the configuration is of something else."""
     if config.env_id != game.env_id or (config.env and config.env != dict(game.env)):
-        raise ConfigError(f"train: expected the environment of the game, {game.env_id} {dict(game.env)}, got {config.env_id}")
+        raise ConfigError(
+            f"train: expected the environment of the game, {game.env_id} {dict(game.env)}, got {config.env_id}"
+        )
     for name in ("policies", "patience", "until_return", "eval_against"):
         if getattr(config, name):
             raise ConfigError(f"train.{name} = {getattr(config, name)!r}: expected none, as a league decides that")
@@ -191,13 +197,14 @@ def begin_from(learner: Learner, start: Start, role: str) -> None:
         if not isinstance(weights, Tensor):
             continue
         if weights.shape != value.shape:
-            raise ConfigError(
-                f"start: {role}: {found}: expected shape {tuple(value.shape)} as of the learner, got {tuple(weights.shape)}"
-            )
+            wanted, got = tuple(value.shape), tuple(weights.shape)
+            raise ConfigError(f"start: {role}: {found}: expected shape {wanted} as of the learner, got {got}")
         own[name] = weights
         used.add(found)
     if missing := given.keys() - used:
-        raise ConfigError(f"start: {role}: the learner has no place for its {sorted(missing)[0]}, it is of another kind")
+        raise ConfigError(
+            f"start: {role}: the learner has no place for its {sorted(missing)[0]}, it is of another kind"
+        )
     if not used:
         raise ConfigError(f"start: {role}: expected a policy, a checkpoint or a learner's state, found no weights")
     learner.net.load_state_dict(own)

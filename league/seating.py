@@ -175,9 +175,7 @@ class Seating:
     the draw. What episodes gave is added up on the device, and read once per iteration.
     """
 
-    def __init__(
-        self, core: Core, game: Game, draw: Draw, pools: Mapping[str, Sequence[Plays]], seed: int = 0
-    ) -> None:
+    def __init__(self, core: Core, game: Game, draw: Draw, pools: Mapping[str, Sequence[Plays]], seed: int = 0) -> None:
         """Seats the first matchup of every world.
 
         Args:
@@ -319,7 +317,9 @@ class Seating:
             worlds, seats = self.who.shape
             raise CheckpointError(f"opposition: expected {worlds} worlds of {seats} seats, got another number")
         matchups, learning = found["matchups"].tolist(), found["learning"].tolist()
-        self.rows = {(tuple(m), tuple(flags)): row for row, (m, flags) in enumerate(zip(matchups, learning, strict=True))}
+        self.rows = {
+            (tuple(m), tuple(flags)): row for row, (m, flags) in enumerate(zip(matchups, learning, strict=True))
+        }
         count = len(self.rows)
         if count > len(self.cumulative):
             self._allocate(1 << (count - 1).bit_length())
@@ -331,7 +331,9 @@ class Seating:
         self.drawn.copy_(found["drawn"])
         self.generator.set_state(found["generator"].cpu())
         for seat in range(len(self.game.seats)):
-            self._fill(seat, self.pools[self.game.seats[seat].role], bool((found["matchups"][:, seat] != LEARNER).any()))
+            self._fill(
+                seat, self.pools[self.game.seats[seat].role], bool((found["matchups"][:, seat] != LEARNER).any())
+            )
         self._settle()
         for seat, ensemble in self.ensembles.items():
             ensemble.load_state_dict(part_of(state, f"ensemble.{seat}."))
@@ -380,7 +382,9 @@ class Seating:
             if int(drawn.max()) >= size:
                 raise ConfigError(f"role {seat.role}: the draw seats policy {int(drawn.max())} of a pool of {size}")
             if size < len(self.pools[seat.role]):
-                raise ConfigError(f"role {seat.role}: expected its pool to keep its {len(self.pools[seat.role])} policies")
+                raise ConfigError(
+                    f"role {seat.role}: expected its pool to keep its {len(self.pools[seat.role])} policies"
+                )
 
 
 def _there(value: Tensor | None) -> Tensor:

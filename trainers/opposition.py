@@ -19,12 +19,15 @@ class Opposition(Protocol):
     recorded as a CUDA graph.
     """
 
-    learners: Collection[str]
-    """The policies that have a learner; others are played by the opposition alone."""
     learns: Tensor
     """(E, A) bool, live: agents whose steps in the present episode are learned from."""
     version: int
     """Changes when its tensors have moved, between two rollouts: a recorded rollout is to be recorded again."""
+
+    @property
+    def learners(self) -> Collection[str]:
+        """The policies that have a learner; others are played by the opposition alone."""
+        ...
 
     @property
     def generators(self) -> Sequence[torch.Generator]:

@@ -36,9 +36,7 @@ class Seat:
         obs = core.obs[:, self.agents.rows, : self.agents.width]
         self.agents.put(self.learner.act(obs, mask, to_move, self.whole.now()), into)
 
-    def observe(
-        self, core: Core, info: Mapping[str, Tensor], action: Tensor, restarted: Tensor, valid: Tensor
-    ) -> None:
+    def observe(self, core: Core, info: Mapping[str, Tensor], action: Tensor, restarted: Tensor, valid: Tensor) -> None:
         """Hands the learner its agents' part of the step that all agents' actions (E, A[, K]) led to.
 
         What is not `valid` (E, A) is not learned from: agents that were dead before the step, or played by others.
@@ -127,7 +125,9 @@ def make_seats(config: TrainConfig, core: Core, learning: Collection[str] | None
     for index, (name, members) in enumerate(sides.items()):
         if learning is not None and name not in learning:
             if central == "joint":
-                raise ConfigError(f"algorithm = {config.algorithm!r}: its critics need a learner of every policy; see ppo")
+                raise ConfigError(
+                    f"algorithm = {config.algorithm!r}: its critics need a learner of every policy; see ppo"
+                )
             continue
         agents = agents_of(core, members)
         problem = Problem(
