@@ -19,7 +19,9 @@ from gpu_envs.errors import ConfigError
 from league.game import Seat
 from trainers.agents import Agents, agents_of, members_of
 from trainers.crew import Crew, alike, mapped
+from trainers.files import check_tensors
 from trainers.heads import spec_like
+from trainers.learner import State
 from trainers.policy import Plays, Policy
 from trainers.settings import SEEDS
 
@@ -144,6 +146,28 @@ class Ensemble:
                 part.memory.masked_fill_(begins, 0.0)
             part.act(now)
         return into
+
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """What samples are drawn from: its own stream, and those of policies that are asked one by one."""
+        alone = [part.policy for part in self.parts if isinstance(part, _One)]
+        streams = [getattr(policy, "generator", None) for policy in alone]
+        return [self._generator, *(stream for stream in streams if stream is not None)]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Streams and memories; who sits where is not in it."""
+        state = {f"stream.{index}": each.get_state() for index, each in enumerate(self.generators)}
+        memories = {f"memory.{index}": part.memory for index, part in enumerate(self.parts)}
+        return state | {name: memory.clone() for name, memory in memories.items() if memory is not None}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continues from the `state_dict` of one with equal policies; CheckpointError where it does not fit."""
+        found = check_tensors("ensemble", state, self.state_dict())
+        for index, generator in enumerate(self.generators):
+            generator.set_state(found[f"stream.{index}"].cpu())
+        for index, part in enumerate(self.parts):
+            if part.memory is not None:
+                part.memory.copy_(found[f"memory.{index}"])
 
 
 @dataclass

@@ -14,6 +14,7 @@ from trainers.config import TrainConfig
 from trainers.episodes import Episodes
 from trainers.learner import ALONE, State, part_of
 from trainers.logs import Clock
+from trainers.opposition import Opposition
 from trainers.seats import make_seats
 from trainers.stopping import check_finite, largest
 
@@ -25,41 +26,51 @@ class Collector:
     included, is recorded once as one CUDA graph and then replayed, unless `config.capture` is off.
     """
 
-    def __init__(self, config: TrainConfig, core: Core) -> None:
-        """Resets the core, which reuses its buffers, with the run's seed and builds the learners."""
-        self.core = core
+    def __init__(self, config: TrainConfig, core: Core, opposition: Opposition | None = None) -> None:
+        """Resets the core, which reuses its buffers, with the run's seed and builds the learners.
+
+        With an opposition only the policies that it names have learners.
+        """
+        self.core, self.opposition = core, opposition
         self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
-        self.seats = make_seats(config, core)
+        self.seats = make_seats(config, core, None if opposition is None else opposition.learners)
         self.length: int = config.learner.rollout_length
         self.action: Tensor = core.action_buffer
         self.episodes, self.clock = Episodes(core, self.length), Clock(core.device)
         self.captures = config.capture and core.device.type == "cuda"
         self.replay: Callable[[], Any] | None = None
+        self.recorded = 0  # version of the opposition
 
     def collect(self) -> None:
         """Plays one rollout. At its end the host waits for the device, to hear of refused actions."""
         if not self.captures:
             self._play()
         else:
-            if self.replay is None:
-                self.replay = self._record()
+            version = 0 if self.opposition is None else self.opposition.version
+            if self.replay is None or self.recorded != version:
+                self.replay, self.recorded = self._record(), version
             self.replay()
             self.clock.replayed()
         self.core.check()
 
     @torch.no_grad()
     def _play(self) -> None:
-        core, clock = self.core, self.clock
+        core, clock, opposition = self.core, self.clock, self.opposition
         clock.start()
         for t in range(self.length):
             for seat in self.seats.values():
                 seat.act(core, self.info, self.action)
+            if opposition is not None:
+                opposition.act(core, self.info, self.action)
             clock.mark("policy")
             self.info = core.step(self.action)[4]
             clock.mark("environment")
             restarted = core.steps == 0  # after SAME_STEP's reset the clock stands at 0
+            valid = core.valid if opposition is None else core.valid & opposition.learns
             for seat in self.seats.values():
-                seat.observe(core, self.info, self.action, restarted)
+                seat.observe(core, self.info, self.action, restarted, valid)
+            if opposition is not None:
+                opposition.observe(core, self.info, restarted)
             self.episodes.store(t, restarted, self.info)
             clock.mark("storage")
 
@@ -67,15 +78,22 @@ class Collector:
         """Records a rollout as a CUDA graph. It is played for that, so everything goes back to where it was."""
         learners = {name: seat.learner for name, seat in self.seats.items()}
         before = {name: _kept(learner.state_dict()) for name, learner in learners.items()}
+        generators = [learner.generator for learner in learners.values()]
+        seated: State = {}
+        if self.opposition is not None:
+            seated = _kept(self.opposition.state_dict())
+            generators += self.opposition.generators
 
         def play() -> None:
             for learner in learners.values():
                 learner.rollout.rewind()
             self._play()
 
-        replay = self.core.capture(play, [learner.generator for learner in learners.values()])
+        replay = self.core.capture(play, generators)
         for name, learner in learners.items():
             learner.load_state_dict(before[name])
+        if self.opposition is not None:
+            self.opposition.load_state_dict(seated)
         self.clock.read()  # the plays before the recording count for nothing
         return replay
 
@@ -110,6 +128,8 @@ class Collector:
         state: State = {f"core.{name}": tensor for name, tensor in self.core.get_state().items()}
         for name, seat in self.seats.items():
             state |= {f"learner.{name}.{key}": value for key, value in seat.learner.state_dict().items()}
+        if self.opposition is not None:
+            state |= {f"opposition.{key}": value for key, value in self.opposition.state_dict().items()}
         return {**state, "episodes.recent": self.episodes.recent}
 
     def load_state_dict(self, state: State) -> None:
@@ -117,6 +137,8 @@ class Collector:
         self.core.set_state(part_of(state, "core."))
         for name, seat in self.seats.items():
             seat.learner.load_state_dict(part_of(state, f"learner.{name}."))
+        if self.opposition is not None:
+            self.opposition.load_state_dict(part_of(state, "opposition."))
         recent = state.get("episodes.recent")
         if not isinstance(recent, Tensor) or recent.shape[1:] != self.episodes.recent.shape[1:]:
             wanted = f"a tensor (N, {len(self.core.groups)})"

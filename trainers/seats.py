@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -36,15 +36,18 @@ class Seat:
         obs = core.obs[:, self.agents.rows, : self.agents.width]
         self.agents.put(self.learner.act(obs, mask, to_move, self.whole.now()), into)
 
-    def observe(self, core: Core, info: Mapping[str, Tensor], action: Tensor, restarted: Tensor) -> None:
-        """Hands the learner its agents' part of the step that all agents' actions (E, A[, K]) led to."""
+    def observe(self, core: Core, info: Mapping[str, Tensor], action: Tensor, restarted: Tensor, valid: Tensor) -> None:
+        """Hands the learner its agents' part of the step that all agents' actions (E, A[, K]) led to.
+
+        What is not `valid` (E, A) is not learned from: agents that were dead before the step, or played by others.
+        """
         rows, width = self.agents.rows, self.agents.width
         self.learner.observe(
             Transition(
                 reward=core.reward[:, rows],
                 terminated=core.terminated[:, rows],
                 truncated=core.truncated[:, rows],
-                valid=core.valid[:, rows],
+                valid=valid[:, rows],
                 next_obs=core.obs[:, rows, :width],
                 final_obs=core.final_obs[:, rows, :width],
                 next_mask=self.agents.mask(info.get("action_mask")),
@@ -108,14 +111,24 @@ def _columns(core: Core) -> Tensor | None:
     return torch.tensor(columns, device=core.device)
 
 
-def make_seats(config: TrainConfig, core: Core) -> dict[str, Seat]:
-    """One seat per policy, in the order of the environment's groups."""
+def make_seats(config: TrainConfig, core: Core, learning: Collection[str] | None = None) -> dict[str, Seat]:
+    """One seat per policy, in the order of the environment's groups; of those in `learning` only, unless it is None.
+
+    Raises:
+        ConfigError: Critics judge the actions of all learners, and some policies are to have none.
+    """
     make = algorithms.find(config.algorithm).learner_type
     central: Central = getattr(config.learner, "central", None) or getattr(make, "central", None)
     sides = members_by_policy(config, core)
     whole, players = WholeWorld(core, central), _players(core, sides)
     seats = {}
     for index, (name, members) in enumerate(sides.items()):
+        if learning is not None and name not in learning:
+            if central == "joint":
+                raise ConfigError(
+                    f"algorithm = {config.algorithm!r}: its critics need a learner of every policy; see ppo"
+                )
+            continue
         agents = agents_of(core, members)
         problem = Problem(
             agents.width,

@@ -1,0 +1,28 @@
+"""Players for tests: one that always does the same."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class Always:
+    """Takes one action, whatever it sees."""
+
+    def __init__(self, action: int) -> None:
+        self.action = action
+
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+    ) -> Tensor:
+        return torch.full(obs.shape[:-1], self.action)
+
+    def memory(self, *shape: int) -> None:
+        return None
+
+    def seed(self, seed: int) -> None:
+        pass
+
+
+PURE = [Always(0), Always(1), Always(2)]
+"""Rock, paper, scissors."""

@@ -1,0 +1,272 @@
+"""Who sits in a world is drawn at its resets, as often as the draw says, and stays for the episode."""
+
+import itertools
+
+import pytest
+import torch
+from always import PURE
+from scipy.stats import chisquare
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from league.game import Game
+from league.response import Training
+from league.seating import LEARNER, Draw, Seating, Tally
+from trainers.config import TrainConfig
+from trainers.policy import Policy
+from trainers.ppo import PPO, PPOConfig
+from trainers.problem import Problem
+
+RPS = "RockPaperScissors-v0"
+
+
+def rps(steps: int = 6) -> Game:
+    return Game.of(RPS, {"num_steps": steps})
+
+
+def config(**changes) -> TrainConfig:
+    ppo = PPOConfig(rollout_length=4, epochs=1, minibatches=1, hidden=(8,))
+    return TrainConfig(RPS, **{"num_envs": 16, "total_steps": 10_000, "learner": ppo, "seed": 5, **changes})
+
+
+def uniform(game: Game) -> Draw:
+    return Draw.against(game, "player", [torch.ones(3) / 3] * 2)
+
+
+def test_a_best_response_sits_in_every_seat_of_its_role_against_the_product_of_the_others():
+    kuhn = Game.of("KuhnPoker-v0", {"num_players": 3})
+    given = [torch.tensor([0.25, 0.75]), torch.tensor([1.0]), torch.tensor([0.5, 0.0, 0.5])]
+    draw = Draw.against(kuhn, "player_1", given)
+    assert draw.matchups.tolist() == [[0, LEARNER, 0], [0, LEARNER, 2], [1, LEARNER, 0], [1, LEARNER, 2]]
+    torch.testing.assert_close(draw.probability, torch.tensor([0.125, 0.125, 0.375, 0.375], dtype=torch.float64))
+    assert draw.learns.tolist() == [[False, True, False]] * 4
+    shared = Draw.against(rps(), "player", [torch.tensor([0.4, 0.6])] * 2)
+    assert shared.matchups.tolist() == [[LEARNER, 0], [LEARNER, 1], [0, LEARNER], [1, LEARNER]]
+    torch.testing.assert_close(shared.probability, torch.tensor([0.2, 0.3, 0.2, 0.3], dtype=torch.float64))
+
+
+def test_others_come_from_the_marginal_of_a_joint_or_from_what_it_recommends():
+    kuhn, joint = Game.of("KuhnPoker-v0"), torch.tensor([[0.1, 0.2], [0.0, 0.7]])
+    draw = Draw.against(kuhn, "player_0", joint=joint)
+    torch.testing.assert_close(draw.probability, torch.tensor([0.1, 0.9], dtype=torch.float64))
+    assert draw.matchups.tolist() == [[LEARNER, 0], [LEARNER, 1]]
+    draw = Draw.against(kuhn, "player_1", joint=joint, given=1)
+    torch.testing.assert_close(draw.probability, torch.tensor([2 / 9, 7 / 9], dtype=torch.float64))
+    draw = Draw.against(kuhn, "player_0", joint=joint, given=1)
+    assert draw.matchups.tolist() == [[LEARNER, 1]], "what is never drawn is no matchup"
+
+
+def test_draws_agree_with_their_probabilities_and_nobody_else_ever_meets():
+    game, worlds, steps = rps(1), 2000, 50  # every step ends all episodes
+    draw = Draw(
+        torch.tensor([[LEARNER, 0], [LEARNER, 1], [2, LEARNER], [LEARNER, LEARNER], [0, 1], [1, 1]]),
+        torch.tensor([0.4, 0.1, 0.25, 0.2, 0.05, 0.0]),
+    )
+    core = game.core(worlds)
+    seating = Seating(core, game, draw, {"player": PURE}, seed=1)
+    info = core.reset(seed=0)[1]
+    seen = []
+    for _ in range(steps):
+        seen.append(seating.who.clone())
+        action = torch.zeros_like(core.action_buffer)
+        seating.act(core, info, action)
+        assert torch.equal(action, seating.who.clamp(min=0))
+        info = core.step(action)[4]
+        seating.observe(core, info, core.steps == 0)
+    pairs, counts = torch.cat(seen).unique(dim=0, return_counts=True)
+    possible = {tuple(row): p for row, p in zip(draw.matchups.tolist(), draw.probability.tolist(), strict=True) if p}
+    assert {tuple(row) for row in pairs.tolist()} == set(possible)
+    expected = [possible[tuple(row)] * worlds * steps for row in pairs.tolist()]
+    assert chisquare(counts.tolist(), expected).pvalue > 0.001
+    tally = seating.read()
+    found = {tuple(row): count for row, count in zip(tally.matchups.tolist(), tally.count.tolist(), strict=True)}
+    assert found == {tuple(row): count for row, count in zip(pairs.tolist(), counts.tolist(), strict=True)}
+    assert int(tally.begun.sum()) == worlds * (steps + 1)
+    assert int(seating.read().begun.sum()) == 0, "read once"
+
+
+def test_opponents_change_at_resets_only_and_play_what_they_are(monkeypatch):
+    """Episodes of 6 steps in rollouts of 4: most are under way when a rollout ends, and go on as they were."""
+    game = rps(6)
+    training = Training(game, uniform(game), {"player": PURE}, config())
+    seating, steps = training.seating, []
+    act = seating.act
+
+    def watch(core, info, into):
+        act(core, info, into)
+        steps.append((core.steps.clone(), seating.who.clone(), seating.learns.clone(), into.clone()))
+
+    monkeypatch.setattr(seating, "act", watch)
+    for iteration in range(9):
+        training.collector.collect()
+        rollout = training.learner("player").rollout
+        played = torch.stack([learns for _, _, learns, _ in steps[-4:]])
+        assert torch.equal(rollout.valid, played), "learned from: the learner's seat, before it is drawn anew"
+        training.collector.update(iteration, str)
+    changed = 0
+    for (_, before, *_), (clock, who, learns, action) in itertools.pairwise(steps):
+        assert torch.equal(who[clock > 0], before[clock > 0])
+        changed += int((who != before).any(1).sum())
+        assert torch.equal(learns, who == LEARNER)
+        assert bool((action == who)[who >= 0].all())
+        assert bool(((who == LEARNER).sum(1) == 1).all())
+    assert changed > 30
+
+
+def test_returns_and_scores_are_added_up_by_matchup():
+    game, draw = rps(1), Draw(torch.tensor([[0, 1], [2, 1], [1, 1]]), torch.tensor([0.5, 0.3, 0.2]))
+    core = game.core(100)
+    seating, info = Seating(core, game, draw, {"player": PURE}), core.reset(seed=0)[1]
+    tallies = []
+    for _ in range(4):
+        action = torch.zeros_like(core.action_buffer)
+        seating.act(core, info, action)
+        info = core.step(action)[4]
+        seating.observe(core, info, core.steps == 0)
+        tallies.append(seating.read())
+    tally = Tally.sum(tallies)
+    assert int(tally.count.sum()) == 400
+    rows = {tuple(row): place for place, row in enumerate(tally.matchups.tolist())}
+    assert len(rows) == 3
+    for pair, gain in {(0, 1): -1.0, (2, 1): 1.0, (1, 1): 0.0}.items():
+        place = rows[pair]
+        count = float(tally.count[place])
+        assert count > 40
+        assert tally.total[place].tolist() == [gain * count, -gain * count]
+        assert tally.square[place].tolist() == [abs(gain) * count] * 2
+        assert tally.score[place].tolist() == [(1 + gain) / 2 * count, (1 - gain) / 2 * count]
+
+
+def test_another_draw_is_taken_up_at_the_next_reset_and_the_running_episode_ends_as_it_began():
+    game = rps(6)
+    only = [Draw.against(game, "player", [torch.eye(3)[action]] * 2) for action in range(3)]
+    training = Training(game, only[0], {"player": PURE[:1]}, config())
+    seating = training.seating
+    training.iterate()
+    assert int(training.core.steps.min()) == 4
+    with pytest.raises(ConfigError, match="policy 2 of a pool of 1"):
+        seating.replace(only[2])
+    seating.replace(only[2], {"player": PURE})
+    assert int(seating.who.max()) == 0
+    version = seating.version
+    training.iterate()
+    assert seating.who.amax(1).unique().tolist() == [2]
+    everyone = Draw(torch.tensor([[LEARNER, 0]] * 3 + [[LEARNER, 1]] * 2).repeat(40, 1), torch.arange(200) + 1.0)
+    seating.replace(everyone)
+    assert seating.version == version, "nothing moved"
+    training.iterate()
+    tally = training.tally()
+    assert sum(tally.count.tolist()) == 32
+    assert {tuple(row) for row in tally.matchups[tally.count > 0].tolist()} == {
+        (LEARNER, 0), (0, LEARNER), (LEARNER, 2), (2, LEARNER),
+    }  # fmt: skip
+
+
+def test_many_matchups_find_room():
+    game = Game.of("KuhnPoker-v0")
+    core, pool = game.core(4), [PURE[0]] * 300
+    seating = Seating(
+        core, game, Draw.against(game, "player_0", [torch.ones(1), torch.eye(300)[0]]), {"player_1": pool}
+    )
+    seating.replace(Draw.against(game, "player_0", [torch.ones(1), torch.ones(300)]))
+    assert seating.who.tolist() == [[LEARNER, 0]] * 4
+    seating.observe(core, core.reset(seed=0)[1], torch.ones(4, dtype=torch.bool))
+    assert int(seating.who[:, 1].max()) > 0
+    assert int(seating.read().begun.sum()) == 8
+
+
+def gru(seed: int) -> Policy:
+    """Somebody who remembers."""
+    shape = Game.of(RPS).core(1)
+    space = shape.action_spaces["player_0"]
+    return PPO(PPOConfig(body="gru", hidden=(8,)), Problem(shape.obs_width, space, 1, 1, 100, seed=seed)).policy()
+
+
+def rollouts(training: Training, count: int) -> list[torch.Tensor]:
+    seen = []
+    for _ in range(count):
+        training.collector.collect()
+        rollout = training.learner("player").rollout
+        seen += [rollout.obs.clone(), rollout.action.clone(), rollout.valid.clone(), training.seating.who.clone()]
+        training.collector.update(1, str)
+    return seen
+
+
+def test_a_training_goes_on_from_its_state_in_the_middle_of_episodes():
+    game, policies = rps(6), [gru(1), gru(2), PURE[1]]
+    whole = Training(game, uniform(game), {"player": policies}, config())
+    rollouts(whole, 2)
+    whole.seating.replace(Draw.against(game, "player", [torch.tensor([0.5, 0.5, 0.0])] * 2))
+    state = {
+        name: value.clone() if isinstance(value, torch.Tensor) else value
+        for name, value in whole.collector.state_dict().items()
+    }
+    expected, counted = rollouts(whole, 4), whole.seating.read()
+    part = Training(game, uniform(game), {"player": policies}, config(seed=77))
+    part.collector.load_state_dict(state)
+    for one, other in zip(expected, rollouts(part, 4), strict=True):
+        assert torch.equal(one, other)
+    again = part.seating.read()
+    for name in ("matchups", "begun", "count", "total", "score"):
+        assert torch.equal(getattr(counted, name), getattr(again, name)), name
+    del state["opposition.drawn"]
+    with pytest.raises(CheckpointError, match="opposition drawn: expected a tensor"):
+        part.collector.load_state_dict(state)
+
+
+def test_recording_a_rollout_leaves_no_trace():
+    """As a GPU does it: two plays to warm up, then replays; and again when there are others to seat."""
+    game, seen = rps(6), []
+    for recording in (False, True):
+        training = Training(game, uniform(game), {"player": [gru(1), gru(2), gru(3)]}, config())
+        core, recordings = training.core, []
+        if recording:
+
+            def capture(play, generators, core=core, recordings=recordings):
+                recordings.append(len(generators))
+                kept, drawn = core.get_state(), [generator.get_state() for generator in generators]
+                play()
+                play()
+                core.set_state(kept)
+                for generator, state in zip(generators, drawn, strict=True):
+                    generator.set_state(state)
+                return play
+
+            training.collector.captures, core.capture = True, capture
+        found = rollouts(training, 3)
+        training.seating.replace(uniform(game), {"player": [gru(1), gru(2), gru(3), PURE[0]]})
+        found += rollouts(training, 3)
+        assert len(recordings) == 2 * recording
+        seen.append(found)
+    assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Draw(torch.tensor([[-2, 0]])), "expected .K, S. indices or -1"),
+        (lambda: Draw(torch.tensor([[0, 0]]), torch.tensor([torch.nan])), "expected 1 finite numbers"),
+        (lambda: Draw(torch.tensor([[0, 0]]), torch.tensor([0.0])), "some matchup to be possible"),
+        (lambda: Draw(torch.tensor([[-1, 0]]), learns=torch.tensor([[True, True]])), "True only where"),
+        (lambda: Draw.against(rps(), "nobody", [torch.ones(1)] * 2), "no role 'nobody', only player"),
+        (lambda: Draw.against(rps(), "player", [torch.ones(1)]), "meta-strategy of 2 seats, got one of 1"),
+        (lambda: Draw.against(rps(), "player"), "expected marginals, or joint"),
+        (lambda: Draw.against(rps(), "player", [torch.tensor([torch.nan])] * 2), "expected probabilities"),
+        (lambda: Draw.mix([]), "got none"),
+        (lambda: Training(rps(), Draw(torch.tensor([[-1]])), {}, config()), "matchups of 2 seats, got 1"),
+        (lambda: Training(rps(), Draw(torch.tensor([[-1, 0]])), {}, config()), "policy 0 of a pool of 0"),
+        (lambda: Training(rps(), Draw(torch.tensor([[0, 0]])), {"player": PURE}, config()), "seats no learner"),
+    ],
+)
+def test_what_is_no_draw_is_refused(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def test_nobody_who_has_no_learner_is_seated_as_one():
+    kuhn = Game.of("KuhnPoker-v0")
+    seating = Seating(kuhn.core(2), kuhn, Draw(torch.tensor([[-1, 0]])), {"player_1": PURE})
+    assert seating.learners == ("player_0",)
+    with pytest.raises(ConfigError, match="role player_1: the draw seats its learner, but it has none"):
+        seating.replace(Draw.self_play(kuhn))
+    with pytest.raises(ConfigError, match="role player_1: expected its pool to keep its 3 policies"):
+        seating.replace(Draw(torch.tensor([[-1, 0]])), {"player_1": PURE[:2]})
