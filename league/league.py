@@ -17,13 +17,25 @@ import numpy as np
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.builder import Change, Copy, Enter, Freeze, LeagueBuilder, LeagueResult, Match, Player, Reset, Retire, Roster
+from league.builder import (
+    Change,
+    Copy,
+    Enter,
+    Freeze,
+    LeagueBuilder,
+    LeagueResult,
+    Match,
+    Player,
+    Reset,
+    Retire,
+    Roster,
+)
 from league.matches import play_matchups
 from league.matchmaking import WinRates
 from league.payoffs import PayoffTable
 from league.population import RandomPolicy
 from league.response import Training
-from league.run import filled, training, write_summary
+from league.run import Sampling, fill, table_of, training, write_summary
 from league.seating import LEARNER, Draw
 from league.store import Store, derived
 from trainers.logs import Progress
@@ -290,7 +302,9 @@ class League:
         for change in sorted(changes, key=lambda change: not isinstance(change, Freeze)):
             name = change.player.name if isinstance(change, Enter) else change.player
             if not isinstance(change, Enter) and name not in self.roster.learning():
-                raise ConfigError(f"{type(self.builder).__name__}.build_league: {change}: no player of this name learns")
+                raise ConfigError(
+                    f"{type(self.builder).__name__}.build_league: {change}: no player of this name learns"
+                )
             match change:
                 case Freeze():
                     self._freeze(number, name)
@@ -319,9 +333,7 @@ class League:
         population = self.populations[player.role]
         parent = population.named(before[-1]).index if before else None
         copy, told = f"{name}:{len(before) + 1}", {"player": name, "kind": player.kind}
-        self.store.add_policy(
-            player.role, self.live[name], name=copy, parent=parent, iteration=number, meta=told
-        )
+        self.store.add_policy(player.role, self.live[name], name=copy, parent=parent, iteration=number, meta=told)
         self.roster.add(Player(copy, player.role, player.kind, parent=name))
         self.steps[name] = 0
 
@@ -377,13 +389,12 @@ class League:
 
     def evaluate(self) -> PayoffTable:
         """Plays what is missing of the payoff table of all frozen players and the random one."""
-        c = self.config
-        return filled(self.store, "payoffs", c.episodes, None, c.seed, c.device, c.max_envs)
+        c, table = self.config, table_of(self.store)
+        fill(self.store, table, Sampling(c.episodes, None, c.device, c.max_envs), c.seed, "payoffs")
+        return table
 
 
-def _summary(
-    roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[Change]
-) -> dict[str, Any]:
+def _summary(roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[Change]) -> dict[str, Any]:
     """What there is to say of an iteration: matches by pair and by kinds, win rates, changes."""
     matches = {name: {who: games for who, games, _ in result["matches"]} for name, result in results.items()}
     kinds: dict[str, int] = {}
@@ -398,7 +409,10 @@ def _summary(
         "matches_by_kind": kinds,
         "win_rates": {n: {who: roster.win_rates.rate(n, who) for who in met} for n, met in matches.items()},
         "changes": [f"{type(each).__name__.lower()} {_named(each)}" for each in changes],
-        **{key: {name: result[key] for name, result in results.items()} for key in ("return", "score", "steps", "episodes")},
+        **{
+            key: {name: result[key] for name, result in results.items()}
+            for key in ("return", "score", "steps", "episodes")
+        },
     }
 
 

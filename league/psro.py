@@ -13,19 +13,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from gpu_envs.errors import ConfigError
 from league import solvers
 from league.oracles import ORACLES, Task
-from league.payoffs import PayoffTable
 from league.population import RandomPolicy
-from league.run import filled, write_summary
+from league.run import Sampling, fill, table_of, write_summary
 from league.small import Small
 from league.solvers import MetaStrategy
 from league.store import Store, derived
 from league.targets import VARIANTS, Target
 from trainers.logs import Progress
 from trainers.settings import check_settings, setting
+
+DEFAULTS: dict[str, dict[str, Any]] = {"prd": {"iterations": 50_000, "gamma": 1e-10}}
+"""Settings of solvers: those of OpenSpiel 2.0.2's psro_v2_example.py."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class PSROConfig:
     meta_solver: str = setting("auto", ("auto", *solvers.SOLVERS))
     """What the responses respond to, see `league.solvers`; "auto": nash where two seats play for what sums to 0, else
     prd."""
+    solver: dict[str, Any] = field(default_factory=dict)
+    """Settings of the meta-solver, see its function; of prd, if none, those of OpenSpiel's PSRO."""
     oracle: str = setting("learned", ("learned", "exact"))
     """Where best responses come from: a learner of `trainers`, or the whole tree of a small game."""
     payoffs: str = setting("sampled", ("sampled", "exact"))
@@ -76,14 +80,13 @@ class PSRO:
         self.solver = config.meta_solver
         if self.solver == "auto":
             self.solver = "nash" if self.game.zero_sum and len(self.game.seats) == 2 else "prd"
-        self.small = Small.of(self.game, store, required="exact" in (config.oracle, config.payoffs))
-        self.payoffs = PayoffTable(self.game, config.device)
+        self.small = Small.of(self.game, required="exact" in (config.oracle, config.payoffs))
+        self.payoffs = table_of(store)
+        self.sampling = Sampling(config.episodes, config.tolerance, config.device, config.max_envs)
         self.oracle = ORACLES[config.oracle](self)
         self.targets: Callable[[PSRO, str], list[Target]] = VARIANTS[config.variant](self.game)
+        self.solver_settings = config.solver or DEFAULTS.get(self.solver, {})
         self.strategy: MetaStrategy | None = None
-        for role in self.roles:
-            self.payoffs.grow(role, len(self.populations[role]))
-        self.payoffs.add_cells(store.cells())
         if rows := store.iterations():
             self.strategy = _strategy(rows[max(rows)])
 
@@ -102,8 +105,7 @@ class PSRO:
             for role in self.roles:
                 for place, target in enumerate(self.targets(self, role)):
                     self.respond(Task(number, role, place, target))
-        self.fill(number)
-        self.conclude(number, began)
+        self.conclude(number, self.fill(number), began)
 
     def begin(self) -> None:
         """Every population starts with the policy that acts at random."""
@@ -111,36 +113,33 @@ class PSRO:
             with self.store.step("0/begin"):
                 for role in self.roles:
                     self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", "random")
-        self._grow()
 
     def respond(self, task: Task) -> None:
         """One policy more in a population, unless it is there already."""
         if not self.store.done(task.name):
             self.oracle.respond(task, derived(self.config.seed, task.name))
-        self._grow()
 
-    def fill(self, number: int) -> None:
-        """Plays the cells of the payoff table that are missing, or too wide."""
+    def fill(self, number: int) -> Tensor:
+        """The payoffs (S, N_1, ..., N_S) of all policies: cells that are missing, or too wide, are played."""
         if self.config.payoffs == "exact":
             assert self.small is not None
-            self.payoffs.set_exact(self.small.payoffs(self.populations))
-            return
-        c = self.config
-        filled(self.store, f"{number}/payoffs", c.episodes, c.tolerance, c.seed, c.device, c.max_envs, self.payoffs)
+            return self.small.payoffs(self.populations)
+        fill(self.store, self.payoffs, self.sampling, self.config.seed, f"{number}/payoffs")
+        return self.payoffs.meta_game()
 
-    def conclude(self, number: int, began: float) -> None:
+    def conclude(self, number: int, meta_game: Tensor, began: float) -> None:
         """The new meta-strategy, and what there is to say of the iteration."""
-        meta_game, before = self.payoffs.meta_game(), self.strategy
-        strategy = self.shared(solvers.solve(self.solver, meta_game))
+        self.meta_game, before = meta_game, self.strategy
+        strategy = self.shared(solvers.solve(self.solver, meta_game, **self.solver_settings))
         row: dict[str, Any] = {
             "policies": {role: len(self.populations[role]) for role in self.roles},
             "meta_strategy": [marginal.tolist() for marginal in strategy.marginals],
             "joint": None if strategy.joint is None else strategy.joint.tolist(),
-            "value": solvers.values(meta_game, strategy).tolist(),
+            "value": (meta_game * strategy.distribution()).flatten(1).sum(1).tolist(),
             **self.exploitability(number, strategy),
-            "gain": None if before is None else solvers.gains(meta_game, before).tolist(),
+            "previous_nash_conv_lower": None if before is None else _gain(meta_game, before),
             "seconds": time.perf_counter() - began,
-            "episodes": int(self.store.cells().count.sum()) if self.config.payoffs == "sampled" else 0,
+            "episodes": sum(cell.count for cell in self.payoffs.cells()),
         }
         with self.store.step():
             self.store.put_iteration(number, row)
@@ -166,11 +165,18 @@ class PSRO:
         by_role = solvers.by_role(strategy, self.game)
         return MetaStrategy(tuple(by_role[seat.role] for seat in self.game.seats), strategy.joint)
 
-    def _grow(self) -> None:
-        for role in self.roles:
-            self.payoffs.grow(role, len(self.populations[role]) - self.payoffs.size(role))
+
+def _gain(meta_game: Tensor, before: MetaStrategy) -> float:
+    """What the seats of an earlier meta-strategy could gain in all by policies that came since: NashConv at least."""
+    marginals = tuple(
+        pad(marginal, (0, size - len(marginal)))
+        for marginal, size in zip(before.marginals, meta_game.shape[1:], strict=True)
+    )
+    return solvers.nash_gap(meta_game, MetaStrategy(marginals, None))
 
 
 def _strategy(row: dict[str, Any]) -> MetaStrategy:
     marginals: list[Tensor] = [torch.tensor(each, dtype=torch.float64) for each in row["meta_strategy"]]
-    return MetaStrategy(tuple(marginals), None if row["joint"] is None else torch.tensor(row["joint"], dtype=torch.float64))
+    return MetaStrategy(
+        tuple(marginals), None if row["joint"] is None else torch.tensor(row["joint"], dtype=torch.float64)
+    )

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from gpu_envs.errors import CheckpointError, ConfigError
+import torch
+
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league.game import Game
-from league.store import Store
+from league.matches import Results, play_matchups
+from league.payoffs import PayoffTable
+from league.store import Store, derived
 from trainers import algorithms
 from trainers.config import TrainConfig
 from trainers.files import check_fields, write_json
@@ -17,6 +22,22 @@ from trainers.presets import preset
 
 C = TypeVar("C")
 SUMMARY = "summary.json"
+MAX_ROUNDS = 100
+"""In which cells of the payoff table are played on, until they are as sure as is asked for."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How payoffs are estimated."""
+
+    episodes: int
+    """Per cell."""
+    tolerance: float | None
+    """Half-width of the 95 % intervals, at most; None: any."""
+    device: str
+    """Where cells are played."""
+    max_envs: int
+    """Worlds at once."""
 
 
 def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfig:
@@ -95,53 +116,49 @@ def from_json(kind: type[C], data: Any, where: str) -> C:
         raise CheckpointError(f"{where}: {error}") from None
 
 
-def filled(
-    store: Store,
-    prefix: str,
-    episodes: int,
-    tolerance: float | None,
-    seed: int,
-    device: str,
-    max_envs: int,
-    payoffs: PayoffTable | None = None,
-) -> PayoffTable:
-    """The payoff table of all policies of a run; what is missing in it, or too wide, is played and stored.
+def table_of(store: Store) -> PayoffTable:
+    """The payoff table that a run has so far."""
+    table, cells = PayoffTable(store.game, sizes(store)), store.cells()
+    if len(cells.matchups):
+        sums = (torch.from_numpy(each) for each in (cells.count, cells.total, cells.square, cells.score))
+        table.add(cells.matchups, Results(*sums))
+    return table
+
+
+def sizes(store: Store) -> dict[str, int]:
+    """Policies by role."""
+    return {role: len(population) for role, population in store.populations.items()}
+
+
+def fill(store: Store, table: PayoffTable, sampling: Sampling, seed: int, tasks: str) -> None:
+    """Plays the cells of a run's payoff table that are missing, or too wide, and stores what they gave.
 
     Args:
         store: Of the run.
-        prefix: Of the names of the tasks, which are numbered.
-        episodes: Per cell.
-        tolerance: Half-width of the 95 % intervals, at most; None: any.
+        table: Its table, which grows.
+        sampling: How much is played.
         seed: Of the run.
-        device: Where it is played.
-        max_envs: Worlds at once.
-        payoffs: The table as it was, which grows; None: it is read.
+        tasks: Prefix of the names of the steps, which are numbered.
 
     Raises:
         GpuEnvsError: The tolerance is out of reach.
     """
-    if payoffs is None:
-        payoffs = PayoffTable(store.game)
-        payoffs.add_cells(store.cells())
-    for role, population in store.populations.items():
-        payoffs.grow(role, len(population) - payoffs.size(role))
-    for part in itertools.count():
-        task = f"{prefix}/{part}"
-        if store.done(task):
-            continue
-        matchups, count = payoffs.missing(episodes, tolerance)
-        if not len(matchups):
-            return payoffs
-        if part == MAX_ROUNDS:
-            raise GpuEnvsError(f"tolerance = {tolerance}: not reached after {part} rounds; expected a wider one")
+    table.grow(sizes(store))
+    part = 0
+    while len((missing := table.missing(sampling.episodes, sampling.tolerance))[0]):
+        while store.done(task := f"{tasks}/{part}"):
+            part += 1
+        if part >= MAX_ROUNDS:
+            raise GpuEnvsError(
+                f"tolerance = {sampling.tolerance}: not reached after {part} rounds; expected a wider one"
+            )
         results = play_matchups(
-            store.game, store.populations, matchups, count, derived(seed, task), device, max_envs
+            store.game, store.populations, *missing, derived(seed, task), sampling.device, sampling.max_envs
         )
         with store.step(task) as result:
-            store.add_results(matchups, results)
+            store.add_results(missing[0], results)
             result["episodes"] = int(results.count.sum())
-        payoffs.add(matchups, results)
-    raise AssertionError("unreachable")
+        table.add(missing[0], results)
 
 
 def write_summary(store: Store, **more: Any) -> Path:

@@ -10,7 +10,8 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league.exact import TablePolicy, Tree, tabulate
 from league.game import Game
-from league.population import Population
+from league.population import Population, RandomPolicy
+from trainers.policy import Plays
 
 
 class Small:
@@ -35,8 +36,12 @@ class Small:
         """The tables of all policies, per seat; those that came since the last time are made."""
         for index, (seat, tables) in enumerate(zip(self.game.seats, self.tables, strict=True)):
             population = populations[seat.role]
-            tables += [tabulate(population[place], self.tree, index) for place in range(len(tables), len(population))]
+            tables += [self._table(population[place], index) for place in range(len(tables), len(population))]
         return self.tables
+
+    def _table(self, policy: Plays, seat: int) -> Tensor:
+        # a network that acts at random does so in float32, and rounding decides between responses that are alike
+        return self.tree.uniform(seat) if isinstance(policy, RandomPolicy) else tabulate(policy, self.tree, seat)
 
     def payoffs(self, populations: Mapping[str, Population]) -> Tensor:
         """(S, N_1, ..., N_S), what every seat earns in every matchup."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
@@ -46,7 +45,7 @@ def rectified(psro: PSRO, role: str) -> list[Target]:
     assert psro.strategy is not None
     (seat, *_), marginals = psro.game.seats_of(role), psro.strategy.marginals
     own, theirs = marginals[seat], marginals[1 - seat]
-    table = psro.payoffs.meta_game()[seat, : marginals[0].shape[0], : marginals[1].shape[0]]
+    table = psro.meta_game[seat]
     table = table if seat == 0 else table.T
     value = own @ table @ theirs
     targets = []

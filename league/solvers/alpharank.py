@@ -108,9 +108,15 @@ def _solve(start: Tensor, to: Tensor, rates: Tensor, size: int, sink: np.ndarray
 def _powers(start: Tensor, to: Tensor, rates: Tensor, leaving: Tensor, steps: int = 200_000) -> Tensor:
     """The chain followed until it moves no more. It stays half of the time where most is left: no cycle of two."""
     number, pace = len(leaving), 0.5 / leaving.max()
-    indices = torch.stack((torch.cat((to, torch.arange(number, device=to.device))),
-                           torch.cat((start, torch.arange(number, device=to.device)))))
-    chain = torch.sparse_coo_tensor(indices, torch.cat((rates * pace, 1 - leaving * pace)), (number, number)).to_sparse_csr()
+    indices = torch.stack(
+        (
+            torch.cat((to, torch.arange(number, device=to.device))),
+            torch.cat((start, torch.arange(number, device=to.device))),
+        )
+    )
+    chain = torch.sparse_coo_tensor(
+        indices, torch.cat((rates * pace, 1 - leaving * pace)), (number, number)
+    ).to_sparse_csr()
     masses = leaving.new_full((number,), 1 / number)
     for step in range(steps):
         following = chain @ masses

@@ -28,7 +28,9 @@ class MetaStrategy:
 def of_joint(joint: Tensor) -> MetaStrategy:
     """A correlated meta-strategy with its marginals."""
     seats = range(joint.dim())
-    return MetaStrategy(tuple(joint.sum([t for t in seats if t != s]) if len(seats) > 1 else joint for s in seats), joint)
+    return MetaStrategy(
+        tuple(joint.sum([t for t in seats if t != s]) if len(seats) > 1 else joint for s in seats), joint
+    )
 
 
 def checked(payoffs: Tensor) -> Tensor:
