@@ -21,7 +21,7 @@ class Answers(Protocol):
     """A learner whose policy other learners' critics can ask, and whose steps go to the replay of all."""
 
     head: Head
-    experience: Any
+    experience: JointExperience
 
     def answer(self, obs: Tensor, generator: torch.Generator, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Codes (B, n, code_width) of what its agents do next when they see (B, n, D), and entropies (B, n).
@@ -187,9 +187,11 @@ class JointExperience(Experience):
             fields |= dict.fromkeys(("mask", "next_mask"), ((*row, view.code_width), torch.bool))
         self.replay = self._ring(problem, fields)
 
-    def meet(self, everyone: Mapping[str, JointExperience]) -> None:
-        """Takes note of all learners' rollouts, by policy, and of the replay that they share."""
-        self.all, self.replay = everyone, everyone[self.first].replay
+    def meet(self, learners: Mapping[str, Answers]) -> None:
+        """Takes note of all learners by policy, of their rollouts and of the replay that they share."""
+        self.view.meet(learners)
+        self.all = {name: learner.experience for name, learner in learners.items()}
+        self.replay = self.all[self.first].replay
 
     def keep(self) -> None:
         """Moves the rollouts of all policies to the replay, unless another learner has: each calls this once."""

@@ -46,8 +46,7 @@ class MADDPG(TD3):
 
     def meet(self, learners: Mapping[str, Answers]) -> None:
         """Takes note of all learners by policy, itself among them, whose target policies targets depend on."""
-        self.view.meet(learners)
-        self.experience.meet({name: learner.experience for name, learner in learners.items()})
+        self.experience.meet(learners)
 
     def _penalty(self, params: Tensor) -> Tensor:
         return self.config.logit_penalty * self.discrete * params.square().mean(-1)

@@ -37,8 +37,7 @@ class MASAC(SAC):
 
     def meet(self, learners: Mapping[str, Answers]) -> None:
         """Takes note of all learners by policy, itself among them, whose policies targets depend on."""
-        self.view.meet(learners)
-        self.experience.meet({name: learner.experience for name, learner in learners.items()})
+        self.experience.meet(learners)
 
     def _make_critic(self, problem: Problem, judged: int, values: int, weights: torch.Generator) -> JointCritic:
         return JointCritic(self.config, self.view, judged, values, weights)

@@ -15,6 +15,7 @@ from trainers.loop import Trainer
 from trainers.presets import preset
 
 CONTINUOUS = ("ddpg", "td3")
+MULTI_DISCRETE = ("ppo", "maddpg", "matd3", "sac", "masac")
 
 
 def config_of(name: str, **settings) -> TrainConfig:
@@ -55,10 +56,16 @@ def test_checkpoints_are_evaluated_exported_and_played_against(name, trained, tm
     Trainer(again, tmp_path / "against").run()
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_resumed_run_is_the_uninterrupted_one(name, trained, tmp_path):
-    """Bit for bit, from the middle, where some of it has been learned."""
+@pytest.mark.parametrize(
+    ("name", "env_id"),
+    [*((name, "SimpleTag-v0") for name in ALGORITHMS), *((name, "TagContinuous-v0") for name in MULTI_DISCRETE)],
+)
+def test_a_resumed_run_is_the_uninterrupted_one(name, env_id, tmp_path):
+    """Bit for bit, from the middle, where some of it has been learned; with several policies, and agents that die."""
     config = config_of(name, checkpoint_every=2, keep_last=9)
+    if env_id != config.env_id:
+        few = {"num_taggers": 2, "num_runners": 3, "episode_length": 10}
+        config = dataclasses.replace(config, env_id=env_id, env=few)
     whole = Trainer(config, tmp_path / "whole")
     last = whole.run()
     middle = checkpoint.load(last.parent / "000000002")

@@ -92,20 +92,28 @@ def test_the_corridor_is_solved_with_agents_that_die_one_by_one(algorithm, tmp_p
     assert policy.act(torch.eye(7)[:6], greedy=True).tolist() == [1] * 6
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("algorithm", OWN + JOINT)
-def test_resume_equals_an_uninterrupted_run(algorithm, normalize, tmp_path):
+@pytest.mark.parametrize(
+    ("algorithm", "kind", "masked", "normalize"),
+    [
+        *((name, "continuous", False, normalize) for name in OWN + JOINT for normalize in (False, True)),
+        *((name, "discrete", True, False) for name in ["sac", *JOINT]),
+        *((name, "multi_discrete", False, False) for name in ["sac", *JOINT]),
+    ],
+)
+def test_resume_equals_an_uninterrupted_run(algorithm, kind, masked, normalize, tmp_path):
+    toy = identity(kind, masked)
     config = configured(algorithm, 8, learning_starts=300, replay_size=512, normalize_obs=normalize)
-    trained(config, tmp_path / "whole", identity("continuous"))
-    part = Trainer(config, tmp_path / "parts", None, identity("continuous"))
+    trained(config, tmp_path / "whole", toy)
+    part = Trainer(config, tmp_path / "parts", None, toy)
     for _ in range(5):
         part.iterate()
     part.log.close()
-    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), identity("continuous"))
+    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), toy)
     assert resumed.iteration == 3
     resumed.run()
     one, two = checkpoint.load(tmp_path / "whole"), checkpoint.load(tmp_path / "parts")
     assert one.iteration == two.iteration == 8
+    assert sum(name.endswith("replay_filled") for name in one.state) == (1 if algorithm in JOINT else 2)
     assert one.state.keys() == two.state.keys()
     for name, value in one.state.items():
         other = two.state[name]
