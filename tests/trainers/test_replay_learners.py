@@ -78,7 +78,8 @@ def score(trainer: Trainer) -> float:
     ],
 )
 def test_identity_is_solved(algorithm, kind, masked, target, tmp_path):
-    config = configured(algorithm, 60 if algorithm in JOINT else 30, learning_rate=0.01)
+    longer = algorithm in JOINT or kind == "multi_discrete"
+    config = configured(algorithm, 60 if longer else 30, learning_rate=0.01)
     if kind != "discrete":  # where group "odd" has an answer of its own
         config = dataclasses.replace(config, sharing="all")
     trainer = trained(config, tmp_path, identity(kind, masked))
