@@ -173,7 +173,7 @@ def test_a_state_without_what_decides_the_end_is_refused(tmp_path, name):
 
 def test_patience_and_opponents_need_evaluations():
     for change in ({"patience": 3}, {"eval_against": "out/a"}):
-        with pytest.raises(ConfigError, match=r"(patience|eval_against) = .*: expected evaluations, but eval_episodes"):
+        with pytest.raises(ConfigError, match=r"(patience|eval_against) = .*: has no effect with eval_episodes = 0"):
             toy_config(3, eval_episodes=0, **change)
 
 

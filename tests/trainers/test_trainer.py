@@ -217,7 +217,7 @@ def test_a_state_without_its_seconds_is_refused(tmp_path, value):
         ({"num_envs": 0}, "num_envs = 0: expected >= 1"),
         ({"policies": {"a": 1}}, r"policies: expected dict\[str, str\], got"),
         ({"learner": [1]}, r"learner: expected dict\[str, typing.Any\], got"),
-        ({"learner": {"gamma": 0.9}}, "learner: expected a field 'body', got none"),
+        ({"learner.memory": 3}, "learner: expected the fields .*, got also 'memory'"),
         ({"learner.hidden": 64}, r"learner: hidden: expected tuple\[int, ...\], got 64"),
         ({"learner.hidden": [8, "x"]}, r"learner: hidden: expected tuple\[int, ...\], got"),
         ({"learner.gamma": "high"}, "learner: gamma: expected float, got 'high'"),
