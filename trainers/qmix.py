@@ -224,7 +224,7 @@ class QMIX:
             steps["next_mask"] = r.mask[1:]
             steps["known"] = known & ~(r.truncated & follows).any(-1)
         if self.actor.memory_width:
-            steps["memory"] = self.remembered  # before each step
+            steps["memory"] = self.remembered.masked_fill(~r.valid.unsqueeze(-1), 0.0)
         return steps
 
     def _gradient_step(self) -> dict[str, Tensor]:

@@ -26,6 +26,7 @@ FAST = {
     "rollout_length": 8, "updates": 8, "batch_size": 64, "learning_starts": 128, "learning_rate": 3e-3,
     "learning_rate_end": 3e-3, "hidden": (32,), "tau": 0.1, "replay_size": 8192,
 }  # fmt: skip
+GRU = {"body": "gru", "window": 3, "burn_in": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -284,7 +285,7 @@ def test_agents_of_several_groups_are_asked_as_one_team():
 def test_dead_agents_touch_no_loss_and_no_statistic(poison, body):
     results = []
     for value in (None, poison):
-        learner = learner_for(Corridor(8), learning_starts=0, body=body, window=4, burn_in=1)
+        learner = learner_for(Corridor(8), learning_starts=0, **(GRU if body == "gru" else {}))
         r, g = learner.rollout, torch.Generator().manual_seed(5)
         r.state = torch.zeros((9, 8, 14))
         for _ in range(3):
@@ -304,6 +305,7 @@ def test_dead_agents_touch_no_loss_and_no_statistic(poison, body):
                 r.reward[~r.valid] = value
                 r.final_obs.fill_(value)
                 r.state[:-1][~r.valid.any(-1)] = value
+                learner.remembered[~r.valid] = value
             r.t = r.length
             metrics = learner.update()
         results.append((learner.net.state_dict(), metrics))
@@ -316,7 +318,7 @@ def test_dead_agents_touch_no_loss_and_no_statistic(poison, body):
 @pytest.mark.parametrize(("kind", "body"), [("qmix", "mlp"), ("vdn", "mlp"), ("qmix", "gru")])
 def test_a_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
     settings = algorithms.find(kind).settings(
-        **{**FAST, "replay_size": 256, "learning_starts": 100, "body": body, "window": 3, "burn_in": 1, "updates": 2}
+        **{**FAST, "replay_size": 256, "learning_starts": 100, "updates": 2, **(GRU if body == "gru" else {})}
     )
     config = TrainConfig(
         "RecallOfThree",
