@@ -89,15 +89,15 @@ def test_teams_are_those_that_share_a_group_or_a_reward():
 
 def test_a_team_is_judged_together(tmp_path, monkeypatch):
     """Best checkpoint and patience follow what trained policies do with each other, where they play for the same."""
-    from trainers import loop
+    from trainers import judge
 
-    played, original = [], loop.play
+    played, original = [], judge.play
 
     def watched(core, players, **given):
         played.append(set(players))
         return original(core, players, **given)
 
-    monkeypatch.setattr(loop, "play", watched)
+    monkeypatch.setattr(judge, "play", watched)
     config = dataclasses.replace(config_of("ppo"), env_id="SimpleSpeakerListener-v0", eval_episodes=4, total_steps=32)
     Trainer(config, tmp_path / "run").run()
     assert played == [{"speaker", "listener"}]
