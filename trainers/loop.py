@@ -44,7 +44,7 @@ class Trainer:
 
         Raises:
             ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
-            CheckpointError: `resume` does not fit `config`, or `eval_against` not the environment.
+            CheckpointError: `resume` does not fit `config` or has lost its replay, or `eval_against` not the environment.
         """
         config.prepare()
         out = runs.choose(out, resume)
@@ -181,6 +181,7 @@ def _number(resume: Checkpoint, name: str) -> float:
 def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:
     """Sees that a checkpoint is of this run and that something is left to do."""
     config.check_same_run(resume.config, str(resume.path / "manifest.json"))
+    resume.check_resumable()
     if config.total_steps <= resume.steps:
         raise ConfigError(
             f"total_steps = {config.total_steps}: expected more than the {resume.steps} of {resume.path}; "

@@ -60,8 +60,10 @@ def test_a_resumed_run_is_the_uninterrupted_one(name, trained, tmp_path):
     """Bit for bit, from the middle, where some of it has been learned."""
     config = config_of(name, checkpoint_every=2, keep_last=9)
     whole = Trainer(config, tmp_path / "whole")
+    whole.iterate()
+    whole.iterate()
+    middle = checkpoint.load(tmp_path / "whole")
     last = whole.run()
-    middle = checkpoint.load(last.parent / "000000002")
     resumed = checkpoint.load(Trainer(config, tmp_path / "resumed", middle).run())
     for key, value in checkpoint.load(last).state.items():
         if isinstance(value, torch.Tensor):
