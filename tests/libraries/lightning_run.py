@@ -1,4 +1,4 @@
-"""Trains under Lightning in two processes: `python lightning_run.py OUT [CHECKPOINT]`.
+"""Trains under Lightning in two processes: `python lightning_run.py OUT ALGORITHM [CHECKPOINT]`.
 
 Each process writes what it holds in the end to OUT/rank<r>.pt.
 """
@@ -10,17 +10,24 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from trainers import algorithms
 from trainers.config import TrainConfig
 from trainers.lightning import LearnerModule
-from trainers.ppo import PPOConfig
 
 
-def config(**changes):
+LEARNERS = {
+    "ppo": {"epochs": 2, "minibatches": 2, "target_kl": 1e-4, "learning_rate": 0.01},
+    "dqn": {"learning_starts": 64, "replay_size": 128, "batch_size": 16, "updates": 2, "prioritized": True},
+    "sac": {"learning_starts": 64, "replay_size": 128, "batch_size": 16, "updates": 2},
+}
+
+
+def config(algorithm):
     """Teams of unequal number, of whom some leave early: valid rows differ between processes."""
     env = {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "episode_length": 10}
-    ppo = PPOConfig(rollout_length=8, epochs=2, minibatches=2, hidden=(16,), target_kl=1e-4, learning_rate=0.01)
+    learner = algorithms.find(algorithm).settings(rollout_length=8, hidden=(16,), **LEARNERS[algorithm])
     settings = {"env": env, "num_envs": 4, "total_steps": 8 * 4 * 2 * 6, "checkpoint_every": 3, "threads": 1}
-    return TrainConfig("TagContinuous-v0", **{**settings, "learner": ppo, **changes})
+    return TrainConfig("TagContinuous-v0", algorithm=algorithm, eval_episodes=4, learner=learner, **settings)
 
 
 class Valid(lightning.Callback):
@@ -35,8 +42,8 @@ class Valid(lightning.Callback):
 
 if __name__ == "__main__":
     out = Path(sys.argv[1])
-    resume = sys.argv[2] if len(sys.argv) > 2 else None
-    module, valid = LearnerModule(config()), Valid()
+    resume = sys.argv[3] if len(sys.argv) > 3 else None
+    module, valid = LearnerModule(config(sys.argv[2])), Valid()
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=2,
