@@ -12,7 +12,6 @@ import torch
 
 from gpu_envs.errors import MissingExtraError
 
-
 PHASES = ("policy", "environment", "storage", "learning", "evaluation", "logging", "checkpoint")
 """Of an iteration: together they take as long as it does."""
 

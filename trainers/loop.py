@@ -44,7 +44,7 @@ class Trainer:
 
         Raises:
             ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
-            CheckpointError: `resume` does not fit `config` or has lost its replay, or `eval_against` not the environment.
+            CheckpointError: `resume` does not fit `config` or lost its replay, or `eval_against` not the environment.
         """
         config.prepare()
         out = runs.choose(out, resume)

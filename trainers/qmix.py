@@ -39,8 +39,8 @@ class QMIXConfig(QConfig):
     window: int = setting(16, ">= 1", needs={"body": "gru"})
     """For a GRU: steps in a row that it learns on at a time."""
     burn_in: int = setting(0, ">= 0", needs={"body": "gru"})
-    """For a GRU: steps before these that only bring its memory up to date: it begins with what was remembered there when
-    it was played, by weights of then."""
+    """For a GRU: steps before these that only bring its memory up to date: it begins with what was remembered when they
+    were played, with the weights of then."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""

@@ -14,7 +14,6 @@ from trainers import algorithms
 from trainers.config import TrainConfig
 from trainers.lightning import LearnerModule
 
-
 LEARNERS = {
     "ppo": {"epochs": 2, "minibatches": 2, "target_kl": 1e-4, "learning_rate": 0.01},
     "dqn": {"learning_starts": 64, "replay_size": 128, "batch_size": 16, "updates": 2, "prioritized": True},
@@ -23,11 +22,14 @@ LEARNERS = {
 
 
 def config(algorithm):
-    """Teams of unequal number, of whom some leave early: valid rows differ between processes."""
-    env = {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "episode_length": 10}
+    """For PPO teams of whom some leave early: valid rows differ between processes. The others take one choice each."""
+    env_id, env = "SimpleTag-v0", {"max_cycles": 10}
+    if algorithm == "ppo":
+        env_id = "TagContinuous-v0"
+        env = {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "episode_length": 10}
     learner = algorithms.find(algorithm).settings(rollout_length=8, hidden=(16,), **LEARNERS[algorithm])
     settings = {"env": env, "num_envs": 4, "total_steps": 8 * 4 * 2 * 6, "checkpoint_every": 3, "threads": 1}
-    return TrainConfig("TagContinuous-v0", algorithm=algorithm, eval_episodes=4, learner=learner, **settings)
+    return TrainConfig(env_id, algorithm=algorithm, eval_episodes=4, learner=learner, **settings)
 
 
 class Valid(lightning.Callback):
@@ -37,7 +39,8 @@ class Valid(lightning.Callback):
         self.rows = []
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx):
-        self.rows.append(int(module.seats["runner"].learner.rollout.valid.sum()))
+        seat = module.seats["runner" if "runner" in module.seats else "agent"]
+        self.rows.append(int(seat.learner.rollout.valid.sum()))
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ def test_only_the_newest_checkpoint_has_a_replay(tmp_path):
     with pytest.raises(CheckpointError, match=r"000000001: its replay was not kept, .* resume from .*000000004 \(this"):
         older.check_resumable()
     shutil.copytree(older.path, tmp_path / "elsewhere" / "000000001")
-    with pytest.raises(CheckpointError, match="000000001: its replay was not kept, .* the newest of its run"):
+    with pytest.raises(CheckpointError, match=r"000000001: its replay was not kept, .* the newest of its run"):
         checkpoint.load(tmp_path / "elsewhere" / "000000001").check_resumable()
 
 

@@ -199,7 +199,9 @@ def test_windows_remember_what_acting_remembered():
         window = learner.replay.windows(torch.full((4,), start), torch.arange(4), 16 - start)
         past = window["memory"][0], learner._inputs(window["obs"]), window["begins"]
         torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start:])
-        assert window["begins"][:, 0].nonzero().flatten().tolist() == [t - start for t in range(start, 16) if t % 3 == 0]
+        assert window["begins"][:, 0].nonzero().flatten().tolist() == [
+            t - start for t in range(start, 16) if t % 3 == 0
+        ]
         learner.burn_in = 5
         torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start + 5 :])
     stale = torch.full_like(past[0], 7.0), *past[1:]  # nothing goes over from one episode into the next

@@ -184,7 +184,9 @@ def test_evaluations_against_the_policies_of_a_checkpoint(tmp_path, monkeypatch)
     config = identity_config(1, eval_against=against)
     trainer = Trainer(config, tmp_path / "run", None, make_identity)
     games, play = [], judge.play
-    monkeypatch.setattr(judge, "play", lambda core, players, seed: (games.append(players), play(core, players, seed))[1])
+    monkeypatch.setattr(
+        judge, "play", lambda core, players, seed: (games.append(players), play(core, players, seed))[1]
+    )
     trainer.run()
     first, second = games
     assert first.keys() == second.keys() == {"even", "odd"}

@@ -20,8 +20,8 @@ from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from trainers import checkpoint
 from trainers.config import TrainConfig
 from trainers.evaluate import play
-from trainers.loop import Trainer
 from trainers.logs import read_rows
+from trainers.loop import Trainer
 from trainers.ppo import PPOConfig
 from trainers.seats import make_seats
 
