@@ -38,9 +38,10 @@ class QMIXConfig(QConfig):
     """Width of QMIX's hidden layers."""
     window: int = setting(16, ">= 1", needs={"body": "gru"})
     """For a GRU: steps in a row that it learns on at a time."""
-    burn_in: int = setting(0, ">= 0", needs={"body": "gru"})
+    burn_in: int = setting(4, ">= 0", needs={"body": "gru"})
     """For a GRU: steps before these that only bring its memory up to date: it begins with what was remembered when they
-    were played, with the weights of then."""
+    were played, with the weights of then. On windows shorter than what has to be remembered a few such steps are what
+    makes it learn."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""

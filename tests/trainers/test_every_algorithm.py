@@ -113,8 +113,8 @@ def test_a_team_is_judged_together(tmp_path, monkeypatch):
         ("dqn", {"n_step": 9, "replay_size": 32}, "expected at least 36, that is 9 steps of 4 worlds"),
         (
             "qmix",
-            {"body": "gru", "window": 20, "replay_size": 64},
-            "expected at least 80, that is 20 steps",
+            {"body": "gru", "window": 20, "burn_in": 3, "replay_size": 64},
+            "expected at least 92, that is 23 steps",
         ),
         ("td3", {"replay_size": 28}, "learner.replay_size = 28"),
     ],
