@@ -27,7 +27,7 @@ class ActorCriticConfig(BodyConfig):
     squash: bool = False
     """Continuous actions from a Gaussian in every state's own spread, squashed into the box by tanh; else from one of
     the same spread everywhere, clipped to the box."""
-    init_log_std: float = 0.0
+    init_log_std: float = setting(0.0, needs={"squash": False})
     """Log standard deviation that the latter starts from."""
 
     def action(self, space: spaces.Space[Any]) -> dict[str, Any]:

@@ -37,9 +37,9 @@ class DQNConfig(QConfig):
     """The network's last layer gives a value and advantages."""
     prioritized: bool = False
     """Draw steps by how wrong their values were, instead of uniformly."""
-    priority_alpha: float = setting(0.6, "in [0, 1]")
+    priority_alpha: float = setting(0.6, "in [0, 1]", needs={"prioritized": True})
     """Power of the error that a probability is proportional to; 0 is uniform."""
-    priority_beta: float = setting(0.4, "in [0, 1]")
+    priority_beta: float = setting(0.4, "in [0, 1]", needs={"prioritized": True})
     """How far weights make up for these probabilities at the start; wholly (1) after `total_steps`."""
 
     def __post_init__(self) -> None:

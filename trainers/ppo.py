@@ -54,7 +54,7 @@ class PPOConfig(ActorCriticConfig):
     """Weight of the entropy bonus after `total_steps`; linear in between."""
     max_grad_norm: float = setting(0.5, "> 0")
     """Gradients are scaled down to this global norm."""
-    target_kl: float | None = setting(None, "> 0")
+    target_kl: float | None = setting(None, "> 0", needs={"epochs": ">= 2"})
     """An update stops after the pass whose mean KL divergence exceeds this (one host sync per pass); never if None."""
     normalize_advantage: bool = True
     """Give the advantages of a rollout mean 0 and standard deviation 1, over valid rows."""

@@ -45,10 +45,10 @@ class SACConfig(ReplayConfig):
     """Weight of the entropy at the start."""
     learn_temperature: bool = True
     """Change it so that the policy's entropy comes to the target."""
-    target_entropy: float | None = None
+    target_entropy: float | None = setting(None, needs={"learn_temperature": True})
     """Entropy that the temperature aims at; None: -K for K continuous dimensions, and for discrete actions
     `target_share` of the entropy of a uniform choice among the legal ones."""
-    target_share: float = setting(0.5, "in [0, 1]")
+    target_share: float = setting(0.5, "in [0, 1]", needs={"learn_temperature": True, "target_entropy": None})
     """See `target_entropy`; Christodoulou 2019 takes 0.98, a policy that stays close to uniform."""
 
 

@@ -44,7 +44,7 @@ class TD3Config(ReplayConfig):
     """Gradient steps of the critic per step of the policy and of the target networks."""
     target_noise: float = setting(0.2, ">= 0")
     """Standard deviation of the noise on the target's actions."""
-    target_noise_clip: float = setting(0.5, ">= 0")
+    target_noise_clip: float = setting(0.5, ">= 0", needs={"target_noise": "> 0"})
     """Bound of that noise."""
     noise: float = setting(0.1, ">= 0")
     """Standard deviation of the exploration noise at the start; of discrete actions (MADDPG) the share that is drawn
