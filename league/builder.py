@@ -83,6 +83,7 @@ class Roster:
             raise ConfigError(f"{game.env_id}: a league needs two seats, got {len(game.seats)}; psro takes any number")
         self.game, self.win_rates = game, win_rates
         self.players: dict[str, Player] = {}
+        self.retired: set[str] = set()
 
     def add(self, player: Player) -> None:
         """ConfigError if the name is taken or the role is none of the game's."""
@@ -96,9 +97,17 @@ class Roster:
         """The role of its opponents."""
         return next((role for role in self.game.roles if role != player.role), player.role)
 
+    def retire(self, name: str) -> None:
+        """A player learns no more, and is met no more."""
+        self.retired.add(name)
+
     def learning(self, role: str | None = None, *kinds: str) -> list[str]:
         """Those who learn, of a role and of kinds (none: all), oldest first."""
-        return [p.name for p in self.players.values() if p.parent is None and _is(p, role, kinds)]
+        return [
+            p.name
+            for p in self.players.values()
+            if p.parent is None and p.name not in self.retired and _is(p, role, kinds)
+        ]
 
     def frozen(self, role: str | None = None, *kinds: str, parent: str | None = None) -> list[str]:
         """Frozen copies, oldest first, of a role, of kinds, of one parent."""

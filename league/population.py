@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -74,7 +73,9 @@ class RandomPolicy:
 
 
 def _load_table(path: Path, device: torch.device | str) -> Plays:
-    return importlib.import_module("league.exact").TablePolicy.load(path, device)
+    from league.exact import TablePolicy  # only where there are tables
+
+    return TablePolicy.load(path, device)
 
 
 Loader = Callable[[Path, torch.device | str], Plays]

@@ -48,8 +48,6 @@ from trainers.settings import SEEDS
 
 WRITING = ".writing-"
 """Before the name of a file that is not whole yet."""
-LEARNER = -1
-"""In a matchup: who learns, in place of a policy."""
 
 
 class Saves(Protocol):
@@ -106,7 +104,7 @@ class Match:
     role: str
     """Whoever asked for the matches."""
     matchup: tuple[int, ...]
-    """A policy's index by seat, LEARNER for who learned."""
+    """A policy's index by seat, -1 for who learned."""
     count: int = 1
     """How often."""
 
@@ -407,9 +405,9 @@ class Store:
         )
 
     def add_matches(self, iteration: int, role: str, matchups: Any, counts: Any) -> None:
-        """Counts matches (K, S), LEARNER for who learns, (K,) of each, under the name of whoever asked for them."""
+        """Counts matches (K, S), -1 for who learns, (K,) of each, under the name of whoever asked for them."""
         self._adds("add_matches")
-        players = self._matchups(matchups, least=LEARNER)
+        players = self._matchups(matchups, least=-1)
         count = _array(counts, "counts", players[:, 0].shape, np.int64)
         self._run(
             "INSERT INTO matches VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
@@ -417,9 +415,9 @@ class Store:
         )
 
     def add_schedule(self, iteration: int, role: str, matchups: Any) -> None:
-        """Notes matchups (K, S) that were drawn, in their order."""
+        """Notes matchups (K, S) that were drawn, -1 for who learns, in their order."""
         self._adds("add_schedule")
-        rows = [(int(iteration), role, _key(matchup)) for matchup in self._matchups(matchups, least=LEARNER)]
+        rows = [(int(iteration), role, _key(matchup)) for matchup in self._matchups(matchups, least=-1)]
         self._run("INSERT INTO schedule (iteration, role, matchup) VALUES (?, ?, ?)", *rows)
 
     # ---------------------------------------------------------------- what replaces: in any step
@@ -545,7 +543,7 @@ class Store:
         for folder, named in ((self.path / "policies", policies), (self.path / "states", states)):
             folder.mkdir(exist_ok=True)
             for file in folder.iterdir():
-                ours = file.name.startswith(WRITING) or file.name[:5].isdigit()
+                ours = WRITING in file.name or file.name[:5].isdigit()  # a policy may write with names of its own
                 if ours and file.name not in named and file.is_file():
                     file.unlink()
 

@@ -7,6 +7,7 @@ from toy_league import GAME, random_policy, start, trained
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league import population
+from league.exact import TablePolicy
 from league.game import Game
 from league.population import RandomPolicy
 from trainers.heads import action_spec
@@ -152,6 +153,13 @@ def test_kinds_of_ones_own(store, monkeypatch):
         pool.policy(1)
     monkeypatch.setitem(population.KINDS, "own", RandomPolicy.load)
     assert isinstance(pool.policy(1), RandomPolicy)
+
+
+def test_tables_are_a_kind(store):
+    table = TablePolicy(torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    with store.step("more"):
+        store.add_policy("first", table, "table")
+    assert store.populations["first"].policy(1).act(torch.tensor([[1.0], [0.0]])).tolist() == [0, 1]
 
 
 def test_random_policies_are_read_with_care(tmp_path):

@@ -19,7 +19,7 @@ from toy_league import GAME, digests, dump, loop, random_policy, results, start,
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league import database
 from league import store as stores
-from league.store import LEARNER, Match, Store, derived
+from league.store import Match, Store, derived
 
 SCRIPT = Path(__file__).with_name("toy_league.py")
 
@@ -228,8 +228,8 @@ def test_what_adds_needs_a_task_and_what_writes_a_step(store):
     for add in (
         lambda: store.add_policy("first", random_policy(), "random"),
         lambda: store.add_results([[0, 0]], results(np.zeros((1, 2)), 0)),
-        lambda: store.add_matches(1, "first", [[LEARNER, 0]], [1]),
-        lambda: store.add_schedule(1, "first", [[LEARNER, 0]]),
+        lambda: store.add_matches(1, "first", [[-1, 0]], [1]),
+        lambda: store.add_schedule(1, "first", [[-1, 0]]),
     ):
         with pytest.raises(GpuEnvsError, match=r"expected to be inside of store.step\(\)"):
             add()
@@ -286,7 +286,7 @@ def test_bad_results_are_refused_whole(store):
     with store.step("look"):
         for wrong, message in (
             ([[0, 1], [0, 0]], "seat column: expected one of 1 policies, got 1"),
-            ([[LEARNER, 0], [0, 0]], "seat row: expected one of 2 policies, got -1"),
+            ([[-1, 0], [0, 0]], "seat row: expected one of 2 policies, got -1"),
             ([[0, 0, 0]], r"expected integers \(K, 2\), got int64 \(1, 3\)"),
             ([[0.0, 0.0]], r"expected integers \(K, 2\), got float64 \(1, 2\)"),
             ([[0, 0]], r"count: expected shape \(1,\), got \(2,\)"),
@@ -303,8 +303,8 @@ def test_matches_and_draws(store):
     grown(store)
     for number in (1, 2):
         with store.step(f"{number}"):
-            store.add_matches(1, "first", [[LEARNER, 0], [1, LEARNER], [0, 0]], [3, 4, 0])
-            store.add_schedule(number, "main", [[LEARNER, 0], [1, 0], [LEARNER, 0]])
+            store.add_matches(1, "first", [[-1, 0], [1, -1], [0, 0]], [3, 4, 0])
+            store.add_schedule(number, "main", [[-1, 0], [1, 0], [-1, 0]])
     assert store.matches() == [Match(1, "first", (-1, 0), 6), Match(1, "first", (1, -1), 8)]
     assert store.schedule() == [Match(n, "main", who) for n in (1, 2) for who in ((-1, 0), (1, 0), (-1, 0))]
 
@@ -358,7 +358,12 @@ def test_files_of_steps_that_never_were_go(store):
     grown(store)
     store.close()
     before = dump(store.path)
-    strays = ["policies/00009-first.json", "policies/.writing-00002-first.json", "states/00000001.safetensors"]
+    strays = [
+        "policies/00009-first.json",
+        "policies/.writing-00002-first.json",
+        "policies/..writing-00002-first.json.77",
+        "states/00000001.safetensors",
+    ]
     for name in (*strays, "policies/notes.txt"):
         (store.path / name).write_text("?")
     with Store.open(store.path) as again:

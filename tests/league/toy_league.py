@@ -26,7 +26,7 @@ from gymnasium import spaces
 from league import database
 from league.game import Game, Seat
 from league.population import RandomPolicy
-from league.store import LEARNER, Store, derived
+from league.store import Store, derived
 from trainers.policy import Policy
 from trainers.ppo import PPO, PPOConfig
 from trainers.problem import Problem
@@ -93,7 +93,7 @@ def respond(store: Store, iteration: int, role: str, seed: int) -> None:
         parent, meta = len(store.populations[role]) - 1, {"weights": learner["weights"]}
         policy = trained(derived(seed, task))
         result["index"] = store.add_policy(role, policy, parent=parent, iteration=iteration, meta=meta).index
-        store.add_matches(iteration, role, [[LEARNER, 0], [0, LEARNER]], [5, 6])
+        store.add_matches(iteration, role, [[-1, 0], [0, -1]], [5, 6])
         store.drop_state(task)
 
 

@@ -1,0 +1,169 @@
+"""What every run of a league has: a folder, a configuration, and training as its game takes it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import torch
+
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from league.game import Game
+from league.matches import Results, play_matchups
+from league.payoffs import PayoffTable
+from league.store import Store, derived
+from trainers import algorithms
+from trainers.config import TrainConfig
+from trainers.files import check_fields, write_json
+from trainers.presets import preset
+
+C = TypeVar("C")
+SUMMARY = "summary.json"
+MAX_ROUNDS = 100
+"""In which cells of the payoff table are played on, until they are as sure as is asked for."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How payoffs are estimated."""
+
+    episodes: int
+    """Per cell."""
+    tolerance: float | None
+    """Half-width of the 95 % intervals, at most; None: any."""
+    device: str
+    """Where cells are played."""
+    max_envs: int
+    """Worlds at once."""
+
+
+def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfig:
+    """How policies of a game learn: the environment's preset, changed by settings.
+
+    Args:
+        game: What is played.
+        device: Where.
+        settings: Fields of `TrainConfig`, and with "learner." before their names those of the learner's settings.
+
+    Raises:
+        ConfigError: A name or a value that does not fit.
+    """
+    name = settings.get("algorithm", "ppo")
+    base = preset(game.env_id, device, name)
+    own = {key: value for key, value in settings.items() if not key.startswith("learner.")}
+    of_learner = {key.removeprefix("learner."): value for key, value in settings.items() if key.startswith("learner.")}
+    for given, kind, prefix in ((own, TrainConfig, ""), (of_learner, type(base.learner), "learner.")):
+        known = [field.name for field in dataclasses.fields(kind)]
+        for key in given:
+            if key not in known or key in ("env_id", "env", "learner", "device", "seed", "sharing", "policies"):
+                raise ConfigError(f"train: no setting {prefix}{key}; there are {', '.join(known)}")
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in of_learner.items()}
+    learner = algorithms.find(name).settings(**{**vars(base.learner), **values})
+    plain = {"policies": {}, "until_return": None, "eval_episodes": 0, "patience": 0, "eval_against": None}
+    return dataclasses.replace(base, env=dict(game.env), device=device, learner=learner, **{**plain, **own})
+
+
+def opened(path: Path, game: Game, algorithm: str, config: Any) -> Store:
+    """The run in a folder, begun if there is none; ConfigError if there is another."""
+    if not Store.begun(path):
+        return Store.create(path, game, {"algorithm": algorithm, **dataclasses.asdict(config)})
+    store = Store.open(path)
+    try:
+        check_same(store, game, algorithm, config)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def check_same(store: Store, game: Game, algorithm: str, config: Any) -> None:
+    """Sees that a run is of this game and configuration, `iterations` aside: a run can be made longer."""
+    if store.game != game:
+        raise ConfigError(f"{store.path}: holds a run of another game, {store.game.env_id} {dict(store.game.env)}")
+    if (got := store.config.get("algorithm")) != algorithm:
+        raise ConfigError(f"{store.path}: holds a run of {got}, expected {algorithm}; choose another folder")
+    recorded = configuration(store, type(config))
+    for field in dataclasses.fields(config):
+        expected, got = getattr(config, field.name), getattr(recorded, field.name)
+        if field.name != "iterations" and expected != got:
+            raise ConfigError(
+                f"{store.path}: began with {field.name} = {got!r}, got {expected!r}; leave it out, or choose another folder"
+            )
+
+
+def configuration(store: Store, kind: type[C]) -> C:
+    """The configuration that a run began with; CheckpointError where it is of another kind."""
+    data = {key: value for key, value in store.config.items() if key != "algorithm"}
+    return from_json(kind, data, str(store.file))
+
+
+def from_json(kind: type[C], data: Any, where: str) -> C:
+    """A configuration, whose parts may be configurations, from what `dataclasses.asdict` gave."""
+    hints = get_type_hints(kind)
+    plain = {name: dict[str, Any] if dataclasses.is_dataclass(hint) else hint for name, hint in hints.items()}
+    try:
+        given = check_fields(where, data, plain)
+        parts = {
+            name: from_json(hint, given[name], f"{where}: {name}")
+            for name, hint in hints.items()
+            if isinstance(hint, type) and dataclasses.is_dataclass(hint)
+        }
+        return kind(**{**given, **parts})
+    except ConfigError as error:
+        raise CheckpointError(f"{where}: {error}") from None
+
+
+def table_of(store: Store) -> PayoffTable:
+    """The payoff table that a run has so far."""
+    table, cells = PayoffTable(store.game, sizes(store)), store.cells()
+    if len(cells.matchups):
+        sums = (torch.from_numpy(each) for each in (cells.count, cells.total, cells.square, cells.score))
+        table.add(cells.matchups, Results(*sums))
+    return table
+
+
+def sizes(store: Store) -> dict[str, int]:
+    """Policies by role."""
+    return {role: len(population) for role, population in store.populations.items()}
+
+
+def fill(store: Store, table: PayoffTable, sampling: Sampling, seed: int, tasks: str) -> None:
+    """Plays the cells of a run's payoff table that are missing, or too wide, and stores what they gave.
+
+    Args:
+        store: Of the run.
+        table: Its table, which grows.
+        sampling: How much is played.
+        seed: Of the run.
+        tasks: Prefix of the names of the steps, which are numbered.
+
+    Raises:
+        GpuEnvsError: The tolerance is out of reach.
+    """
+    table.grow(sizes(store))
+    part = 0
+    while len((missing := table.missing(sampling.episodes, sampling.tolerance))[0]):
+        while store.done(task := f"{tasks}/{part}"):
+            part += 1
+        if part >= MAX_ROUNDS:
+            raise GpuEnvsError(
+                f"tolerance = {sampling.tolerance}: not reached after {part} rounds; expected a wider one"
+            )
+        results = play_matchups(
+            store.game, store.populations, *missing, derived(seed, task), sampling.device, sampling.max_envs
+        )
+        with store.step(task) as result:
+            store.add_results(missing[0], results)
+            result["episodes"] = int(results.count.sum())
+        table.add(missing[0], results)
+
+
+def write_summary(store: Store, **more: Any) -> Path:
+    """Writes `summary.json`: what there is to say of every iteration so far."""
+    rows = [{"iteration": number, **row} for number, row in store.iterations().items()]
+    path = store.path / SUMMARY
+    write_json(path, {"env_id": store.game.env_id, **store.config, **more, "iterations": rows})
+    return path

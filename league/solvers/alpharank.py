@@ -1,0 +1,200 @@
+"""Alpha-rank: how long evolution under mutation and selection stays with each profile.
+
+Omidshafiei et al. (2019), Alpha-rank: multi-agent evaluation by evolution. A population per seat plays one policy; now and
+then a mutant appears on one seat and takes its population over with the probability of equation 4. Constants as in
+OpenSpiel's `alpharank`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from league.solvers.arrays import MetaStrategy, normalised, of_joint, positive
+
+_DENSE = 4096
+"""States up to which a chain is solved as a dense matrix (4096: 128 MiB), beyond it by powers of a sparse one."""
+
+
+def alpharank(
+    payoffs: Tensor, alpha: float | None = None, m: int = 50, epsilon: float | None = None, symmetric: bool = False
+) -> MetaStrategy:
+    """The stationary distribution over profiles, and its marginals. Any number of seats.
+
+    Without `alpha`, the limit of infinite alpha, as OpenSpiel's PSRO takes it: a mutant that earns more takes over, one that
+    earns the same with probability 1/2, one that earns less with probability `epsilon` (and the first then with
+    1 - epsilon), which goes to 0 (`sweep_pi_vs_epsilon`).
+
+    Args:
+        payoffs: (S, N_1, ..., N_S).
+        alpha: How strongly selection prefers what earns more; OpenSpiel's `compute` has 100.
+        m: Size of a population, where alpha is finite.
+        epsilon: Keeps the infinite alpha's chain irreducible; None: its limit 0.
+        symmetric: One population plays both seats of a symmetric game, mutants are judged by their matches against it.
+            Then there is no joint distribution.
+
+    Raises:
+        ConfigError: A setting is out of range; the game is not symmetric, if so declared; alpha is so large that the chain
+            falls apart.
+    """
+    if alpha is not None:
+        positive("alpharank", alpha=alpha, m=m - 1)
+    if epsilon is not None and (alpha is not None or not 0 < epsilon <= 0.5):
+        raise ConfigError(f"alpharank: epsilon = {epsilon}: expected more than 0 to 0.5, and no alpha")
+    if symmetric:
+        _check_symmetric(payoffs)
+    start, to, before, after = _pairs(payoffs) if symmetric else _neighbours(payoffs)
+    size = payoffs.shape[1] if symmetric else payoffs[0].numel()
+    if size == 1:
+        masses = payoffs.new_ones(1)
+    elif alpha is not None:
+        masses = stationary(start, to, _fixation(alpha * (after - before), m), size)
+    elif epsilon is not None:
+        masses = stationary(start, to, _takes_over(before, after, epsilon), size)
+    else:
+        masses = _limit(start, to, before, after, size)
+    if symmetric:
+        return MetaStrategy((masses, masses))
+    return of_joint(masses.reshape(payoffs.shape[1:]))
+
+
+def stationary(start: Tensor, to: Tensor, rates: Tensor, size: int) -> Tensor:
+    """The stationary distribution of a Markov chain that leaves states by `rates` and else stays.
+
+    Args:
+        start: (R,) int64, state.
+        to: (R,) int64, next state, no self-transitions.
+        rates: (R,) probabilities up to one common factor, (R,) float64.
+        size: States.
+
+    Raises:
+        ConfigError: There is more than one stationary distribution.
+    """
+    sinks = _sinks(start, to, rates, size)
+    if len(sinks) > 1:
+        raise ConfigError(
+            f"alpharank: {len(sinks)} sets of profiles are never left, no stationary distribution is preferred; "
+            "take a smaller alpha, or none for the limit"
+        )
+    return _solve(start, to, rates, size, sinks[0])
+
+
+def _solve(start: Tensor, to: Tensor, rates: Tensor, size: int, sink: np.ndarray) -> Tensor:
+    """The stationary distribution on the one set of states that is never left; elsewhere nothing stays."""
+    inside = torch.as_tensor(sink, device=rates.device)
+    place = torch.full((size,), -1, dtype=torch.int64, device=rates.device)
+    place[inside] = torch.arange(len(inside), device=rates.device)
+    kept = (place[start] >= 0) & (rates > 0)
+    start, to, rates = place[start[kept]], place[to[kept]], rates[kept]
+    number = len(inside)
+    leaving = rates.new_zeros(number).index_add_(0, start, rates)
+    if number <= _DENSE:
+        # Balance: what enters a state also leaves it; one equation follows from the others and gives way to the sum of 1.
+        balance = rates.new_zeros(number, number).index_put_((to, start), rates, accumulate=True)
+        balance -= torch.diag(leaving)
+        balance[-1] = 1
+        right = rates.new_zeros(number)
+        right[-1] = 1
+        masses = torch.linalg.solve(balance, right)
+    else:
+        masses = _powers(start, to, rates, leaving)
+    return normalised(rates.new_zeros(size).index_copy_(0, inside, normalised(masses)))
+
+
+def _powers(start: Tensor, to: Tensor, rates: Tensor, leaving: Tensor, steps: int = 200_000) -> Tensor:
+    """The chain followed until it moves no more. It stays half of the time where most is left: no cycle of two."""
+    number, pace = len(leaving), 0.5 / leaving.max()
+    indices = torch.stack(
+        (
+            torch.cat((to, torch.arange(number, device=to.device))),
+            torch.cat((start, torch.arange(number, device=to.device))),
+        )
+    )
+    chain = torch.sparse_coo_tensor(
+        indices, torch.cat((rates * pace, 1 - leaving * pace)), (number, number)
+    ).to_sparse_csr()
+    masses = leaving.new_full((number,), 1 / number)
+    for step in range(steps):
+        following = chain @ masses
+        if step % 100 == 0 and float((following - masses).abs().sum()) < 1e-13:
+            return following
+        masses = following / following.sum()
+    raise ConfigError(
+        f"alpharank: the chain of {number} profiles was not followed to its end in {steps} steps; take a smaller alpha"
+    )
+
+
+def _sinks(start: Tensor, to: Tensor, rates: Tensor, size: int) -> list[np.ndarray]:
+    """Sets of states that lead to each other and nowhere else."""
+    ways = (rates > 0).cpu().numpy()
+    start_, to_ = start.cpu().numpy()[ways], to.cpu().numpy()[ways]
+    graph = csr_array((np.ones(len(start_), dtype=np.int8), (start_, to_)), shape=(size, size))
+    number, label = connected_components(graph, directed=True, connection="strong")
+    left = np.zeros(number, dtype=bool)
+    left[label[start_][label[start_] != label[to_]]] = True
+    return [np.flatnonzero(label == each) for each in np.flatnonzero(~left)]
+
+
+def _limit(start: Tensor, to: Tensor, before: Tensor, after: Tensor, size: int) -> Tensor:
+    """Infinite alpha, epsilon to 0: at once where one set of profiles is never left, else by halving epsilon."""
+    rates = _takes_over(before, after, 0.0)
+    sinks = _sinks(start, to, rates, size)
+    if len(sinks) == 1:
+        return _solve(start, to, rates, size, sinks[0])
+    masses, epsilon = None, 0.5
+    for step in range(48):  # to 1e-14, like OpenSpiel
+        previous, masses = masses, stationary(start, to, _takes_over(before, after, epsilon), size)
+        if step > 10 and previous is not None and torch.allclose(masses, previous):
+            break
+        epsilon /= 2
+    assert masses is not None
+    return masses
+
+
+def _takes_over(before: Tensor, after: Tensor, epsilon: float) -> Tensor:
+    """Infinite alpha: 1 - epsilon for a better mutant, 1/2 for an equal one, else epsilon."""
+    rates = torch.where(after > before, 1.0 - epsilon, epsilon)
+    return torch.where(torch.isclose(after, before, rtol=1e-5, atol=1e-14), 0.5, rates).to(torch.float64)
+
+
+def _fixation(gain: Tensor, m: int) -> Tensor:
+    """(1 - exp(-u)) / (1 - exp(-m u)) for u = gain: a mutant takes over a population of m. Without overflow; 1/m at 0."""
+    size = gain.abs()
+    ratio = torch.expm1(-size) / torch.expm1(-m * size)
+    rates = torch.where(gain > 0, ratio, ratio * torch.exp(-(m - 1) * size))
+    return torch.where(size < 1e-14, 1.0 / m, rates)
+
+
+def _neighbours(payoffs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Changes of one seat's policy: profile before and after, and what that seat earns before and after."""
+    sizes = payoffs.shape[1:]
+    profiles = torch.arange(payoffs[0].numel(), device=payoffs.device).reshape(sizes)
+    parts = []
+    for seat, size in enumerate(sizes):
+        ids = profiles.movedim(seat, -1).reshape(-1, size)
+        own = payoffs[seat].movedim(seat, -1).reshape(-1, size)
+        pairs = torch.combinations(torch.arange(size, device=payoffs.device), 2)
+        old, new = torch.cat((pairs, pairs.flip(1))).T
+        parts.append((ids[:, old], ids[:, new], own[:, old], own[:, new]))
+    start, to, before, after = (torch.cat([each.flatten() for each in column]) for column in zip(*parts, strict=True))
+    return start, to, before, after
+
+
+def _pairs(payoffs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mutants of one population: policy before and after, and what the two earn against each other."""
+    own, size = payoffs[0], payoffs.shape[1]
+    start, to = torch.meshgrid(*[torch.arange(size, device=own.device)] * 2, indexing="ij")
+    other = start != to
+    start, to = start[other], to[other]
+    return start, to, own[start, to], own[to, start]
+
+
+def _check_symmetric(payoffs: Tensor) -> None:
+    if payoffs.shape[0] != 2 or payoffs.shape[1] != payoffs.shape[2]:
+        raise ConfigError(f"alpharank: symmetric: expected payoffs (2, N, N), got {tuple(payoffs.shape)}")
+    if not torch.allclose(payoffs[0], payoffs[1].T, atol=1e-6):
+        raise ConfigError("alpharank: symmetric: expected the second seat's payoffs to be the first's transposed")

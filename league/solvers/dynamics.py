@@ -1,0 +1,68 @@
+"""Replicator dynamics: shares of a population grow by how much better than average they earn."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from league.solvers.arrays import MetaStrategy, positive
+from league.solvers.host import Host
+
+
+def prd(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3, gamma: float = 1e-6) -> MetaStrategy:
+    """Projected replicator dynamics from uniform play, averaged over all steps.
+
+    Lanctot et al. (2017), A unified game-theoretic approach to multiagent reinforcement learning, section 3.1; constants
+    and average as in OpenSpiel's `projected_replicator_dynamics`. Any number of seats.
+
+    Args:
+        payoffs: (S, N_1, ..., N_S); dt times their range should be well below 1.
+        iterations: Steps; the start counts in the average too.
+        dt: Size of a step.
+        gamma: Least probability of a policy.
+    """
+    return _replicate("prd", payoffs, iterations, dt, gamma)
+
+
+def replicator(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3) -> MetaStrategy:
+    """Replicator dynamics from uniform play, averaged over all steps. Any number of seats.
+
+    Taylor and Jonker (1978), Evolutionary stable strategies and game dynamics; prd without a least probability.
+    """
+    return _replicate("replicator", payoffs, iterations, dt, 0.0)
+
+
+def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: float) -> MetaStrategy:
+    positive(solver, iterations=iterations, dt=dt)
+    if not 0 <= gamma * max(payoffs.shape[1:]) < 1:
+        raise ConfigError(f"{solver}: gamma = {gamma}: expected 0 to less than 1 / {max(payoffs.shape[1:])} policies")
+    host = Host(payoffs)
+    shares = host.uniform()
+    totals = [each * 1.0 for each in shares]
+    for _ in range(int(iterations)):
+        values = host.deviations(shares)
+        shares = [
+            _project(own + dt * own * (value - value @ own), gamma) for own, value in zip(shares, values, strict=True)
+        ]
+        for total, own in zip(totals, shares, strict=True):
+            total += own
+    return host.strategy(totals)
+
+
+def _project(point, least: float):
+    """The nearest distribution with no share below `least`; `point` sums to 1.
+
+    Wang and Carreira-Perpinan (2013), Projection onto the probability simplex, shifted by `least`.
+    """
+    if isinstance(point, np.ndarray):
+        if point.min() >= least:
+            return point
+        ordered, ranks = np.sort(point)[::-1], np.arange(1, len(point) + 1)
+    else:
+        ordered = torch.sort(point, descending=True).values
+        ranks = torch.arange(1, len(point) + 1, device=point.device)
+    shifts = (1 - ordered.cumsum(0) - (len(point) - ranks) * least) / ranks
+    kept = (ordered + shifts > least).sum() - 1
+    return (point + shifts[kept]).clip(min=least)

@@ -1,0 +1,71 @@
+"""Small games of ours beside OpenSpiel's, and the loop that the reference tables were made with."""
+
+from functools import cache
+
+import numpy as np
+import pyspiel
+import torch
+from open_spiel.python import policy
+
+from league.exact import Tree
+from league.game import Game
+
+GAMES = {
+    "kuhn": ("KuhnPoker-v0", {}, "kuhn_poker"),
+    "kuhn of three": ("KuhnPoker-v0", {"num_players": 3}, "kuhn_poker(players=3)"),
+    "leduc": ("LeducPoker-v0", {}, "leduc_poker"),
+}
+
+
+@cache
+def tree_of(name):
+    env_id, settings, _ = GAMES[name]
+    return Tree.of(Game.of(env_id, settings))
+
+
+@cache
+def spiel_of(name):
+    return pyspiel.load_game(GAMES[name][2])
+
+
+def random_table(tree, seat, generator):
+    """Any behaviour, some choices of it never taken."""
+    legal = tree.legal[seat]
+    odds = torch.rand(legal.shape, generator=generator, dtype=torch.float64) * legal
+    odds *= torch.rand(legal.shape, generator=generator) < 0.7
+    odds = torch.where(odds.sum(-1, keepdim=True) > 0, odds, legal.double())
+    return odds / odds.sum(-1, keepdim=True)
+
+
+@cache
+def states_of(name):
+    """OpenSpiel's tabular policy, to copy, and for each of its rows a state, the player and our infoset."""
+    tree, tabular, found = tree_of(name), policy.TabularPolicy(spiel_of(name)), []
+    ours = [{row.numpy().tobytes(): index for index, row in enumerate(rows)} for rows in tree.observations]
+    for state in tabular.states:
+        player = state.current_player()
+        seen = np.array(state.information_state_tensor(player), np.float32)  # equal to our observations
+        found.append((state, player, ours[player][seen.tobytes()]))
+    return tabular, found
+
+
+def to_spiel(name, profile):
+    """The same policies as one of OpenSpiel's."""
+    tabular, found = states_of(name)
+    tabular = tabular.__copy__()
+    for row, (_, player, infoset) in enumerate(found):
+        tabular.action_probability_array[row] = profile[player][infoset].numpy()
+    return tabular
+
+
+def psro(tree, solve, iterations, tie=0.0):
+    """NashConv by iteration: the policies so far, mixed, and a best response of every seat to the mixture."""
+    seats = range(len(tree.game.seats))
+    pools, nash_convs = [[tree.uniform(seat)] for seat in seats], []
+    for _ in range(iterations + 1):
+        marginals = solve(tree.payoffs(pools))
+        profile = [tree.mix(pools[seat], marginals[seat], seat) for seat in seats]
+        nash_convs.append(tree.nash_conv(profile))
+        for seat in seats:
+            pools[seat].append(tree.best_response(profile, seat, tie)[0])
+    return np.array(nash_convs)

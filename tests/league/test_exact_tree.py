@@ -1,0 +1,216 @@
+"""Exact trees against OpenSpiel 2.0.2 and against what is known of small games."""
+
+import numpy as np
+import pyspiel
+import pytest
+import torch
+from exact_games import GAMES, psro, random_table, spiel_of, states_of, to_spiel, tree_of
+from open_spiel.python.algorithms import expected_game_score, policy_aggregator
+from scipy.optimize import linprog
+
+from gpu_envs.errors import ConfigError
+from league.exact import Tree
+from league.game import Game
+
+# NashConv of OpenSpiel's PSRO by iteration: exact payoffs and responses, uniform meta-strategy, uniform-random start
+KUHN = {
+    **{0: 0.9167, 1: 0.6250, 2: 0.4167, 3: 0.3542, 4: 0.2833, 5: 0.2639, 6: 0.2262, 8: 0.2037, 10: 0.1667},
+    **{15: 0.1302, 20: 0.0992},
+}
+LEDUC = {
+    **{0: 4.747, 1: 5.206, 2: 5.261, 5: 3.394, 10: 2.348, 15: 1.853, 20: 1.554, 23: 1.367, 30: 1.088},
+    **{32: 1.040, 37: 0.930, 40: 0.872},
+}
+
+
+def profiles(tree, seed):
+    """Uniform and random ones."""
+    generator, seats = torch.Generator().manual_seed(seed), range(len(tree.game.seats))
+    return [
+        [tree.uniform(seat) for seat in seats],
+        *([random_table(tree, seat, generator) for seat in seats] for _ in range(3)),
+    ]
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_values_and_best_responses_are_openspiels(name):
+    tree, game = tree_of(name), spiel_of(name)
+    for profile in profiles(tree, seed=1):
+        theirs = to_spiel(name, profile)
+        seats = range(len(profile))
+        values = expected_game_score.policy_value(game.new_initial_state(), [theirs] * len(profile))
+        np.testing.assert_allclose(tree.values(profile).numpy(), values, atol=1e-9)
+        told = theirs.to_dict()
+        for seat in seats:
+            table, value = tree.best_response(profile, seat)
+            assert value == pytest.approx(pyspiel.TabularBestResponse(game, seat, told).value(""), abs=1e-9)
+            others = [table if other == seat else profile[other] for other in seats]
+            assert float(tree.values(others)[seat]) == pytest.approx(value, abs=1e-9)
+            assert torch.equal(table.sum(-1), torch.ones(len(table), dtype=torch.float64))
+            assert set(table[tree.legal[seat]].tolist()) == {0.0, 1.0}
+            assert not table[~tree.legal[seat]].any()
+        assert tree.nash_conv(profile) == pytest.approx(pyspiel.nash_conv(game, told), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["kuhn", "leduc"])
+def test_mixtures_are_those_of_openspiels_aggregator(name):
+    tree, weights = tree_of(name), torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
+    several = profiles(tree, seed=2)[1:]
+    theirs = [to_spiel(name, profile) for profile in several]
+    mixed = policy_aggregator.PolicyAggregator(spiel_of(name)).aggregate(
+        [0, 1], [theirs, theirs], [weights.tolist(), weights.tolist()]
+    )
+    ours = [tree.mix([profile[seat] for profile in several], weights, seat) for seat in range(2)]
+    for state, player, infoset in states_of(name)[1]:
+        wanted, row = mixed.action_probabilities(state), ours[player][infoset]
+        assert {action: float(row[action]) for action in wanted} == pytest.approx(wanted, abs=1e-9)
+        assert float(row.sum()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_payoffs_of_all_matchups_and_of_their_mixtures(name):
+    tree = tree_of(name)
+    several, seats = profiles(tree, seed=3), range(len(tree.game.seats))
+    tables = [[profile[seat] for profile in several[: 2 + seat]] for seat in seats]
+    payoffs = tree.payoffs(tables)
+    assert payoffs.shape == (len(seats), *(len(each) for each in tables))
+    for matchup in np.ndindex(*payoffs.shape[1:]):
+        values = tree.values([tables[seat][policy] for seat, policy in enumerate(matchup)])
+        torch.testing.assert_close(payoffs[(slice(None), *matchup)], values, atol=1e-12, rtol=0)
+    weights = [torch.arange(1.0, 1 + len(each), dtype=torch.float64) for each in tables]
+    weights = [each / each.sum() for each in weights]
+    expected = payoffs
+    for each in reversed(weights):
+        expected = expected @ each
+    mixed = [tree.mix(tables[seat], weights[seat], seat) for seat in seats]
+    torch.testing.assert_close(tree.values(mixed), expected, atol=1e-12, rtol=0)
+
+
+def test_infosets_where_no_policy_goes_are_mixed_uniformly():
+    tree = tree_of("kuhn")
+    passes = torch.zeros_like(tree.uniform(0))
+    passes[:, 0] = 1.0
+    bets = 1.0 - passes
+    mixed = tree.mix([bets, bets], torch.tensor([0.5, 0.5]), 0)
+    acted = tree.observations[0][:, 5:].any(-1)  # a second decision follows a pass alone
+    assert acted.sum() == 3
+    assert torch.equal(mixed[acted], torch.full((3, 2), 0.5, dtype=torch.float64))
+    assert torch.equal(mixed[~acted], bets[~acted])
+
+
+def test_ties_go_to_the_lowest_action():
+    tree = tree_of("kuhn")
+    table, _ = tree.best_response([tree.uniform(0), tree.uniform(1)], 0)
+    king = (tree.observations[0][:, 4] == 1) & ~tree.observations[0][:, 5:].any(-1)
+    assert table[king].tolist() == [[1.0, 0.0]]  # passing and betting are worth the same against uniform play
+    rocks = Tree.of(Game.of("RockPaperScissors-v0", {"num_steps": 1}))
+    profile = [rocks.uniform(0), rocks.uniform(1)]
+    assert [rocks.best_response(profile, seat)[0].tolist() for seat in range(2)] == [[[1.0, 0.0, 0.0]]] * 2
+
+
+def test_a_tolerance_widens_ties():
+    rocks = Tree.of(Game.of("RockPaperScissors-v0", {"num_steps": 1}))
+    nearly = torch.tensor([[1 / 3 + 1e-6, 1 / 3, 1 / 3 - 1e-6]], dtype=torch.float64)  # paper gains the most
+    assert rocks.best_response([nearly, nearly], 0)[0].argmax() == 1
+    assert rocks.best_response([nearly, nearly], 0, tie=1e-5)[0].argmax() == 0
+
+
+def test_moves_at_once_are_hidden():
+    payoff = [
+        [[[2, 2, 2], [1, 1, -1]], [[1, -1, 1], [0, 3, 3]]],
+        [[[-1, 1, 1], [3, 0, 3]], [[3, 3, 0], [4, 4, 4]]],
+    ]
+    tree = Tree.of(Game.of("MatrixGame-v0", {"payoff": payoff, "num_steps": 1}, shared=False))
+    assert [tuple(legal.shape) for legal in tree.legal] == [(1, 2)] * 3
+    pure = torch.eye(2, dtype=torch.float64)[:, None]
+    expected = torch.tensor(payoff, dtype=torch.float64).movedim(-1, 0)
+    torch.testing.assert_close(tree.payoffs([pure] * 3), expected)
+    # the prisoners' dilemma: defecting is worth 1 more, whatever the other does
+    dilemma = Tree.of(Game.of("MatrixGame-v0", {"num_steps": 1}))
+    cooperate, defect = pure
+    assert dilemma.nash_conv([defect, defect]) == pytest.approx(0.0)
+    assert dilemma.nash_conv([cooperate, cooperate]) == pytest.approx(4.0)
+    assert dilemma.nash_conv([cooperate, defect]) == pytest.approx(1.0)
+
+
+def test_returns_are_summed_over_steps():
+    tree = Tree.of(Game.of("RockPaperScissors-v0", {"num_steps": 2}))
+    assert [tuple(legal.shape) for legal in tree.legal] == [(10, 3)] * 2  # after every pair of choices, one more
+    rock = torch.zeros(10, 3, dtype=torch.float64)
+    rock[:, 0] = 1.0
+    table, value = tree.best_response([rock, rock], 1)
+    assert value == pytest.approx(2.0)
+    assert tree.values([rock, table]).tolist() == pytest.approx([-2.0, 2.0])
+    assert torch.equal(tree.observations[0], tree.observations[1])  # a policy of one seat plays the other
+
+
+@pytest.mark.parametrize(
+    ("env_id", "settings", "words"),
+    [
+        ("TicTacToe-v0", {}, "does not tell what its agent has done"),
+        ("RockPaperScissors-v0", {"num_steps": 3}, "choose a shorter episode, such as num_steps=1"),
+        ("KuhnPoker-v0", {"num_players": 10}, "39916800 deals are too many"),
+        ("KuhnPoker-v0", {"randomise": {"bet": (1.0, 2.0)}}, "without `randomise`"),
+        ("ConnectFour-v0", {}, "no exact tree: known only for KuhnPoker-v0, LeducPoker-v0"),
+    ],
+)
+def test_games_without_a_tree(env_id, settings, words):
+    with pytest.raises(ConfigError, match=words):
+        Tree.of(Game.of(env_id, settings))
+
+
+def test_histories_without_end(monkeypatch):
+    monkeypatch.setattr("league.exact.walk.LARGEST", 8)
+    with pytest.raises(ConfigError, match="over 8 histories of one length"):
+        Tree.of(Game.of("RockPaperScissors-v0", {"num_steps": 1}))
+
+
+def test_one_agent_a_seat():
+    game = Game.of("MatrixGame-v0", {"num_steps": 1}, roles={"all": ("player_0", "player_1")})
+    with pytest.raises(ConfigError, match=r"expected one agent a seat, got \[2\]"):
+        Tree.of(game)
+
+
+def uniform(payoffs):
+    return [torch.full((count,), 1 / count, dtype=torch.float64) for count in payoffs.shape[1:]]
+
+
+def nash(payoffs):
+    """Of a two-player zero-sum game, by two linear programs."""
+    strategies = []
+    for matrix in (payoffs[0].numpy(), -payoffs[0].numpy().T):
+        rows, columns = matrix.shape
+        solved = linprog(
+            [*[0] * rows, -1],  # the mixture of rows, and what it earns at least
+            A_ub=np.c_[-matrix.T, np.ones(columns)],
+            b_ub=np.zeros(columns),
+            A_eq=[[*[1] * rows, 0]],
+            b_eq=[1],
+            bounds=[*[(0, None)] * rows, (None, None)],
+        )
+        strategies.append(torch.from_numpy(solved.x[:rows].clip(min=0) / solved.x[:rows].clip(min=0).sum()))
+    return strategies
+
+
+def test_psro_on_kuhn_is_openspiels():
+    nash_convs = psro(tree_of("kuhn"), uniform, 20)
+    assert {row: nash_convs[row] for row in KUHN} == pytest.approx(KUHN, abs=1e-4)
+
+
+def test_psro_on_leduc_is_openspiels():
+    nash_convs = psro(tree_of("leduc"), uniform, 40)
+    # the reference gives three decimals
+    assert {row: nash_convs[row] for row in LEDUC} == pytest.approx(LEDUC, abs=6e-4)
+
+
+def test_psro_where_rounding_makes_no_difference():
+    """OpenSpiel's column for Kuhn hangs on rounding from iteration 5 on; true ties to the lowest action give this."""
+    nash_convs = psro(tree_of("kuhn"), uniform, 20, tie=1e-12)
+    wanted = {**{row: KUHN[row] for row in range(5)}, 5: 17 / 72, 6: 17 / 84, 8: 1 / 6, 10: 5 / 33, 20: 1 / 12}
+    assert {row: nash_convs[row] for row in wanted} == pytest.approx(wanted, abs=1e-4)
+
+
+def test_double_oracle_solves_kuhn():
+    nash_convs = psro(tree_of("kuhn"), nash, 12)
+    assert nash_convs[[0, 1, 2]].tolist() == pytest.approx([0.9167, 0.8333, 0.3333], abs=1e-4)
+    assert nash_convs[12] < 1e-6
