@@ -208,7 +208,9 @@ class Seating:
         self.stale = True  # the ensembles have not heard yet who sits where
         self.version, self.pools = 0, {role: list(pools.get(role, ())) for role in game.roles}
         self.ensembles: dict[int, Ensemble] = {}
-        self._allocate(64)
+        # by row: matchup, the agents that learn, probability of it or one before, and what `Tally` has
+        self.matchups, self.learning, self.cumulative = self.who[:0], self.learns[:0], self.drawn[:0]
+        self.kept = torch.zeros((0, 2 + 3 * seats), dtype=torch.float64, device=device)
         self.replace(draw)
         self._seat(torch.ones(core.num_envs, dtype=torch.bool, device=device))
 
@@ -230,15 +232,14 @@ class Seating:
         """Counts the episodes that ended, and seats anew where one begins."""
         if core.device.type == "cpu" and not bool(restarted.any()):
             return
-        ended, kept, drawn = restarted.unsqueeze(1), self.kept, self.drawn
-        earned = torch.zeros_like(self.who, dtype=torch.float64)
-        earned.index_add_(1, self.side, info["episode_return"].double()).masked_fill_(~ended, 0.0)
-        more = earned.unsqueeze(2) - earned.unsqueeze(1)  # than each other seat; against itself a seat has a half
-        score = ((torch.sign(more) + 1).sum(2) - 1) / (2 * max(len(self.game.seats) - 1, 1))
-        kept["count"].index_add_(0, drawn, restarted.long())
-        kept["total"].index_add_(0, drawn, earned)
-        kept["square"].index_add_(0, drawn, earned.square())
-        kept["score"].index_add_(0, drawn, score.masked_fill(~ended, 0.0))
+        ended = restarted.unsqueeze(1)
+        earned = torch.zeros_like(self.who, dtype=torch.float64).index_add_(
+            1, self.side, info["episode_return"].double()
+        )
+        more = torch.sign(earned.unsqueeze(2) - earned.unsqueeze(1))  # than each seat, itself among them
+        score = more.sum(2) / (2 * max(len(self.game.seats) - 1, 1)) + 0.5
+        found = torch.cat([ended, earned, earned.square(), score], 1).masked_fill_(~ended, 0.0)
+        self.kept[:, 1:].index_add_(0, self.drawn, found)
         self._seat(restarted)
 
     def _seat(self, where: Tensor) -> None:
@@ -246,13 +247,13 @@ class Seating:
         dice = torch.rand(len(where), generator=self.generator, dtype=torch.float64, device=self.core.device)
         rows = torch.searchsorted(self.cumulative, dice, right=True)  # the first whose cumulative is greater
         self.drawn.copy_(torch.where(where, rows, self.drawn))
-        self.kept["begun"].index_add_(0, self.drawn, where.long())
+        self.kept[:, 0].index_add_(0, self.drawn, where.double())
         self._settle()
 
     def _settle(self) -> None:
         """Makes everything as the rows of the worlds say."""
-        self.who.copy_(self.matchups[self.drawn])
-        self.learns.copy_(self.learning[self.drawn][:, self.side])
+        torch.index_select(self.matchups, 0, self.drawn, out=self.who)
+        torch.index_select(self.learning, 0, self.drawn, out=self.learns)
         self.stale = True
 
     # ---------------------------------------------------------------- between rollouts
@@ -269,94 +270,78 @@ class Seating:
         """
         pools = {**self.pools, **{role: list(pool) for role, pool in (pools or {}).items()}}
         self._check(draw, pools)
-        learns, probability = _there(draw.learns), _there(draw.probability)
-        keys = [(tuple(m), tuple(flags)) for m, flags in zip(draw.matchups.tolist(), learns.tolist(), strict=True)]
+        keys = _keys(draw.matchups, _there(draw.learns))
         for key in keys:
             self.rows.setdefault(key, len(self.rows))
-        if len(self.rows) > len(self.cumulative):
-            self._allocate(1 << (len(self.rows) - 1).bit_length())
+        self._lay_out()
         rows = torch.tensor([self.rows[key] for key in keys])
-        self.matchups[rows.to(self.core.device)] = draw.matchups.to(self.core.device)
-        self.learning[rows.to(self.core.device)] = learns.to(self.core.device)
-        weight = torch.zeros(len(self.cumulative), dtype=torch.float64).index_add_(0, rows, probability)
+        weight = torch.zeros(len(self.cumulative), dtype=torch.float64).index_add_(0, rows, _there(draw.probability))
         self.cumulative.copy_(weight.cumsum(0) / weight.cumsum(0)[-1])
-        for seat in range(len(self.game.seats)):
-            self._fill(seat, pools[self.game.seats[seat].role], bool((draw.matchups[:, seat] != LEARNER).any()))
+        for seat, each in enumerate(self.game.seats):
+            self._fill(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()))
         self.pools = pools
 
     def read(self) -> Tally:
         """What happened since the last reading; waits for the device."""
-        kept = {name: each.to("cpu", copy=True) for name, each in self.kept.items()}
-        seen = ((kept["begun"] > 0) | (kept["count"] > 0)).nonzero().squeeze(1)
-        for each in self.kept.values():
-            each.zero_()
-        return Tally(
-            self.matchups.cpu()[seen], self.learning.cpu()[seen], **{name: each[seen] for name, each in kept.items()}
-        )
+        kept = self.kept[: len(self.rows)].to("cpu", copy=True)
+        self.kept.zero_()
+        seen = kept[:, :2].any(1)
+        matchups, learns = self._table()
+        (begun, count), sums = kept[seen, :2].long().T, kept[seen, 2:].chunk(3, 1)
+        return Tally(matchups[seen], learns[seen], begun, count, *sums)
 
     def state_dict(self) -> State:
         """Who sits where, the draw, what was counted since the last reading, streams and memories."""
-        state: State = {f"kept.{name}": each[: len(self.rows)].clone() for name, each in self.kept.items()}
-        for name in ("matchups", "learning", "cumulative"):
-            state[name] = getattr(self, name)[: len(self.rows)].clone()
-        state |= {"drawn": self.drawn.clone(), "generator": self.generator.get_state()}
+        count, (matchups, learns) = len(self.rows), self._table()
+        state: State = {"matchups": matchups, "learns": learns, "drawn": self.drawn.clone()}
+        state |= {"cumulative": self.cumulative[:count].clone(), "kept": self.kept[:count].clone()}
+        state["generator"] = self.generator.get_state()
         for seat, ensemble in self.ensembles.items():
             state |= {f"ensemble.{seat}.{name}": each for name, each in ensemble.state_dict().items()}
         return state
 
     def load_state_dict(self, state: State) -> None:
         """Continues from `state_dict`, with equal pools; raises CheckpointError where it does not fit."""
-        names = [*(f"kept.{name}" for name in self.kept), "matchups", "learning", "cumulative", "drawn", "generator"]
         found: dict[str, Tensor] = {}
-        for name in names:
+        for name in ("matchups", "learns", "drawn", "cumulative", "kept", "generator"):
             value = state.get(name)
             if not isinstance(value, Tensor):
                 raise CheckpointError(f"opposition {name}: expected a tensor, got {value!r:.80}")
             found[name] = value
-        if found["drawn"].shape != self.drawn.shape or found["matchups"].shape[1:] != self.matchups.shape[1:]:
+        if found["drawn"].shape != self.drawn.shape or found["matchups"].shape[1:] != self.who.shape[1:]:
             worlds, seats = self.who.shape
             raise CheckpointError(f"opposition: expected {worlds} worlds of {seats} seats, got another number")
-        matchups, learning = found["matchups"].tolist(), found["learning"].tolist()
-        self.rows = {
-            (tuple(m), tuple(flags)): row for row, (m, flags) in enumerate(zip(matchups, learning, strict=True))
-        }
-        count = len(self.rows)
-        if count > len(self.cumulative):
-            self._allocate(1 << (count - 1).bit_length())
-        for name, table in (("matchups", self.matchups), ("learning", self.learning), ("cumulative", self.cumulative)):
-            table[:count].copy_(found[name])
-        self.cumulative[count:] = 1.0
-        for name, table in self.kept.items():
-            table.zero_()[:count].copy_(found[f"kept.{name}"])
+        self.rows = {key: row for row, key in enumerate(_keys(found["matchups"], found["learns"]))}
+        self._lay_out()
+        self.cumulative.fill_(1.0)[: len(self.rows)].copy_(found["cumulative"])
+        self.kept.zero_()[: len(self.rows)].copy_(found["kept"])
         self.drawn.copy_(found["drawn"])
         self.generator.set_state(found["generator"].cpu())
-        for seat in range(len(self.game.seats)):
-            self._fill(
-                seat, self.pools[self.game.seats[seat].role], bool((found["matchups"][:, seat] != LEARNER).any())
-            )
+        for seat, each in enumerate(self.game.seats):
+            self._fill(seat, self.pools[each.role], bool((found["matchups"][:, seat] != LEARNER).any()))
         self._settle()
         for seat, ensemble in self.ensembles.items():
             ensemble.load_state_dict(part_of(state, f"ensemble.{seat}."))
 
-    def _allocate(self, capacity: int) -> None:
-        """Tables with room for so many matchups, with what they held before."""
-        device, seats = self.core.device, len(self.game.seats)
-        before = {name: getattr(self, name, None) for name in ("matchups", "learning", "cumulative", "kept")}
-        self.matchups = torch.full((capacity, seats), LEARNER, device=device)
-        self.learning = torch.zeros((capacity, seats), dtype=torch.bool, device=device)
-        self.cumulative = torch.ones(capacity, dtype=torch.float64, device=device)
-        count = {name: torch.zeros(capacity, dtype=torch.int64, device=device) for name in ("begun", "count")}
-        sums = {
-            name: torch.zeros((capacity, seats), dtype=torch.float64, device=device)
-            for name in ("total", "square", "score")
-        }
-        self.kept = count | sums
-        for name, old in before.items():
-            if isinstance(old, Tensor):
-                getattr(self, name)[: len(old)].copy_(old)
-            for key, each in (old or {}).items() if isinstance(old, dict) else ():
-                self.kept[key][: len(each)].copy_(each)
-        self.version += 1
+    def _table(self) -> tuple[Tensor, Tensor]:
+        """(R, S) int64 and bool: all matchups that ever were in the draw, and who learns in them."""
+        matchups, learns = zip(*self.rows, strict=True)
+        return torch.tensor(matchups), torch.tensor(learns)
+
+    def _lay_out(self) -> None:
+        """Brings the device's tables up to date with `rows`; makes larger ones where there is no room."""
+        device, seats, capacity = self.core.device, len(self.game.seats), len(self.cumulative)
+        if len(self.rows) > capacity:
+            capacity, before = max(64, 1 << (len(self.rows) - 1).bit_length()), self.kept
+            self.matchups = torch.full((capacity, seats), LEARNER, device=device)
+            self.learning = torch.zeros((capacity, len(self.side)), dtype=torch.bool, device=device)
+            self.cumulative = torch.ones(capacity, dtype=torch.float64, device=device)
+            self.kept = torch.zeros((capacity, 2 + 3 * seats), dtype=torch.float64, device=device)
+            self.kept[: len(before)].copy_(before)
+            self.version += 1
+        matchups, learns = self._table()
+        self.matchups[: len(matchups)].copy_(matchups)
+        self.learning[: len(learns)].copy_(learns[:, self.side.cpu()])
 
     def _fill(self, seat: int, pool: Sequence[Plays], needed: bool) -> None:
         """Sees that those who may be drawn for a seat are there to play."""
@@ -385,6 +370,10 @@ class Seating:
                 raise ConfigError(
                     f"role {seat.role}: expected its pool to keep its {len(self.pools[seat.role])} policies"
                 )
+
+
+def _keys(matchups: Tensor, learns: Tensor) -> list[tuple[tuple[int, ...], tuple[bool, ...]]]:
+    return [(tuple(who), tuple(flags)) for who, flags in zip(matchups.tolist(), learns.tolist(), strict=True)]
 
 
 def _there(value: Tensor | None) -> Tensor:

@@ -25,7 +25,7 @@ def rps(steps: int = 6) -> Game:
 
 def config(**changes) -> TrainConfig:
     ppo = PPOConfig(rollout_length=4, epochs=1, minibatches=1, hidden=(8,))
-    return TrainConfig(RPS, **{"num_envs": 16, "total_steps": 10_000, "learner": ppo, "seed": 5, **changes})
+    return TrainConfig(**{"env_id": RPS, "num_envs": 16, "total_steps": 10_000, "learner": ppo, "seed": 5, **changes})
 
 
 def uniform(game: Game) -> Draw:
@@ -85,31 +85,35 @@ def test_draws_agree_with_their_probabilities_and_nobody_else_ever_meets():
 
 
 def test_opponents_change_at_resets_only_and_play_what_they_are(monkeypatch):
-    """Episodes of 6 steps in rollouts of 4: most are under way when a rollout ends, and go on as they were."""
-    game = rps(6)
-    training = Training(game, uniform(game), {"player": PURE}, config())
+    """Hands of 2 or 3 steps in rollouts of 4: worlds restart at different times, and go on when a rollout ends."""
+    game = Game.of("KuhnPoker-v0", shared=True)
+    draw = Draw.against(game, "player", [torch.ones(2) / 2] * 2)
+    training = Training(game, draw, {"player": PURE[:2]}, config(env_id="KuhnPoker-v0"))
     seating, steps = training.seating, []
     act = seating.act
 
     def watch(core, info, into):
         act(core, info, into)
-        steps.append((core.steps.clone(), seating.who.clone(), seating.learns.clone(), into.clone()))
+        now = (core.steps, seating.who, seating.learns, core.to_move, into)
+        steps.append([tensor.clone() for tensor in now])
 
     monkeypatch.setattr(seating, "act", watch)
     for iteration in range(9):
         training.collector.collect()
         rollout = training.learner("player").rollout
-        played = torch.stack([learns for _, _, learns, _ in steps[-4:]])
+        played = torch.stack([learns for _, _, learns, *_ in steps[-4:]])
         assert torch.equal(rollout.valid, played), "learned from: the learner's seat, before it is drawn anew"
         training.collector.update(iteration, str)
-    changed = 0
-    for (_, before, *_), (clock, who, learns, action) in itertools.pairwise(steps):
+    changed, kept = 0, 0
+    for (_, before, *_), (clock, who, learns, to_move, action) in itertools.pairwise(steps):
         assert torch.equal(who[clock > 0], before[clock > 0])
         changed += int((who != before).any(1).sum())
+        kept += int((clock > 0).any() and (clock == 0).any())
         assert torch.equal(learns, who == LEARNER)
-        assert bool((action == who)[who >= 0].all())
+        assert bool((action == who)[(who >= 0) & to_move].all())
         assert bool(((who == LEARNER).sum(1) == 1).all())
     assert changed > 30
+    assert kept > 20, "some worlds go on while others restart"
 
 
 def test_returns_and_scores_are_added_up_by_matchup():
@@ -189,6 +193,18 @@ def rollouts(training: Training, count: int) -> list[torch.Tensor]:
         seen += [rollout.obs.clone(), rollout.action.clone(), rollout.valid.clone(), training.seating.who.clone()]
         training.collector.update(1, str)
     return seen
+
+
+def test_who_plays_goes_on_with_what_it_remembers_when_others_come():
+    game, policies, seen = rps(6), [gru(1), gru(2)], []
+    for more in ([], [PURE[1]]):
+        training = Training(game, Draw.against(game, "player", [torch.ones(2) / 2] * 2), {"player": policies}, config())
+        found = rollouts(training, 2)  # 8 steps: the second episode is under way
+        only = torch.tensor([0.5, 0.5, *[0.0] * len(more)])
+        training.seating.replace(Draw.against(game, "player", [only] * 2), {"player": [*policies, *more]})
+        found += rollouts(training, 3)
+        seen.append(found)
+    assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
 
 
 def test_a_training_goes_on_from_its_state_in_the_middle_of_episodes():

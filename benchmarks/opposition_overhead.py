@@ -1,0 +1,91 @@
+"""What opponents cost a training over plain self-play: `python -m benchmarks.opposition_overhead`.
+
+Trainings of the same settings take turns, a rollout and its update each: "plain" is self-play without an opposition,
+"bookkeeping" seats learners everywhere but draws and counts, "opponents" seats a learner against frozen networks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import statistics
+import time
+
+import torch
+
+from league.game import Game
+from league.response import Training, settled
+from league.seating import Draw
+from trainers.collector import Collector
+from trainers.config import TrainConfig
+from trainers.policy import Plays
+from trainers.ppo import PPOConfig
+from trainers.settings import derived_seed
+
+GAMES = {"RockPaperScissors-v0": 256, "KuhnPoker-v0": 256, "ConnectFour-v0": 256, "SimpleTag-v0": 128}
+"""Worlds of each."""
+FROZEN = 8
+"""Networks to draw opponents from."""
+WARM = 3
+"""Turns before anything is counted."""
+
+
+def main() -> int:
+    """Prints milliseconds per rollout and per update, medians over turns; returns 0."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=20)
+    turns = parser.parse_args().turns
+    torch.set_num_threads(1)
+    print(f"{'':22}{'':13}{'rollout':>12}{'of plain':>10}{'update':>12}{'steps/s':>12}{'of plain':>10}")
+    for env_id, num_envs in GAMES.items():
+        game = Game.of(env_id)
+        config = TrainConfig(env_id, num_envs=num_envs, total_steps=10**9, learner=PPOConfig(rollout_length=25))
+        config = settled(game, config)
+        collectors = _collectors(game, config)
+        spent: dict[str, list[tuple[float, float]]] = {name: [] for name in collectors}
+        for turn in range(WARM + turns):
+            for name, collector in collectors.items():
+                begin = time.perf_counter()
+                collector.collect()
+                between = time.perf_counter()
+                collector.update(turn, str)
+                spent[name].append((between - begin, time.perf_counter() - between))
+        plain = [0.0, 0.0]
+        for name, times in spent.items():
+            rollout, update = (statistics.median(column) for column in zip(*times[WARM:], strict=True))
+            whole = statistics.median(sum(both) for both in times[WARM:])
+            plain = plain if name != "plain" else [rollout, whole]
+            print(
+                f"{env_id:22}{name:13}{rollout * 1e3:9.1f} ms{rollout / plain[0]:10.2f}{update * 1e3:9.1f} ms"
+                f"{config.rollout_steps / whole:12,.0f}{plain[1] / whole:10.2f}",
+                flush=True,
+            )
+    return 0
+
+
+def _collectors(game: Game, config: TrainConfig) -> dict[str, Collector]:
+    plain = Collector(config, game.core(config.num_envs))
+    role, frozen = game.roles[0], {each: _frozen(game, config, each) for each in game.roles}
+    mixture = [torch.ones(FROZEN) / FROZEN for _ in game.seats]
+    return {
+        "plain": plain,
+        "bookkeeping": _trained(game, Draw.self_play(game), {}, config),
+        "opponents": _trained(game, Draw.against(game, role, mixture), frozen, config),
+    }
+
+
+def _trained(game: Game, draw: Draw, pools: dict[str, list[Plays]], config: TrainConfig) -> Collector:
+    return Training(game, draw, pools, dataclasses.replace(config, policies={}, env={})).collector
+
+
+def _frozen(game: Game, config: TrainConfig, role: str) -> list[Plays]:
+    """Policies as they are before learning, each with weights of its own."""
+    made = []
+    for index in range(FROZEN):
+        settings = dataclasses.replace(config, policies={}, env={}, seed=derived_seed(7, index), num_envs=1)
+        made.append(Training(game, Draw.self_play(game), {}, settings).learner(role).policy())
+    return made
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
