@@ -262,6 +262,7 @@ class _Stack:
     def __init__(self, ensemble: Ensemble, first: int, memory: Tensor | None, pages: _Pages) -> None:
         self.first, self.memory, self.pages, self.size = first, memory, pages, pages.size
         self.looks, self.worlds, self.local = ensemble.core.device.type == "cpu", torch.empty(0), torch.empty(0)
+        self.edges = torch.arange(self.size + 1)
         self.ready: _Blocks | None = None
         self.sits: Tensor | None = None
 
@@ -295,8 +296,8 @@ class _Stack:
             return
         worlds, local, asked = self.worlds, self.local, now.on_move if self.memory is None else now.alive
         if asked is not None:
-            kept = asked[worlds]
-            worlds, local = worlds[kept], local[kept]
+            kept = asked.index_select(0, worlds).nonzero()[:, 0]
+            worlds, local = worlds.index_select(0, kept), local.index_select(0, kept)
         for wave in self.waves:
             span = slice(None)
             if len(self.waves) > 1:
@@ -307,7 +308,7 @@ class _Stack:
 
     def _blocks(self, worlds: Tensor, local: Tensor, wave: list[int]) -> _Blocks:
         """Those of worlds (R,) that are played by policies `local` (R,), ascending, all of one wave; on the host."""
-        counts = torch.bincount(local, minlength=self.size)
+        counts = torch.searchsorted(local, self.edges).diff()
         highest, playing = int(counts.max()), int(counts.count_nonzero())
         mean = len(local) / playing
         height = highest if highest <= 1.25 * mean else max(-(-len(local) // (4 * playing)), LEAST)
