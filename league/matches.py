@@ -93,9 +93,16 @@ def play_matchups(
     size = min(-(-size // STEP) * STEP, max_envs)
     streams = np.random.SeedSequence(seed).generate_state(passes + len(game.seats), np.uint64).tolist()
     core = _core(json.dumps(game.to_json()), size, device)
-    ensembles = [Ensemble(populations[seat.role], core, seat, budget) for seat in game.seats]
+    asked = [who[:, place].unique() for place in range(len(game.seats))]  # of a population the policies that play
+    if game.shared:
+        asked = [who.unique()] * len(game.seats)
+    ensembles = [
+        Ensemble([populations[seat.role][index] for index in asked[place].tolist()], core, seat, budget)
+        for place, seat in enumerate(game.seats)
+    ]
     for ensemble, stream in zip(ensembles, streams[passes:], strict=True):
         ensemble.seed(stream)
+    chosen = torch.stack([torch.searchsorted(each, who[:, place].contiguous()) for place, each in enumerate(asked)], 1)
     orders = _orders(game)
     first = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(worlds, minlength=len(who)).cumsum(0)])
     number = torch.arange(len(worlds)) - first[worlds]  # of an episode among those of its matchup
@@ -103,7 +110,7 @@ def play_matchups(
         part = slice(index * size, (index + 1) * size)
         matchup, order = worlds[part], orders[number[part] % len(orders)]
         sitting = torch.full((size, len(game.seats)), NOBODY)  # where there are worlds too many
-        sitting[: len(matchup)] = who[matchup].gather(1, order)
+        sitting[: len(matchup)] = chosen[matchup].gather(1, order)
         for place, ensemble in enumerate(ensembles):
             ensemble.seat(sitting[:, place])
         earned = _play(core, ensembles, len(matchup), streams[index], greedy, max_steps)
