@@ -7,7 +7,6 @@ bootstrapped from the true last observation. Where PPO goes over a rollout sever
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +17,7 @@ from trainers.advantages import by_rows, by_sequences, explained_variance, minib
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.memory import Memory
 from trainers.nets import masked_mean
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.rollout import Rollout, Transition, final_rows
 from trainers.settings import check_settings, setting
@@ -164,8 +163,7 @@ class A2C:
 
     def policy(self) -> Policy:
         """A frozen copy of the actor with its normaliser."""
-        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
-        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+        return snapshot(self)
 
     def state_dict(self) -> State:
         """Networks, optimiser, normalisers, schedule counter, generator and memory; call it between rollouts."""

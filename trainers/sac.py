@@ -20,7 +20,7 @@ from trainers.experience import Experience, ReplayConfig, means
 from trainers.heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.nets import ObservationNormalizer, follow, masked_mean
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.rollout import Transition
 from trainers.settings import setting
@@ -213,8 +213,7 @@ class SAC:
 
     def policy(self) -> Policy:
         """A frozen copy of the actor with its normaliser."""
-        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
-        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+        return snapshot(self)
 
     def state_dict(self) -> State:
         """Networks, temperature, optimisers, generator, counter and the replay; call it between rollouts."""

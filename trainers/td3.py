@@ -19,7 +19,7 @@ from trainers.experience import Experience, ReplayConfig, means
 from trainers.heads import CategoricalHead, GaussianHead, action_spec, make_head
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.nets import ObservationNormalizer, follow, masked_mean
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.rollout import Transition
 from trainers.settings import setting
@@ -202,8 +202,7 @@ class TD3:
 
     def policy(self) -> Policy:
         """A frozen copy of the actor with its normaliser; it plays without noise."""
-        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
-        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+        return snapshot(self)
 
     def state_dict(self) -> State:
         """Networks, optimisers, generator, counters and the replay; call it between rollouts."""
