@@ -10,7 +10,7 @@ place in the box, a discrete one's is one-hot. `relaxed` draws codes that gradie
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,25 @@ from gpu_envs.errors import ConfigError
 
 ILLEGAL = -1e9  # logit of a masked action: exp() of it is 0, while 0 * ILLEGAL stays finite in the entropy
 LOG_STD = (-5.0, 2.0)  # bounds of a state-dependent log standard deviation
+
+
+Stream = torch.Generator | Sequence[torch.Generator] | None
+"""Where samples come from; several generators draw for one entry each of the first axis."""
+
+
+def _shares(noise: Tensor, stream: Stream) -> Iterable[tuple[Tensor, torch.Generator | None]]:
+    """What each generator is to fill: one that draws for some gives them what it would give them alone."""
+    if stream is None or isinstance(stream, torch.Generator):
+        return [(noise, stream)]
+    return zip(noise, stream, strict=True)
+
+
+def _normal(like: Tensor, stream: Stream) -> Tensor:
+    """Standard normal noise."""
+    noise = torch.empty_like(like)
+    for share, generator in _shares(noise, stream):
+        share.normal_(generator=generator)
+    return noise
 
 
 def legal(values: Tensor, mask: Tensor | None) -> Tensor:
@@ -54,10 +73,10 @@ class CategoricalHead(nn.Module):
             table = torch.stack([nn.functional.pad(p, (0, widest - p.shape[-1]), value=ILLEGAL) for p in parts], dim=-2)
         return table.log_softmax(-1)
 
-    def sample(self, logits: Tensor, generator: torch.Generator | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def sample(self, logits: Tensor, stream: Stream, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Draws by an exponential race, as `torch.multinomial` without its sync; returns (action, log_prob (...))."""
         log_probs = self.log_probs(logits, mask)
-        index = self._race(log_probs, generator).argmax(-1, keepdim=True)
+        index = self._race(log_probs, stream).argmax(-1, keepdim=True)
         return self._shape(index), log_probs.gather(-1, index).sum((-1, -2))
 
     def mode(self, logits: Tensor, mask: Tensor | None) -> Tensor:
@@ -105,9 +124,12 @@ class CategoricalHead(nn.Module):
         index = torch.stack([part.argmax(-1) for part in code.split(self.sizes, -1)], -1)
         return index if self.multi else index[..., 0]
 
-    def _race(self, log_probs: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _race(self, log_probs: Tensor, stream: Stream) -> Tensor:
         """Log-probabilities with Gumbel noise: the largest is a sample."""
-        return log_probs - torch.empty_like(log_probs).exponential_(generator=generator).clamp_(min=1e-20).log_()
+        noise = torch.empty_like(log_probs)
+        for share, generator in _shares(noise, stream):
+            share.exponential_(generator=generator)
+        return log_probs - noise.clamp_(min=1e-20).log_()
 
     def _flat(self, table: Tensor) -> Tensor:
         """(..., K, n) -> (..., code_width), without what is beyond a categorical's own n."""
@@ -190,10 +212,9 @@ class GaussianHead(BoxHead):
         super().__init__(low, high)
         self.log_std = nn.Parameter(torch.full((len(low),), init_log_std))
 
-    def sample(self, mean: Tensor, generator: torch.Generator | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def sample(self, mean: Tensor, stream: Stream, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Draws actions (..., K); returns (action, log_prob (...)). `mask` has no meaning here."""
-        noise = torch.empty_like(mean).normal_(generator=generator)
-        action = mean + self.log_std.exp() * noise
+        action = mean + self.log_std.exp() * _normal(mean, stream)
         return action, self.evaluate(mean, action, mask)[0]
 
     def mode(self, mean: Tensor, mask: Tensor | None) -> Tensor:
@@ -224,10 +245,10 @@ class TanhGaussianHead(BoxHead):
         super().__init__(low, high)
         self.num_params = 2 * len(low)
 
-    def sample(self, params: Tensor, generator: torch.Generator | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def sample(self, params: Tensor, stream: Stream, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Draws actions (..., K), before the tanh; returns (action, log_prob (...)). `mask` has no meaning here."""
         mean, log_std = self._split(params)
-        action = mean + log_std.exp() * torch.empty_like(mean).normal_(generator=generator)
+        action = mean + log_std.exp() * _normal(mean, stream)
         return action, self._log_prob(mean, log_std, action)
 
     def mode(self, params: Tensor, mask: Tensor | None) -> Tensor:
@@ -277,7 +298,7 @@ class TanhGaussianHead(BoxHead):
 class TanhHead(BoxHead):
     """The deterministic action tanh(outputs) in a bounded box; exploration is the learner's matter."""
 
-    def sample(self, params: Tensor, generator: torch.Generator | None, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def sample(self, params: Tensor, stream: Stream, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The one action there is (..., K), and zeros (...)."""
         return params.tanh(), torch.zeros_like(params[..., 0])
 

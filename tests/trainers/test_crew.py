@@ -26,7 +26,7 @@ def policies(count: int, space: str = "discrete", **settings) -> list:
     for seed in range(count):
         learner = PPO(PPOConfig(hidden=(8, 6), **settings), Problem(4, SPACES[space], 5, 3, 100, seed=seed))
         generator = torch.Generator().manual_seed(seed)
-        learner.normalizer.update(torch.randn((50, 4), generator=generator) * (1 + seed) + seed)
+        learner.net.normalizer.update(torch.randn((50, 4), generator=generator) * (1 + seed) + seed)
         for parameter in learner.net.parameters():
             parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
         made.append(learner.policy())
