@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from trainers.bodies import Network, with_ids
-from trainers.heads import Stream
 from trainers.policy import Acts, Policy
+from trainers.streams import Stream
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trainers.bodies import BodyConfig
-from trainers.heads import legal
+from trainers.categories import legal
 from trainers.settings import setting
 
 M = TypeVar("M", bound=nn.Module)
