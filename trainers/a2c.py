@@ -15,7 +15,7 @@ from torch import Tensor
 from trainers.acting import Acting
 from trainers.actor_critic import ActorCriticConfig
 from trainers.advantages import explained_variance, minibatch, through
-from trainers.learner import ALONE, Central, Descent, State, restore, saved
+from trainers.learner import ALONE, Central, Descent, State, linear, restore, saved
 from trainers.nets import masked_mean
 from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
@@ -82,9 +82,8 @@ class A2C:
         Returns:
             Metrics, one-element tensors on the device (none if no row was valid).
         """
-        c = self.config
-        progress = min(self.steps / self.total_steps, 1.0)
-        learning_rate = c.learning_rate + progress * (c.learning_rate_end - c.learning_rate)
+        c, progress = self.config, self.steps / self.total_steps
+        learning_rate = linear(c.learning_rate, c.learning_rate_end, progress)
         self.optimizer.param_groups[0]["lr"] = learning_rate
 
         batch = self.acting.batch()
