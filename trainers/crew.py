@@ -90,7 +90,8 @@ class _Stack:
         for name in parts[0]:
             value = self([part[name] for part in parts])
             value = value.view(len(modules), 1, 1, *value.shape[1:])
-            setattr(whole, name, nn.Parameter(value, requires_grad=False) if name in whole._parameters else value)
+            learned = isinstance(getattr(whole, name), nn.Parameter)
+            setattr(whole, name, nn.Parameter(value, requires_grad=False) if learned else value)
         return whole
 
     @torch.no_grad()
