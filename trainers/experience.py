@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from trainers.bodies import BodyConfig, Network
+from trainers.bodies import BodyConfig
 from trainers.heads import Head
 from trainers.learner import Descent, State
-from trainers.nets import ACTIVATIONS, ObservationNormalizer, masked_mean
-from trainers.policy import Policy
+from trainers.nets import ACTIVATIONS, masked_mean
 from trainers.problem import Problem
 from trainers.replay import Fields, Replay
 from trainers.rollout import Rollout, final_rows
@@ -168,14 +165,6 @@ def correct(
     norm = descent(optimizer, loss, c.max_grad_norm)
     value = masked_mean(values.detach().mean(0), valid)
     return {"critic_loss": loss.detach(), "critic_grad_norm": norm, "value": value}
-
-
-def frozen_policy(
-    spec: dict[str, Any], normalizer: ObservationNormalizer, actor: Network, head: Head, generator: torch.Generator
-) -> Policy:
-    """A policy of copies, with the stream that the learner began with."""
-    normalizer, actor, head = copy.deepcopy((normalizer, actor, head))
-    return Policy(spec, normalizer, actor, head, seed=generator.initial_seed())
 
 
 def clean(rows: Tensor, valid: Tensor) -> Tensor:

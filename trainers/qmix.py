@@ -8,7 +8,6 @@ what its agents remembered when they played it, as in R2D2 (Kapturowski et al. 2
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +19,7 @@ from trainers.files import check_tensors
 from trainers.heads import GreedyHead, greedy_spec
 from trainers.learner import ALONE, Central, Descent, State, part_of, restore, saved
 from trainers.nets import ObservationNormalizer, follow, masked_mean, mlp
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.qlearning import QConfig, best_value, explore, frozen, linear
 from trainers.replay import Replay
@@ -283,8 +282,7 @@ class QMIX:
 
     def policy(self) -> Policy:
         """A frozen copy of the agents' network with its normaliser; it takes the best actions."""
-        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
-        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+        return snapshot(self)
 
     def _carried(self) -> dict[str, Tensor]:
         """What goes over from one rollout to the next."""

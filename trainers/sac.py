@@ -23,14 +23,13 @@ from trainers.experience import (
     ReplayConfig,
     adam,
     correct,
-    frozen_policy,
     means,
     values_of,
 )
 from trainers.heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.nets import ObservationNormalizer, follow, masked_mean
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.rollout import Transition
 from trainers.settings import setting
@@ -223,7 +222,7 @@ class SAC:
 
     def policy(self) -> Policy:
         """A frozen copy of the actor with its normaliser."""
-        return frozen_policy(self.spec, self.normalizer, self.actor, self.head, self.generator)
+        return snapshot(self)
 
     def state_dict(self) -> State:
         """Networks, temperature, optimisers, generator, counter and the replay; call it between rollouts."""

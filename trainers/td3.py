@@ -20,14 +20,13 @@ from trainers.experience import (
     ReplayConfig,
     adam,
     correct,
-    frozen_policy,
     means,
     values_of,
 )
 from trainers.heads import CategoricalHead, GaussianHead, action_spec, make_head
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.nets import ObservationNormalizer, follow, masked_mean
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.rollout import Transition
 from trainers.settings import setting
@@ -209,7 +208,7 @@ class TD3:
 
     def policy(self) -> Policy:
         """A frozen copy of the actor with its normaliser; it plays without noise."""
-        return frozen_policy(self.spec, self.normalizer, self.actor, self.head, self.generator)
+        return snapshot(self)
 
     def state_dict(self) -> State:
         """Networks, optimisers, generator, counters and the replay; call it between rollouts."""

@@ -8,10 +8,11 @@ from toy_core import Corridor, Identity, make_toy
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import algorithms, checkpoint
+from trainers.categories import GreedyHead
 from trainers.config import TrainConfig
 from trainers.dqn import DQN, DQNConfig
 from trainers.export import export_policy
-from trainers.heads import GreedyHead, make_head
+from trainers.heads import make_head
 from trainers.loop import Trainer
 from trainers.policy import Policy
 from trainers.problem import Problem
