@@ -132,7 +132,6 @@ class League:
                 self._enter(player)
                 changes += [Freeze(player.name)] if self.builder.frozen_at_start(player) else []
             self.even = self._even()
-            self.trainings.clear()  # they were made before it was known what is even
             self._apply(0, changes)
             self._keep(0, {})
         self.finished = 0
@@ -156,7 +155,7 @@ class League:
             frozen = {change.player for change in changes if isinstance(change, Freeze)}
             changes = [*changes, *(Freeze(name) for name in self.roster.learning() if name not in frozen)]
         with self.store.step(f"{number}/change"):
-            self.live |= {name: self._now(name) for name in results}
+            self.live |= {name: self._weights(name)[1] for name in results}
             self._apply(number, changes)
             self._keep(number, {**_summary(self.roster, results, changes), "seconds": time.perf_counter() - began})
         self.finished = number
@@ -170,10 +169,9 @@ class League:
         task, player = self._task(number, name), self.roster.players[name]
         if self.store.done(task):
             return
-        learner = self._training(name)
         matches = self.builder.matches(self.roster, player)
         self._check(player, matches)
-        learner.seating.replace(self._draw(player, matches), self.pools(), refresh=True)
+        learner = self._training(name, self._draw(player, matches))
         target = learner.steps + self.config.steps
         with learner.config.in_force():
             while learner.steps < target:
@@ -267,33 +265,37 @@ class League:
 
     # ---------------------------------------------------------------- players
 
-    def _training(self, name: str) -> Training:
-        """The worlds and the learner of a player, built where it has none yet in this process."""
+    def _training(self, name: str, draw: Draw) -> Training:
+        """The worlds and the learner of a player, with a draw from the next episodes on."""
         if name not in self.trainings:
             state = self.store.state(f"learner.{name}", self.config.device)
-            first = None if state is not None else self.store.state(f"first.{name}", self.config.device)
-            self.trainings[name] = self._made(name, first)
+            start = None if state is not None else self.store.state(f"start.{name}", self.config.device)
+            self.trainings[name] = self._made(name, start, draw)
             if state is not None:
                 self.trainings[name].load_state_dict(state)
+        self.trainings[name].seating.replace(draw, self.pools())
         return self.trainings[name]
 
-    def _made(self, name: str, start: Mapping[str, Any] | None) -> Training:
+    def _made(self, name: str, start: Mapping[str, Any] | None, draw: Draw) -> Training:
         """A training of a player that begins, with first weights of its own or with those of a state."""
-        role = self.roster.players[name].role
-        nobody = Draw(torch.tensor([[LEARNER if seat.role == role else RANDOM for seat in self.game.seats]]))
         learner = dataclasses.replace(self.train.learner, **self.settings.get(name, {}))
         seed = derived(self.config.seed, "player", name, self.begun[name])
         config = dataclasses.replace(self.train, seed=seed, learner=learner)
-        weights = None if start is None else {role: dict(start)}
-        return Training(self.game, nobody, self.pools(), config, weights, even=self.even)
+        weights = None if start is None else {self.roster.players[name].role: dict(start)}
+        return Training(self.game, draw, self.pools(), config, weights, even=self.even)
 
-    def _state(self, name: str) -> dict[str, Any]:
-        """Of the learner of a player."""
-        return dict(self._training(name).learner(self.roster.players[name].role).state_dict())
-
-    def _now(self, name: str) -> Policy:
-        """What a player has learned so far."""
-        return self._training(name).learner(self.roster.players[name].role).policy()
+    def _weights(self, name: str, start: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], Policy]:
+        """Of a learner, and as a policy: what a player that begins has, or one that learns has now."""
+        role = self.roster.players[name].role
+        if name in self.trainings:
+            training = self.trainings[name]
+        else:
+            alone = [[LEARNER if seat.role == role else RANDOM for seat in self.game.seats]]
+            training = self._made(name, start, Draw(torch.tensor(alone)))
+            if start is None and (state := self.store.state(f"learner.{name}", self.config.device)) is not None:
+                training.load_state_dict(state)
+        learner = training.learner(role)
+        return {key: value for key, value in learner.state_dict().items() if key.startswith("net.")}, learner.policy()
 
     # ---------------------------------------------------------------- changes
 
@@ -309,10 +311,13 @@ class League:
                 case Freeze():
                     self._freeze(number, name)
                 case Reset():
-                    self.store.drop_state(f"learner.{name}")
-                    self._begin_anew(name)
+                    first = self.store.state(f"first.{name}", self.config.device)
+                    assert first is not None
+                    self._begin_from(name, first)
                 case Copy(source=source, factors=factors):
-                    self._copy(name, source, factors)
+                    weights = self._weights(source)[0]
+                    self.settings[name] = self._copied(source, factors)
+                    self._begin_from(name, weights)
                 case Enter(player=player):
                     self._enter(player)
                 case Retire():
@@ -322,11 +327,12 @@ class League:
 
     def _enter(self, player: Player) -> None:
         """A player begins to learn."""
+        name = player.name
         self.roster.add(player)
-        self.steps[player.name] = self.total_steps[player.name] = self.begun[player.name] = 0
-        first = {key: value for key, value in self._state(player.name).items() if key.startswith("net.")}
-        self.store.put_state(f"first.{player.name}", first)
-        self.live[player.name] = self._now(player.name)
+        self.steps[name] = self.total_steps[name] = self.begun[name] = 0
+        weights, self.live[name] = self._weights(name)
+        for which in ("first", "start"):
+            self.store.put_state(f"{which}.{name}", weights)
 
     def _freeze(self, number: int, name: str) -> None:
         player, before = self.roster.players[name], self.roster.frozen(parent=name)
@@ -337,26 +343,24 @@ class League:
         self.roster.add(Player(copy, player.role, player.kind, parent=name))
         self.steps[name] = 0
 
-    def _begin_anew(self, name: str) -> None:
-        """Builds the training of a player anew; nobody knows it any more."""
+    def _begin_from(self, name: str, weights: Mapping[str, Any]) -> None:
+        """A player goes on with other weights, in new worlds, and nobody has met it yet."""
         self.trainings.pop(name, None)
+        self.store.drop_state(f"learner.{name}")
+        self.store.put_state(f"start.{name}", weights)
         self.begun[name] += 1
         self.steps[name] = 0
         self.roster.win_rates.forget(name)
-        self.live[name] = self._now(name)
+        self.live[name] = self._weights(name, weights)[1]
 
-    def _copy(self, name: str, source: str, factors: Mapping[str, float]) -> None:
-        """A player goes on with the weights of another, and with that one's settings, some of them multiplied."""
-        weights = self._state(source)
-        learner = dataclasses.replace(self.train.learner, **self.settings.get(source, {}))
-        changed = {key: getattr(learner, key) * factor for key, factor in factors.items() if hasattr(learner, key)}
-        self.settings[name] = {**self.settings.get(source, {}), **changed}
-        self.begun[name] += 1
-        self.steps[name] = 0
-        self.roster.win_rates.forget(name)
-        self.trainings[name] = self._made(name, weights)
-        self.store.put_state(f"learner.{name}", self.trainings[name].state_dict())
-        self.live[name] = self._now(name)
+    def _copied(self, source: str, factors: Mapping[str, float]) -> dict[str, float]:
+        """The settings of another player's learner, some of them multiplied; all where they differ from the run's."""
+        own = self.settings.get(source, {})
+        learner = dataclasses.replace(self.train.learner, **own)
+        return {
+            **own,
+            **{key: getattr(learner, key) * factor for key, factor in factors.items() if hasattr(learner, key)},
+        }
 
     # ---------------------------------------------------------------- records
 

@@ -10,6 +10,7 @@ from league.response import respond
 from league.run import training
 from league.seating import Draw
 from league.targets import Target
+from trainers.logs import Progress
 from trainers.policy import Policy
 
 if TYPE_CHECKING:
@@ -67,9 +68,15 @@ class LearnedOracle:
             result |= {"steps": response.steps, "seconds": response.seconds, "episodes": response.episodes}
             result["return"] = response.tally.mean_return()
 
-    def _tell(self, task: Task) -> Callable[[int, str], None] | None:
+    def _tell(self, task: Task) -> Progress | None:
         progress = self.psro.progress
-        return None if progress is None else lambda steps, text: progress(task.iteration - 1, text)
+        if progress is None:
+            return None
+
+        def tell(done: int, text: str) -> None:
+            progress(task.iteration - 1, f"{text}, {done:,} steps")
+
+        return tell
 
 
 class ExactOracle:

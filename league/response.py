@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError
 from league.game import Game
 from league.seating import LEARNER, Draw, Seating, Tally
 from trainers.checkpoint import Checkpoint
@@ -41,6 +41,7 @@ class Training:
         pools: Mapping[str, Sequence[Plays]],
         config: TrainConfig,
         start: Mapping[str, Start] | None = None,
+        even: float = 0.0,
     ) -> None:
         """Builds worlds and learners and seats the first matchups.
 
@@ -50,13 +51,14 @@ class Training:
             pools: Policies by role, as in `Seating`.
             config: How learners learn; environment and names of policies are the game's.
             start: By role, whose weights its learner begins with; the rest of it (optimiser, replay) begins afresh.
+            even: Of two seats: by how much the first earns more than the second in a draw.
 
         Raises:
             ConfigError: Something of these does not fit the others.
         """
         self.game, self.config = game, settled(game, config)
         self.core = game.core(config.num_envs, config.device, config.seed)
-        self.seating = Seating(self.core, game, draw, pools, derived_seed(config.seed, SEATING))
+        self.seating = Seating(self.core, game, draw, pools, derived_seed(config.seed, SEATING), even)
         if not self.seating.learners:
             raise ConfigError(f"{game.env_id}: the draw seats no learner, expected {LEARNER} in some matchup")
         self.collector = Collector(self.config, self.core, self.seating)
@@ -93,6 +95,18 @@ class Training:
         """What all episodes so far gave, by matchup."""
         self.tallies = [Tally.sum([*self.tallies, self.seating.read()])]
         return self.tallies[0]
+
+    def state_dict(self) -> State:
+        """All that the next iteration depends on, but the policies of others and what episodes gave so far."""
+        return {**self.collector.state_dict(), "training.iteration": self.iteration, "training.steps": self.steps}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continues from `state_dict`, with the same policies of others; CheckpointError where it does not fit."""
+        counters = part_of(state, "training.")
+        if not all(isinstance(counters.get(name), int) for name in ("iteration", "steps")):
+            raise CheckpointError(f"training: expected iteration and steps as integers, got {counters!r:.80}")
+        self.collector.load_state_dict({k: v for k, v in state.items() if not k.startswith("training.")})
+        self.iteration, self.steps = counters["iteration"], counters["steps"]
 
 
 @dataclass(frozen=True)

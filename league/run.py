@@ -90,7 +90,8 @@ def check_same(store: Store, game: Game, algorithm: str, config: Any) -> None:
         expected, got = getattr(config, field.name), getattr(recorded, field.name)
         if field.name != "iterations" and expected != got:
             raise ConfigError(
-                f"{store.path}: began with {field.name} = {got!r}, got {expected!r}; leave it out, or choose another folder"
+                f"{store.path}: began with {field.name} = {got!r}, got {expected!r}; "
+                "leave it out, or choose another folder"
             )
 
 

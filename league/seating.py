@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.ensemble import Ensemble
 from league.game import Game
+from league.matches import scores
 from trainers.agents import members_of
 from trainers.learner import State, part_of
 from trainers.policy import Plays
@@ -175,7 +177,15 @@ class Seating:
     the draw. What episodes gave is added up on the device, and read once per iteration.
     """
 
-    def __init__(self, core: Core, game: Game, draw: Draw, pools: Mapping[str, Sequence[Plays]], seed: int = 0) -> None:
+    def __init__(
+        self,
+        core: Core,
+        game: Game,
+        draw: Draw,
+        pools: Mapping[str, Sequence[Plays]],
+        seed: int = 0,
+        even: float = 0.0,
+    ) -> None:
         """Seats the first matchup of every world.
 
         Args:
@@ -184,11 +194,12 @@ class Seating:
             draw: Whom to seat; roles that it seats a learner of have one, now and later.
             pools: Policies by role, in the order of `Draw.matchups`. Roles that nobody is drawn from may be left out.
             seed: Of the draws and of what the policies sample.
+            even: Of two seats: by how much the first earns more than the second in a draw.
 
         Raises:
             ConfigError: The draw does not fit the game or the pools.
         """
-        self.core, self.game, self.seed = core, game, seed
+        self.core, self.game, self.seed, self.even = core, game, seed, even
         self.learners = tuple(
             role
             for role in game.roles
@@ -208,6 +219,7 @@ class Seating:
         self.stale = True  # the ensembles have not heard yet who sits where
         self.version, self.pools = 0, {role: list(pools.get(role, ())) for role in game.roles}
         self.ensembles: dict[int, Ensemble] = {}
+        self.playing: dict[int, list[Plays]] = {}  # what each was made of
         # by row: matchup, the agents that learn, probability of it or one before, and what `Tally` has
         self.matchups, self.learning, self.cumulative = self.who[:0], self.learns[:0], self.drawn[:0]
         self.kept = torch.zeros((0, 2 + 3 * seats), dtype=torch.float64, device=device)
@@ -236,9 +248,7 @@ class Seating:
         earned = torch.zeros_like(self.who, dtype=torch.float64).index_add_(
             1, self.side, info["episode_return"].double()
         )
-        more = torch.sign(earned.unsqueeze(2) - earned.unsqueeze(1))  # than each seat, itself among them
-        score = more.sum(2) / (2 * max(len(self.game.seats) - 1, 1)) + 0.5
-        found = torch.cat([ended, earned, earned.square(), score], 1).masked_fill_(~ended, 0.0)
+        found = torch.cat([ended, earned, earned.square(), scores(earned, self.even)], 1).masked_fill_(~ended, 0.0)
         self.kept[:, 1:].index_add_(0, self.drawn, found)
         self._seat(restarted)
 
@@ -263,7 +273,8 @@ class Seating:
 
         Args:
             draw: It seats learners of no other roles than the first one did.
-            pools: Policies by role, where there are more now; those from before stand at their places.
+            pools: Policies by role, where there are more now, or other ones at the places of those from before: they
+                take over in the middle of an episode.
 
         Raises:
             ConfigError: The draw does not fit the game or the pools, which then stay as they were.
@@ -346,8 +357,11 @@ class Seating:
     def _fill(self, seat: int, pool: Sequence[Plays], needed: bool) -> None:
         """Sees that those who may be drawn for a seat are there to play."""
         known, there = self.ensembles.get(seat), self.game.seats[seat]
-        if (known is None and not needed) or (known is not None and known.size == len(pool)):
+        if known is None and not needed:
             return
+        if known is not None and known.size == len(pool) and all(map(operator.is_, self.playing[seat], pool)):
+            return
+        self.playing[seat] = list(pool)
         self.ensembles[seat] = ensemble = Ensemble(pool, self.core, there)
         ensemble.seed(derived_seed(self.seed, 1 + seat))
         if known is not None:  # who plays already goes on with what it remembers

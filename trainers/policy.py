@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -141,15 +143,46 @@ class Policy:
         got = spec.pop("format", "no format")
         if got != FORMAT:
             raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
+        weights = path.with_suffix(".safetensors")
+        return cls._of(spec, read_tensors(weights), str(file), str(weights), device, seed)
+
+    def state_dict(self) -> dict[str, Tensor | str]:
+        """Weights and, as JSON, the shape of the network: what `from_state` takes."""
+        return {
+            **{f"net.{name}": tensor for name, tensor in self.net.state_dict().items()},
+            "spec": json.dumps(self.spec),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], device: torch.device | str = "cpu", seed: int = 0) -> Policy:
+        """The policy that gave `state_dict`; CheckpointError where that is damaged."""
+        given = {name.removeprefix("net."): value for name, value in state.items() if name.startswith("net.")}
+        try:
+            spec = json.loads(state["spec"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"policy: expected its shape as JSON, got a bad or missing spec {error}") from error
+        return cls._of(spec, given, "policy", "policy", device, seed)
+
+    @classmethod
+    def _of(
+        cls,
+        spec: dict[str, Any],
+        weights: Mapping[str, Any],
+        shape_from: str,
+        weights_from: str,
+        device: torch.device | str,
+        seed: int,
+    ) -> Policy:
         try:
             head = make_head(spec["action"])
             normalizer = ObservationNormalizer(spec["obs_width"])
             actor = Network(actor_width(spec), head.num_params, 0.01, torch.Generator())
         except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{file}: expected a policy's shape, got a bad or missing field {error}") from error
+            raise CheckpointError(
+                f"{shape_from}: expected a policy's shape, got a bad or missing field {error}"
+            ) from error
         policy = cls(spec, normalizer, actor, head, seed)
-        weights = path.with_suffix(".safetensors")
-        policy.net.load_state_dict(check_tensors(str(weights), read_tensors(weights), policy.net.state_dict()))
+        policy.net.load_state_dict(check_tensors(weights_from, weights, policy.net.state_dict()))
         policy.net.to(device)
         policy.generator = torch.Generator(device).manual_seed(seed)
         return policy
