@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from scipy.optimize import linprog
@@ -29,14 +31,14 @@ def max_entropy(limits: np.ndarray | csr_array, slack: float = 1e-9, steps: int 
     """
     limits = csr_array(limits)
     played = _support(limits)
-    limits = limits[:, played]
-    limits = limits[np.abs(limits).sum(1) > 0]
+    limits = csr_array(limits[:, played])
+    limits = csr_array(limits[abs(limits).sum(1) > 0])
     full = np.zeros(len(played))
     full[played] = _interior(limits, slack, steps)
     return full
 
 
-def _interior(limits: csr_array, slack: float, steps: int) -> np.ndarray:
+def _interior(limits: Any, slack: float, steps: int) -> np.ndarray:
     """Minimises sum p log p, where every entry of the best p is above 0."""
     constraints, number = limits.shape
     p = np.full(number, 1 / number)
@@ -73,7 +75,7 @@ def _reach(values: np.ndarray, moves: np.ndarray) -> float:
     return min(1.0, 0.99 * float((values[down] / -moves[down]).min(initial=np.inf)))
 
 
-def _support(limits: csr_array, most: float = 1e5) -> np.ndarray:
+def _support(limits: Any, most: float = 1e5) -> np.ndarray:
     """Which entries some feasible p plays: one linear programme over the cone of multiples z of feasible p.
 
     Feasible p mix, so that one z has them all, and it can be made as large as to have each at least 1: maximise the sum
