@@ -14,12 +14,12 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from league.game import Game
-from league.solvers.alpharank import alpharank
 from league.solvers.arrays import MetaStrategy, checked, deviations, nash_gap, product, uniform
 from league.solvers.correlated import cce, ce
 from league.solvers.dynamics import prd, replicator
+from league.solvers.evolution import alpharank
 from league.solvers.learning import fictitious_play, multiplicative_weights, regret_matching
-from league.solvers.nash import max_entropy_nash, nash
+from league.solvers.minimax import max_entropy_nash, nash
 
 SOLVERS: dict[str, Callable[..., MetaStrategy]] = {
     "uniform": uniform,
@@ -50,7 +50,7 @@ def solve(name: str, payoffs: Tensor, **settings: Any) -> MetaStrategy:
         Distributions, on the payoffs' device.
 
     Raises:
-        ConfigError: No such solver or setting; payoffs of another shape, or with NaN; a game that the solver cannot take.
+        ConfigError: No such solver or setting; payoffs of another shape, or with NaN; a game that it cannot take.
     """
     if name not in SOLVERS:
         close = difflib.get_close_matches(name, SOLVERS, 1)

@@ -93,7 +93,7 @@ def deviations(payoffs: Tensor, marginals: Sequence[Tensor]) -> list[Tensor]:
     for seat, own in enumerate(payoffs):
         for other in reversed(range(len(marginals))):  # from the last axis, so that earlier ones keep their place
             if other != seat:
-                own = torch.tensordot(own, marginals[other], dims=([other], [0]))
+                own = own.movedim(other, -1) @ marginals[other]
         values.append(own)
     return values
 

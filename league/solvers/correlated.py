@@ -1,4 +1,4 @@
-"""Correlated equilibria: a joint distribution over profiles from which no seat gains by deviating. Any number of seats."""
+"""Correlated equilibria: joint distributions over profiles that no seat gains by leaving. Any number of seats."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ def _seat_by_seat(payoffs: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]
 def _best(solver: str, payoffs: Tensor, gains: csr_array, objective: str) -> MetaStrategy:
     if objective not in OBJECTIVES:
         raise ConfigError(f"{solver}: objective = {objective!r}: expected {' or '.join(OBJECTIVES)}")
+    limits = len(gains.indptr) - 1
     gains = gains / max(np.abs(gains.data).max(initial=0), 1e-300)
     if objective == "max_entropy":
         joint = max_entropy(gains)
@@ -86,7 +87,7 @@ def _best(solver: str, payoffs: Tensor, gains: csr_array, objective: str) -> Met
         result = linprog(
             c=-welfare / max(np.abs(welfare).max(), 1e-300),
             A_ub=gains,
-            b_ub=np.zeros(gains.shape[0]),
+            b_ub=np.zeros(limits),
             A_eq=np.ones((1, len(welfare))),
             b_eq=[1.0],
             method="highs",

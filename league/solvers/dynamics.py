@@ -14,8 +14,8 @@ from league.solvers.host import Host
 def prd(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3, gamma: float = 1e-6) -> MetaStrategy:
     """Projected replicator dynamics from uniform play, averaged over all steps.
 
-    Lanctot et al. (2017), A unified game-theoretic approach to multiagent reinforcement learning, section 3.1; constants
-    and average as in OpenSpiel's `projected_replicator_dynamics`. Any number of seats.
+    Lanctot et al. (2017), A unified game-theoretic approach to multiagent reinforcement learning, section 3.1;
+    constants and average as in OpenSpiel's `projected_replicator_dynamics`. Any number of seats.
 
     Args:
         payoffs: (S, N_1, ..., N_S); dt times their range should be well below 1.

@@ -2,74 +2,80 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import torch
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from gpu_envs.errors import GpuEnvsError
 
 
-def max_entropy(limits: np.ndarray | csr_array, tolerance: float = 1e-9, steps: int = 500) -> np.ndarray:
-    """The p of greatest entropy with limits @ p <= 0.
+def max_entropy(limits: np.ndarray | csr_array, slack: float = 1e-9, steps: int = 200) -> np.ndarray:
+    """The p of greatest entropy with limits @ p <= slack.
 
-    What no feasible p plays is left out first; on the rest the dual, log sum exp(-limits.T @ m) over multipliers m >= 0,
-    is attained, and a projected Newton method (Bertsekas 1982) minimises it.
+    What no feasible p plays is left out first; on the rest a primal-dual interior point method (Boyd and Vandenberghe,
+    Convex optimization, section 11.7).
 
     Args:
-        limits: (constraints, N), of the order of 1; a p exists that keeps them.
-        tolerance: By how much a limit may be missed.
+        limits: (constraints, N), of the order of 1; a p exists with limits @ p <= 0.
+        slack: Leaves the method some room where limits allow no more than equality.
         steps: Newton steps before it gives up.
 
     Returns:
         (N,) float64.
+
+    Raises:
+        GpuEnvsError: Not solved.
     """
     limits = csr_array(limits)
     played = _support(limits)
-    limits = limits[:, played]
-    limits = limits[np.abs(limits).sum(1) > 0]
-    multipliers, damping = np.zeros(limits.shape[0]), 1e-9
-    p, height = _gibbs(limits, multipliers)
-    for _ in range(steps):
-        slope = -(limits @ p)
-        free = (multipliers > 0) | (slope < 0)
-        if np.abs(np.minimum(slope, multipliers)).max(initial=0) < tolerance:
-            break
-        rows = limits[free].toarray()
-        mean = rows @ p
-        curvature = (rows * p) @ rows.T - np.outer(mean, mean)
-        curvature[np.diag_indices_from(curvature)] += damping * max(curvature.trace() / len(mean), 1e-12) + 1e-14
-        direction = np.zeros_like(multipliers)
-        direction[free] = np.linalg.solve(curvature, slope[free])
-        for halving in range(40):
-            tried = np.maximum(multipliers - direction * 0.5**halving, 0)
-            candidate, lower = _gibbs(limits, tried)
-            if lower <= height + 1e-4 * slope @ (tried - multipliers):
-                break
-        else:
-            damping *= 100
-            if damping > 1e6:  # as low as rounding lets it come
-                break
-            continue
-        damping = max(damping / 10, 1e-12)
-        multipliers, p, height = tried, candidate, lower
-    worst = (limits @ p).max(initial=0)
-    if worst > 1e-6:
-        raise GpuEnvsError(f"greatest entropy: not found, a constraint is missed by {worst:.2g}")
+    limits = csr_array(limits[:, played])
+    limits = csr_array(limits[abs(limits).sum(1) > 0])
     full = np.zeros(len(played))
-    full[played] = p
+    full[played] = _interior(limits, slack, steps)
     return full
 
 
-def _gibbs(limits: csr_array, multipliers: np.ndarray) -> tuple[np.ndarray, float]:
-    """The p that multipliers stand for, and the dual's height."""
-    logits = -(limits.T @ multipliers)
-    top = logits.max()
-    weights = np.exp(logits - top)
-    total = weights.sum()
-    return weights / total, float(np.log(total) + top)
+def _interior(limits: Any, slack: float, steps: int) -> np.ndarray:
+    """Minimises sum p log p, where every entry of the best p is above 0."""
+    constraints, number = limits.shape
+    p = np.full(number, 1 / number)
+    room = np.maximum(slack - limits @ p, 0.1)
+    force, level = np.full(constraints, 0.1), 0.0
+    for _ in range(steps):
+        pull = np.log(p) + 1 + level + limits.T @ force  # 0 at the best p, like `miss` and `excess`
+        miss, excess = limits @ p + room - slack, p.sum() - 1
+        gap = room @ force
+        if max(np.abs(p * pull).max(), np.abs(miss).max(initial=0), abs(excess), gap) < slack:
+            return p / p.sum()
+        target = 0.1 * gap / max(constraints, 1)
+        stiff = force / room
+        curvature = (limits.T @ (limits.multiply(stiff[:, None]))).toarray()
+        curvature[np.diag_indices(number)] += 1 / p
+        wanted = -pull - limits.T @ (target / room - force + stiff * miss)
+        # In torch, which keeps to its number of threads.
+        factor = torch.linalg.cholesky(torch.from_numpy(curvature))
+        both = torch.cholesky_solve(torch.from_numpy(np.stack((wanted, np.ones(number)), axis=1)), factor)
+        moved, spread = both.numpy().T
+        rise = (moved.sum() + excess) / spread.sum()
+        moved = moved - rise * spread
+        opened = -miss - limits @ moved
+        pressed = target / room - force - stiff * opened
+        length = min(_reach(p, moved), _reach(room, opened), _reach(force, pressed))
+        p, room, force = p + length * moved, room + length * opened, force + length * pressed
+        level += length * rise
+    raise GpuEnvsError(f"greatest entropy: not found in {steps} steps")
 
 
-def _support(limits: csr_array, most: float = 1e5) -> np.ndarray:
+def _reach(values: np.ndarray, moves: np.ndarray) -> float:
+    """How much of a step leaves all values above 0."""
+    down = moves < 0
+    return min(1.0, 0.99 * float((values[down] / -moves[down]).min(initial=np.inf)))
+
+
+def _support(limits: Any, most: float = 1e5) -> np.ndarray:
     """Which entries some feasible p plays: one linear programme over the cone of multiples z of feasible p.
 
     Feasible p mix, so that one z has them all, and it can be made as large as to have each at least 1: maximise the sum

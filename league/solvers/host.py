@@ -14,8 +14,8 @@ from league.solvers.arrays import MetaStrategy, normalised
 class Host:
     """Payoffs, seat by seat, where their tensor is.
 
-    On the host they are numpy arrays, whose calls on a few numbers cost a fifth of torch's; on a device tensors. Solvers
-    write what both can do.
+    On the host they are numpy arrays, whose calls on a few numbers cost a fifth of torch's; on a device tensors.
+    Solvers write what both can do.
     """
 
     def __init__(self, payoffs: Tensor):

@@ -1,7 +1,7 @@
 """Play repeated in thought: every seat learns from what it would have earned, and what was played is averaged.
 
-In two-player zero-sum games the averages approach a Nash equilibrium. In others no-regret learning only promises that the
-joint play approaches a coarse correlated equilibrium, which the marginals need not be.
+In two-player zero-sum games the averages approach a Nash equilibrium. In others no-regret learning only promises that
+the joint play approaches a coarse correlated equilibrium, which the marginals need not be.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from league.solvers.host import Host
 def fictitious_play(payoffs: Tensor, iterations: int = 10_000) -> MetaStrategy:
     """Each seat answers best what the others have played on average so far.
 
-    Brown (1951), Iterative solution of games by fictitious play; all seats at once, first against uniform play. Ties go to
-    the lowest index. Any number of seats.
+    Brown (1951), Iterative solution of games by fictitious play; all seats at once, first against uniform play. Ties go
+    to the lowest index. Any number of seats.
 
     Args:
         payoffs: (S, N_1, ..., N_S).
@@ -40,8 +40,8 @@ def fictitious_play(payoffs: Tensor, iterations: int = 10_000) -> MetaStrategy:
 def regret_matching(payoffs: Tensor, iterations: int = 100_000, gamma: float = 1e-6) -> MetaStrategy:
     """Policies are played in proportion to how much they are regretted.
 
-    Hart and Mas-Colell (2000), A simple adaptive procedure leading to correlated equilibrium; constants, exploration and
-    average as in OpenSpiel's `regret_matching`. Any number of seats.
+    Hart and Mas-Colell (2000), A simple adaptive procedure leading to correlated equilibrium; constants, exploration
+    and average as in OpenSpiel's `regret_matching`. Any number of seats.
 
     Args:
         payoffs: (S, N_1, ..., N_S).

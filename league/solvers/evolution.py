@@ -1,8 +1,8 @@
 """Alpha-rank: how long evolution under mutation and selection stays with each profile.
 
-Omidshafiei et al. (2019), Alpha-rank: multi-agent evaluation by evolution. A population per seat plays one policy; now and
-then a mutant appears on one seat and takes its population over with the probability of equation 4. Constants as in
-OpenSpiel's `alpharank`.
+Omidshafiei et al. (2019), Alpha-rank: multi-agent evaluation by evolution. A population per seat plays one policy; now
+and then a mutant appears on one seat and takes its population over with a probability that grows with what it gains.
+Constants as in OpenSpiel's `alpharank`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def alpharank(
 ) -> MetaStrategy:
     """The stationary distribution over profiles, and its marginals. Any number of seats.
 
-    Without `alpha`, the limit of infinite alpha, as OpenSpiel's PSRO takes it: a mutant that earns more takes over, one that
-    earns the same with probability 1/2, one that earns less with probability `epsilon` (and the first then with
+    Without `alpha`, the limit of infinite alpha, as OpenSpiel's PSRO takes it: a mutant that earns more takes over, one
+    that earns the same with probability 1/2, one that earns less with probability `epsilon` (and the first then with
     1 - epsilon), which goes to 0 (`sweep_pi_vs_epsilon`).
 
     Args:
@@ -38,8 +38,8 @@ def alpharank(
             Then there is no joint distribution.
 
     Raises:
-        ConfigError: A setting is out of range; the game is not symmetric, if so declared; alpha is so large that the chain
-            falls apart.
+        ConfigError: A setting is out of range; the game is not symmetric, if so declared; alpha is so large that the
+            chain falls apart.
     """
     if alpha is not None:
         positive("alpharank", alpha=alpha, m=m - 1)
@@ -68,7 +68,7 @@ def stationary(start: Tensor, to: Tensor, rates: Tensor, size: int) -> Tensor:
     Args:
         start: (R,) int64, state.
         to: (R,) int64, next state, no self-transitions.
-        rates: (R,) probabilities up to one common factor, (R,) float64.
+        rates: (R,) float64, probabilities up to one common factor.
         size: States.
 
     Raises:
@@ -93,7 +93,7 @@ def _solve(start: Tensor, to: Tensor, rates: Tensor, size: int, sink: np.ndarray
     number = len(inside)
     leaving = rates.new_zeros(number).index_add_(0, start, rates)
     if number <= _DENSE:
-        # Balance: what enters a state also leaves it; one equation follows from the others and gives way to the sum of 1.
+        # What enters a state also leaves it; one equation follows from the others and gives way to the sum of 1.
         balance = rates.new_zeros(number, number).index_put_((to, start), rates, accumulate=True)
         balance -= torch.diag(leaving)
         balance[-1] = 1
@@ -115,8 +115,8 @@ def _powers(start: Tensor, to: Tensor, rates: Tensor, leaving: Tensor, steps: in
         )
     )
     chain = torch.sparse_coo_tensor(
-        indices, torch.cat((rates * pace, 1 - leaving * pace)), (number, number)
-    ).to_sparse_csr()
+        indices, torch.cat((rates * pace, 1 - leaving * pace)), (number, number), check_invariants=False
+    )
     masses = leaving.new_full((number,), 1 / number)
     for step in range(steps):
         following = chain @ masses
@@ -157,12 +157,12 @@ def _limit(start: Tensor, to: Tensor, before: Tensor, after: Tensor, size: int) 
 
 def _takes_over(before: Tensor, after: Tensor, epsilon: float) -> Tensor:
     """Infinite alpha: 1 - epsilon for a better mutant, 1/2 for an equal one, else epsilon."""
-    rates = torch.where(after > before, 1.0 - epsilon, epsilon)
-    return torch.where(torch.isclose(after, before, rtol=1e-5, atol=1e-14), 0.5, rates).to(torch.float64)
+    rates = torch.full_like(before, epsilon).masked_fill_(after > before, 1 - epsilon)
+    return rates.masked_fill_(torch.isclose(after, before, rtol=1e-5, atol=1e-14), 0.5)
 
 
 def _fixation(gain: Tensor, m: int) -> Tensor:
-    """(1 - exp(-u)) / (1 - exp(-m u)) for u = gain: a mutant takes over a population of m. Without overflow; 1/m at 0."""
+    """(1 - exp(-u)) / (1 - exp(-m u)) for u = gain, 1/m at 0: a mutant takes a population of m over."""
     size = gain.abs()
     ratio = torch.expm1(-size) / torch.expm1(-m * size)
     rates = torch.where(gain > 0, ratio, ratio * torch.exp(-(m - 1) * size))

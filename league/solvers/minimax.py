@@ -53,7 +53,7 @@ def max_entropy_nash(payoffs: Tensor) -> MetaStrategy:
 
 
 def minimax(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Strategies of both seats and the value of a zero-sum game, of which `table` (N_1, N_2) is what the first earns."""
+    """Strategies of both seats and the value of a zero-sum game; `table` (N_1, N_2) is what the first seat earns."""
     rows, columns = table.shape
     scale = max(np.abs(table).max(), 1e-300)
     # Maximise v, so that x @ table >= v in every column.

@@ -1,0 +1,368 @@
+"""Meta-solvers: games with known answers, OpenSpiel and nashpy beside them, and what they refuse."""
+
+import inspect
+
+import nashpy
+import numpy as np
+import pyspiel
+import pytest
+import torch
+from open_spiel.python.algorithms.projected_replicator_dynamics import projected_replicator_dynamics
+from open_spiel.python.algorithms.regret_matching import regret_matching
+from open_spiel.python.egt import alpharank as openspiel_alpharank
+
+from gpu_envs.errors import ConfigError
+from league.game import Game, Seat
+from league.solvers import SOLVERS, MetaStrategy, by_role, deviations, nash_gap, product, solve
+from league.solvers.evolution import stationary
+from league.solvers.minimax import minimax
+
+QUICK = {name: {"iterations": 5000} for name in ("regret_matching", "fictitious_play", "multiplicative_weights")}
+QUICK |= {name: {"iterations": 5000, "dt": 0.01} for name in ("replicator", "prd")}
+ZERO_SUM = [name for name in SOLVERS if name not in ("uniform", "alpharank")]
+
+
+def zero_sum(table):
+    table = torch.as_tensor(table, dtype=torch.float64)
+    return torch.stack((table, -table))
+
+
+def drawn(*shape, seed=0):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape))
+
+
+def close(tensor, expected, atol=1e-6):
+    np.testing.assert_allclose(tensor.numpy(), expected, atol=atol, rtol=0)
+
+
+RPS = zero_sum([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])
+BIASED = zero_sum([[0, -1, 2], [1, 0, -1], [-2, 1, 0]])  # rock's win over scissors counts double
+PRISONERS = torch.tensor([[[3.0, 0], [5, 1]], [[3, 5], [0, 1]]])
+CHICKEN = torch.tensor([[[0.0, 7], [2, 6]], [[0, 2], [7, 6]]])  # dare, chicken: Aumann 1974
+TRANSITIVE = zero_sum([[0, -1, -2], [1, 0, -1], [2, 1, 0]])
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_rock_paper_scissors(name):
+    strategy = solve(name, RPS, **QUICK.get(name, {}))
+    for marginal in strategy.marginals:
+        close(marginal, [1 / 3] * 3, atol=0.01 if name == "fictitious_play" else 1e-6)
+
+
+@pytest.mark.parametrize("name", ZERO_SUM)
+def test_biased_rock_paper_scissors(name):
+    strategy = solve(name, BIASED, **QUICK.get(name, {}))
+    exact = name not in QUICK
+    for marginal in strategy.marginals:
+        close(marginal, [0.25, 0.5, 0.25], atol=1e-6 if exact else 0.03)
+    assert nash_gap(BIASED, strategy) < (1e-6 if exact else 0.05)
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name != "uniform"])
+def test_the_best_of_a_transitive_game(name):
+    for marginal in solve(name, TRANSITIVE, **QUICK.get(name, {})).marginals:
+        close(marginal, [0, 0, 1], atol=0.05 if name in QUICK else 1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name not in ("uniform", "nash", "max_entropy_nash")])
+def test_prisoners_defect(name):
+    for marginal in solve(name, PRISONERS, **QUICK.get(name, {})).marginals:
+        close(marginal, [0, 1], atol=0.05 if name in QUICK else 1e-6)
+
+
+def test_kuhn():
+    game = pyspiel.extensive_to_matrix_game(pyspiel.load_game("kuhn_poker"))
+    payoffs = torch.tensor(np.stack([game.row_utilities(), game.col_utilities()]))
+    assert minimax(payoffs[0].numpy())[2] == pytest.approx(-1 / 18, abs=1e-9)
+    for name in ("nash", "max_entropy_nash"):
+        strategy = solve(name, payoffs)
+        assert nash_gap(payoffs, strategy) < 1e-6
+        value = strategy.marginals[0] @ deviations(payoffs, strategy.marginals)[0]
+        assert float(value) == pytest.approx(-1 / 18, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 5), (6, 4), (7, 7)])
+def test_nash_as_nashpy(shape):
+    table = drawn(*shape, seed=sum(shape))
+    first, second = solve("nash", zero_sum(table)).marginals
+    expected = nashpy.Game(table.numpy(), -table.numpy()).linear_program()
+    close(first, expected[0], atol=1e-7)  # a drawn game has one equilibrium
+    close(second, expected[1], atol=1e-7)
+
+
+def test_nash_takes_constant_sums():
+    payoffs = BIASED + torch.tensor([3.0, -1.0])[:, None, None]
+    for name in ("nash", "max_entropy_nash"):
+        close(solve(name, payoffs).marginals[0], [0.25, 0.5, 0.25])
+
+
+def test_greatest_entropy_shares_among_equals():
+    twice = zero_sum([[0, -1, -1, 1], [1, 0, 0, -1], [1, 0, 0, -1], [-1, 1, 1, 0]])  # paper two times
+    for marginal in solve("max_entropy_nash", twice).marginals:
+        close(marginal, [1 / 3, 1 / 6, 1 / 6, 1 / 3])
+    assert nash_gap(twice, solve("nash", twice)) < 1e-9
+    nothing = zero_sum(torch.zeros(3, 4))
+    first, second = solve("max_entropy_nash", nothing).marginals
+    close(first, [1 / 3] * 3)
+    close(second, [1 / 4] * 4)
+
+
+def test_equilibria_of_chicken():
+    # Best for both together: with 1/4 each one dares alone, else nobody does.
+    close(solve("ce", CHICKEN, objective="max_welfare").joint, [[0, 1 / 4], [1 / 4, 1 / 2]])
+    joint = solve("ce", CHICKEN).joint
+    # Symmetric, and who is told to dare is just as well off: p(dare, dare) 2 = p(dare, chicken) 1.
+    p = 1 - 5 * joint[0, 0]
+    close(joint, [[joint[0, 0], 2 * joint[0, 0]], [2 * joint[0, 0], p]], atol=1e-6)
+    a = np.linspace(0.05, 0.19, 200_001)
+    entropy = -(a * np.log(a) + 4 * a * np.log(2 * a) + (1 - 5 * a) * np.log(1 - 5 * a))
+    assert float(joint[0, 0]) == pytest.approx(a[entropy.argmax()], abs=1e-5)
+
+
+def told_gain(payoffs, joint, seat):
+    """The most that a seat gains by doing otherwise than told, over pairs of told and done."""
+    own, p = payoffs[seat].movedim(seat, 0).flatten(1), joint.movedim(seat, 0).flatten(1)
+    value = p @ own.T  # [told, done]
+    return float((value - value.diagonal()[:, None]).max())
+
+
+def untold_gain(payoffs, joint, seat):
+    own, p = payoffs[seat].movedim(seat, 0).flatten(1), joint.movedim(seat, 0).flatten(1)
+    return float((own @ p.sum(0)).max() - (own * p).sum())
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 5), (3, 2, 3, 4), (4, 2, 2, 2, 2)])
+def test_correlated_equilibria_of_drawn_games(shape):
+    payoffs = drawn(*shape)
+    welfare, entropy = {}, {}
+    for name, gain in (("ce", told_gain), ("cce", untold_gain)):
+        for objective in ("max_entropy", "max_welfare"):
+            strategy = solve(name, payoffs, objective=objective)
+            joint = strategy.joint
+            assert joint.shape == shape[1:]
+            assert float(joint.sum()) == pytest.approx(1)
+            assert max(gain(payoffs, joint, seat) for seat in range(shape[0])) < 1e-7
+            for seat, marginal in enumerate(strategy.marginals):
+                close(marginal, joint.movedim(seat, 0).flatten(1).sum(1), atol=1e-12)
+            welfare[name, objective] = float((payoffs.sum(0) * joint).sum())
+            entropy[name, objective] = float(-torch.xlogy(joint, joint).sum())
+    for name in ("ce", "cce"):
+        assert welfare[name, "max_welfare"] >= welfare[name, "max_entropy"] - 1e-7
+        assert entropy[name, "max_entropy"] >= entropy[name, "max_welfare"] - 1e-6
+    assert welfare["cce", "max_welfare"] >= welfare["ce", "max_welfare"] - 1e-7  # every CE is a CCE
+    assert entropy["cce", "max_entropy"] >= entropy["ce", "max_entropy"] - 1e-6
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3), (2, 2, 5), (3, 2, 3, 4)])
+def test_prd_and_regret_matching_as_openspiel(shape):
+    payoffs = drawn(*shape, seed=3)
+    tables = list(payoffs.numpy())
+    for mine, theirs in (
+        (solve("prd", payoffs, iterations=400, dt=0.05, gamma=0.02),
+         projected_replicator_dynamics(tables, prd_iterations=400, prd_dt=0.05, prd_gamma=0.02)),
+        (solve("replicator", payoffs, iterations=400, dt=0.05),
+         projected_replicator_dynamics(tables, prd_iterations=400, prd_dt=0.05, prd_gamma=0.0)),
+        (solve("regret_matching", payoffs, iterations=200, gamma=0.01),
+         regret_matching(tables, iterations=200, gamma=0.01)),
+    ):  # fmt: skip
+        for marginal, expected in zip(mine.marginals, theirs, strict=True):
+            close(marginal, expected, atol=1e-7)
+
+
+def test_constants_are_openspiels():
+    tables = list(BIASED.numpy())
+    for name, theirs in (("prd", projected_replicator_dynamics), ("regret_matching", regret_matching)):
+        key = "prd_iterations" if name == "prd" else "iterations"
+        close(solve(name, BIASED, iterations=2000).marginals[0], theirs(tables, **{key: 2000})[0], atol=1e-8)
+    mine = inspect.signature(SOLVERS["prd"]).parameters
+    theirs = inspect.signature(projected_replicator_dynamics).parameters
+    for key in ("iterations", "dt", "gamma"):
+        assert mine[key].default == theirs[f"prd_{key}"].default
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 3), (2, 2, 5), (3, 2, 3, 4)])
+def test_alpharank_as_openspiel(shape):
+    payoffs = drawn(*shape, seed=5)
+    tables = list(payoffs.numpy())
+    for alpha, m in ((0.5, 50), (2.0, 7)):
+        expected = openspiel_alpharank.compute(tables, alpha=alpha, m=m)[2]
+        close(solve("alpharank", payoffs, alpha=alpha, m=m).joint.flatten(), expected, atol=1e-8)
+    expected = openspiel_alpharank.compute(tables, alpha=0.01)[2]
+    close(solve("alpharank", payoffs, alpha=0.01).joint.flatten(), expected, atol=1e-8)
+    expected = openspiel_alpharank.compute(tables, use_inf_alpha=True, inf_alpha_eps=0.03)[2]
+    close(solve("alpharank", payoffs, epsilon=0.03).joint.flatten(), expected, atol=1e-8)
+    close(solve("alpharank", payoffs).joint.flatten(), openspiel_alpharank.sweep_pi_vs_epsilon(tables), atol=1e-6)
+
+
+def test_ties_of_alpharank_as_openspiel():
+    payoffs = drawn(2, 4, 3, seed=1).round()
+    assert any(len(column.unique()) < len(column) for column in payoffs[0].T)
+    expected = openspiel_alpharank.compute(list(payoffs.numpy()), use_inf_alpha=True, inf_alpha_eps=0.03)[2]
+    close(solve("alpharank", payoffs, epsilon=0.03).joint.flatten(), expected, atol=1e-8)
+
+
+def test_alpharank_of_one_population_as_openspiel():
+    payoffs = zero_sum(BIASED[0] + torch.tensor([[0, 0.3, 0], [-0.3, 0, 0], [0, 0, 0]]))
+    tables = [payoffs[0].numpy()]
+    strategy = solve("alpharank", payoffs, alpha=1.0, symmetric=True)
+    close(strategy.marginals[1], openspiel_alpharank.compute(tables, alpha=1.0)[2], atol=1e-8)
+    close(
+        solve("alpharank", payoffs, symmetric=True).marginals[0],
+        openspiel_alpharank.sweep_pi_vs_epsilon(tables),
+        atol=1e-6,
+    )
+
+
+def test_alpharank_where_several_profiles_are_never_left():
+    stay = torch.eye(2).expand(2, 2, 2)  # a game of coordination: both equilibria are sinks
+    close(solve("alpharank", stay).joint, [[0.5, 0], [0, 0.5]])
+    expected = openspiel_alpharank.sweep_pi_vs_epsilon([np.eye(2), np.eye(2)])
+    close(solve("alpharank", stay).joint.flatten(), expected)
+    with pytest.raises(ConfigError, match="2 sets of profiles are never left"):
+        solve("alpharank", stay, alpha=1e6)
+
+
+def test_large_chains_are_followed(monkeypatch):
+    payoffs = drawn(2, 6, 7, seed=2)
+    expected = solve("alpharank", payoffs, alpha=0.3).joint
+    monkeypatch.setattr("league.solvers.evolution._DENSE", 1)
+    close(solve("alpharank", payoffs, alpha=0.3).joint, expected.numpy(), atol=1e-9)
+
+
+def test_stationary_of_two_states():
+    masses = stationary(torch.tensor([0, 1]), torch.tensor([1, 0]), torch.tensor([0.1, 0.3]).double(), 2)
+    close(masses, [0.75, 0.25])
+
+
+def test_dominated_policies_are_not_played():
+    payoffs = drawn(2, 3, 3, seed=8)
+    payoffs[0, 2] = payoffs[0, :2].min(0).values - 0.5
+    for name in ("fictitious_play", "ce", "alpharank"):
+        assert float(solve(name, payoffs, **QUICK.get(name, {})).marginals[0][2]) < 1e-6
+    mixed = zero_sum([[3.0, 0], [0, 3], [1, 1]])  # the last is worse than the mix of the others
+    for name in ("nash", "max_entropy_nash", "ce"):
+        close(solve(name, mixed).marginals[0], [0.5, 0.5, 0])
+
+
+def test_ties_of_fictitious_play_go_to_the_lowest():
+    close(solve("fictitious_play", torch.zeros(2, 3, 2), iterations=10).marginals[0], [1, 0, 0])
+
+
+def test_weights_after_one_step():
+    rate = np.sqrt(8 * np.log(2) / 2)
+    second = 1 / (1 + np.exp(-rate))
+    marginal = solve("multiplicative_weights", torch.tensor([[0.0, 5.0]]), iterations=2).marginals[0]
+    close(marginal, [(0.5 + 1 - second) / 2, (0.5 + second) / 2], atol=1e-12)
+
+
+def test_weights_do_not_depend_on_the_unit():
+    small, large = (solve("multiplicative_weights", BIASED * unit, iterations=100) for unit in (1.0, 1000.0))
+    close(small.marginals[0], large.marginals[0].numpy(), atol=1e-9)
+    for iterations in (100, 1000):  # Freund and Schapire's bound of both seats' regret, range 4
+        strategy = solve("multiplicative_weights", BIASED, iterations=iterations)
+        assert nash_gap(BIASED, strategy) < 2 * 4 * (np.log(3) / 2 / iterations) ** 0.5
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("shape", [(2, 1, 1), (2, 1, 3)])
+def test_one_policy(name, shape):
+    strategy = solve(name, zero_sum(torch.arange(shape[2]).reshape(1, -1)), **QUICK.get(name, {}))
+    assert [len(marginal) for marginal in strategy.marginals] == list(shape[1:])
+    for marginal in strategy.marginals:
+        assert marginal.dtype == torch.float64
+        assert float(marginal.sum()) == pytest.approx(1)
+        assert float(marginal.min()) >= 0
+    close(strategy.distribution().sum((1,)), [1], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name not in ("nash", "max_entropy_nash")])
+def test_one_and_three_seats(name):
+    for payoffs in (torch.tensor([[1.0, 3, 2]]), drawn(3, 2, 3, 4)):
+        strategy = solve(name, payoffs, **QUICK.get(name, {}))
+        assert [len(marginal) for marginal in strategy.marginals] == list(payoffs.shape[1:])
+        if payoffs.dim() == 2 and name != "uniform":
+            assert float(strategy.marginals[0][1]) > 0.9
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_payoffs_are_left_alone(name):
+    payoffs = BIASED.clone()
+    solve(name, payoffs, **QUICK.get(name, {}))
+    assert torch.equal(payoffs, BIASED)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_refused_payoffs(name):
+    broken = RPS.clone()
+    broken[0, 1, 2] = float("nan")
+    with pytest.raises(ConfigError, match="1 of 18 are NaN or infinite"):
+        solve(name, broken)
+    for shape in ((3, 2, 2), (3, 3), (2,), (1, 2, 2)):
+        with pytest.raises(ConfigError, match="one axis of seats and then one per seat"):
+            solve(name, torch.zeros(shape))
+    with pytest.raises(ConfigError, match="at least one policy per seat"):
+        solve(name, torch.zeros(2, 0, 3))
+
+
+@pytest.mark.parametrize("name", ["nash", "max_entropy_nash"])
+def test_refused_games(name):
+    with pytest.raises(ConfigError, match=f"{name}: expected two seats, got 3"):
+        solve(name, torch.zeros(3, 2, 2, 2))
+    with pytest.raises(ConfigError, match=f"{name}: expected a zero-sum game, but .* varies by 4"):
+        solve(name, PRISONERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("nahs", {}, "no meta-solver 'nahs'; did you mean nash"),
+        ("zzz", {}, "expected one of uniform, "),
+        ("nash", {"alpha": 1}, "nash: no setting 'alpha'; it takes none"),
+        ("prd", {"gama": 1}, "it takes iterations, dt, gamma"),
+        ("prd", {"gamma": 0.4}, "gamma = 0.4: expected 0 to less than 1 / 3"),
+        ("prd", {"dt": 0.0}, "dt = 0.0: expected more than 0"),
+        ("regret_matching", {"gamma": 2.0}, "gamma = 2.0: expected 0 to 1"),
+        ("fictitious_play", {"iterations": 0}, "iterations = 0"),
+        ("multiplicative_weights", {"rate": -1.0}, "rate = -1.0"),
+        ("alpharank", {"alpha": -1.0}, "alpha = -1.0"),
+        ("alpharank", {"epsilon": 0.7}, "epsilon = 0.7"),
+        ("ce", {"objective": "best"}, "ce: objective = 'best': expected max_entropy or max_welfare"),
+    ],
+)
+def test_refused_settings(name, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        solve(name, RPS, **settings)
+
+
+def test_refused_symmetry():
+    with pytest.raises(ConfigError, match="payoffs to be the first's transposed"):
+        solve("alpharank", drawn(2, 3, 3), symmetric=True)
+    with pytest.raises(ConfigError, match="expected payoffs \\(2, N, N\\)"):
+        solve("alpharank", drawn(2, 3, 4), symmetric=True)
+
+
+def game(*roles):
+    return Game("Toy-v0", tuple(Seat(f"seat_{i}", role, (f"a_{i}",)) for i, role in enumerate(roles)))
+
+
+def test_marginals_by_role():
+    strategy = MetaStrategy((torch.tensor([1.0, 0]), torch.tensor([0.0, 1]), torch.tensor([0.2, 0.3, 0.5])))
+    roles = by_role(strategy, game("a", "a", "b"))
+    close(roles["a"], [0.5, 0.5])
+    close(roles["b"], [0.2, 0.3, 0.5])
+    with pytest.raises(ConfigError, match=r"seats of role a have \[2, 3\] policies"):
+        by_role(strategy, game("a", "b", "a"))
+    with pytest.raises(ConfigError, match="for 2 seats, got 3"):
+        by_role(strategy, game("a", "b"))
+    assert product(strategy.marginals).shape == (2, 2, 3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SOLVERS)
+def test_on_a_device(name):
+    settings = {**QUICK.get(name, {}), "iterations": 300} if name in QUICK else {}
+    expected = solve(name, BIASED, **settings)
+    strategy = solve(name, BIASED.cuda(), **settings)
+    for marginal, each in zip(strategy.marginals, expected.marginals, strict=True):
+        assert marginal.is_cuda
+        close(marginal.cpu(), each.numpy(), atol=1e-6)
