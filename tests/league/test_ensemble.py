@@ -66,7 +66,7 @@ def network(core, seat, seed: int, **settings):
     generator = torch.Generator().manual_seed(seed)
     for parameter in learner.net.parameters():
         parameter.data += 0.5 * torch.randn(parameter.shape, generator=generator)
-    learner.normalizer.update(torch.randn((50, agents.width), generator=generator) + 0.1 * seed)
+    learner.net.normalizer.update(torch.randn((50, agents.width), generator=generator) + 0.1 * seed)
     return learner.policy()
 
 
