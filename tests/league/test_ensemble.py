@@ -66,7 +66,7 @@ def network(core, seat, seed: int, **settings):
     generator = torch.Generator().manual_seed(seed)
     for parameter in learner.net.parameters():
         parameter.data += 0.5 * torch.randn(parameter.shape, generator=generator)
-    learner.normalizer.update(torch.randn((50, agents.width), generator=generator) + 0.1 * seed)
+    learner.net.normalizer.update(torch.randn((50, agents.width), generator=generator) + 0.1 * seed)
     return learner.policy()
 
 
@@ -180,3 +180,30 @@ def test_a_policy_that_does_not_fit_is_named():
     policies = [network(core, game.seats[0], 0), network(wide, other.seats[0], 0)]
     with pytest.raises(ConfigError, match=r"KuhnPoker-v0: seat player_0: policy 1: obs_width: expected \d+ "):
         Ensemble(policies, core, game.seats[0])
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_nothing_is_read_and_answers_are_those_of_the_host():
+    game = Game.of("LeducPoker-v0")
+    seat, host, core = game.seats[0], game.core(WORLDS), game.core(WORLDS, "cuda")
+    policies = [network(host, seat, seed) for seed in range(4)] + [
+        network(host, seat, seed, body="gru") for seed in range(3)
+    ]
+    who = torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(0))
+    ensemble, here = Ensemble(policies, core, seat), Ensemble(policies, host, seat)
+    obs, info = core.reset(seed=1)
+    seen, told = host.reset(seed=1)
+    here.seat(who)
+    wanted = here.act(seen, told, True, torch.full_like(host.action_buffer, -1))
+    for seated in (who.to("cuda"), who):
+        into = torch.full_like(core.action_buffer, -1)
+        ensemble.seat(seated)
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            if seated.is_cuda:
+                ensemble.seat(seated)
+            ensemble.act(obs, info, True, into)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        assert torch.equal(into.cpu(), wanted)
