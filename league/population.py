@@ -14,8 +14,9 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.game import Game
 from trainers.agents import agents_of
+from trainers.boxes import BoxHead
 from trainers.files import check_digests, read_json, write_json
-from trainers.heads import BoxHead, action_spec, make_head
+from trainers.heads import action_spec, make_head
 from trainers.policy import Plays, Policy
 
 FORMAT = "gpu-envs random policy 1"
