@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError
 from league.game import Game
 from league.seating import LEARNER, Draw, Seating, Tally
 from trainers.checkpoint import Checkpoint
@@ -41,6 +41,7 @@ class Training:
         pools: Mapping[str, Sequence[Plays]],
         config: TrainConfig,
         start: Mapping[str, Start] | None = None,
+        even: float = 0.0,
     ) -> None:
         """Builds worlds and learners and seats the first matchups.
 
@@ -50,13 +51,14 @@ class Training:
             pools: Policies by role, as in `Seating`.
             config: How learners learn; environment and names of policies are the game's.
             start: By role, whose weights its learner begins with; the rest of it (optimiser, replay) begins afresh.
+            even: As in `Seating`.
 
         Raises:
             ConfigError: Something of these does not fit the others.
         """
         self.game, self.config = game, settled(game, config)
         self.core = game.core(config.num_envs, config.device, config.seed)
-        self.seating = Seating(self.core, game, draw, pools, derived_seed(config.seed, SEATING))
+        self.seating = Seating(self.core, game, draw, pools, derived_seed(config.seed, SEATING), even)
         if not self.seating.learners:
             raise ConfigError(f"{game.env_id}: the draw seats no learner, expected {LEARNER} in some matchup")
         self.collector = Collector(self.config, self.core, self.seating)
@@ -93,6 +95,18 @@ class Training:
         """What all episodes so far gave, by matchup."""
         self.tallies = [Tally.sum([*self.tallies, self.seating.read()])]
         return self.tallies[0]
+
+    def state_dict(self) -> State:
+        """All that the next iteration depends on but the policies of the pools; tallies are not in it."""
+        return {"iteration": self.iteration, "steps": self.steps, **self.collector.state_dict()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Continues from `state_dict`, with equal pools or larger ones; CheckpointError where it does not fit."""
+        found = [state.get(name) for name in ("iteration", "steps")]
+        if not all(isinstance(value, int) for value in found):
+            raise CheckpointError(f"training: expected its iteration and steps, whole numbers, got {found}")
+        self.collector.load_state_dict(state)
+        self.iteration, self.steps = (int(value) for value in found if isinstance(value, int))
 
 
 @dataclass(frozen=True)

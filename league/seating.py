@@ -13,6 +13,7 @@ from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.ensemble import Ensemble
 from league.game import Game
+from league.matches import scores
 from trainers.agents import members_of
 from trainers.learner import State, part_of
 from trainers.policy import Plays
@@ -141,7 +142,7 @@ class Tally:
     square: Tensor
     """(K, S) float64, sum of the squares of that."""
     score: Tensor
-    """(K, S) float64, sum over episodes of the share of other seats that a seat earned more than, ties half."""
+    """(K, S) float64, sum over episodes of wins, draws half, see `league.matches.scores`."""
 
     @classmethod
     def sum(cls, tallies: Sequence[Tally]) -> Tally:
@@ -175,7 +176,15 @@ class Seating:
     the draw. What episodes gave is added up on the device, and read once per iteration.
     """
 
-    def __init__(self, core: Core, game: Game, draw: Draw, pools: Mapping[str, Sequence[Plays]], seed: int = 0) -> None:
+    def __init__(
+        self,
+        core: Core,
+        game: Game,
+        draw: Draw,
+        pools: Mapping[str, Sequence[Plays]],
+        seed: int = 0,
+        even: float = 0.0,
+    ) -> None:
         """Seats the first matchup of every world.
 
         Args:
@@ -184,6 +193,7 @@ class Seating:
             draw: Whom to seat; roles that it seats a learner of have one, now and later.
             pools: Policies by role, in the order of `Draw.matchups`. Roles that nobody is drawn from may be left out.
             seed: Of the draws and of what the policies sample.
+            even: Of two seats: what the first earns more than the second in a draw, see `league.matches.scores`.
 
         Raises:
             ConfigError: The draw does not fit the game or the pools.
@@ -202,6 +212,9 @@ class Seating:
         for index, seat in enumerate(game.seats):
             self.side[members_of(core, seat.members)] = index
         self.drawn = torch.zeros(core.num_envs, dtype=torch.int64, device=device)  # rows of the table
+        self.handicap = torch.zeros(seats, dtype=torch.float64, device=device)
+        if seats == 2:
+            self.handicap[0] = even
         self.who = torch.full((core.num_envs, seats), LEARNER, device=device)
         self.learns = torch.zeros(shape, dtype=torch.bool, device=device)
         self.rows: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}  # of the table: matchup, who learns
@@ -236,8 +249,7 @@ class Seating:
         earned = torch.zeros_like(self.who, dtype=torch.float64).index_add_(
             1, self.side, info["episode_return"].double()
         )
-        more = torch.sign(earned.unsqueeze(2) - earned.unsqueeze(1))  # than each seat, itself among them
-        score = more.sum(2) / (2 * max(len(self.game.seats) - 1, 1)) + 0.5
+        score = scores(earned - self.handicap)
         found = torch.cat([ended, earned, earned.square(), score], 1).masked_fill_(~ended, 0.0)
         self.kept[:, 1:].index_add_(0, self.drawn, found)
         self._seat(restarted)
@@ -258,12 +270,13 @@ class Seating:
 
     # ---------------------------------------------------------------- between rollouts
 
-    def replace(self, draw: Draw, pools: Mapping[str, Sequence[Plays]] | None = None) -> None:
+    def replace(self, draw: Draw, pools: Mapping[str, Sequence[Plays]] | None = None, refresh: bool = False) -> None:
         """Another draw from now on, which each world takes up at its next reset.
 
         Args:
             draw: It seats learners of no other roles than the first one did.
             pools: Policies by role, where there are more now; those from before stand at their places.
+            refresh: Those from before may have learned since, or be others: all play as they are now, at once.
 
         Raises:
             ConfigError: The draw does not fit the game or the pools, which then stay as they were.
@@ -278,7 +291,7 @@ class Seating:
         weight = torch.zeros(len(self.cumulative), dtype=torch.float64).index_add_(0, rows, _there(draw.probability))
         self.cumulative.copy_(weight.cumsum(0) / weight.cumsum(0)[-1])
         for seat, each in enumerate(self.game.seats):
-            self._fill(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()))
+            self._fill(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()), refresh)
         self.pools = pools
 
     def read(self) -> Tally:
@@ -301,7 +314,7 @@ class Seating:
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from `state_dict`, with equal pools; raises CheckpointError where it does not fit."""
+        """Continues from `state_dict`, with equal pools or larger ones; CheckpointError where it does not fit."""
         found: dict[str, Tensor] = {}
         for name in ("matchups", "learns", "drawn", "cumulative", "kept", "generator"):
             value = state.get(name)
@@ -311,6 +324,11 @@ class Seating:
         if found["drawn"].shape != self.drawn.shape or found["matchups"].shape[1:] != self.who.shape[1:]:
             worlds, seats = self.who.shape
             raise CheckpointError(f"opposition: expected {worlds} worlds of {seats} seats, got another number")
+        for each, most in zip(self.game.seats, found["matchups"].amax(0).tolist(), strict=True):
+            if most >= (size := len(self.pools[each.role])):
+                raise CheckpointError(
+                    f"opposition: seat {each.name}: expected over {most} policies, got a pool of {size}"
+                )
         self.rows = {key: row for row, key in enumerate(_keys(found["matchups"], found["learns"]))}
         self._lay_out()
         self.cumulative.fill_(1.0)[: len(self.rows)].copy_(found["cumulative"])
@@ -321,7 +339,7 @@ class Seating:
             self._fill(seat, self.pools[each.role], bool((found["matchups"][:, seat] != LEARNER).any()))
         self._settle()
         for seat, ensemble in self.ensembles.items():
-            ensemble.load_state_dict(part_of(state, f"ensemble.{seat}."))
+            _carry_on(ensemble, part_of(state, f"ensemble.{seat}."))
 
     def _table(self) -> tuple[Tensor, Tensor]:
         """(R, S) int64 and bool: all matchups that ever were in the draw, and who learns in them."""
@@ -343,15 +361,15 @@ class Seating:
         self.matchups[: len(matchups)].copy_(matchups)
         self.learning[: len(learns)].copy_(learns[:, self.side.cpu()])
 
-    def _fill(self, seat: int, pool: Sequence[Plays], needed: bool) -> None:
+    def _fill(self, seat: int, pool: Sequence[Plays], needed: bool, refresh: bool = False) -> None:
         """Sees that those who may be drawn for a seat are there to play."""
         known, there = self.ensembles.get(seat), self.game.seats[seat]
-        if (known is None and not needed) or (known is not None and known.size == len(pool)):
+        if (known is None and not needed) or (known is not None and known.size == len(pool) and not refresh):
             return
         self.ensembles[seat] = ensemble = Ensemble(pool, self.core, there)
         ensemble.seed(derived_seed(self.seed, 1 + seat))
         if known is not None:  # who plays already goes on with what it remembers
-            ensemble.load_state_dict({**ensemble.state_dict(), **known.state_dict()})
+            _carry_on(ensemble, known.state_dict())
         self.version, self.stale = self.version + 1, True
 
     def _check(self, draw: Draw, pools: Mapping[str, Sequence[Plays]]) -> None:
@@ -370,6 +388,15 @@ class Seating:
                 raise ConfigError(
                     f"role {seat.role}: expected its pool to keep its {len(self.pools[seat.role])} policies"
                 )
+
+
+def _carry_on(ensemble: Ensemble, state: Mapping[str, object]) -> None:
+    """Gives an ensemble the streams and memories of one with as many policies, or fewer."""
+    own = ensemble.state_dict()
+    for name, value in state.items():
+        if name in own and isinstance(value, Tensor) and value.shape == own[name].shape:
+            own[name] = value
+    ensemble.load_state_dict({**own})
 
 
 def _keys(matchups: Tensor, learns: Tensor) -> list[tuple[tuple[int, ...], tuple[bool, ...]]]:
