@@ -67,9 +67,8 @@ class Training:
         while time.perf_counter() - begin < turn or self._trainer.iteration == first:
             self.turn(1)
         rows = [row for row in read_rows(self._trainer.log.path) if int(row["iteration"]) > first]
-        taken = self.config.rollout_steps
-        lasted = sum(taken / float(row["steps_per_second"]) for row in rows)
         phases = [name for name in rows[0] if name.startswith("time/")]
+        lasted = sum(float(row[name]) for row in rows for name in phases)
         return {name.removeprefix("time/"): sum(float(row[name]) for row in rows) / lasted for name in phases}
 
     def close(self) -> None:

@@ -138,8 +138,8 @@ class Ensemble:
         rows = self.agents.rows
         now = _Now(obs[:, rows], self.agents.mask(info.get("action_mask")), greedy, rows, into)
         if self.looks:
-            now.alive = info["alive"][:, rows].any(1)
-            now.on_move = info["to_move"][:, rows].any(1) if "to_move" in info else now.alive
+            now.alive = _some(info["alive"][:, rows])
+            now.on_move = _some(info["to_move"][:, rows]) if "to_move" in info else now.alive
         begins = (self.core.steps == 0)[:, None, None]
         for part in self.parts:
             if part.memory is not None:
@@ -250,6 +250,11 @@ class _Blocks:
     crew: Crew
     """A member per block."""
 
+    def __post_init__(self) -> None:
+        """Which world each row of the blocks is for, (blocks * height,); those left over repeat a world."""
+        rows = self.worlds[:1].expand(self.crew.size * self.height + 1).clone()  # the last is for those that play not
+        self.sources = rows.index_copy_(0, self.place, self.worlds)[:-1]
+
 
 class _Stack:
     """Policies of one shape."""
@@ -257,6 +262,7 @@ class _Stack:
     def __init__(self, ensemble: Ensemble, first: int, memory: Tensor | None, pages: _Pages) -> None:
         self.first, self.memory, self.pages, self.size = first, memory, pages, pages.size
         self.looks, self.worlds, self.local = ensemble.core.device.type == "cpu", torch.empty(0), torch.empty(0)
+        self.edges = torch.arange(self.size + 1)
         self.ready: _Blocks | None = None
         self.sits: Tensor | None = None
 
@@ -290,8 +296,8 @@ class _Stack:
             return
         worlds, local, asked = self.worlds, self.local, now.on_move if self.memory is None else now.alive
         if asked is not None:
-            kept = asked[worlds]
-            worlds, local = worlds[kept], local[kept]
+            kept = asked.index_select(0, worlds).nonzero()[:, 0]
+            worlds, local = worlds.index_select(0, kept), local.index_select(0, kept)
         for wave in self.waves:
             span = slice(None)
             if len(self.waves) > 1:
@@ -302,7 +308,7 @@ class _Stack:
 
     def _blocks(self, worlds: Tensor, local: Tensor, wave: list[int]) -> _Blocks:
         """Those of worlds (R,) that are played by policies `local` (R,), ascending, all of one wave; on the host."""
-        counts = torch.bincount(local, minlength=self.size)
+        counts = torch.searchsorted(local, self.edges).diff()
         highest, playing = int(counts.max()), int(counts.count_nonzero())
         mean = len(local) / playing
         height = highest if highest <= 1.25 * mean else max(-(-len(local) // (4 * playing)), LEAST)
@@ -313,14 +319,9 @@ class _Stack:
         return _Blocks(worlds.to(device), place.to(device), height, self.pages.crew_of(owner, wave))
 
     def _act(self, now: _Now, blocks: _Blocks) -> None:
-        shape = (blocks.crew.size, blocks.height)
-        rows = shape[0] * shape[1] + (self.sits is not None)
-
         def lay(values: Tensor) -> Tensor:
             """(E, n, ...) -> (blocks, height, n, ...)."""
-            table = values.new_full((rows, *values.shape[1:]), values.dtype == torch.bool)  # masks: all is legal
-            table.index_copy_(0, blocks.place, values.index_select(0, blocks.worlds))
-            return table[: shape[0] * shape[1]].view(*shape, *values.shape[1:])
+            return values.index_select(0, blocks.sources).unflatten(0, (blocks.crew.size, blocks.height))
 
         memory = None if self.memory is None else lay(self.memory)
         mask = None if now.mask is None else lay(now.mask)
@@ -330,16 +331,20 @@ class _Stack:
             if self.memory is not None and memory is not None:
                 self.memory.index_copy_(0, blocks.worlds, memory.flatten(0, 1).index_select(0, blocks.place))
             return
-        place = torch.empty_like(blocks.place).index_copy_(0, blocks.worlds, blocks.place)
-        place = place.clamp(max=len(action) - 1)
+        place = torch.empty_like(blocks.place).index_copy_(0, blocks.worlds, blocks.place).clamp(max=len(action) - 1)
         now.put_where(self.sits, action[place])
         if self.memory is not None and memory is not None:
-            sits = self.sits[:, None, None]
-            self.memory.copy_(torch.where(sits, memory.flatten(0, 1)[place], self.memory))
+            remembered = torch.where(self.sits[:, None, None], memory.flatten(0, 1)[place], self.memory)
+            self.memory.copy_(remembered)
 
 
 LEAST = 16
 """Rows of a block, where policies have unequally many worlds."""
+
+
+def _some(flags: Tensor) -> Tensor:
+    """(E,), where one of (E, n) is set."""
+    return flags[:, 0] if flags.shape[1] == 1 else flags.any(1)
 
 
 def _places(local: Tensor, counts: Tensor, blocks: Tensor, height: int) -> Tensor:

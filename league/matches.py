@@ -6,7 +6,9 @@ are not over-represented. Worlds have streams of their own, so estimates of two 
 
 from __future__ import annotations
 
+import functools
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,12 +18,14 @@ from torch import Tensor
 
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from league.ensemble import BUDGET, Ensemble
+from league.ensemble import BUDGET, NOBODY, Ensemble
 from league.game import Game
 from trainers.policy import Plays
 
 MAX_ENVS = 16_384
 """Worlds at a time, unless told otherwise."""
+STEP = 1024
+"""Batches are multiples of it, so that few different ones have to be made."""
 
 
 @dataclass(frozen=True)
@@ -85,48 +89,61 @@ def play_matchups(
     if not len(worlds):
         return results
     passes = -(-len(worlds) // max_envs)
-    size = -(-len(worlds) // passes)
+    size = -(-len(worlds) // passes)  # of a pass
+    size = min(-(-size // STEP) * STEP, max_envs)
     streams = np.random.SeedSequence(seed).generate_state(passes + len(game.seats), np.uint64).tolist()
-    core = game.core(size, device, autoreset="disabled")
-    ensembles = [Ensemble(populations[seat.role], core, seat, budget) for seat in game.seats]
+    core = _core(json.dumps(game.to_json()), size, device)
+    asked = [who[:, place].unique() for place in range(len(game.seats))]  # of a population the policies that play
+    if game.shared:
+        asked = [who.unique()] * len(game.seats)
+    ensembles = [
+        Ensemble([populations[seat.role][index] for index in asked[place].tolist()], core, seat, budget)
+        for place, seat in enumerate(game.seats)
+    ]
     for ensemble, stream in zip(ensembles, streams[passes:], strict=True):
         ensemble.seed(stream)
+    chosen = torch.stack([torch.searchsorted(each, who[:, place].contiguous()) for place, each in enumerate(asked)], 1)
     orders = _orders(game)
     first = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(worlds, minlength=len(who)).cumsum(0)])
     number = torch.arange(len(worlds)) - first[worlds]  # of an episode among those of its matchup
     for index in range(passes):
         part = slice(index * size, (index + 1) * size)
         matchup, order = worlds[part], orders[number[part] % len(orders)]
-        count = len(matchup)
-        if count < size:  # the last pass: worlds too many play, and are not counted
-            matchup = torch.cat([matchup, matchup[-1:].expand(size - count)])
-            order = torch.cat([order, order[-1:].expand(size - count, -1)])
-        sitting = who[matchup].gather(1, order)
+        sitting = torch.full((size, len(game.seats)), NOBODY)  # where there are worlds too many
+        sitting[: len(matchup)] = chosen[matchup].gather(1, order)
         for place, ensemble in enumerate(ensembles):
             ensemble.seat(sitting[:, place])
-        earned = _play(core, ensembles, streams[index], greedy, max_steps)
-        earned = torch.empty_like(earned).scatter_(1, order, earned)[:count]  # from seats back to who sat there
-        _credit(results, matchup[:count], earned, even)
-    core.close()
+        earned = _play(core, ensembles, len(matchup), streams[index], greedy, max_steps)
+        earned = torch.empty_like(earned).scatter_(1, order, earned)  # from seats back to who sat there
+        _credit(results, matchup, earned, even)
     return results
 
 
-def _play(core: Core, ensembles: Sequence[Ensemble], seed: int, greedy: bool, max_steps: int) -> Tensor:
-    """One episode in every world; returns what each seat earned (E, S) float64, on the host."""
+@functools.lru_cache(maxsize=4)
+def _core(game: str, size: int, device: str) -> Core:
+    """Worlds whose episodes end for good; kept, as it takes longer to make them than to play Kuhn poker in them."""
+    return Game.from_json(json.loads(game)).core(size, device, autoreset="disabled")
+
+
+def _play(core: Core, ensembles: Sequence[Ensemble], count: int, seed: int, greedy: bool, max_steps: int) -> Tensor:
+    """One episode in the first worlds; returns what each seat earned (count, S) float64, on the host."""
     obs, info = core.reset(seed=seed)
     action = torch.zeros_like(core.action_buffer)
     every = 1 if core.device.type == "cpu" else 16  # steps between two waits for the device
     for step in range(1, max_steps + 1):
+        if count < core.num_envs:
+            action = core.sample_actions()  # where nobody sits
         for ensemble in ensembles:
             ensemble.act(obs, info, greedy, into=action)
         obs, _, _, _, info = core.step(action)
-        if step % every == 0 and not bool(info["alive"].any()):
+        if step % every == 0 and not bool(info["alive"][:count].any()):
             break
     else:
-        if going_on := int(info["alive"].any(1).sum()):
-            count = f"{going_on} of {core.num_envs}"
-            raise GpuEnvsError(f"{core.id}: {count} episodes lasted over {max_steps} steps; raise max_steps")
-    returns = info["episode_return"].double()
+        if going_on := int(info["alive"][:count].any(1).sum()):
+            raise GpuEnvsError(
+                f"{core.id}: {going_on} of {count} episodes lasted over {max_steps} steps; raise max_steps"
+            )
+    returns = info["episode_return"][:count].double()
     return torch.stack([returns[:, ensemble.agents.rows].sum(1) for ensemble in ensembles], 1).cpu()
 
 
@@ -145,8 +162,9 @@ def scores(earned: Tensor, even: float = 0.0) -> Tensor:
     seat alone has 1/2. What is not a number ranks as equal to all.
     """
     seats = earned.shape[-1]
-    if seats == 2 and even:
-        earned = earned - earned.new_tensor([even, 0.0])
+    if seats == 2:
+        won = 0.5 + 0.5 * (earned[..., 0] - earned[..., 1] - even).sign().nan_to_num(0.0)
+        return torch.stack([won, 1.0 - won], -1)
     ahead = earned.unsqueeze(-1) - earned.unsqueeze(-2)  # of whom, by how much
     beaten = ahead.sign().nan_to_num(0.0).sum(-1)  # less those that beat it
     return 0.5 + 0.5 * beaten / max(seats - 1, 1)

@@ -14,12 +14,12 @@ from trainers.heads import action_spec, make_head
 from trainers.learner import Central
 from trainers.nets import ObservationNormalizer
 from trainers.problem import Problem
-from trainers.settings import setting
+from trainers.settings import check_settings, setting
 
 
 @dataclass(frozen=True)
 class ActorCriticConfig(BodyConfig):
-    """Settings of networks, part of every actor-critic's."""
+    """Settings of every actor-critic. A "step" is one step of one world, whatever the number of its agents."""
 
     critic: str = setting("obs", ("obs", "state"))
     """What the critic values: an agent's own "obs", or the global "state"; policies see observations all the same."""
@@ -27,8 +27,31 @@ class ActorCriticConfig(BodyConfig):
     squash: bool = False
     """Continuous actions from a Gaussian in every state's own spread, squashed into the box by tanh; else from one of
     the same spread everywhere, clipped to the box."""
-    init_log_std: float = 0.0
+    init_log_std: float = setting(0.0, needs={"squash": False})
     """Log standard deviation that the latter starts from."""
+    rollout_length: int = setting(32, ">= 1")
+    """Steps per world between two updates, T."""
+    gamma: float = setting(0.98, "in [0, 1]")
+    """Discount per step."""
+    gae_lambda: float = setting(0.95, "in [0, 1]")
+    """Decay of the advantage estimator: 0 is one-step, 1 sums all rewards of the rollout."""
+    value_coef: float = setting(0.5, ">= 0")
+    """Weight of the value loss."""
+    max_grad_norm: float = setting(0.5, "> 0")
+    """Gradients are scaled down to this global norm."""
+    normalize_advantage: bool = True
+    """Give the advantages of a rollout mean 0 and standard deviation 1, over valid rows."""
+    normalize_obs: bool = True
+    """Normalise observations, and states, by running statistics over valid rows."""
+    reward_scale: float = setting(1.0, "> 0")
+    """Multiplies rewards before learning: choose it so that returns are of order 1 to 10."""
+    truncation_capacity: float | None = setting(None, "> 0")
+    """Truncations per agent and rollout that the buffer of final observations has room for, on average over agents;
+    if None, one more than the time limit can bring about, and at least 2."""
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError on the first bad value."""
+        check_settings(self, "learner.")
 
     def action(self, space: spaces.Space[Any]) -> dict[str, Any]:
         """The head of policies, see `trainers.heads.action_spec`."""

@@ -6,13 +6,12 @@ A feedforward learner gets single rows, a recurrent one whole sequences; both ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from trainers.actor_critic import Outlook
+from trainers.actor_critic import ActorCritic, ActorCriticConfig, Outlook
 from trainers.bodies import Network
 from trainers.memory import Memory
 from trainers.nets import ObservationNormalizer
@@ -23,30 +22,6 @@ WHOLE = ("raw_obs", "states")
 """Entries of a batch that minibatches do not draw from."""
 
 
-class Settings(Protocol):
-    """What an algorithm has to set."""
-
-    @property
-    def gamma(self) -> float:
-        """Discount per step."""
-        ...
-
-    @property
-    def gae_lambda(self) -> float:
-        """Decay of the advantage estimator."""
-        ...
-
-    @property
-    def reward_scale(self) -> float:
-        """Multiplies rewards."""
-        ...
-
-    @property
-    def normalize_advantage(self) -> bool:
-        """Advantages get mean 0 and standard deviation 1."""
-        ...
-
-
 def explained_variance(batch: dict[str, Tensor]) -> Tensor:
     """Share of the returns' variance that the critic foresaw: 1 at best, 0 for a constant."""
     returns, value = batch["returns"], batch["value"]
@@ -55,9 +30,11 @@ def explained_variance(batch: dict[str, Tensor]) -> Tensor:
     return 1 - (returns - value).var(correction=0) / (returns.var(correction=0) + 1e-8)
 
 
-def minibatch(batch: dict[str, Tensor], drawn: Tensor, outlook: Outlook | None) -> dict[str, Tensor]:
-    """Some rows, or sequences, of a batch; "seen" is what the critic values."""
-    part = {name: tensor[drawn] for name, tensor in batch.items() if name not in WHOLE}
+def minibatch(batch: dict[str, Tensor], drawn: Tensor | None, outlook: Outlook | None) -> dict[str, Tensor]:
+    """Some rows, or sequences, of a batch, or, uncopied, all of them; "seen" is what the critic values."""
+    part = {name: tensor for name, tensor in batch.items() if name not in WHOLE}
+    if drawn is not None:
+        part = {name: tensor[drawn] for name, tensor in part.items()}
     part["seen"] = part["obs"] if outlook is None else outlook(batch["states"], part["agent"])
     return part
 
@@ -69,27 +46,20 @@ def through(net: Network, x: Tensor, part: dict[str, Tensor], which: str) -> Ten
     return net.unroll(x.transpose(0, 1), part[f"memory_{which}"], part["begins"].transpose(0, 1)).transpose(0, 1)
 
 
-def take_in(
-    batch: dict[str, Tensor],
-    r: Rollout,
-    normalizer: ObservationNormalizer,
-    outlook: Outlook | None,
-    total: Callable[[Tensor], Tensor],
-) -> None:
+def take_in(batch: dict[str, Tensor], r: Rollout, net: ActorCritic, total: Callable[[Tensor], Tensor]) -> None:
     """Brings the statistics of observations and states up to date, `total` as `Descent.sum`; after gradient steps."""
-    normalizer.update(batch["raw_obs"], batch.get("valid"), total)
-    if outlook is not None and r.state is not None:
-        outlook.normalizer.update(r.state[:-1], r.valid.any(-1), total)
+    net.normalizer.update(batch["raw_obs"], batch.get("valid"), total)
+    if net.outlook is not None and r.state is not None:
+        net.outlook.normalizer.update(r.state[:-1], r.valid.any(-1), total)
 
 
 @torch.no_grad()
-def by_rows(
-    r: Rollout, normalizer: ObservationNormalizer, critic: nn.Module, c: Settings, outlook: Outlook | None = None
-) -> dict[str, Tensor]:
+def by_rows(r: Rollout, net: ActorCritic, c: ActorCriticConfig) -> dict[str, Tensor]:
     """Values the rollout and compacts its N valid decisions to tensors (N, ...).
 
     The host waits for the device here, to learn how many final observations there are and how large N is.
     """
+    normalizer, critic, outlook = net.normalizer, net.critic, net.outlook
     r.check()
     decided = r.valid if r.to_move is None else r.valid & r.to_move[:-1]
     rows = decided.flatten().nonzero().squeeze(-1)
@@ -124,19 +94,13 @@ def by_rows(
 
 
 @torch.no_grad()
-def by_sequences(
-    r: Rollout,
-    normalizer: ObservationNormalizer,
-    critic: Network,
-    memory: Memory,
-    c: Settings,
-    outlook: Outlook | None = None,
-) -> dict[str, Tensor]:
+def by_sequences(r: Rollout, net: ActorCritic, memory: Memory, c: ActorCriticConfig) -> dict[str, Tensor]:
     """Values the rollout; every agent's T steps are a sequence, tensors (E * n, T, ...).
 
     In "valid" are the decisions to learn from; what stands in others is zero, whatever it was. Steps between an agent's
     turns stay in its sequence: it remembers what it saw while others moved.
     """
+    normalizer, critic, outlook = net.normalizer, net.critic, net.outlook
     r.check()
     agents = r.valid[0].numel()
     alive = r.valid.flatten(1).unsqueeze(-1)
@@ -176,7 +140,7 @@ def by_sequences(
 
 
 def _estimate(
-    r: Rollout, value: Tensor, last_value: Tensor, final_value: Tensor, c: Settings
+    r: Rollout, value: Tensor, last_value: Tensor, final_value: Tensor, c: ActorCriticConfig
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Advantages, returns and which decisions have them, all (T, E, n)."""
     steps = (r.reward * c.reward_scale, value, last_value, r.terminated, r.truncated)

@@ -61,7 +61,7 @@ _ALL = (
     Algorithm("a2c", "a2c", "A2C", "advantage actor-critic: one gradient step per rollout"),
     Algorithm("dqn", "dqn", "DQN", "deep Q-learning: double, dueling, n-step returns, prioritised replay"),
     Algorithm("iql", "dqn", "DQN", "independent Q-learning: the same as dqn, by its name among many agents"),
-    Algorithm("vdn", "qmix", "VDN", "value decomposition: a team's value is the sum of its agents'", {"mixer": "vdn"}),
+    Algorithm("vdn", "qmix", "QMIX", "value decomposition: a team's value is the sum of its agents'", {"mixer": "vdn"}),
     Algorithm("qmix", "qmix", "QMIX", "a team's value is a monotone mix of its agents', by state", {"mixer": "qmix"}),
     Algorithm("td3", "td3", "TD3", "twin delayed deep deterministic policy gradient, continuous actions"),
     Algorithm("ddpg", "td3", "TD3", "deep deterministic policy gradient, continuous actions", _PLAIN),

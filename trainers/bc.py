@@ -20,7 +20,8 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.recording import Episode
 from trainers.agents import Agents
 from trainers.bodies import BodyConfig, Network
-from trainers.heads import GaussianHead, Head, action_spec, make_head
+from trainers.boxes import GaussianHead
+from trainers.heads import Head, action_spec, make_head
 from trainers.logs import Progress
 from trainers.nets import ObservationNormalizer
 from trainers.policy import Policy

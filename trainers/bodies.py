@@ -25,10 +25,10 @@ class BodyConfig:
     """Widths of the hidden layers; a GRU's is the last."""
     activation: str = setting("tanh", tuple(ACTIVATIONS))
     """"tanh" or "relu"."""
-    image: tuple[int, ...] = setting((), ">= 1")
+    image: tuple[int, ...] = setting((), ">= 1", needs={"body": "cnn"})
     """For a CNN: channels, height and width of the picture that an observation begins with; what follows it goes to the
     MLP."""
-    filters: tuple[int, ...] = setting((16, 32), ">= 1")
+    filters: tuple[int, ...] = setting((16, 32), ">= 1", needs={"body": "cnn"})
     """For a CNN: filters of its 3 x 3 convolutions, which keep height and width."""
 
     def spec(self, obs_width: int) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
     checkpoints/000000040/manifest.json             format, env id, configuration, seed, counters, score, file digests
                           state.safetensors         environment, learners, optimisers, normalisers, random streams
+                          replay.safetensors        what learners keep to learn from; only the newest checkpoint has it
                           policy-<name>.json, .safetensors    each policy by itself, for evaluation and the league
 
 A folder is written under a temporary name and renamed once everything in it is on disk, so that a process killed at
-any moment leaves only whole checkpoints.
+any moment leaves only whole checkpoints. A replay can be most of a checkpoint by far: once a newer checkpoint is there
+with one, the older ones lose theirs. They can be evaluated, exported and played against; training goes on from the
+newest.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +40,9 @@ from trainers.policy import Policy
 FORMAT = "gpu-envs checkpoint 2"
 ZOO = "zoo:"
 """Before the name of a model of `trainers.zoo`, in place of a path."""
+REPLAY = "replay.safetensors"
+IN_REPLAY = ".replay."
+"""In the names of what goes there."""
 SUFFIXES = (".json", ".safetensors")
 """Of the two files of a policy."""
 MANIFEST = {
@@ -64,8 +70,20 @@ class Checkpoint:
     score: float | None
     """What "best" is chosen by; higher is better."""
     state: dict[str, Tensor | int | float | str]
-    """Everything a continuation needs, by name."""
+    """Everything a continuation needs, by name; see `check_resumable`."""
     policies: tuple[str, ...]
+    replay_left: bool = False
+    """It had a replay, which has left for that of a newer checkpoint."""
+
+    def check_resumable(self) -> None:
+        """Raises CheckpointError where the replay has left."""
+        if self.replay_left:
+            newest = every(self.path.parent)[-1:]
+            where = "the newest of its run" if newest in ([], [self.path]) else str(newest[0])
+            raise CheckpointError(
+                f"{self.path}: its replay was not kept, as only that of the newest checkpoint is; resume from {where} "
+                "(this one can be evaluated, exported and played against)"
+            )
 
     def policy(self, name: str, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
         """Loads one policy; raises CheckpointError for a name that is not there."""
@@ -86,7 +104,7 @@ def save(
     score: float | None = None,
     keep_last: int = 3,
 ) -> Path:
-    """Writes a checkpoint atomically, then removes all but the last `keep_last` and the best.
+    """Writes a checkpoint atomically, then removes older replays and all but the last `keep_last` and the best.
 
     Args:
         folder: The run's folder of checkpoints.
@@ -107,7 +125,10 @@ def save(
     temporary = folder / f".writing-{os.getpid()}"
     temporary.mkdir()
     tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
-    write_tensors(temporary / "state.safetensors", tensors)
+    replay = {name: value for name, value in tensors.items() if IN_REPLAY in name}
+    write_tensors(temporary / "state.safetensors", {k: v for k, v in tensors.items() if k not in replay})
+    if replay:
+        write_tensors(temporary / REPLAY, replay)
     for name, policy in policies.items():
         policy.save(temporary / f"policy-{name}")
     manifest = {
@@ -130,6 +151,9 @@ def save(
     shutil.rmtree(replaced, ignore_errors=True)
     for old in _outdated(folder, keep_last):
         shutil.rmtree(old)
+    for older in every(folder):  # now that the new one is there, and durable
+        if older.name < final.name:
+            (older / REPLAY).unlink(missing_ok=True)
     return final
 
 
@@ -185,15 +209,19 @@ def _name_of(path: Path, policies: Sequence[str], name: str | None) -> str:
 
 def _read(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
     manifest = _manifest(path)
-    check_digests(path, manifest["sha256"])
+    digests = manifest["sha256"]
+    kept = REPLAY in digests and (path / REPLAY).exists()
+    check_digests(path, {file: digest for file, digest in digests.items() if kept or file != REPLAY})
+    replay = read_tensors(path / REPLAY, device) if kept else {}
     return Checkpoint(
         path=path,
         iteration=manifest["iteration"],
         steps=manifest["steps"],
         config=manifest["config"],
         score=manifest["score"],
-        state={**read_tensors(path / "state.safetensors", device), **manifest["scalars"]},
+        state={**read_tensors(path / "state.safetensors", device), **replay, **manifest["scalars"]},
         policies=tuple(manifest["policies"]),
+        replay_left=REPLAY in digests and not kept,
     )
 
 

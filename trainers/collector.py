@@ -15,12 +15,12 @@ from trainers.episodes import Episodes
 from trainers.learner import ALONE, State, part_of
 from trainers.logs import Clock
 from trainers.opposition import Opposition
-from trainers.seats import make_seats
+from trainers.seats import make_parts, make_seats
 from trainers.stopping import check_finite, largest
 
 
 class Collector:
-    """A core, one seat per policy, and what stands between two steps.
+    """A core, one seat per policy, the parts in which they are asked for actions, and what stands between two steps.
 
     Inside a rollout nothing is read from the device and no Python runs per agent. On a GPU a rollout, policies
     included, is recorded once as one CUDA graph and then replayed, unless `config.capture` is off.
@@ -34,6 +34,7 @@ class Collector:
         self.core, self.opposition = core, opposition
         self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
         self.seats = make_seats(config, core, None if opposition is None else opposition.learners)
+        self.parts = make_parts(self.seats, core)
         self.length: int = config.learner.rollout_length
         self.action: Tensor = core.action_buffer
         self.episodes, self.clock = Episodes(core, self.length), Clock(core.device)
@@ -57,9 +58,11 @@ class Collector:
     def _play(self) -> None:
         core, clock, opposition = self.core, self.clock, self.opposition
         clock.start()
+        for part in self.parts:
+            part.start()
         for t in range(self.length):
-            for seat in self.seats.values():
-                seat.act(core, self.info, self.action)
+            for part in self.parts:
+                part.act(core, self.info, self.action)
             if opposition is not None:
                 opposition.act(core, self.info, self.action)
             clock.mark("policy")
@@ -67,8 +70,8 @@ class Collector:
             clock.mark("environment")
             restarted = core.steps == 0  # after SAME_STEP's reset the clock stands at 0
             valid = core.valid if opposition is None else core.valid & opposition.learns
-            for seat in self.seats.values():
-                seat.observe(core, self.info, self.action, restarted, valid)
+            for part in self.parts:
+                part.observe(core, self.info, self.action, restarted, valid)
             if opposition is not None:
                 opposition.observe(core, self.info, restarted)
             self.episodes.store(t, restarted, self.info)

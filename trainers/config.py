@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import algorithms
 from trainers.files import check_fields
-from trainers.settings import check_settings, setting
+from trainers.settings import check_settings, completed, has_default, setting
 
 CoreFactory: TypeAlias = Callable[..., Core]
 """(config, num_envs, seed, **settings) -> core."""
@@ -49,9 +50,9 @@ class TrainConfig:
     """Checkpoints to keep beside the best."""
     eval_episodes: int = setting(64, ">= 0")
     """Episodes that each policy plays against random ones at every checkpoint; 0 for none."""
-    eval_against: str | None = None
+    eval_against: str | None = setting(None, needs={"eval_episodes": "> 0"})
     """Run or checkpoint whose policies play the other sides in these evaluations; None: those play at random."""
-    patience: int = setting(0, ">= 0")
+    patience: int = setting(0, ">= 0", needs={"eval_episodes": "> 0"})
     """Evaluations without a better score after which the training ends early; 0: it never does."""
     until_return: float | None = None
     """End the training when the mean return per agent over the last 100 episodes is at least this in every group."""
@@ -69,9 +70,6 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
         check_settings(self)
-        for name in ("eval_against", "patience"):
-            if getattr(self, name) and not self.eval_episodes:
-                raise ConfigError(f"{name} = {getattr(self, name)!r}: expected evaluations, but eval_episodes is 0")
         algorithm = algorithms.find(self.algorithm)
         if self.learner is None:
             object.__setattr__(self, "learner", algorithm.settings())
@@ -87,15 +85,17 @@ class TrainConfig:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrainConfig:
-        """The configuration that `dataclasses.asdict` gave; CheckpointError where fields, types or values differ."""
+        """The configuration that `dataclasses.asdict` gave, now or in earlier versions, which knew fewer settings.
+
+        Raises:
+            CheckpointError: A setting is not known, or its type or value is not allowed.
+        """
         where = "recorded configuration"
-        check_fields(where, data, {**get_type_hints(cls), "learner": dict[str, Any]})
+        data = _recorded(where, cls, data, {**get_type_hints(cls), "learner": dict[str, Any]})
         try:
             kind = algorithms.find(data["algorithm"]).config_type
-            hints = get_type_hints(kind)
-            given = check_fields(f"{where}: learner", data["learner"], hints)
-            lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-            return cls(**{**data, "learner": kind(**{**given, **lists})})
+            learner = _recorded(f"{where}: learner", kind, data["learner"] or {}, get_type_hints(kind))
+            return cls(**{**data, "learner": kind(**learner)})
         except ConfigError as error:
             raise CheckpointError(f"{where}: {error}") from None
 
@@ -150,6 +150,13 @@ class TrainConfig:
         finally:
             torch.set_num_threads(threads)
             torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+
+
+def _recorded(where: str, kind: type[Any], data: Any, hints: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a recorded dataclass, checked and completed."""
+    optional = [field.name for field in dataclasses.fields(kind) if has_default(field)]
+    given = check_fields(where, data, hints, optional)
+    return completed(kind, {name: tuple(each) if isinstance(each, list) else each for name, each in given.items()})
 
 
 def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:

@@ -6,7 +6,6 @@ al. 2016), n-step returns and prioritised replay (Schaul et al. 2016); see Hesse
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +17,7 @@ from trainers.files import check_tensors
 from trainers.heads import GreedyHead, greedy_spec
 from trainers.learner import ALONE, Central, Descent, State, part_of, restore, saved
 from trainers.nets import ObservationNormalizer, follow, masked_mean
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.qlearning import QConfig, best_value, explore, frozen, linear
 from trainers.replay import Fields, Replay
@@ -37,9 +36,9 @@ class DQNConfig(QConfig):
     """The network's last layer gives a value and advantages."""
     prioritized: bool = False
     """Draw steps by how wrong their values were, instead of uniformly."""
-    priority_alpha: float = setting(0.6, "in [0, 1]")
+    priority_alpha: float = setting(0.6, "in [0, 1]", needs={"prioritized": True})
     """Power of the error that a probability is proportional to; 0 is uniform."""
-    priority_beta: float = setting(0.4, "in [0, 1]")
+    priority_beta: float = setting(0.4, "in [0, 1]", needs={"prioritized": True})
     """How far weights make up for these probabilities at the start; wholly (1) after `total_steps`."""
 
     def __post_init__(self) -> None:
@@ -227,8 +226,7 @@ class DQN:
 
     def policy(self) -> Policy:
         """A frozen copy of the network with its normaliser; it takes the best action."""
-        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
-        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+        return snapshot(self)
 
     def state_dict(self) -> State:
         """Networks, Adam, counters, generator, pending decisions and the whole replay; call it between rollouts."""

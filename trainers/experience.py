@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from trainers.bodies import BodyConfig
 from trainers.heads import Head
-from trainers.nets import ACTIVATIONS
+from trainers.learner import Descent, State
+from trainers.nets import ACTIVATIONS, masked_mean
 from trainers.problem import Problem
-from trainers.replay import Replay
+from trainers.replay import Fields, Replay
 from trainers.rollout import Rollout, final_rows
 from trainers.settings import check_settings, setting
 
@@ -22,6 +23,8 @@ from trainers.settings import check_settings, setting
 class ReplayConfig(BodyConfig):
     """Settings of every learner with a replay. A "step" is one step of one world, whatever the number of its agents."""
 
+    names = "learners with a replay"
+    # what users call the algorithms with these settings, for messages; not a setting: it has no type
     hidden: tuple[int, ...] = setting((256, 256), ">= 1")
     """Widths of the hidden layers."""
     activation: str = setting("relu", tuple(ACTIVATIONS))
@@ -56,7 +59,7 @@ class ReplayConfig(BodyConfig):
         """Raises ConfigError on the first bad value."""
         check_settings(self, "learner.")
         if self.body == "gru":
-            raise ConfigError("learner.body = 'gru': expected mlp or cnn; this algorithm learns from single steps")
+            raise ConfigError(f"learner.body = 'gru': expected mlp or cnn; {self.names}: learned from single steps")
 
 
 class Experience:
@@ -66,18 +69,20 @@ class Experience:
     Invalid rows are stored as zeros, so that nothing of them is ever read.
     """
 
-    def __init__(self, config: ReplayConfig, problem: Problem, head: Head, joint: bool = False) -> None:
-        """Allocates both; `joint` keeps all agents' observations and actions instead of the policy's own.
+    replay: Replay
+
+    def __init__(self, config: ReplayConfig, problem: Problem, head: Head) -> None:
+        """Allocates both.
 
         Raises:
             ConfigError: The replay does not fit into memory, or agents take turns.
         """
         if problem.turns:
             raise ConfigError(
-                "this algorithm needs agents that all move at every step; in games of turns use ppo or dqn"
+                f"{config.names}: expected agents that all move at every step, here they take turns; use ppo or dqn"
             )
         shape = (problem.num_envs, problem.num_agents)
-        self.config, self.joint, device = config, joint, torch.device(problem.device)
+        self.config, self.device = config, torch.device(problem.device)
         self.rollout = Rollout(
             config.rollout_length,
             shape,
@@ -87,47 +92,79 @@ class Experience:
             capacity=final_rows(
                 config.rollout_length, problem.time_limit, shape[0] * shape[1], config.truncation_capacity
             ),
-            device=device,
+            device=self.device,
         )
+        self._allocate(problem, head)
+
+    def _allocate(self, problem: Problem, head: Head) -> None:
+        """Makes the replay."""
         row = (problem.num_agents,)
         fields: dict[str, tuple[tuple[int, ...], torch.dtype]] = {"reward": (row, torch.float32)}
         fields |= dict.fromkeys(("terminated", "valid"), (row, torch.bool))
-        if joint:
-            widest = max(player.action_space.shape or () for player in problem.players)
-            action = (len(problem.players), *widest)
-            fields |= dict.fromkeys(("state", "next_state"), ((problem.state_width,), torch.float32))
-            fields["joint_action"] = action, head.action_dtype
-        else:
-            fields |= dict.fromkeys(("obs", "next_obs"), ((*row, problem.obs_width), torch.float32))
-            fields["action"] = ((*row, *head.action_shape), head.action_dtype)
-            if problem.masked:
-                fields |= dict.fromkeys(("mask", "next_mask"), ((*row, head.num_params), torch.bool))
-        self.replay = Replay(config.replay_size, problem.num_envs, fields, device, config.rollout_length)
+        fields |= dict.fromkeys(("obs", "next_obs"), ((*row, problem.obs_width), torch.float32))
+        fields["action"] = ((*row, *head.action_shape), head.action_dtype)
+        if problem.masked:
+            fields |= dict.fromkeys(("mask", "next_mask"), ((*row, head.num_params), torch.bool))
+        self.replay = self._ring(problem, fields)
+
+    def _ring(self, problem: Problem, fields: Fields) -> Replay:
+        c = self.config
+        return Replay(c.replay_size, problem.num_envs, fields, self.device, c.rollout_length)
 
     def keep(self) -> None:
         """Moves the rollout to the replay (one host sync, see `Rollout.check`)."""
         r = self.rollout
         r.check()
-        valid = r.valid
-        reward = (self.config.reward_scale * r.reward).masked_fill(~valid, 0.0)
-        steps = {"reward": reward, "terminated": r.terminated, "valid": valid}
-        if self.joint:
-            assert r.state is not None
-            assert r.joint_action is not None
-            steps |= {"state": r.state[:-1], "next_state": r.next_state(), "joint_action": r.joint_action[: r.length]}
-        else:
-            obs, next_obs = clean(r.obs, valid), clean(r.next_obs(), valid & ~r.terminated)
-            steps |= {"obs": obs, "next_obs": next_obs, "action": clean(r.action, valid)}
-            if r.mask is not None:
-                # which actions were legal where an episode was cut is not known: such a step has no target
-                steps["valid"] = valid & ~(r.truncated & ~r.terminated)
-                steps |= {"mask": r.mask[:-1], "next_mask": r.mask[1:]}
+        obs, next_obs = clean(r.obs, r.valid), clean(r.next_obs(), r.valid & ~r.terminated)
+        steps = {"obs": obs, "next_obs": next_obs, "action": clean(r.action, r.valid), **self.outcome()}
+        if r.mask is not None:
+            # which actions were legal where an episode was cut is not known: such a step has no target
+            steps["valid"] = r.valid & ~(r.truncated & ~r.terminated)
+            steps |= {"mask": r.mask[:-1], "next_mask": r.mask[1:]}
         self.replay.add(steps)
         r.clear()
+
+    def outcome(self) -> dict[str, Tensor]:
+        """What the rollout's steps brought to its agents, (T, E, n) by name."""
+        r = self.rollout
+        reward = (self.config.reward_scale * r.reward).masked_fill(~r.valid, 0.0)
+        return {"reward": reward, "terminated": r.terminated, "valid": r.valid}
 
     def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
         """Steps drawn uniformly from the replay, tensors (batch_size, ...) by name."""
         return self.replay.at(*self.replay.draw(self.config.batch_size, generator))
+
+    def state_dict(self) -> State:
+        """The replay, between two rollouts."""
+        return self.replay.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Puts the replay back, and begins a rollout; CheckpointError where it does not fit."""
+        self.replay.load_state_dict(state)
+        self.rollout.clear()
+
+
+def adam(net: Iterable[nn.Parameter], config: ReplayConfig) -> torch.optim.Optimizer:
+    """The optimiser of some parameters."""
+    return torch.optim.Adam(net, lr=config.learning_rate, fused=True)
+
+
+def values_of(critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
+    """What C critics say of situations (B, n, ...): values (C, B, n) of codes, or (C, B, n, choices) of all choices."""
+    if code is None:
+        return torch.stack([critic(situation) for critic in critics])
+    judged = torch.cat([situation, code], -1)
+    return torch.stack([critic(judged).squeeze(-1) for critic in critics])
+
+
+def correct(
+    values: Tensor, target: Tensor, valid: Tensor, descent: Descent, optimizer: torch.optim.Optimizer, c: ReplayConfig
+) -> dict[str, Tensor]:
+    """One gradient step of C critics, whose values are (C, B, n), on the squared distance to a target (B, n)."""
+    loss = masked_mean((values - target).square().sum(0), valid)
+    norm = descent(optimizer, loss, c.max_grad_norm)
+    value = masked_mean(values.detach().mean(0), valid)
+    return {"critic_loss": loss.detach(), "critic_grad_norm": norm, "value": value}
 
 
 def clean(rows: Tensor, valid: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import GpuEnvsError
-from trainers.heads import CategoricalHead
+from trainers.categories import CategoricalHead
 from trainers.policy import Policy
 
 CHECKED = (1, 2, 257)

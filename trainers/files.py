@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -56,8 +56,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def check_fields(where: str, data: Any, hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Checks that a JSON object has exactly the fields of `hints` (name -> type); returns it.
+def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
+    """Checks that a JSON object has exactly the fields of `hints` (name -> type), or not all `optional`; returns it.
 
     Raises:
         CheckpointError: Naming the first field that is missing, is not expected or has another type.
@@ -65,12 +65,12 @@ def check_fields(where: str, data: Any, hints: Mapping[str, Any]) -> dict[str, A
     if not isinstance(data, dict):
         raise CheckpointError(f"{where}: expected a JSON object, got {type(data).__name__}")
     for name in (*hints, *data):
-        if name not in data:
+        if name not in data and name not in optional:
             raise CheckpointError(f"{where}: expected a field {name!r}, got none")
         if name not in hints:
             raise CheckpointError(f"{where}: expected the fields {', '.join(sorted(hints))}, got also {name!r}")
     for name, hint in hints.items():
-        if not _fits(data[name], hint):
+        if name in data and not _fits(data[name], hint):
             wanted = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
             raise CheckpointError(f"{where}: {name}: expected {wanted}, got {data[name]!r:.80}")
     return data

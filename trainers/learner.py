@@ -82,6 +82,11 @@ ALONE = Descent()
 """In a process by itself."""
 
 
+def linear(start: float, end: float, progress: float) -> float:
+    """Goes from `start` to `end` while `progress` goes from 0 to 1, and stays there."""
+    return start + min(progress, 1.0) * (end - start)
+
+
 class Learner(Protocol):
     """Learns one policy, shared by n agents in E worlds, from rollouts of fixed length.
 

@@ -25,6 +25,7 @@ from torch import Tensor, distributed, nn
 from gpu_envs.errors import CheckpointError, ConfigError, missing
 from trainers.collector import Collector
 from trainers.config import TrainConfig, make_core
+from trainers.judge import Judge
 from trainers.learner import Descent, State
 from trainers.policy import Policy
 from trainers.settings import derived_seed
@@ -36,6 +37,14 @@ except ModuleNotFoundError as error:
     raise missing(error, "trainers.lightning", ("lightning",), "'gpu-envs[lightning]'") from None
 
 
+INSTEAD = {
+    "patience": "EarlyStopping('eval/score', mode='max', patience=...)",
+    "until_return": "EarlyStopping('<group>/return_per_agent', mode='max', stopping_threshold=...)",
+    "keep_last": "ModelCheckpoint(save_top_k=...)",
+}
+"""Of settings of our own loop."""
+
+
 class LearnerModule(LightningModule):
     """The learners of a run, one per policy, and the worlds they play in.
 
@@ -44,7 +53,9 @@ class LearnerModule(LightningModule):
     of all processes' worlds, if nothing ends it earlier. Where it runs Lightning decides, not `config.device`.
 
     Logged, besides the metrics of learners: "steps", "steps_per_second", "time/<phase>" in seconds, and by group
-    "return_per_agent" and "episode_length" of the last rollout in which episodes ended.
+    "return_per_agent" and "episode_length" of the last rollout in which episodes ended. At the end of every epoch, if
+    `config.eval_episodes` is not 0, what `trainers.judge.Judge` finds: follow "eval/score" with `ModelCheckpoint` and
+    `EarlyStopping`, both with mode="max". All processes play the same episodes then, and find the same.
     """
 
     seats: Mapping[str, Any] = {}
@@ -54,12 +65,20 @@ class LearnerModule(LightningModule):
         """`config` is the run, or its JSON, as it stands in Lightning's checkpoints."""
         super().__init__()
         self.config = config if isinstance(config, TrainConfig) else TrainConfig.from_json(dict(config))
+        self._check_has_effect()
         self.save_hyperparameters({"config": json.loads(json.dumps(dataclasses.asdict(self.config)))})
         self.automatic_optimization = False
         self.iteration = 0
         self.max_norm: float | None = None
         self.nets = nn.ModuleList()
         self.known: dict[str, float] = {}
+
+    def _check_has_effect(self) -> None:
+        """Raises ConfigError where settings of our own loop are not as by default: Lightning has its own for that."""
+        for name, instead in INSTEAD.items():
+            value, default = getattr(self.config, name), getattr(TrainConfig, name)
+            if value != default:
+                raise ConfigError(f"{name} = {value!r}: has no effect under Lightning; use {instead}, or leave it out")
 
     def policies(self) -> dict[str, Policy]:
         """Frozen copies of what has been learned so far, by name."""
@@ -93,6 +112,8 @@ class LearnerModule(LightningModule):
         device, ranks = self.trainer.strategy.root_device, self.trainer.world_size
         if not self.seats:
             self._build(device, self.global_rank, ranks)
+            config = dataclasses.replace(self.config, device=str(device))
+            self.judge = Judge(config, self.collector.core, self.seats) if config.eval_episodes else None
         elif self.ranks != ranks or self.collector.core.device != device:
             raise ConfigError(
                 f"this module has learned in {self.ranks} process(es) on {self.collector.core.device}, Trainer has "
@@ -147,6 +168,12 @@ class LearnerModule(LightningModule):
         self.log_dict(row)
         self.log_dict(self.known, prog_bar=True)
         self.trainer.should_stop |= self.iteration >= self.iterations
+
+    def on_train_epoch_end(self) -> None:
+        """Evaluates what has been learned, before callbacks look at it."""
+        if self.judge is not None:
+            self.log_dict(self.judge.scores(), sync_dist=self.ranks > 1)
+            self.collector.clock.mark("evaluation")
 
     # Checkpoints
 

@@ -12,6 +12,9 @@ import torch
 
 from gpu_envs.errors import MissingExtraError
 
+PHASES = ("policy", "environment", "storage", "learning", "evaluation", "logging", "checkpoint")
+"""Of an iteration: together they take as long as it does."""
+
 
 class Clock:
     """Adds up the seconds of named phases; on a GPU by events in the stream, so that measuring waits for nothing.

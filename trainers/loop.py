@@ -7,20 +7,15 @@ import math
 import time
 from pathlib import Path
 
-from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import checkpoint, runs
 from trainers.checkpoint import Checkpoint
 from trainers.collector import Collector
-from trainers.config import CoreFactory, TrainConfig, make_core, make_eval_core
-from trainers.evaluate import Team, opponents, play, teams
+from trainers.config import CoreFactory, TrainConfig, make_core
 from trainers.files import write_json
-from trainers.logs import Progress, RunLog
-from trainers.policy import Plays, Policy
+from trainers.judge import Judge
+from trainers.logs import PHASES, Progress, RunLog
 from trainers.stopping import Patience, signals
-
-EVAL_SEED = 271_828
-"""Worlds of the evaluations; training worlds have the run's own seed."""
 
 
 class Trainer:
@@ -49,11 +44,11 @@ class Trainer:
 
         Raises:
             ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
-            CheckpointError: `resume` does not fit `config`, or `eval_against` not the environment.
+            CheckpointError: `resume` does not fit `config` or lost its replay, or `eval_against` not the environment.
         """
         config.prepare()
         out = runs.choose(out, resume)
-        self.config, self.factory, self.progress = config, factory, progress
+        self.config, self.progress = config, progress
         if resume is not None:
             _check_resume(config, resume)
         self.core = factory(config, config.num_envs, config.seed)
@@ -64,9 +59,7 @@ class Trainer:
         self.saved: int | None = None
         self.aside: Path | None = None
         self.shown: dict[str, str] = {}
-        self.eval_core: Core | None = None
-        self.teams: list[Team] = []
-        self.opponents = self._opponents()
+        self.judge = Judge(config, self.core, self.seats, factory)
         self.patience = Patience(config.patience)
         if resume is not None:
             self._restore(resume)
@@ -113,30 +106,39 @@ class Trainer:
         self.stopped_by = number
 
     def iterate(self) -> None:
-        """One rollout, one update of every learner, one row of metrics, and a checkpoint when it is due."""
-        begin = time.perf_counter()
+        """One rollout, one update of every learner, one row of metrics, and a checkpoint when it is due.
+
+        The row tells how long each phase took since the row before it was made up; the time of logging and of a
+        checkpoint, which follow it, is therefore in the next.
+        """
+        clock, begin = self.collector.clock, time.perf_counter()
         self.collector.collect()
         metrics = self.collector.update(self.iteration + 1, self._kept)
         episodes = self.episodes.read()
-        self.collector.clock.mark("storage")
+        clock.mark("storage")
         self.iteration += 1
         taken = self.config.rollout_steps
         self.steps += taken
-        phases = self.collector.clock.read()
         lasted = time.perf_counter() - begin
         self.seconds += lasted
-        row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
-        row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": value for phase, value in phases.items()}}
-        row |= episodes | metrics
+        scores: dict[str, float] = {}
         due = self.iteration % self.config.checkpoint_every == 0 or self.iteration == self.config.iterations
-        score = None
         if due and self.config.eval_episodes:
-            row |= self._evaluate()
-            score = row["eval/score"]
-            self.patience.judge(score)
+            scores = self.judge.scores()
+            self.patience.judge(scores["eval/score"])
+            clock.mark("evaluation")
+        phases = clock.read()
+        row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
+        row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": phases.get(phase, 0.0) for phase in PHASES}}
+        row |= episodes | metrics | scores
         self.log.write(row)
+        self._tell(row)
+        clock.mark("logging")
         if due:
-            self._save(score)
+            self._save(scores.get("eval/score"))
+            clock.mark("checkpoint")
+
+    def _tell(self, row: dict[str, float]) -> None:
         if self.progress is not None:
             for group in self.core.groups:  # the last known value: not every rollout sees the end of an episode
                 value = row[f"{group}/return_per_agent"]
@@ -147,33 +149,6 @@ class Trainer:
     def _kept(self) -> str:
         kept = checkpoint.every(self.out / "checkpoints")
         return f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
-
-    def _opponents(self) -> dict[str, Policy]:
-        """Who plays which group or agent in evaluations, where it is not to be played at random."""
-        if self.config.eval_against is None:
-            return {}
-        sides = {name: seat.members for name, seat in self.seats.items()}
-        if len(sides) == 1:
-            raise ConfigError(f"eval_against: all agents of {self.core.id} play one policy, there is no other side")
-        policies = opponents(Path(self.config.eval_against), self.config.env_id, sides, self.core)[1]
-        return {member: policies[name] for name, members in sides.items() for member in members}
-
-    def _evaluate(self) -> dict[str, float]:
-        """Each team against fixed policies, the same worlds every time; draws from no stream of the training."""
-        if self.eval_core is None:
-            self.eval_core = make_eval_core(self.config, self.config.eval_episodes, self.config.seed, self.factory)
-            self.teams = teams(self.eval_core, {name: seat.members for name, seat in self.seats.items()}, EVAL_SEED)
-        row: dict[str, float] = {}
-        for names, groups in self.teams:
-            players: dict[str, Plays | None] = {**self.opponents}
-            for name in names:
-                players |= dict.fromkeys(self.seats[name].members, self.seats[name].learner.policy())
-            outcome = play(self.eval_core, players, seed=EVAL_SEED)
-            for name in names:
-                row[f"eval/{name}/return"] = sum(outcome.returns[group].mean for group in groups[name])
-                row[f"eval/{name}/episode_length"] = outcome.length.mean
-        scores = [value for name, value in row.items() if name.endswith("/return")]
-        return {**row, "eval/score": sum(scores) / len(scores)}
 
     def _save(self, score: float | None) -> None:
         """Writes a checkpoint of everything the next iteration depends on."""
@@ -206,6 +181,7 @@ def _number(resume: Checkpoint, name: str) -> float:
 def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:
     """Sees that a checkpoint is of this run and that something is left to do."""
     config.check_same_run(resume.config, str(resume.path / "manifest.json"))
+    resume.check_resumable()
     if config.total_steps <= resume.steps:
         raise ConfigError(
             f"total_steps = {config.total_steps}: expected more than the {resume.steps} of {resume.path}; "

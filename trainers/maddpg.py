@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from trainers.bodies import Network
-from trainers.joint import Answers, JointView
+from trainers.joint import Answers, JointCritic, JointExperience, JointView, joint_values
 from trainers.learner import Central
 from trainers.nets import ObservationNormalizer
 from trainers.problem import Problem
@@ -25,6 +24,7 @@ from trainers.td3 import TD3, TD3Config
 class MADDPGConfig(TD3Config):
     """Settings of MADDPG, those of TD3 and one more."""
 
+    names = "maddpg and matd3"
     logit_penalty: float = setting(1e-3, ">= 0")
     """Weight of the mean square of a discrete policy's logits in its loss, which keeps it from becoming certain too
     soon; the default is that of Lowe et al.'s code."""
@@ -35,6 +35,7 @@ class MADDPG(TD3):
 
     central: Central = "joint"
     config: MADDPGConfig
+    experience: JointExperience
 
     def __init__(self, config: MADDPGConfig, problem: Problem) -> None:
         """Builds networks and buffers; before it acts it has to `meet` the others."""
@@ -45,14 +46,20 @@ class MADDPG(TD3):
 
     def meet(self, learners: Mapping[str, Answers]) -> None:
         """Takes note of all learners by policy, itself among them, whose target policies targets depend on."""
-        self.view.meet(learners)
+        self.experience.meet(learners)
 
     def _penalty(self, params: Tensor) -> Tensor:
         return self.config.logit_penalty * self.discrete * params.square().mean(-1)
 
     def _make_critics(self, problem: Problem, weights: torch.Generator) -> nn.ModuleList:
-        spec = self.config.spec(self.view.width + self.head.code_width)
-        return nn.ModuleList([Network(spec, 1, 1.0, weights) for _ in range(1 + self.config.twin)])
+        own, count = self.head.code_width, 1 + self.config.twin
+        return nn.ModuleList([JointCritic(self.config, self.view, own, 1, weights) for _ in range(count)])
+
+    def _make_experience(self, problem: Problem) -> JointExperience:
+        return JointExperience(self.config, problem, self.head, self.view)
+
+    def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor) -> Tensor:
+        return joint_values(critics, situation, code)
 
     def _normalize(self) -> None:
         super()._normalize()
@@ -62,13 +69,5 @@ class MADDPG(TD3):
 
     @torch.no_grad()
     def _look(self, drawn: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As `TD3._look`; a situation is what all others see and do, too."""
-        view, width = self.view, self.head.code_width
-        state, next_state = drawn["state"], drawn["next_state"]
-        codes, (next_codes, _) = view.encode(drawn["joint_action"]), view.ask(next_state, self.generator)
-        look = {name: drawn[name] for name in ("reward", "terminated", "valid")}
-        look["obs"] = self.normalizer(view.obs(state, view.policy))
-        look |= {"code": view.own(codes, width), "next_code": view.own(next_codes, width)}
-        look["situation"] = view.situation(self.state_normalizer(state), codes)
-        look["next_situation"] = view.situation(self.state_normalizer(next_state), next_codes)
-        return look
+        """As `TD3._look`; a situation, (B, ...) for all agents, is what all see and do."""
+        return self.view.look(drawn, self.normalizer, self.state_normalizer, self.generator)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from trainers.joint import Answers, JointView
+from trainers.joint import Answers, JointCritic, JointExperience, JointView, joint_values
 from trainers.learner import Central
 from trainers.nets import ObservationNormalizer
 from trainers.problem import Problem
@@ -19,11 +19,14 @@ from trainers.sac import SAC, SACConfig
 class MASACConfig(SACConfig):
     """Settings of MASAC, those of SAC."""
 
+    names = "masac"
+
 
 class MASAC(SAC):
     """The learner. Agents that share a policy share critics, which are told which of them they judge."""
 
     central: Central = "joint"
+    experience: JointExperience
 
     def __init__(self, config: MASACConfig, problem: Problem) -> None:
         """Builds networks and buffers; before it learns it has to `meet` the others."""
@@ -34,10 +37,16 @@ class MASAC(SAC):
 
     def meet(self, learners: Mapping[str, Answers]) -> None:
         """Takes note of all learners by policy, itself among them, whose policies targets depend on."""
-        self.view.meet(learners)
+        self.experience.meet(learners)
 
-    def _seen_width(self, problem: Problem) -> int:
-        return self.view.width
+    def _make_critic(self, problem: Problem, judged: int, values: int, weights: torch.Generator) -> JointCritic:
+        return JointCritic(self.config, self.view, judged, values, weights)
+
+    def _make_experience(self, problem: Problem) -> JointExperience:
+        return JointExperience(self.config, problem, self.head, self.view)
+
+    def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
+        return joint_values(critics, situation, code)
 
     def _normalize(self) -> None:
         super()._normalize()
@@ -46,23 +55,16 @@ class MASAC(SAC):
         self.state_normalizer.update(rollout.state[:-1], rollout.valid.any(-1), self.descent.sum)
 
     @torch.no_grad()
-    def answer(self, obs: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Codes (B, n, code_width) of what the policy does on seeing (B, n, D), and log-probabilities (B, n)."""
-        return self.head.relaxed(self.actor(self.normalizer(obs)), generator)
+    def answer(self, obs: Tensor, generator: torch.Generator, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Codes (B, n, code_width) of what the policy does on seeing (B, n, D), and its entropies (B, n)."""
+        return self._draw(self.actor(self.normalizer(obs)), generator, mask)
 
     @torch.no_grad()
     def _look(self, drawn: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As `SAC._look`; a situation is what all others see and do, too."""
+        """As `SAC._look`; a situation, (B, ...) for all agents, is what all see and do."""
         view = self.view
-        state, next_state = drawn["state"], drawn["next_state"]
-        codes, (next_codes, next_log_prob) = view.encode(drawn["joint_action"]), view.ask(next_state, self.generator)
-        look = {name: drawn[name] for name in ("reward", "terminated", "valid")}
-        look["obs"] = self.normalizer(view.obs(state, view.policy))
-        look["situation"] = view.situation(self.state_normalizer(state), codes)
-        look["next_situation"] = view.situation(self.state_normalizer(next_state), next_codes)
-        width = self.head.code_width
-        look |= {"code": view.own(codes, width), "next_code": view.own(next_codes, width)}
-        look["next_log_prob"] = next_log_prob
-        if self.discrete:
-            look |= self._next(self.normalizer(view.obs(next_state, view.policy)))
-        return look
+        look = view.look(drawn, self.normalizer, self.state_normalizer, self.generator)
+        if not self.every:
+            return look
+        next_obs, next_mask = view.obs(drawn["next_state"], view.policy), view.mask(drawn.get("next_mask"), view.policy)
+        return look | self._next(self.normalizer(next_obs), next_mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +33,35 @@ class Plays(Protocol):
 
     def seed(self, seed: int) -> None:
         """Restarts the stream that samples are drawn from."""
+        ...
+
+
+class Acts(Protocol):
+    """What a policy is made of: learners have it, and policies do."""
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """See `Policy`."""
+        ...
+
+    @property
+    def normalizer(self) -> ObservationNormalizer:
+        """Of the observations."""
+        ...
+
+    @property
+    def actor(self) -> Network:
+        """Network."""
+        ...
+
+    @property
+    def head(self) -> Head:
+        """Turns its outputs into actions."""
+        ...
+
+    @property
+    def generator(self) -> torch.Generator:
+        """Of the samples."""
         ...
 
 
@@ -123,3 +153,9 @@ class Policy:
         policy.net.to(device)
         policy.generator = torch.Generator(device).manual_seed(seed)
         return policy
+
+
+def snapshot(learner: Acts) -> Policy:
+    """A copy of what a learner has learned so far."""
+    normalizer, actor, head = copy.deepcopy((learner.normalizer, learner.actor, learner.head))
+    return Policy(learner.spec, normalizer, actor, head, seed=learner.generator.initial_seed())

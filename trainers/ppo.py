@@ -7,29 +7,26 @@ et al. 2022); with `body = "gru"` it learns from whole sequences, through time.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from trainers.actor_critic import ActorCritic, ActorCriticConfig
-from trainers.advantages import by_rows, by_sequences, explained_variance, minibatch, take_in, through
-from trainers.learner import ALONE, Central, Descent, State, restore, saved
-from trainers.memory import Memory
+from trainers.acting import Acting
+from trainers.actor_critic import ActorCriticConfig
+from trainers.advantages import explained_variance, minibatch, through
+from trainers.learner import ALONE, Central, Descent, State, linear, restore, saved
 from trainers.nets import masked_mean
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
-from trainers.rollout import Rollout, Transition, final_rows
-from trainers.settings import check_settings, setting
+from trainers.rollout import Transition
+from trainers.settings import setting
 
 
 @dataclass(frozen=True)
 class PPOConfig(ActorCriticConfig):
     """Settings of PPO. A "step" is one step of one world, whatever the number of its agents."""
 
-    rollout_length: int = setting(32, ">= 1")
-    """Steps per world between two updates, T."""
     epochs: int = setting(4, ">= 1")
     """Passes over the rollout per update."""
     minibatches: int = setting(4, ">= 1")
@@ -38,37 +35,16 @@ class PPOConfig(ActorCriticConfig):
     """Adam's step size at the start."""
     learning_rate_end: float = setting(1e-4, ">= 0")
     """Adam's step size after `total_steps`; linear in between."""
-    gamma: float = setting(0.98, "in [0, 1]")
-    """Discount per step."""
-    gae_lambda: float = setting(0.95, "in [0, 1]")
-    """Decay of the advantage estimator: 0 is one-step, 1 is Monte Carlo."""
     clip: float = setting(0.2, "> 0")
     """The probability ratio is clipped to [1 - clip, 1 + clip]."""
     clip_value: float | None = setting(None, "> 0")
     """Bound on how far an update may move a value prediction, in units of scaled return; none if None."""
-    value_coef: float = setting(0.5, ">= 0")
-    """Weight of the value loss."""
     entropy: float = setting(0.01, ">= 0")
     """Weight of the entropy bonus at the start."""
     entropy_end: float = setting(0.001, ">= 0")
     """Weight of the entropy bonus after `total_steps`; linear in between."""
-    max_grad_norm: float = setting(0.5, "> 0")
-    """Gradients are scaled down to this global norm."""
-    target_kl: float | None = setting(None, "> 0")
+    target_kl: float | None = setting(None, "> 0", needs={"epochs": ">= 2"})
     """An update stops after the pass whose mean KL divergence exceeds this (one host sync per pass); never if None."""
-    normalize_advantage: bool = True
-    """Give the advantages of a rollout mean 0 and standard deviation 1, over valid rows."""
-    normalize_obs: bool = True
-    """Normalise observations by running statistics over valid rows."""
-    reward_scale: float = setting(1.0, "> 0")
-    """Multiplies rewards before learning: choose it so that returns are of order 1 to 10."""
-    truncation_capacity: float | None = setting(None, "> 0")
-    """Truncations per agent and rollout that the buffer of final observations has room for, on average over agents;
-    if None, one more than the time limit can bring about, and at least 2."""
-
-    def __post_init__(self) -> None:
-        """Raises ConfigError on the first bad value."""
-        check_settings(self, "learner.")
 
 
 class PPO:
@@ -80,26 +56,13 @@ class PPO:
         """Builds networks and buffers."""
         self.config, self.total_steps, self.steps = config, problem.total_steps, 0
         self.central: Central = config.central
-        self.device = torch.device(problem.device)
-        self.generator = torch.Generator(self.device).manual_seed(problem.seed)
-        net = ActorCritic(config, problem, config.action(problem.action_space))
-        self.net, self.spec, self.head, self.normalizer = net, net.spec, net.head, net.normalizer
-        self.actor, self.critic, self.outlook = net.actor, net.critic, net.outlook
+        self.acting = acting = Acting(config, problem)
+        self.device, self.generator, self.rollout = acting.device, acting.generator, acting.rollout
+        self.net = net = acting.net
+        self.actor, self.critic, self.head = net.actor, net.critic, net.head
         self.optimizer = torch.optim.Adam(net.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
         self.optimizers = {"adam": self.optimizer}
-        shape, agents = (problem.num_envs, problem.num_agents), problem.num_envs * problem.num_agents
-        self.rollout = Rollout(
-            config.rollout_length,
-            shape,
-            problem.obs_width,
-            self.head.action_shape,
-            self.head.action_dtype,
-            capacity=final_rows(config.rollout_length, problem.time_limit, agents, config.truncation_capacity),
-            device=self.device,
-        )
-        self.memory = Memory(shape, net.actor, net.critic, self.device) if config.body == "gru" else None
 
-    @torch.no_grad()
     def act(
         self,
         obs: Tensor,
@@ -108,12 +71,7 @@ class PPO:
         state: Tensor | None = None,
     ) -> Tensor:
         """Samples actions (E, n) or (E, n, K); arguments as `Learner.act`."""
-        obs, mask = self.rollout.begin(obs, mask, to_move, state)
-        seen = self.normalizer(obs)
-        params = self.actor(seen) if self.memory is None else self.memory.step(self.actor, seen, self.rollout)
-        action, log_prob = self.head.sample(params, self.generator, mask)
-        self.rollout.decide(action, log_prob)
-        return self.head.to_env(action)
+        return self.acting.act(obs, mask, to_move, state)
 
     def observe(self, transition: Transition) -> None:
         """Stores what came of the last actions."""
@@ -128,13 +86,12 @@ class PPO:
         Returns:
             Metrics, one-element tensors on the device (none if no row was valid).
         """
-        c = self.config
-        progress = min(self.steps / self.total_steps, 1.0)
-        learning_rate = c.learning_rate + progress * (c.learning_rate_end - c.learning_rate)
-        entropy_coef = c.entropy + progress * (c.entropy_end - c.entropy)
+        c, progress = self.config, self.steps / self.total_steps
+        learning_rate = linear(c.learning_rate, c.learning_rate_end, progress)
+        entropy_coef = linear(c.entropy, c.entropy_end, progress)
         self.optimizer.param_groups[0]["lr"] = learning_rate
 
-        batch = self._batch()
+        batch = self.acting.batch()
         valid, size = batch.get("valid"), batch["obs"].shape[0]  # rows or sequences
         metrics: dict[str, Tensor] = {}
         if self.descent.least(size if valid is None else int(valid.sum())) > 0:
@@ -157,24 +114,13 @@ class PPO:
             metrics["explained_variance"] = explained_variance(batch)
             numbers = {"gradient_steps": gradient_steps, "learning_rate": learning_rate, "entropy_coef": entropy_coef}
             metrics |= {name: torch.full((), float(number), device=self.device) for name, number in numbers.items()}
-            if c.normalize_obs:
-                take_in(batch, self.rollout, self.normalizer, self.outlook, self.descent.sum)
-        self.steps += self.rollout.length * self.rollout.obs.shape[1]
-        self.rollout.clear()
-        if self.memory is not None:
-            self.memory.next_rollout()
+            self.acting.take_in(batch, self.descent.sum)
+        self.steps += self.acting.next_rollout()
         return metrics
-
-    def _batch(self) -> dict[str, Tensor]:
-        """The rollout's decisions, valued. The host waits for the device here, and where `target_kl` asks it to."""
-        parts = (self.rollout, self.normalizer, self.critic)
-        if self.memory is None:
-            return by_rows(*parts, self.config, self.outlook)
-        return by_sequences(*parts, self.memory, self.config, self.outlook)
 
     def _gradient_step(self, batch: dict[str, Tensor], drawn: Tensor, entropy_coef: float) -> dict[str, Tensor]:
         """One step of Adam on the clipped objective of Schulman et al. 2017, eq. 9, over what was drawn."""
-        c, part = self.config, minibatch(batch, drawn, self.outlook)
+        c, part = self.config, minibatch(batch, drawn, self.net.outlook)
         valid, advantage, returns = part.get("valid"), part["advantage"], part["returns"]
         params = through(self.actor, part["obs"], part, "actor")
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
@@ -203,17 +149,13 @@ class PPO:
 
     def policy(self) -> Policy:
         """A frozen copy of the actor with its normaliser."""
-        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
-        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+        return snapshot(self.acting)
 
     def state_dict(self) -> State:
         """Networks, Adam, normalisers, schedule counter, generator and memory; call it between rollouts."""
-        state = saved(self.net, self.optimizers, self.generator, steps=self.steps)
-        return state if self.memory is None else {**state, **self.memory.state_dict(self.rollout)}
+        return {**saved(self.net, self.optimizers, self.generator, steps=self.steps), **self.acting.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
         """Continues from `state_dict`; raises CheckpointError naming the first tensor that does not fit."""
         self.steps = restore(state, self.net, self.optimizers, self.generator, "steps")["steps"]
-        self.rollout.clear()
-        if self.memory is not None:
-            self.memory.load_state_dict(state, self.rollout)
+        self.acting.load_state_dict(state)

@@ -84,11 +84,12 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "threads": 1,
         "learner": dict(gamma=0.99, learning_rate=3e-3, reward_scale=0.05, entropy=0.005),
     },
+    # Ten seeds of ten end at 500; advantages of eight steps alone, undecayed, leave one of three behind.
     ("CartPole-v1", "cpu", "a2c"): {
         "num_envs": 64,
         "total_steps": 400_000,
         "threads": 1,
-        "learner": dict(gamma=0.99, reward_scale=0.05, entropy=0.005),
+        "learner": dict(rollout_length=16, gae_lambda=0.95, gamma=0.99, reward_scale=0.05, entropy=0.005),
     },
     ("CartPole-v1", "cpu", "dqn"): {
         "num_envs": 16,

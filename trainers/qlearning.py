@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from trainers.bodies import BodyConfig
-from trainers.heads import legal
+from trainers.categories import legal
+from trainers.learner import linear
 from trainers.settings import setting
 
 M = TypeVar("M", bound=nn.Module)
@@ -64,11 +65,6 @@ class QConfig(BodyConfig):
     def epsilon_at(self, progress: float) -> float:
         """Probability of a random action after a share of `total_steps`."""
         return linear(self.epsilon, self.epsilon_end, progress / self.epsilon_fraction)
-
-
-def linear(start: float, end: float, progress: float) -> float:
-    """Goes from `start` to `end` while `progress` goes from 0 to 1, and stays there."""
-    return start + min(progress, 1.0) * (end - start)
 
 
 def explore(values: Tensor, mask: Tensor | None, epsilon: Tensor, generator: torch.Generator) -> Tensor:

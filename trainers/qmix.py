@@ -2,12 +2,12 @@
 
 Each agent acts greedily on its own values, yet they are learned from the team's reward alone: VDN's value of the team
 is their sum, QMIX's a function of them, and of the global state, that falls with none of them. As in PyMARL, all agents
-share one network, which is told who it acts for.
+share one network, which is told who it acts for. A recurrent one begins every window of steps that it learns from with
+what its agents remembered when they played it, as in R2D2 (Kapturowski et al. 2019, section 3).
 """
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,7 @@ from trainers.files import check_tensors
 from trainers.heads import GreedyHead, greedy_spec
 from trainers.learner import ALONE, Central, Descent, State, part_of, restore, saved
 from trainers.nets import ObservationNormalizer, follow, masked_mean, mlp
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.qlearning import QConfig, best_value, explore, frozen, linear
 from trainers.replay import Replay
@@ -33,16 +33,23 @@ class QMIXConfig(QConfig):
 
     mixer: str = setting("qmix", ("vdn", "qmix"))
     """How values of agents become that of the team: "vdn" adds them, "qmix" learns how."""
-    mixer_width: int = setting(32, ">= 1")
+    mixer_width: int = setting(32, ">= 1", needs={"mixer": "qmix"})
     """Width of QMIX's hidden layers."""
-    window: int = setting(16, ">= 1")
+    window: int = setting(16, ">= 1", needs={"body": "gru"})
     """For a GRU: steps in a row that it learns on at a time."""
-    burn_in: int = setting(0, ">= 0")
-    """For a GRU: steps before these that only fill its memory, which is empty before the first of them."""
+    burn_in: int = setting(4, ">= 0", needs={"body": "gru"})
+    """For a GRU: steps before these that only bring its memory up to date: it begins with what was remembered when they
+    were played, with the weights of then. On windows shorter than what has to be remembered a few such steps are what
+    makes it learn."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
         check_settings(self, "learner.")
+
+    @property
+    def central(self) -> Central:
+        """As `Learner.central`: VDN's sum needs no state."""
+        return "state" if self.mixer == "qmix" else None
 
 
 class Sum(nn.Module):
@@ -83,7 +90,6 @@ class QMIX:
     action masks, steps at which agents are cut are left out: what was legal then is not known.
     """
 
-    central: Central = "state"
     descent: Descent = ALONE
 
     def __init__(self, config: QMIXConfig, problem: Problem) -> None:
@@ -93,6 +99,7 @@ class QMIX:
                 "vdn and qmix need agents that all move at every step, here they take turns; see iql, ppo"
             )
         self.config, self.total_steps, self.masked = config, problem.total_steps, problem.masked
+        self.central: Central = config.central
         self.device, self.steps, self.gradient_steps = torch.device(problem.device), 0, 0
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
         weights = torch.Generator().manual_seed(problem.seed)
@@ -139,6 +146,9 @@ class QMIX:
             fields |= dict.fromkeys(("state", "next_state"), ((self.state_width,), torch.float32))
         if self.masked:
             fields["next_mask"] = ((agents, choices), flag)
+        if self.actor.memory_width:
+            fields["memory"] = ((agents, self.actor.memory_width), torch.float32)
+        self.remembered = torch.zeros((config.rollout_length, *self.memory.shape), device=self.device)
         self.replay = Replay(config.replay_size, envs, fields, self.device, max(config.rollout_length, self.window))
 
     @torch.no_grad()
@@ -150,9 +160,11 @@ class QMIX:
         state: Tensor | None = None,
     ) -> Tensor:
         """Epsilon-greedy actions (E, n); arguments as `Learner.act`."""
-        begins = self.rollout.begins[self.rollout.t]
+        t = self.rollout.t
+        begins = self.rollout.begins[t]
         obs, mask = self.rollout.begin(obs, mask, None, state if self.state_width else None)
         self.memory.masked_fill_(begins[:, None, None], 0.0)
+        self.remembered[t].copy_(self.memory)
         values, memory = self.actor.step(self._inputs(obs), self.memory)
         assert memory is not None
         self.memory.copy_(memory)
@@ -211,23 +223,25 @@ class QMIX:
             assert r.mask is not None
             steps["next_mask"] = r.mask[1:]
             steps["known"] = known & ~(r.truncated & follows).any(-1)
+        if self.actor.memory_width:
+            steps["memory"] = self.remembered.masked_fill(~r.valid.unsqueeze(-1), 0.0)
         return steps
 
     def _gradient_step(self) -> dict[str, Tensor]:
         """One step of Adam on the squared error of the team's values, over drawn windows (L, B)."""
         c = self.config
         time, env = self.replay.draw(c.batch_size, self.generator, self.window)
-        batch = self.replay.windows(time, env, self.window)
+        batch = self.replay.windows(time, env, self.window, [name for name in self.replay.buffers if name != "memory"])
         inputs, next_inputs = self._inputs(batch["obs"]), self._inputs(batch["next_obs"])
-        begins = batch["begins"]
+        past = (self.replay.buffers["memory"][time, env], inputs, batch["begins"]) if self.actor.memory_width else None
         batch = {name: values[self.burn_in :] for name, values in batch.items()}
-        memory = self._remember(self.actor, inputs, begins)
+        memory = past and self._remember(self.actor, *past)
         values = self._values(self.actor, inputs[self.burn_in :], memory)
         value = values.gather(-1, batch["action"].unsqueeze(-1)).squeeze(-1).masked_fill(~batch["valid"], 0.0)
         team = self.mixer(value, self._state(batch, "state"))
         with torch.no_grad():
             next_inputs = next_inputs[self.burn_in :]
-            next_values = self.target_actor.step(next_inputs, self._remember(self.target_actor, inputs, begins))[0]
+            next_values = self.target_actor.step(next_inputs, past and self._remember(self.target_actor, *past))[0]
             prefer = self.actor.step(next_inputs, memory)[0] if c.double else next_values
             best = best_value(next_values, prefer, batch.get("next_mask")).masked_fill(~batch["follows"], 0.0)
             following = self.target_mixer(best, self._state(batch, "next_state"))
@@ -243,13 +257,18 @@ class QMIX:
     def _state(self, batch: dict[str, Tensor], name: str) -> Tensor | None:
         return self.state_normalizer(batch[name]) if self.state_width else None
 
-    def _remember(self, actor: Network, inputs: Tensor, begins: Tensor) -> Tensor | None:
-        """What a GRU remembers after each step of windows (L, B, n, ...) but the burn-in, flat: (L', B, n, H)."""
-        if not actor.memory_width:
-            return None
+    def _remember(self, actor: Network, before: Tensor, inputs: Tensor, begins: Tensor) -> Tensor:
+        """What a GRU remembers after each step of windows but the burn-in, (L', B, n, H).
+
+        Args:
+            actor: The GRU.
+            before: (B, n, H), what was remembered before the first step when it was played.
+            inputs: (L, B, n, ...).
+            begins: (L, B), an episode begins with this step: before it there is nothing to remember.
+        """
         length, count, agents, _ = inputs.shape
         rows, begins = inputs.flatten(1, 2), begins.repeat_interleave(agents, dim=1)
-        memory, burn_in = torch.zeros((count * agents, actor.memory_width), device=self.device), self.burn_in
+        memory, burn_in = before.flatten(0, 1), self.burn_in
         if burn_in:
             with torch.no_grad():
                 memory = actor.remember(rows[:burn_in], memory, begins[:burn_in])[-1]
@@ -263,8 +282,7 @@ class QMIX:
 
     def policy(self) -> Policy:
         """A frozen copy of the agents' network with its normaliser; it takes the best actions."""
-        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
-        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+        return snapshot(self)
 
     def _carried(self) -> dict[str, Tensor]:
         """What goes over from one rollout to the next."""
@@ -289,12 +307,3 @@ class QMIX:
             own[name].copy_(tensor)
         self.replay.load_state_dict(state)
         self.epsilon.fill_(self.config.epsilon_at(self.steps / self.total_steps))
-
-
-VDNConfig = QMIXConfig
-
-
-class VDN(QMIX):
-    """The learner with the mixer that needs no state."""
-
-    central: Central = None

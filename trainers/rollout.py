@@ -1,8 +1,9 @@
-"""On-device storage of one rollout (T x E x n) of one policy's agents."""
+"""On-device storage of one rollout (T x E x n) of one policy's agents, or of several policies at once."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +47,10 @@ class Transition:
     """(E, S) state that the step led to, before an autoreset; defined only where some agent was truncated."""
     joint_action: Tensor | None = None
     """(E, A) or (E, A, K), what all agents of the world did, for learners whose critics judge it."""
+
+
+PER_WORLD = ("restarted", "next_state", "final_state", "joint_action")
+"""What a transition holds of worlds; all else is of agents."""
 
 
 def final_rows(length: int, time_limit: int, agents: int, per_agent: float | None = None) -> int:
@@ -95,7 +100,6 @@ class Rollout:
         steps = (length, *shape)
         self.length, self.capacity, self.device, self.t = length, capacity, device, 0
         self.all_obs = torch.zeros((length + 1, *shape, obs_width), device=device)
-        self.obs, self.last_obs = self.all_obs[:-1], self.all_obs[-1]
         self.action = torch.zeros((*steps, *action_shape), dtype=action_dtype, device=device)
         self.log_prob = torch.zeros(steps, device=device)
         self.reward = torch.zeros(steps, device=device)
@@ -119,9 +123,9 @@ class Rollout:
         """Copies what step t is decided on; returns the copies of observation (E, n, D) and mask."""
         t = self.t
         self.obs[t].copy_(obs)
-        self.to_move = self._keep(self.to_move, t, to_move)
-        self.state = self._keep(self.state, t, state)
-        self.mask = self._keep(self.mask, t, mask)
+        self._keep("to_move", t, to_move)
+        self._keep("state", t, state)
+        self._keep("mask", t, mask)
         return self.obs[t], None if self.mask is None else self.mask[t]
 
     def decide(self, action: Tensor, log_prob: Tensor | None = None) -> None:
@@ -139,32 +143,47 @@ class Rollout:
         self.valid[t].copy_(transition.valid)
         if transition.restarted is not None:
             self.begins[t + 1].copy_(transition.restarted)
-        self.joint_action = self._keep(self.joint_action, t, transition.joint_action)
-        self.final_state = self._keep(self.final_state, t, transition.final_state)
+        self._keep("joint_action", t, transition.joint_action)
+        self._keep("final_state", t, transition.final_state)
         if self.to_move is None:
-            cut = (self.truncated[t] & ~self.terminated[t] & self.valid[t]).flatten()
-            slot = self.final_count + cut.cumsum(0) - 1
+            cut = (self.truncated[t] & ~self.terminated[t] & self.valid[t]).flatten(-2)
+            slot = self.final_count.unsqueeze(-1) + cut.cumsum(-1) - 1
             slot = torch.where(cut, slot.clamp(max=self.capacity), self.capacity)
-            self.final_obs.index_copy_(0, slot, transition.final_obs.flatten(0, 1))
+            self._keep_final(slot, transition.final_obs)
             self.final_slot[t].copy_(slot.view_as(self.final_slot[t]))
-            self.final_count += cut.sum()
+            self.final_count += cut.sum(-1)
         self.t += 1
         if self.t == self.length:
             self.last_obs.copy_(transition.next_obs)
-            self.to_move = self._keep(self.to_move, self.t, transition.next_to_move)
-            self.state = self._keep(self.state, self.t, transition.next_state)
-            self.mask = self._keep(self.mask, self.t, transition.next_mask)
+            self._keep("to_move", self.t, transition.next_to_move)
+            self._keep("state", self.t, transition.next_state)
+            self._keep("mask", self.t, transition.next_mask)
 
-    def _keep(self, buffer: Tensor | None, t: int, value: Tensor | None) -> Tensor | None:
+    def _keep_final(self, slot: Tensor, final_obs: Tensor) -> None:
+        """Copies final observations (E, n, D) to rows (E * n)."""
+        self.final_obs.index_copy_(0, slot, final_obs.flatten(0, 1))
+
+    def _keep(self, name: str, t: int, value: Tensor | None) -> None:
         """Copies a value to step t of its buffer, which is made when the first one comes."""
         if value is None:
-            return buffer
-        if buffer is None:
-            buffer = torch.zeros((self.length + 1, *value.shape), dtype=value.dtype, device=self.device)
-            if value.dtype == torch.bool:  # masks and turns: what is never written is legal
-                buffer.fill_(True)
-        buffer[t].copy_(value)
-        return buffer
+            return
+        if getattr(self, name) is None:
+            self._make(name, value)
+        getattr(self, name)[t].copy_(value)
+
+    def _make(self, name: str, like: Tensor) -> None:
+        """Makes the buffer of what is like this at every step."""
+        setattr(self, name, _buffer(self.length, like))
+
+    @property
+    def obs(self) -> Tensor:
+        """(T, E, n, D), what was decided on."""
+        return self.all_obs[:-1]
+
+    @property
+    def last_obs(self) -> Tensor:
+        """(E, n, D), what the last step led to."""
+        return self.all_obs[-1]
 
     def next_obs(self) -> Tensor:
         """(T, E, n, D), what every step led to: the final observation where an agent was truncated."""
@@ -199,3 +218,45 @@ class Rollout:
         """Starts the next rollout in the same buffers."""
         self.rewind()
         self.begins[0].copy_(self.begins[-1])
+
+
+def _buffer(length: int, like: Tensor) -> Tensor:
+    """One for what there is before and after every step; of masks and turns, what is never written is legal."""
+    return torch.full((length + 1, *like.shape), like.dtype == torch.bool, dtype=like.dtype, device=like.device)
+
+
+class Rollouts(Rollout):
+    """Rollouts of P policies of one shape that are filled as one, by `begin`, `decide` and `end`.
+
+    What these get and give is led by P: (P, E, n) where a rollout has (E, n). Buffers are (P, T, E, n, ...) in memory,
+    each rollout's the part of it that it had: it looks to its learner as if it were alone, which also starts it again.
+    """
+
+    def __init__(self, parts: Sequence[Rollout]) -> None:
+        """Moves the buffers of rollouts that have not begun."""
+        first = parts[0]
+        self.parts, self.length, self.capacity, self.t = parts, first.length, first.capacity, 0
+        self.device, self.mask, self.to_move, self.state = first.device, None, None, None
+        self.joint_action, self.final_state = None, None
+        for name, value in vars(first).items():
+            if isinstance(value, Tensor):
+                self._share(name, torch.stack([getattr(part, name) for part in parts]))
+        rows = torch.arange(len(parts), device=first.device) * (first.capacity + 1)
+        self.first_rows = rows.unsqueeze(-1)
+
+    def _share(self, name: str, whole: Tensor) -> None:
+        """Gives every rollout its part of a buffer (P, ...), and this one the whole, led by time where that leads."""
+        for part, own in zip(self.parts, whole, strict=True):
+            setattr(part, name, own)
+        setattr(self, name, whole if name in ("final_obs", "final_count") else whole.transpose(0, 1))
+
+    def _make(self, name: str, like: Tensor) -> None:
+        self._share(name, torch.stack([_buffer(self.length, each) for each in like]))
+
+    def _keep_final(self, slot: Tensor, final_obs: Tensor) -> None:
+        rows = (self.first_rows + slot).flatten()
+        self.final_obs.flatten(0, 1).index_copy_(0, rows, final_obs.flatten(0, 2))
+
+    def rewind(self) -> None:
+        """Starts again; what its parts count they set back themselves."""
+        self.t = 0

@@ -1,7 +1,11 @@
 """Soft actor-critic (Haarnoja et al. 2018) for a group of agents that share one policy, with a learned temperature.
 
 Continuous actions are tanh-Gaussian. With discrete ones (Christodoulou 2019) critics give the value of every choice at
-once, and expectations over the policy are exact. Truncations are bootstrapped from the true last observation.
+once, and expectations over the policy are exact. Multi-discrete actions are independent categoricals, whose joint
+choices are too many for that: critics judge the one-hot codes of one choice of all components, in which components can
+depend on each other (values that add up over components, as in Tavakoli et al. 2018, could not say so), and the policy
+follows them by straight-through Gumbel-softmax (Jang et al. 2017), as MADDPG does; its entropy, the sum of its
+components', is exact. Truncations are bootstrapped from the true last observation.
 """
 
 from __future__ import annotations
@@ -11,16 +15,21 @@ import math
 from dataclasses import dataclass
 
 import torch
-from gymnasium import spaces
 from torch import Tensor, nn
 
-from gpu_envs.errors import ConfigError
 from trainers.bodies import Network
-from trainers.experience import Experience, ReplayConfig, means
+from trainers.experience import (
+    Experience,
+    ReplayConfig,
+    adam,
+    correct,
+    means,
+    values_of,
+)
 from trainers.heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.nets import ObservationNormalizer, follow, masked_mean
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.rollout import Transition
 from trainers.settings import setting
@@ -30,14 +39,15 @@ from trainers.settings import setting
 class SACConfig(ReplayConfig):
     """Settings of SAC. Entropies are in nats, those of continuous actions in a box of [-1, 1]."""
 
+    names = "sac"
     temperature: float = setting(0.2, "> 0")
     """Weight of the entropy at the start."""
     learn_temperature: bool = True
     """Change it so that the policy's entropy comes to the target."""
-    target_entropy: float | None = None
+    target_entropy: float | None = setting(None, needs={"learn_temperature": True})
     """Entropy that the temperature aims at; None: -K for K continuous dimensions, and for discrete actions
     `target_share` of the entropy of a uniform choice among the legal ones."""
-    target_share: float = setting(0.5, "in [0, 1]")
+    target_share: float = setting(0.5, "in [0, 1]", needs={"learn_temperature": True, "target_entropy": None})
     """See `target_entropy`; Christodoulou 2019 takes 0.98, a policy that stays close to uniform."""
 
 
@@ -49,8 +59,6 @@ class SAC:
 
     def __init__(self, config: SACConfig, problem: Problem) -> None:
         """Builds networks and buffers."""
-        if isinstance(problem.action_space, spaces.MultiDiscrete):
-            raise ConfigError(f"sac needs Discrete or continuous actions, got {problem.action_space}; use ppo")
         self.config, self.steps = config, 0
         self.device = torch.device(problem.device)
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
@@ -59,12 +67,12 @@ class SAC:
         head = make_head(action)
         assert isinstance(head, CategoricalHead | TanhGaussianHead)
         self.head, self.discrete = head, isinstance(head, CategoricalHead)
+        self.every = isinstance(head, CategoricalHead) and not head.multi  # critics value every choice at once
         self.spec = {**config.spec(problem.obs_width), "action": action}
         self.normalizer = ObservationNormalizer(problem.obs_width)
         self.actor = Network(self.spec, head.num_params, 0.01, weights)
-        critic = config.spec(self._seen_width(problem) + (0 if self.discrete else head.code_width))
-        values = head.code_width if self.discrete else 1
-        self.critics = nn.ModuleList([Network(critic, values, 1.0, weights) for _ in range(2)])
+        judged, values = (0, head.code_width) if self.every else (head.code_width, 1)
+        self.critics = nn.ModuleList([self._make_critic(problem, judged, values, weights) for _ in range(2)])
         self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
         self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
@@ -73,18 +81,22 @@ class SAC:
         self.net.to(self.device)
         learned = {"actor": self.actor.parameters(), "critic": self.critics.parameters()}
         learned["temperature"] = iter([self.log_temperature])
-        self.optimizers: dict[str, torch.optim.Optimizer] = {
-            name: torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
-            for name, parameters in learned.items()
-        }
-        self.experience = Experience(config, problem, head, joint=self.central == "joint")
+        self.optimizers = {name: adam(parameters, config) for name, parameters in learned.items()}
+        self.experience = self._make_experience(problem)
         self.rollout = self.experience.rollout
         # on the device, and changed between rollouts only: a rollout can be captured as a CUDA graph
         self.exploring = torch.full((), config.learning_starts > 0, device=self.device)
 
-    def _seen_width(self, problem: Problem) -> int:
-        """Width of a situation, see `_look`."""
-        return problem.obs_width
+    def _make_critic(self, problem: Problem, judged: int, values: int, weights: torch.Generator) -> Network:
+        """A critic that judges codes of a width, in situations, by so many values."""
+        return Network(self.config.spec(problem.obs_width + judged), values, 1.0, weights)
+
+    def _make_experience(self, problem: Problem) -> Experience:
+        return Experience(self.config, problem, self.head)
+
+    def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
+        """Both critics' values, (2, B, n) of an action, or (2, B, n, choices) of all."""
+        return values_of(critics, situation, code)
 
     @torch.no_grad()
     def act(
@@ -133,8 +145,8 @@ class SAC:
         """What networks need of drawn steps, (B, n, ...) by name.
 
         obs, mask: What the actor sees. situation, next_situation: What the critics see beside an action. code: The
-        action taken. next_code, next_log_prob: The policy's next one; for discrete actions all there are, next_table.
-        reward, terminated, valid: As drawn.
+        action taken. next_code, next_entropy: The policy's next one, and its entropy; next_table: Log-probabilities of
+        all choices, where critics value every one. reward, terminated, valid: As drawn.
         """
         look = {name: drawn[name] for name in ("reward", "terminated", "valid", "mask") if name in drawn}
         obs, next_obs = self.normalizer(drawn["obs"]), self.normalizer(drawn["next_obs"])
@@ -145,31 +157,38 @@ class SAC:
     def _next(self, next_obs: Tensor, next_mask: Tensor | None = None) -> dict[str, Tensor]:
         """What the policy does on normalised observations (B, n, D), see `_look`."""
         params = self.actor(next_obs)
-        if isinstance(self.head, CategoricalHead):
-            return {"next_table": self.head.log_probs(params, next_mask)[..., 0, :]}
-        code, log_prob = self.head.relaxed(params, self.generator)
-        return {"next_code": code, "next_log_prob": log_prob}
+        if self.every:
+            return {"next_table": self._table(params, next_mask)[..., 0, :]}
+        code, entropy = self._draw(params, self.generator, next_mask)
+        return {"next_code": code, "next_entropy": entropy}
+
+    def _table(self, params: Tensor, mask: Tensor | None) -> Tensor:
+        """Log-probabilities (B, n, K, choices) of discrete actions."""
+        assert isinstance(self.head, CategoricalHead)
+        return self.head.log_probs(params, mask)
+
+    def _draw(self, params: Tensor, generator: torch.Generator, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Codes that gradients flow through, and entropies (B, n): exact of discrete actions, else of the code's."""
+        code, log_prob = self.head.relaxed(params, generator, mask)
+        return code, entropy_of(self._table(params, mask)) if self.discrete else -log_prob
 
     def _critic_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """One step on the squared distance to the soft target (eq. 5), by the smaller of the target critics' values."""
         with torch.no_grad():
             temperature = self.log_temperature.exp()
-            if self.discrete:
+            if self.every:
                 table = batch["next_table"]
                 each = self._values(self.target_critics, batch["next_situation"]).amin(0)
                 next_value = (table.exp() * (each - temperature * table)).sum(-1)
             else:
                 each = self._values(self.target_critics, batch["next_situation"], batch["next_code"]).amin(0)
-                next_value = each - temperature * batch["next_log_prob"]
+                next_value = each + temperature * batch["next_entropy"]
             target = batch["reward"] + self.config.gamma * next_value.masked_fill(batch["terminated"], 0.0)
-        if self.discrete:
-            value = (self._values(self.critics, batch["situation"]) * batch["code"]).sum(-1)
+        if self.every:
+            values = (self._values(self.critics, batch["situation"]) * batch["code"]).sum(-1)
         else:
-            value = self._values(self.critics, batch["situation"], batch["code"])
-        loss = masked_mean((value - target).square().sum(0), batch["valid"])
-        norm = self.descent(self.optimizers["critic"], loss, self.config.max_grad_norm)
-        value = masked_mean(value.detach().mean(0), batch["valid"])
-        return {"critic_loss": loss.detach(), "critic_grad_norm": norm, "value": value}
+            values = self._values(self.critics, batch["situation"], batch["code"])
+        return correct(values, target, batch["valid"], self.descent, self.optimizers["critic"], self.config)
 
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """One step of the policy towards the critics' values and its own entropy (eq. 9), one of the temperature."""
@@ -177,13 +196,12 @@ class SAC:
         temperature = self.log_temperature.detach().exp()
         self.critics.requires_grad_(False)
         params = self.actor(batch["obs"])
-        if isinstance(self.head, CategoricalHead):
-            table = self.head.log_probs(params, mask)[..., 0, :]
-            each = self._values(self.critics, batch["situation"]).amin(0)
-            entropy, value = -(table.exp() * table).sum(-1), (table.exp() * each).sum(-1)
+        if self.every:
+            table, each = self._table(params, mask), self._values(self.critics, batch["situation"]).amin(0)
+            entropy, value = entropy_of(table), (table[..., 0, :].exp() * each).sum(-1)
         else:
-            code, log_prob = self.head.relaxed(params, self.generator)
-            entropy, value = -log_prob, self._values(self.critics, batch["situation"], code).amin(0)
+            code, entropy = self._draw(params, self.generator, mask)
+            value = self._values(self.critics, batch["situation"], code).amin(0)
         loss = -masked_mean(value + temperature * entropy, valid)
         norm = self.descent(self.optimizers["actor"], loss, c.max_grad_norm)
         self.critics.requires_grad_(True)
@@ -200,30 +218,24 @@ class SAC:
             return self.config.target_entropy
         if not self.discrete:
             return float(-self.head.code_width)
-        legal = torch.ones_like(params) if mask is None else mask
-        return self.config.target_share * legal.sum(-1).clamp(min=1).log()
-
-    @staticmethod
-    def _values(critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
-        """Both critics' values, (2, B, n) of an action, or (2, B, n, choices) of all."""
-        if code is None:
-            return torch.stack([critic(situation) for critic in critics])
-        judged = torch.cat([situation, code], -1)
-        return torch.stack([critic(judged).squeeze(-1) for critic in critics])
+        return self.config.target_share * entropy_of(self._table(torch.zeros_like(params), mask))
 
     def policy(self) -> Policy:
         """A frozen copy of the actor with its normaliser."""
-        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
-        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+        return snapshot(self)
 
     def state_dict(self) -> State:
         """Networks, temperature, optimisers, generator, counter and the replay; call it between rollouts."""
         state = saved(self.net, self.optimizers, self.generator, steps=self.steps)
-        return state | self.experience.replay.state_dict()
+        return state | self.experience.state_dict()
 
     def load_state_dict(self, state: State) -> None:
         """Continues from `state_dict`; raises CheckpointError naming the first thing that does not fit."""
         self.steps = restore(state, self.net, self.optimizers, self.generator, "steps")["steps"]
-        self.experience.replay.load_state_dict(state)
-        self.rollout.clear()
+        self.experience.load_state_dict(state)
         self.exploring.fill_(self.steps < self.config.learning_starts)
+
+
+def entropy_of(table: Tensor) -> Tensor:
+    """Entropies (...) of independent categoricals by their log-probabilities (..., K, choices)."""
+    return -(table.exp() * table).sum((-1, -2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,9 @@ from torch import Tensor
 
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
+from gpu_envs.joint import rows_index
 from trainers import algorithms
+from trainers.acting import Acting, ActingTogether
 from trainers.agents import Agents, agents_of, members_of
 from trainers.config import TrainConfig, members_by_policy
 from trainers.learner import Central, Learner
@@ -30,19 +33,33 @@ class Seat:
     whole: WholeWorld
     """What its critic sees."""
 
+
+@dataclass
+class Part:
+    """Agents that are asked at once, those of one seat or of several, and what answers for them."""
+
+    agents: Agents
+    answers: Learner | ActingTogether
+    whole: WholeWorld
+
+    def start(self) -> None:
+        """Begins a rollout."""
+        if isinstance(self.answers, ActingTogether):
+            self.answers.start()
+
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
-        """Asks the learner and writes its actions into those of all agents (E, A[, K])."""
+        """Asks for actions and writes them into those of all agents."""
         mask, to_move = self.agents.mask(info.get("action_mask")), self._to_move(info)
         obs = core.obs[:, self.agents.rows, : self.agents.width]
-        self.agents.put(self.learner.act(obs, mask, to_move, self.whole.now()), into)
+        self.agents.put(self.answers.act(obs, mask, to_move, self.whole.now()), into)
 
     def observe(self, core: Core, info: Mapping[str, Tensor], action: Tensor, restarted: Tensor, valid: Tensor) -> None:
-        """Hands the learner its agents' part of the step that all agents' actions (E, A[, K]) led to.
+        """Hands over the agents' part of the step that all agents' actions (E, A[, K]) led to.
 
         What is not `valid` (E, A) is not learned from: agents that were dead before the step, or played by others.
         """
         rows, width = self.agents.rows, self.agents.width
-        self.learner.observe(
+        self.answers.observe(
             Transition(
                 reward=core.reward[:, rows],
                 terminated=core.terminated[:, rows],
@@ -151,6 +168,27 @@ def make_seats(config: TrainConfig, core: Core, learning: Collection[str] | None
         for seat in seats.values():
             seat.learner.meet(learners)
     return seats
+
+
+def make_parts(seats: Mapping[str, Seat], core: Core) -> list[Part]:
+    """Who is asked at once: the seats of actor-critics of one shape, with equally many agents each; others alone."""
+    crews: dict[str, list[tuple[Seat, Acting]]] = {}
+    parts: list[Part] = []
+    for seat in seats.values():
+        acting = getattr(seat.learner, "acting", None)
+        if isinstance(acting, Acting) and acting.spec["body"] != "cnn":
+            crews.setdefault(f"{acting.spec} {acting.rollout.reward.shape}", []).append((seat, acting))
+        else:
+            parts.append(Part(seat.agents, seat.learner, seat.whole))
+    for crew in crews.values():
+        first = crew[0][0]
+        if len(crew) == 1:
+            parts.append(Part(first.agents, first.learner, first.whole))
+            continue
+        rows = [row for seat, _ in crew for row in members_of(core, seat.members)]
+        agents = dataclasses.replace(first.agents, rows=rows_index(rows, core.device))
+        parts.append(Part(agents, ActingTogether([acting for _, acting in crew]), first.whole))
+    return parts
 
 
 def _players(core: Core, sides: Mapping[str, Sequence[str]]) -> tuple[Player, ...]:

@@ -1,10 +1,10 @@
-"""Settings that carry what they allow: fields of dataclasses, checked by one function."""
+"""Settings that carry what they allow and need: fields of dataclasses, checked by one function."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpu_envs.errors import ConfigError
@@ -22,16 +22,33 @@ _RULES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def setting(default: Any, allowed: str | tuple[str, ...]) -> Any:
-    """A dataclass field with a default and what it allows: "> 0" and the like, or a choice of words."""
-    return dataclasses.field(default=default, metadata={"allowed": allowed})
+_NONE: Mapping[str, Any] = {}
+
+
+def setting(
+    default: Any,
+    allowed: str | tuple[str, ...] | None = None,
+    needs: Mapping[str, Any] = _NONE,
+    before: Any = dataclasses.MISSING,
+) -> Any:
+    """A dataclass field with a default and what it allows.
+
+    Args:
+        default: Its value where none is given.
+        allowed: "> 0" and the like, or a choice of words.
+        needs: What other settings have to be for it to have an effect, by name: a value, or "> 0" and the like.
+        before: For a setting that runs did not have which it changes: what they did. Settings that are missing from
+            what a run recorded take this or, without it, their default.
+    """
+    return dataclasses.field(default=default, metadata={"allowed": allowed, "needs": needs, "before": before})
 
 
 def check_settings(config: Any, prefix: str = "") -> None:
     """Checks every field of a dataclass made with `setting`, and that floats are finite; None passes as a default.
 
     Raises:
-        ConfigError: Naming the first field that is wrong, as `prefix` and its name, its value and what is allowed.
+        ConfigError: Naming the first field that is wrong, as `prefix` and its name, its value and what is allowed; or
+            the first that is not as by default but has no effect, and what it needs.
     """
     for field in dataclasses.fields(config):
         value, allowed = getattr(config, field.name), field.metadata.get("allowed")
@@ -46,6 +63,51 @@ def check_settings(config: Any, prefix: str = "") -> None:
                 wanted, good = allowed, allowed is None or _RULES[allowed](each)
             if not good:
                 raise ConfigError(f"{prefix}{field.name} = {value!r}: expected {wanted}")
+    given = vars(config)
+    for field in dataclasses.fields(config):
+        if (lack := _lacks(field, given)) is not None:
+            name, wanted = lack
+            asked = wanted if wanted in _RULES else f"= {wanted!r}"
+            raise ConfigError(
+                f"{prefix}{field.name} = {given[field.name]!r}: has no effect with {prefix}{name} = {given[name]!r}; "
+                f"set {prefix}{name} {asked}, or leave {prefix}{field.name} out"
+            )
+
+
+def completed(kind: type[Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a recorded run as they are now.
+
+    What is missing is as it was before there was that setting, see `setting`; what had no effect is as by default.
+    """
+    given = dict(recorded)
+    for field in dataclasses.fields(kind):
+        if field.name not in given and has_default(field):
+            before = field.metadata.get("before", dataclasses.MISSING)
+            given[field.name] = _default(field) if before is dataclasses.MISSING else before
+    for field in dataclasses.fields(kind):
+        if _lacks(field, given) is not None:
+            given[field.name] = _default(field)
+    return given
+
+
+def has_default(field: dataclasses.Field[Any]) -> bool:
+    """Whether a setting need not be given."""
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _lacks(field: dataclasses.Field[Any], given: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """What keeps a setting that is not as by default from having an effect: another one, and what that should be."""
+    needs = field.metadata.get("needs", _NONE)
+    if not needs or given[field.name] == _default(field):
+        return None
+    for name, wanted in needs.items():
+        if not (_RULES[wanted](given[name]) if wanted in _RULES else given[name] == wanted):
+            return name, wanted
+    return None
 
 
 def derived_seed(seed: int, index: int) -> int:

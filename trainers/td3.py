@@ -15,11 +15,18 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from trainers.bodies import Network
-from trainers.experience import Experience, ReplayConfig, means
+from trainers.experience import (
+    Experience,
+    ReplayConfig,
+    adam,
+    correct,
+    means,
+    values_of,
+)
 from trainers.heads import CategoricalHead, GaussianHead, action_spec, make_head
 from trainers.learner import ALONE, Central, Descent, State, restore, saved
 from trainers.nets import ObservationNormalizer, follow, masked_mean
-from trainers.policy import Policy
+from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.rollout import Transition
 from trainers.settings import setting
@@ -29,13 +36,14 @@ from trainers.settings import setting
 class TD3Config(ReplayConfig):
     """Settings of TD3. Actions and the noise on them are measured in a box of [-1, 1]."""
 
+    names = "td3 and ddpg"
     twin: bool = True
     """Learn two critics, and take the smaller value for targets."""
     policy_delay: int = setting(2, ">= 1")
     """Gradient steps of the critic per step of the policy and of the target networks."""
     target_noise: float = setting(0.2, ">= 0")
     """Standard deviation of the noise on the target's actions."""
-    target_noise_clip: float = setting(0.5, ">= 0")
+    target_noise_clip: float = setting(0.5, ">= 0", needs={"target_noise": "> 0"})
     """Bound of that noise."""
     noise: float = setting(0.1, ">= 0")
     """Standard deviation of the exploration noise at the start; of discrete actions (MADDPG) the share that is drawn
@@ -53,7 +61,7 @@ class TD3:
     def __init__(self, config: TD3Config, problem: Problem) -> None:
         """Builds networks and buffers."""
         if self.central is None and not isinstance(problem.action_space, spaces.Box):
-            raise ConfigError(f"td3 and ddpg need continuous actions, got {problem.action_space}; use sac or dqn")
+            raise ConfigError(f"{config.names} need continuous actions, got {problem.action_space}; use sac or dqn")
         self.config, self.total_steps = config, problem.total_steps
         self.steps, self.gradient_steps = 0, 0
         self.device = torch.device(problem.device)
@@ -72,11 +80,9 @@ class TD3:
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
         parts |= {"target_actor": self.target_actor, "target_critics": self.target_critics}
         self.net = nn.ModuleDict(parts).to(self.device)
-        self.optimizers: dict[str, torch.optim.Optimizer] = {
-            "actor": torch.optim.Adam(self.actor.parameters(), lr=config.learning_rate, fused=True),
-            "critic": torch.optim.Adam(self.critics.parameters(), lr=config.learning_rate, fused=True),
-        }
-        self.experience = Experience(config, problem, head, joint=self.central == "joint")
+        learned = {"actor": self.actor, "critic": self.critics}
+        self.optimizers = {name: adam(net.parameters(), config) for name, net in learned.items()}
+        self.experience = self._make_experience(problem)
         self.rollout = self.experience.rollout
         # on the device, and changed between rollouts only: a rollout can be captured as a CUDA graph
         self.exploring = torch.zeros((), dtype=torch.bool, device=self.device)
@@ -84,9 +90,15 @@ class TD3:
         self._schedule()
 
     def _make_critics(self, problem: Problem, weights: torch.Generator) -> nn.ModuleList:
-        """One network or two, from an observation and the code of an action to a value."""
         spec = self.config.spec(problem.obs_width + self.head.code_width)
         return nn.ModuleList([Network(spec, 1, 1.0, weights) for _ in range(1 + self.config.twin)])
+
+    def _make_experience(self, problem: Problem) -> Experience:
+        return Experience(self.config, problem, self.head)
+
+    def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor) -> Tensor:
+        """Values (C, B, n) of actions in situations."""
+        return values_of(critics, situation, code)
 
     def _schedule(self) -> None:
         c, progress = self.config, min(self.steps / self.total_steps, 1.0)
@@ -102,13 +114,13 @@ class TD3:
         state: Tensor | None = None,
     ) -> Tensor:
         """Actions with noise, or uniformly random ones at first; arguments and shapes as `Learner.act`."""
-        obs, _ = self.rollout.begin(obs, mask, to_move, state)
+        obs, mask = self.rollout.begin(obs, mask, to_move, state)
         params = self.actor(self.normalizer(obs))
-        code = self._noisy(self.head.relaxed(params, self.generator)[0], self.noise, None, self.generator)
+        code = self._noisy(self.head.relaxed(params, self.generator, mask)[0], self.noise, None, self.generator)
         at_random = self.exploring
         if self.discrete:
             at_random = at_random | (torch.empty_like(obs[..., :1]).uniform_(generator=self.generator) < self.noise)
-        code = torch.where(at_random, self.head.random(params, self.generator), code)
+        code = torch.where(at_random, self.head.random(params, self.generator, mask), code)
         action = self.head.decode(code)
         self.rollout.decide(action)
         return action
@@ -147,8 +159,8 @@ class TD3:
     def _look(self, drawn: dict[str, Tensor]) -> dict[str, Tensor]:
         """What networks need of drawn steps, (B, n, ...) by name.
 
-        obs: What the actor sees. situation, next_situation: What the critics see beside an action. code, next_code:
-        The action taken and the target's next one. reward, terminated, valid: As drawn.
+        obs, mask: What the actor sees. situation, next_situation: What the critics see beside an action. code,
+        next_code: The action taken and the target's next one. reward, terminated, valid: As drawn.
         """
         obs = self.normalizer(drawn["obs"])
         look = {name: drawn[name] for name in ("reward", "terminated", "valid")}
@@ -158,11 +170,11 @@ class TD3:
         return look
 
     @torch.no_grad()
-    def answer(self, obs: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Codes (B, n, code_width) of the target policy's actions, with noise, and log-probabilities (B, n)."""
+    def answer(self, obs: Tensor, generator: torch.Generator, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Codes (B, n, code_width) of the target policy's actions, with noise, and entropies (B, n), not used here."""
         c = self.config
-        code, log_prob = self.head.relaxed(self.target_actor(self.normalizer(obs)), generator)
-        return self._noisy(code, c.target_noise, c.target_noise_clip, generator), log_prob
+        code, log_prob = self.head.relaxed(self.target_actor(self.normalizer(obs)), generator, mask)
+        return self._noisy(code, c.target_noise, c.target_noise_clip, generator), -log_prob
 
     def _noisy(self, code: Tensor, scale: Tensor | float, clip: float | None, generator: torch.Generator) -> Tensor:
         """Adds noise to continuous actions; discrete ones are drawn at random anyway."""
@@ -174,23 +186,17 @@ class TD3:
     def _critic_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """One step on the squared distance to the target, the smaller of the target critics' values (eq. 10)."""
         with torch.no_grad():
-            after = torch.cat([batch["next_situation"], batch["next_code"]], -1)
-            next_value = torch.cat([critic(after) for critic in self.target_critics], -1).amin(-1)
+            next_value = self._values(self.target_critics, batch["next_situation"], batch["next_code"]).amin(0)
             target = batch["reward"] + self.config.gamma * next_value.masked_fill(batch["terminated"], 0.0)
-        judged = torch.cat([batch["situation"], batch["code"]], -1)
-        value = torch.cat([critic(judged) for critic in self.critics], -1)
-        error = (value - target.unsqueeze(-1)).square().sum(-1)
-        loss = masked_mean(error, batch["valid"])
-        norm = self.descent(self.optimizers["critic"], loss, self.config.max_grad_norm)
-        value = masked_mean(value.detach().mean(-1), batch["valid"])
-        return {"critic_loss": loss.detach(), "critic_grad_norm": norm, "value": value}
+        values = self._values(self.critics, batch["situation"], batch["code"])
+        return correct(values, target, batch["valid"], self.descent, self.optimizers["critic"], self.config)
 
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """One step up the first critic's value of the policy's own action."""
         self.critics.requires_grad_(False)
         params = self.actor(batch["obs"])
-        code, _ = self.head.relaxed(params, self.generator)
-        value = self.critics[0](torch.cat([batch["situation"], code], -1)).squeeze(-1)
+        code, _ = self.head.relaxed(params, self.generator, batch.get("mask"))
+        value = self._values(self.critics[:1], batch["situation"], code)[0]
         loss = masked_mean(self._penalty(params) - value, batch["valid"])
         norm = self.descent(self.optimizers["actor"], loss, self.config.max_grad_norm)
         self.critics.requires_grad_(True)
@@ -202,18 +208,16 @@ class TD3:
 
     def policy(self) -> Policy:
         """A frozen copy of the actor with its normaliser; it plays without noise."""
-        normalizer, actor, head = copy.deepcopy((self.normalizer, self.actor, self.head))
-        return Policy(self.spec, normalizer, actor, head, seed=self.generator.initial_seed())
+        return snapshot(self)
 
     def state_dict(self) -> State:
         """Networks, optimisers, generator, counters and the replay; call it between rollouts."""
         counters = {"steps": self.steps, "gradient_steps": self.gradient_steps}
-        return saved(self.net, self.optimizers, self.generator, **counters) | self.experience.replay.state_dict()
+        return saved(self.net, self.optimizers, self.generator, **counters) | self.experience.state_dict()
 
     def load_state_dict(self, state: State) -> None:
         """Continues from `state_dict`; raises CheckpointError naming the first thing that does not fit."""
         counters = restore(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
         self.steps, self.gradient_steps = counters["steps"], counters["gradient_steps"]
-        self.experience.replay.load_state_dict(state)
-        self.rollout.clear()
+        self.experience.load_state_dict(state)
         self._schedule()

@@ -70,24 +70,28 @@ def network(core, seat, seed: int, **settings):
     return learner.policy()
 
 
-GAMES = {
-    "KuhnPoker-v0": {},
-    "LeducPoker-v0": {},
-    "SimpleTag-v0": {"max_cycles": 5},
-}
+GAMES = [
+    ("KuhnPoker-v0", {}),
+    ("LeducPoker-v0", {}),
+    ("SimpleTag-v0", {"max_cycles": 5}),
+    ("SimpleTag-v0", {"max_cycles": 5, "continuous_actions": True}),
+    ("TagContinuous-v0", {"num_taggers": 2, "num_runners": 3, "grid_length": 2.0, "episode_length": 5}),
+]
 
 
 @pytest.mark.parametrize("way", ["read", "unread", "paged"])
-@pytest.mark.parametrize("env_id", GAMES)
-def test_many_policies_answer_as_each_alone(env_id, way):
-    game = Game.of(env_id, GAMES[env_id])
+@pytest.mark.parametrize(("env_id", "settings"), GAMES)
+def test_many_policies_answer_as_each_alone(env_id, settings, way):
+    game = Game.of(env_id, settings)
     core = game.core(WORLDS, seed=3)
     ensembles, seated, alone = [], [], []
     for index, seat in enumerate(game.seats):
         policies = [network(core, seat, seed) for seed in range(4)]
         policies += [network(core, seat, seed, body="gru") for seed in range(3)]
-        policies += [network(core, seat, 7, activation="relu"), Counter(), First()]
-        if env_id == "SimpleTag-v0":
+        policies.append(network(core, seat, 7, activation="relu"))
+        if core.action_buffer.dim() == 2:
+            policies += [Counter(), First()]
+        if "Tag" in env_id:
             policies.append(ScriptedPolicy(core, seat.members[0]))
         ensembles.append(Ensemble(policies, core, seat, budget=3000 if way == "paged" else 2**30))
         seated.append(torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(index)))

@@ -149,6 +149,27 @@ def test_long_episodes_count_as_often_as_short_ones():
     assert abs(found.mean[1, 0] - exact) < 3 * (found.square[1, 0] / 20_000 / 20_000).sqrt()
 
 
+class Lazy(list):
+    """A population that notes who was asked for."""
+
+    def __init__(self, policies: list) -> None:
+        super().__init__(policies)
+        self.asked: set[int] = set()
+
+    def __getitem__(self, index):
+        self.asked.add(index)
+        return super().__getitem__(index)
+
+
+def test_only_policies_that_play_are_asked_for():
+    policies = Lazy([Always(1, 0, 0), Always(0, 1, 0), Always(0, 0, 1), Always(1, 1, 1)])
+    found = play_matchups(RPS, {"player": policies}, [(1, 3), (3, 2), (2, 1)], 6, seed=0)
+    assert policies.asked == {1, 2, 3}
+    assert (
+        found.total[2].tolist() == play_matchups(RPS, {"player": list(policies)}, [(2, 1)], 6, seed=1).total[0].tolist()
+    )
+
+
 def test_unequal_episodes_none_and_no_matchups():
     policies = {"player": [Always(1, 0, 0), Always(0, 1, 0)]}
     found = play_matchups(RPS, policies, torch.tensor([[0, 1], [1, 0], [0, 0]]), [3, 0, 2], seed=0, max_envs=2)

@@ -1,4 +1,4 @@
-"""Trains under Lightning in two processes: `python lightning_run.py OUT [CHECKPOINT]`.
+"""Trains under Lightning in two processes: `python lightning_run.py OUT ALGORITHM [CHECKPOINT]`.
 
 Each process writes what it holds in the end to OUT/rank<r>.pt.
 """
@@ -10,17 +10,26 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
+from trainers import algorithms
 from trainers.config import TrainConfig
 from trainers.lightning import LearnerModule
-from trainers.ppo import PPOConfig
+
+LEARNERS = {
+    "ppo": {"epochs": 2, "minibatches": 2, "target_kl": 1e-4, "learning_rate": 0.01},
+    "dqn": {"learning_starts": 64, "replay_size": 128, "batch_size": 16, "updates": 2, "prioritized": True},
+    "sac": {"learning_starts": 64, "replay_size": 128, "batch_size": 16, "updates": 2},
+}
 
 
-def config(**changes):
-    """Teams of unequal number, of whom some leave early: valid rows differ between processes."""
-    env = {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "episode_length": 10}
-    ppo = PPOConfig(rollout_length=8, epochs=2, minibatches=2, hidden=(16,), target_kl=1e-4, learning_rate=0.01)
+def config(algorithm):
+    """For PPO teams of whom some leave early: valid rows differ between processes. The others take one choice each."""
+    env_id, env = "SimpleTag-v0", {"max_cycles": 10}
+    if algorithm == "ppo":
+        env_id = "TagContinuous-v0"
+        env = {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "episode_length": 10}
+    learner = algorithms.find(algorithm).settings(rollout_length=8, hidden=(16,), **LEARNERS[algorithm])
     settings = {"env": env, "num_envs": 4, "total_steps": 8 * 4 * 2 * 6, "checkpoint_every": 3, "threads": 1}
-    return TrainConfig("TagContinuous-v0", **{**settings, "learner": ppo, **changes})
+    return TrainConfig(env_id, algorithm=algorithm, eval_episodes=4, learner=learner, **settings)
 
 
 class Valid(lightning.Callback):
@@ -30,13 +39,14 @@ class Valid(lightning.Callback):
         self.rows = []
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx):
-        self.rows.append(int(module.seats["runner"].learner.rollout.valid.sum()))
+        seat = module.seats["runner" if "runner" in module.seats else "agent"]
+        self.rows.append(int(seat.learner.rollout.valid.sum()))
 
 
 if __name__ == "__main__":
     out = Path(sys.argv[1])
-    resume = sys.argv[2] if len(sys.argv) > 2 else None
-    module, valid = LearnerModule(config()), Valid()
+    resume = sys.argv[3] if len(sys.argv) > 3 else None
+    module, valid = LearnerModule(config(sys.argv[2])), Valid()
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=2,

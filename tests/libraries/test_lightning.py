@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from trainers import judge
 from trainers.config import TrainConfig
 from trainers.logs import read_rows
 from trainers.loop import Trainer
@@ -62,6 +63,7 @@ def test_learns_what_our_own_loop_learns(tmp_path):
     ours, theirs = read_rows(tmp_path / "plain" / "metrics.csv"), read_rows(Path(trainer.logger.log_dir, "metrics.csv"))
     assert [row["steps"] for row in ours] == [str(int(float(row["steps"]))) for row in theirs]
     wanted = set(ours[0]) - {"iteration", "seconds"}
+    wanted -= {"time/evaluation", "time/logging", "time/checkpoint"}  # Lightning's profiler times what it does
     assert wanted <= set(theirs[0])
     for mine, its in zip(ours, theirs, strict=True):
         for name in wanted - {"steps", "steps_per_second"}:
@@ -157,6 +159,35 @@ def test_callbacks_follow_what_is_logged(tmp_path):
     assert Path(best.best_model_path) == tmp_path / "best.ckpt"
 
 
+def test_callbacks_follow_evaluations(tmp_path, monkeypatch):
+    """Those of our own loop, at the same moments: the best checkpoint is kept, and no progress ends the training."""
+    config = dataclasses.replace(tag(rollouts=30), eval_episodes=8)
+    plain = Trainer(dataclasses.replace(config, total_steps=64 * 6), tmp_path / "plain")
+    plain.run()
+    ours = [float(row["eval/score"]) for row in read_rows(plain.log.path) if row["eval/score"]]
+    best = ModelCheckpoint(tmp_path, "{epoch}", monitor="eval/score", mode="max")
+    trainer = fit(LearnerModule(config), tmp_path, callbacks=[best], enable_checkpointing=True, max_epochs=2)
+    assert float(trainer.callback_metrics["eval/score"]) == pytest.approx(ours[-1], rel=1e-5)
+    assert float(best.best_model_score) == pytest.approx(max(ours), rel=1e-5)
+    assert Path(best.best_model_path).name == f"epoch={ours.index(max(ours))}.ckpt"
+
+    scores = iter([1.0, 3.0, 2.0, 2.5, 9.0])
+    monkeypatch.setattr(judge.Judge, "scores", lambda self: {"eval/score": next(scores)})
+    module = LearnerModule(config)
+    fit(module, tmp_path, callbacks=[EarlyStopping("eval/score", mode="max", patience=2)])
+    assert module.iteration == 4 * 3
+
+
+@pytest.mark.parametrize(
+    ("setting", "instead"),
+    [({"patience": 3}, "EarlyStopping"), ({"until_return": 1.0}, "EarlyStopping"), ({"keep_last": 1}, "ModelCheckpoi")],
+)
+def test_settings_of_our_own_loop_are_refused(setting, instead):
+    config = dataclasses.replace(tag(), eval_episodes=8, **setting)
+    with pytest.raises(ConfigError, match=rf"{next(iter(setting))} = .*: has no effect under Lightning; use {instead}"):
+        LearnerModule(config)
+
+
 def test_gradients_are_clipped_before_callbacks_see_them(tmp_path):
     seen = []
 
@@ -189,10 +220,10 @@ def test_stops_when_losses_are_no_longer_finite(tmp_path):
         fit(module, tmp_path)
 
 
-def run(out, *checkpoint):
+def run(out, algorithm="ppo", *checkpoint):
     """What two processes hold after a training."""
     out.mkdir()
-    script = [sys.executable, str(HERE / "lightning_run.py"), str(out), *map(str, checkpoint)]
+    script = [sys.executable, str(HERE / "lightning_run.py"), str(out), algorithm, *map(str, checkpoint)]
     where = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
     done = subprocess.run(script, capture_output=True, text=True, timeout=300, env=where, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -206,7 +237,8 @@ def pair(tmp_path_factory):
 
 
 def learned(rank):
-    return {k: v for k, v in rank["state"].items() if k.startswith("learner.") and not k.endswith("generator")}
+    own = ("generator", ".replay.", ".replay_")  # every process has its own
+    return {k: v for k, v in rank["state"].items() if k.startswith("learner.") and not any(each in k for each in own)}
 
 
 def test_two_processes_play_different_worlds_and_learn_the_same(pair):
@@ -228,11 +260,29 @@ def test_two_processes_count_the_rows_of_both(pair):
 
 def test_two_processes_resume_bit_for_bit(pair, tmp_path):
     out, whole = pair
-    resumed = run(tmp_path / "resumed", out / "epoch=0.ckpt")
+    resumed = run(tmp_path / "resumed", "ppo", out / "epoch=0.ckpt")
     for mine, other in zip(resumed, whole, strict=True):
         assert_equal(mine["state"], other["state"])
         assert mine["rows"] == other["rows"][3:]
         assert mine["gradient_steps"] == other["gradient_steps"]
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "sac"])
+def test_two_processes_with_replays_of_their_own_learn_the_same(algorithm, tmp_path):
+    out = tmp_path / "whole"
+    first, second = whole = run(out, algorithm)
+    assert (first["env_offset"], second["env_offset"]) == (0, 4)
+    replay = "learner.adversary.replay.obs"
+    assert first["state"][replay].shape[:3] == (32, 4, 3)
+    assert not torch.equal(first["state"][replay], second["state"][replay])
+    assert first["gradient_steps"] == second["gradient_steps"] > 0
+    assert_equal(learned(first), learned(second))
+    assert any(name.endswith("actor.body.0.weight") for name in learned(first))
+    assert first["metrics"] == second["metrics"]
+    assert math.isfinite(first["metrics"]["eval/score"])
+    resumed = run(tmp_path / "resumed", algorithm, out / "epoch=0.ckpt")
+    for mine, other in zip(resumed, whole, strict=True):
+        assert_equal(mine["state"], other["state"])
 
 
 def test_the_single_file_learns():

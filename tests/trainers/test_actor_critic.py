@@ -66,12 +66,12 @@ def test_mappos_critic_sees_what_the_others_see_and_its_actor_does_not(tmp_path)
     trainer.collector.collect()
     trainer.log.close()
     even, odd = trainer.seats["even"].learner, trainer.seats["odd"].learner
-    assert (even.outlook.width, odd.outlook.width) == (9 + 2, 9)  # one agent needs no number
-    before, policy = even._batch(), even.policy()
+    assert (even.net.outlook.width, odd.net.outlook.width) == (9 + 2, 9)  # one agent needs no number
+    before, policy = even.acting.batch(), even.policy()
     obs = even.rollout.obs.clone()
     actions = policy.act(obs, greedy=True)
     even.rollout.state[:, :, 3:6] += 1.0  # what odd_1 sees
-    after = even._batch()
+    after = even.acting.batch()
     assert not torch.isclose(before["value"], after["value"]).any()
     assert torch.equal(before["obs"], after["obs"])
     assert torch.equal(policy.act(obs, greedy=True), actions)
@@ -88,8 +88,8 @@ def test_a_critic_on_the_state_values_the_final_state_where_it_belongs(kind):
     core = Corridor(2)
     core.num_agents = 1
     learner = learner_for(kind, core, state_width=1, rollout_length=4, **exact)
-    learner.critic = torch.nn.Linear(1, 1, bias=False)
-    torch.nn.init.ones_(learner.critic.weight)
+    learner.net.critic = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(learner.net.critic.weight)
     zero, three = torch.zeros(2, 1), torch.full((2, 1), 3.0)
     for t in range(4):
         learner.act(torch.zeros(2, 1, 7), state=zero)
@@ -97,7 +97,7 @@ def test_a_critic_on_the_state_values_the_final_state_where_it_belongs(kind):
         final = torch.tensor([[5.0], [7.0]]).masked_fill(~cut, torch.nan)  # world 0 is cut at step 1, world 1 at 2
         obs = torch.zeros(2, 1, 7)
         learner.observe(Transition(zero, zero.bool(), cut, zero == 0, obs, obs, next_state=three, final_state=final))
-    returns = learner._batch()["returns"].view(4, 2)
+    returns = learner.acting.batch()["returns"].view(4, 2)
     torch.testing.assert_close(returns, torch.tensor([[5.0, 7.0], [5.0, 7.0], [3.0, 7.0], [3.0, 3.0]]))
 
 
@@ -127,11 +127,11 @@ def test_mappo_trains_the_real_thing(env_id, env, widths, tmp_path):
     )  # fmt: skip
     trainer = Trainer(config, tmp_path)
     trainer.run()
-    got = [seat.learner.outlook.width for seat in trainer.seats.values()]
+    got = [seat.learner.net.outlook.width for seat in trainer.seats.values()]
     if widths is not None:
         assert got == widths
     for seat in trainer.seats.values():
-        assert float(seat.learner.outlook.normalizer.count) == 64
+        assert float(seat.learner.net.outlook.normalizer.count) == 64
     assert checkpoint.load(tmp_path).policies
 
 
@@ -207,7 +207,7 @@ def test_what_a_recurrent_critic_values_by_hand(critic, tmp_path):
             values.append(out.view(6, 2))
             after.append(memory)
         memory = after[7]  # the next rollout begins with the step that was the ninth here
-        batch = learner._batch()
+        batch = learner.acting.batch()
         valid = batch["valid"].view(6, 2, 8)
         for t in range(8):
             final_obs = r.final_obs[r.final_slot[t]]
@@ -232,7 +232,7 @@ def test_players_remember_what_they_saw_while_others_moved(tmp_path, monkeypatch
     for _ in range(3):
         trainer.collector.collect()
         r = learner.rollout
-        batch = learner._batch()
+        batch = learner.acting.batch()
         assert batch["valid"].any()
         assert not (batch["valid"] & ~r.to_move[:-1].flatten(1).T).any()
         assert torch.equal(batch["obs"].shape[:2].numel() * torch.ones(()), torch.tensor(float(r.valid.numel())))
@@ -280,15 +280,15 @@ def fill(learner, poison: float | None) -> None:
         junk(tensor, ~r.valid)
     junk(r.last_obs, ~r.valid[-1])
     junk(r.final_obs[2:], torch.ones(len(r.final_obs) - 2, dtype=torch.bool))
-    if learner.outlook is not None:
-        width = learner.outlook.normalizer.mean.shape[0]
+    if learner.net.outlook is not None:
+        width = learner.net.outlook.normalizer.mean.shape[0]
         r.state = torch.randn((r.length + 1, *r.valid.shape[1:2], width), generator=g)
         r.final_state = torch.randn(r.state.shape, generator=g)
         kept = torch.zeros(r.state.shape[:2], dtype=torch.bool)
         kept[5, 2] = True
         junk(r.final_state, ~kept)
-    if learner.memory is not None:
-        for start in learner.memory.starts().values():
+    if learner.acting.memory is not None:
+        for start in learner.acting.memory.starts().values():
             start.copy_(torch.randn(start.shape, generator=g))
             junk(start, ~r.valid[0])
     r.t = r.length
@@ -306,16 +306,16 @@ def test_invalid_rows_touch_no_loss_and_no_statistic(kind, poison):
         assert torch.isfinite(tensor).all()
         assert torch.equal(tensor, dirty.net.state_dict()[name]), name
     assert {name: float(v) for name, v in first.items()} == {name: float(v) for name, v in second.items()}
-    assert float(clean.normalizer.count) == float(clean.rollout.valid.sum())
-    if clean.outlook is not None:
-        assert float(clean.outlook.normalizer.count) == float(clean.rollout.valid.any(-1).sum())
+    assert float(clean.net.normalizer.count) == float(clean.rollout.valid.sum())
+    if clean.net.outlook is not None:
+        assert float(clean.net.outlook.normalizer.count) == float(clean.rollout.valid.any(-1).sum())
 
 
 @pytest.mark.parametrize("body", ["mlp", "gru"])
 def test_advantages_are_normalised_over_valid_rows(body):
     learner = learner_for("recurrent", Corridor(8), body=body)
     fill(learner, None)
-    batch = learner._batch()
+    batch = learner.acting.batch()
     advantage = batch["advantage"][batch["valid"]] if body == "gru" else batch["advantage"]
     assert len(advantage) == int(learner.rollout.valid.sum()) < learner.rollout.valid.numel()
     torch.testing.assert_close(advantage.mean(), torch.tensor(0.0))
@@ -326,7 +326,7 @@ def test_advantages_are_normalised_over_valid_rows(body):
 def test_a_rollout_without_a_valid_row_changes_nothing(kind):
     learner = learner_for(kind, Corridor(4), state_width=5)
     before = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
-    if learner.outlook is not None:
+    if learner.net.outlook is not None:
         learner.rollout.state = torch.zeros(9, 4, 5)
     learner.rollout.t = learner.rollout.length
     assert learner.update() == {}
@@ -408,7 +408,7 @@ def test_a2c_makes_one_step_along_the_gradient_by_hand():
     for _ in range(8):
         core.step(learner.act(core.obs))
         learner.observe(Transition(core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs))
-    batch = learner._batch()
+    batch = learner.acting.batch()
     logits = learner.actor(batch["obs"]).log_softmax(-1)
     chosen = logits.gather(-1, batch["action"].unsqueeze(-1)).squeeze(-1)
     error = batch["returns"] - learner.critic(batch["obs"]).squeeze(-1)

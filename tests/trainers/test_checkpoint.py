@@ -159,6 +159,67 @@ def test_fields_of_the_manifest_have_their_types(tmp_path, field, value, message
         checkpoint.load(tmp_path)
 
 
+# ---------------------------------------------------------------- replays
+
+WITH_REPLAY = {**STATE, "learner.main.replay.obs": torch.arange(10.0), "learner.main.replay_filled": 10}
+
+
+def save_replay(folder, iteration, score=None, keep_last=3):
+    config = {"env_id": "Toy-v0", "seed": 5}
+    policies = {"main": policy()}
+    return checkpoint.save(folder, iteration, iteration * 10, config, WITH_REPLAY, policies, score, keep_last)
+
+
+def replays(folder):
+    return sorted(path.parent.name for path in folder.glob("*/replay.safetensors"))
+
+
+def test_only_the_newest_checkpoint_has_a_replay(tmp_path):
+    for iteration, score in enumerate([0.9, 0.1, 0.2, 0.3], start=1):
+        path = save_replay(tmp_path, iteration, score, keep_last=2)
+        assert replays(tmp_path) == [path.name]
+    assert names(tmp_path) == ["000000001", "000000003", "000000004"]
+    newest = checkpoint.load(tmp_path)
+    assert torch.equal(newest.state["learner.main.replay.obs"], WITH_REPLAY["learner.main.replay.obs"])
+    newest.check_resumable()
+    older = checkpoint.load(tmp_path / "000000001")  # the best: what it learned is all there
+    assert older.state.keys() == WITH_REPLAY.keys() - {"learner.main.replay.obs"}
+    assert torch.equal(older.policy("main").actor.body[0].weight, policy().actor.body[0].weight)
+    with pytest.raises(CheckpointError, match=r"000000001: its replay was not kept, .* resume from .*000000004 \(this"):
+        older.check_resumable()
+    shutil.copytree(older.path, tmp_path / "elsewhere" / "000000001")
+    with pytest.raises(CheckpointError, match=r"000000001: its replay was not kept, .* the newest of its run"):
+        checkpoint.load(tmp_path / "elsewhere" / "000000001").check_resumable()
+
+
+@pytest.mark.parametrize("at", ["write_tensors", "write_json", "fsync_folder", "_outdated", "shutil.rmtree"])
+def test_a_kill_at_any_moment_leaves_a_newest_checkpoint_with_its_replay(tmp_path, monkeypatch, at):
+    save_replay(tmp_path, 1)
+    (tmp_path / ".writing-1").mkdir()  # so that there is something to clear away
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        owner = checkpoint.shutil if "." in at else checkpoint
+        patch.setattr(owner, at.rpartition(".")[2], killed)
+        with pytest.raises(KeyboardInterrupt):
+            save_replay(tmp_path, 2)
+    newest = checkpoint.load(tmp_path)
+    newest.check_resumable()
+    assert "learner.main.replay.obs" in newest.state
+    save_replay(tmp_path, 3)
+    assert replays(tmp_path) == ["000000003"]
+
+
+def test_a_damaged_replay_is_named(tmp_path):
+    save_replay(tmp_path, 1)
+    damaged = tmp_path / "000000001" / "replay.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    with pytest.raises(CheckpointError, match=r"replay.safetensors: expected sha256 \w+, got \w+ \(damaged\)$"):
+        checkpoint.load(tmp_path)
+
+
 def test_a_full_disk_is_an_operating_system_error(tmp_path):
     """A folder stands for what the file system refuses."""
     with pytest.raises(OSError, match=rf"{tmp_path}: cannot be written") as caught:

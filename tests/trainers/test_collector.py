@@ -25,19 +25,28 @@ def as_on_a_gpu(core: Core):
 
 
 @pytest.mark.parametrize(
-    ("env_id", "algorithm", "settings"),
+    ("env_id", "algorithm", "settings", "sharing"),
     [
-        ("SimpleSpread-v0", "mappo", {"body": "gru", "rollout_length": 30}),
-        ("TicTacToe-v0", "dqn", {"learning_starts": 16, "batch_size": 16}),
-        ("SimpleSpread-v0", "qmix", {"learning_starts": 16, "body": "gru", "rollout_length": 30, "batch_size": 8}),
-        ("Pendulum-v1", "sac", {"learning_starts": 16, "batch_size": 16}),
-        ("SimpleSpeakerListener-v0", "maddpg", {"learning_starts": 16, "batch_size": 16}),
+        ("SimpleSpread-v0", "mappo", {"body": "gru", "rollout_length": 30}, "group"),
+        ("SimpleSpread-v0", "ppo", {"rollout_length": 30}, "agent"),
+        ("SimpleSpread-v0", "ppo", {"body": "gru", "rollout_length": 30}, "agent"),
+        ("TicTacToe-v0", "dqn", {"learning_starts": 16, "batch_size": 16}, "group"),
+        (
+            "SimpleSpread-v0",
+            "qmix",
+            {"learning_starts": 16, "body": "gru", "rollout_length": 30, "batch_size": 8},
+            "group",
+        ),
+        ("Pendulum-v1", "sac", {"learning_starts": 16, "batch_size": 16}, "group"),
+        ("SimpleSpeakerListener-v0", "maddpg", {"learning_starts": 16, "batch_size": 16}, "group"),
     ],
 )
-def test_recording_leaves_no_trace(env_id, algorithm, settings):
+def test_recording_leaves_no_trace(env_id, algorithm, settings, sharing):
     """Rollouts are those of a collector that records nothing, memories and random streams included."""
     learner = algorithms.find(algorithm).settings(**settings)
-    config = TrainConfig(env_id, num_envs=4, total_steps=10_000, algorithm=algorithm, learner=learner, seed=3)
+    config = TrainConfig(
+        env_id, num_envs=4, total_steps=10_000, algorithm=algorithm, learner=learner, sharing=sharing, seed=3
+    )
     seen = []
     for recording in (False, True):
         core = make_core(config, config.num_envs, config.seed)

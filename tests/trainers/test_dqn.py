@@ -8,10 +8,11 @@ from toy_core import Corridor, Identity, make_toy
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import algorithms, checkpoint
+from trainers.categories import GreedyHead
 from trainers.config import TrainConfig
 from trainers.dqn import DQN, DQNConfig
 from trainers.export import export_policy
-from trainers.heads import GreedyHead, make_head
+from trainers.heads import make_head
 from trainers.loop import Trainer
 from trainers.policy import Policy
 from trainers.problem import Problem
@@ -383,6 +384,23 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
         results.append(learner.actor.body[0].weight.detach())
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
+
+
+def test_a_run_goes_on_from_its_newest_checkpoint_only(tmp_path):
+    learner = DQNConfig(rollout_length=8, learning_starts=0, replay_size=256, hidden=(8,))
+    config = TrainConfig(
+        "Corridor", num_envs=8, total_steps=384, checkpoint_every=2, eval_episodes=0, algorithm="dqn", learner=learner
+    )
+    trainer = Trainer(config, tmp_path, None, make_toy)
+    for _ in range(4):
+        trainer.iterate()
+    trainer.log.close()
+    older, newest = (checkpoint.load(tmp_path / "checkpoints" / f"00000000{i}") for i in (2, 4))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CheckpointError, match=r"000000002: its replay was not kept, .* resume from .*000000004 "):
+        Trainer(config, None, older, make_toy)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert Trainer(config, None, newest, make_toy).run().name == "000000006"
 
 
 @pytest.mark.parametrize("changes", [{}, {"prioritized": True, "n_step": 3, "dueling": True}])

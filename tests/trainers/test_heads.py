@@ -7,7 +7,9 @@ from gymnasium import spaces
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
 from gpu_envs.errors import ConfigError
-from trainers.heads import LOG_STD, CategoricalHead, TanhGaussianHead, TanhHead, action_spec, make_head
+from trainers.boxes import LOG_STD, TanhGaussianHead, TanhHead
+from trainers.categories import CategoricalHead
+from trainers.heads import action_spec, make_head
 
 
 def generator(seed: int = 0) -> torch.Generator:

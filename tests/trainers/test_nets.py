@@ -7,7 +7,9 @@ from gymnasium import spaces
 from torch.distributions import Categorical, Normal
 
 from gpu_envs.errors import ConfigError
-from trainers.heads import CategoricalHead, GaussianHead, action_spec, make_head
+from trainers.boxes import GaussianHead
+from trainers.categories import CategoricalHead
+from trainers.heads import action_spec, make_head
 from trainers.nets import ObservationNormalizer, mlp
 
 

@@ -142,7 +142,7 @@ def test_invalid_rows_touch_no_loss_and_no_statistic(poison):
     for name, tensor in clean.net.state_dict().items():
         assert torch.equal(tensor, dirty.net.state_dict()[name]), name
     assert {name: float(v) for name, v in first.items()} == {name: float(v) for name, v in second.items()}
-    assert float(clean.normalizer.count) == float(clean.rollout.valid.sum())
+    assert float(clean.net.normalizer.count) == float(clean.rollout.valid.sum())
 
 
 def test_a_rollout_without_a_valid_row_changes_nothing():
@@ -208,8 +208,8 @@ def test_truncated_final_observations_are_valued_where_they_belong():
     # V(obs) = obs and rewards 0, gamma = lambda = 1: the target of every step is the value at its trajectory's end
     config = PPOConfig(rollout_length=4, gamma=1.0, gae_lambda=1.0, normalize_obs=False, normalize_advantage=False)
     learner = PPO(config, Problem(1, Corridor(1).action_spaces["walker_0"], 2, 1, 100))
-    learner.critic = torch.nn.Linear(1, 1, bias=False)
-    torch.nn.init.ones_(learner.critic.weight)
+    learner.net.critic = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(learner.net.critic.weight)
     for t in range(4):
         learner.act(torch.zeros(2, 1, 1))
         cut = torch.tensor([[t == 1], [t == 2]])
@@ -217,7 +217,7 @@ def test_truncated_final_observations_are_valued_where_they_belong():
         final = torch.tensor([5.0, 7.0]).view(2, 1, 1).masked_fill(~cut.unsqueeze(-1), torch.nan)
         zero = torch.zeros(2, 1)
         learner.observe(Transition(zero, zero.bool(), cut, zero == 0, torch.full((2, 1, 1), 3.0), final))
-    returns = learner._batch()["returns"].view(4, 2)
+    returns = learner.acting.batch()["returns"].view(4, 2)
     assert returns.tolist() == [[5, 7], [5, 7], [3, 7], [3, 3]]
 
 
@@ -264,8 +264,8 @@ def test_steps_of_the_opponent_are_no_decisions():
     """Two players in one world, in turn: player 0 decides at steps 0 and 2, player 1 at step 1; 3 steps a rollout."""
     config = PPOConfig(rollout_length=3, gamma=0.5, gae_lambda=0.5, normalize_obs=False, normalize_advantage=False)
     learner = PPO(config, Problem(1, Corridor(1).action_spaces["walker_0"], 1, 2, 100))
-    learner.critic = torch.nn.Linear(1, 1, bias=False)
-    torch.nn.init.ones_(learner.critic.weight)  # V(obs) = obs
+    learner.net.critic = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(learner.net.critic.weight)  # V(obs) = obs
     never, always = torch.zeros(1, 2, dtype=torch.bool), torch.ones(1, 2, dtype=torch.bool)
     mask = torch.ones(1, 2, 2, dtype=torch.bool)
     turn = torch.tensor([[True, False]])  # a live buffer, as a core's
@@ -276,7 +276,7 @@ def test_steps_of_the_opponent_are_no_decisions():
             turn.logical_not_()
             reward = torch.tensor([[10.0, 100.0]]) * (t + 1)
             learner.observe(Transition(reward, never, never, always, seen[t + 1], seen[t + 1], turn))
-        batch = learner._batch()
+        batch = learner.acting.batch()
         if first == 0:
             # player 0's decision 2 has no outcome yet. Decision 0: (10 + 20) + 0.5 * V(5) = 32.5
             # player 1's decision 1: (200 + 300) + 0.5 * V(8) = 504

@@ -17,7 +17,7 @@ from trainers.export import export_policy
 from trainers.loop import Trainer
 from trainers.policy import Policy
 from trainers.problem import Problem
-from trainers.qmix import QMIX, VDN, Mixer, QMIXConfig
+from trainers.qmix import QMIX, Mixer, QMIXConfig
 from trainers.rollout import Transition
 from trainers.seats import WholeWorld
 
@@ -26,6 +26,7 @@ FAST = {
     "rollout_length": 8, "updates": 8, "batch_size": 64, "learning_starts": 128, "learning_rate": 3e-3,
     "learning_rate_end": 3e-3, "hidden": (32,), "tau": 0.1, "replay_size": 8192,
 }  # fmt: skip
+GRU = {"body": "gru", "window": 3, "burn_in": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +40,12 @@ def _one_thread():
 def learner_for(core, kind: str = "qmix", total_steps: int = 8_000, seed: int = 0, **settings) -> QMIX:
     algorithm = algorithms.find(kind)
     space, masked = core.action_spaces[core.possible_agents[0]], core.action_mask is not None
-    width = WholeWorld(core, algorithm.learner_type.central).width
+    config = algorithm.settings(**{**FAST, **settings})
+    width = WholeWorld(core, config.central).width
     problem = Problem(
         core.obs_width, space, core.num_envs, core.num_agents, total_steps, seed=seed, state_width=width, masked=masked
     )
-    return algorithm.learner_type(algorithm.settings(**{**FAST, **settings}), problem)
+    return algorithm.learner_type(config, problem)
 
 
 def drive(core, learner: QMIX, iterations: int) -> list[dict[str, float]]:
@@ -110,7 +112,7 @@ def test_targets_of_a_team_by_hand():
     has x + 10. The team's are their sum, to the target 100 more.
     """
     config = QMIXConfig(mixer="vdn", rollout_length=2, gamma=0.5, learning_starts=10**9, normalize_obs=False)
-    learner = VDN(config, Problem(1, TWO, 3, 2, 100))
+    learner = QMIX(config, Problem(1, TWO, 3, 2, 100))
     learner.actor = linear([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]], 1.0)
     learner.target_actor = linear([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 10.0)
     learner.target_mixer.forward = lambda values, state: values.sum(-1) + 100
@@ -191,14 +193,34 @@ def test_windows_remember_what_acting_remembered():
                 )
             )  # fmt: skip
         learner.update()
-    window = learner.replay.windows(torch.zeros(4).long(), torch.arange(4), 16)
-    memory = learner._remember(learner.actor, learner._inputs(window["obs"]), window["begins"])
-    torch.testing.assert_close(memory, torch.stack(acted))
-    assert window["begins"][:, 0].nonzero().flatten().tolist() == [0, 3, 6, 9, 12, 15]
-    learner.burn_in = 5
-    torch.testing.assert_close(
-        learner._remember(learner.actor, learner._inputs(window["obs"]), window["begins"]), memory[5:]
-    )
+    acted = torch.stack(acted)
+    for start in (0, 1, 2):  # an episode begins at 0: 1 and 2 are in the middle of it
+        learner.burn_in = 0
+        window = learner.replay.windows(torch.full((4,), start), torch.arange(4), 16 - start)
+        past = window["memory"][0], learner._inputs(window["obs"]), window["begins"]
+        torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start:])
+        assert window["begins"][:, 0].nonzero().flatten().tolist() == [
+            t - start for t in range(start, 16) if t % 3 == 0
+        ]
+        learner.burn_in = 5
+        torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start + 5 :])
+    stale = torch.full_like(past[0], 7.0), *past[1:]  # nothing goes over from one episode into the next
+    torch.testing.assert_close(learner._remember(learner.actor, *stale), acted[7:])
+    assert not learner.replay.buffers["memory"][learner.replay.buffers["begins"]].any()
+
+
+@pytest.mark.parametrize("burn_in", [0, 2])
+def test_gradients_begin_with_what_was_remembered(burn_in):
+    """What happened before a window counts: the same steps teach something else after another past."""
+    losses = []
+    for shift in (0.0, 1.0):
+        core = RecallOfThree(4)
+        learner = gru(core, learning_starts=10**9, burn_in=burn_in)
+        drive(core, learner, 4)
+        learner.replay.buffers["memory"] += shift
+        learner.replay.buffers["begins"].zero_()
+        losses.append(float(learner._gradient_step()["q_loss"]))
+    assert losses[0] != losses[1]
 
 
 def test_a_gru_recalls_what_it_saw_and_its_policy_survives_the_disk(tmp_path):
@@ -265,7 +287,7 @@ def test_agents_of_several_groups_are_asked_as_one_team():
 def test_dead_agents_touch_no_loss_and_no_statistic(poison, body):
     results = []
     for value in (None, poison):
-        learner = learner_for(Corridor(8), learning_starts=0, body=body, window=4, burn_in=1)
+        learner = learner_for(Corridor(8), learning_starts=0, **(GRU if body == "gru" else {}))
         r, g = learner.rollout, torch.Generator().manual_seed(5)
         r.state = torch.zeros((9, 8, 14))
         for _ in range(3):
@@ -285,6 +307,7 @@ def test_dead_agents_touch_no_loss_and_no_statistic(poison, body):
                 r.reward[~r.valid] = value
                 r.final_obs.fill_(value)
                 r.state[:-1][~r.valid.any(-1)] = value
+                learner.remembered[~r.valid] = value
             r.t = r.length
             metrics = learner.update()
         results.append((learner.net.state_dict(), metrics))
@@ -297,7 +320,7 @@ def test_dead_agents_touch_no_loss_and_no_statistic(poison, body):
 @pytest.mark.parametrize(("kind", "body"), [("qmix", "mlp"), ("vdn", "mlp"), ("qmix", "gru")])
 def test_a_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
     settings = algorithms.find(kind).settings(
-        **{**FAST, "replay_size": 256, "learning_starts": 100, "body": body, "window": 3, "burn_in": 1, "updates": 2}
+        **{**FAST, "replay_size": 256, "learning_starts": 100, "updates": 2, **(GRU if body == "gru" else {})}
     )
     config = TrainConfig(
         "RecallOfThree",
@@ -353,7 +376,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ConfigError, match=r"learner.replay_size = 1000000000000000: needs"):
         QMIX(QMIXConfig(replay_size=10**15), Problem(3, TWO, 2, 2, 100, state_width=6))
     with pytest.raises(ConfigError, match=r"action values need Discrete actions"):
-        VDN(QMIXConfig(mixer="vdn"), Problem(3, spaces.Box(-1, 1, (2,)), 2, 2, 100))
+        QMIX(QMIXConfig(mixer="vdn"), Problem(3, spaces.Box(-1, 1, (2,)), 2, 2, 100))
     with pytest.raises(ConfigError, match=r"learner.mixer = 'qmix': expected 'vdn', which is what vdn means"):
         algorithms.find("vdn").settings(mixer="qmix")
     with pytest.raises(ConfigError, match=r"learner.window = 0: expected >= 1"):

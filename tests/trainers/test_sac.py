@@ -9,6 +9,7 @@ from gymnasium import spaces
 from torch import nn
 
 from trainers.problem import Problem
+from trainers.rollout import Transition
 from trainers.sac import SAC, SACConfig
 
 
@@ -47,8 +48,8 @@ def test_continuous_target_by_hand():
     for critic in learner.critics:
         nn.init.zeros_(critic.body[-1].weight)
     batch = {**steps(), "code": torch.zeros(3, 1, 1), "next_code": torch.zeros(3, 1, 1)}
-    batch["next_log_prob"] = rows(-3.0, -3.0, -3.0)
-    # V(s') = min(4, 2) - 0.1 * -3 = 2.3; targets 1 + 0.5 * 2.3 = 2.15 and 3; both critics say 0
+    batch["next_entropy"] = rows(3.0, 3.0, 3.0)
+    # V(s') = min(4, 2) + 0.1 * 3 = 2.3; targets 1 + 0.5 * 2.3 = 2.15 and 3; both critics say 0
     assert learner._critic_step(batch)["critic_loss"].item() == pytest.approx(2 * (2.15**2 + 3**2) / 2, rel=1e-5)
 
 
@@ -113,3 +114,62 @@ def test_target_entropies():
     assert isinstance(aimed, torch.Tensor)
     assert aimed.tolist() == pytest.approx([0.5 * math.log(4), 0.5 * math.log(2), 0.0])
     assert learner_of(BOX, target_entropy=-7.0)._target_entropy(torch.zeros(1, 2), None) == -7.0
+
+
+PAIR = spaces.MultiDiscrete([2, 3])
+
+
+def test_multi_discrete_entropies_are_exact_sums_over_components():
+    learner = learner_of(PAIR, temperature=0.1, gamma=0.5, learn_temperature=False, target_share=0.5)
+    nn.init.zeros_(learner.actor.body[-1].weight)
+    learner.actor.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0, 0.0, 0.0])
+    mask = torch.tensor([True, True, False, True, True]).expand(3, 1, 5)
+    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25)) + math.log(2)  # (3/4, 1/4) and (0, 1/2, 1/2)
+
+    class Says(nn.Module):
+        """2 where the first component is 0, and 4 for what is illegal."""
+
+        def forward(self, seen: torch.Tensor) -> torch.Tensor:
+            return seen[..., 1:] @ torch.tensor([[2.0], [0.0], [4.0], [0.0], [0.0]])
+
+    learner.critics = learner.target_critics = nn.ModuleList([Says(), Says()])
+    after = learner._next(torch.zeros(3, 1, 1), mask)
+    assert after["next_entropy"].flatten().tolist() == pytest.approx([entropy] * 3)
+    assert after["next_code"][..., 2].round().sum() == 0
+    aimed = learner._target_entropy(torch.zeros(3, 1, 5), mask)
+    assert isinstance(aimed, torch.Tensor)
+    assert aimed.flatten().tolist() == pytest.approx([0.5 * 2 * math.log(2)] * 3)
+    state = learner.generator.get_state()
+    batch = {**steps(), "mask": mask}
+    value = 2 * learner.head.relaxed(learner.actor(batch["obs"]), learner.generator, mask)[0][:2, 0, 0].mean().item()
+    learner.generator.set_state(state)
+    found = learner._actor_step(batch)
+    assert found["entropy"].item() == pytest.approx(entropy)
+    assert found["actor_loss"].item() == pytest.approx(-(value + 0.1 * entropy), rel=1e-5)
+
+
+def test_the_entropy_of_multi_discrete_actions_has_a_gradient():
+    """A sampled log-probability would have none, on average."""
+    learner = learner_of(PAIR)
+    params = torch.tensor([[1.0, 0.0, 0.0, 2.0, 0.0]], requires_grad=True)
+    (slope,) = torch.autograd.grad(learner._draw(params, learner.generator, None)[1].sum(), params)
+    assert slope[0, 0] < 0 < slope[0, 1]
+    assert slope[0, 3] < 0 < slope[0, 2]
+
+
+def test_components_that_have_to_agree_are_learned():
+    """Reward 1 where the second of two choices is the first and one, modulo 3: no sum over components says that."""
+    learner = SAC(
+        SACConfig(hidden=(32,), replay_size=4096, batch_size=64, rollout_length=8, learning_starts=64, updates=8,
+                  learning_rate=0.01, tau=0.1, temperature=0.05, target_share=0.1),
+        Problem(1, spaces.MultiDiscrete([3, 3]), 8, 1, 4096),
+    )  # fmt: skip
+    zero, never = torch.zeros(8, 1, 1), torch.zeros(8, 1, dtype=torch.bool)
+    for _ in range(40):
+        for _ in range(8):
+            action = learner.act(zero)
+            right = (action[..., 1] == (action[..., 0] + 1) % 3).float()
+            learner.observe(Transition(right, ~never, never, ~never, zero, zero))
+        learner.update()
+    first, second = learner.policy().act(zero[:1], greedy=True)[0, 0].tolist()
+    assert second == (first + 1) % 3

@@ -15,7 +15,7 @@ from toy_core import Identity
 from toy_run import make_corridor, toy_config
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from trainers import checkpoint, loop
+from trainers import checkpoint, judge
 from trainers.commands import train_command
 from trainers.config import CUBLAS, TrainConfig
 from trainers.episodes import RECENT, Episodes
@@ -134,7 +134,7 @@ def test_patience_counts_evaluations_without_a_better_score():
 def test_a_run_without_progress_ends_and_keeps_its_best(tmp_path, monkeypatch):
     scores = iter([1.0, 3.0, 2.0, 2.5, 3.0, 9.0])
     scored = lambda self: {"eval/walker/return": 0.0, "eval/score": next(scores)}  # noqa: E731
-    monkeypatch.setattr(Trainer, "_evaluate", scored)
+    monkeypatch.setattr(judge.Judge, "scores", scored)
     trainer = Trainer(toy_config(30, patience=3, keep_last=1), tmp_path, None, make_corridor)
     assert trainer.run() == tmp_path / "checkpoints" / "000000015"
     assert trainer.patience.over
@@ -145,9 +145,10 @@ def test_a_run_without_progress_ends_and_keeps_its_best(tmp_path, monkeypatch):
 
 
 def test_early_stopping_goes_on_after_a_resume_as_if_nothing_had_happened(tmp_path, monkeypatch):
-    evaluate = Trainer._evaluate
+    evaluate = judge.Judge.scores
     # a score that only falls: the evaluation itself, and so the streams, are as always
-    monkeypatch.setattr(Trainer, "_evaluate", lambda self: {**evaluate(self), "eval/score": -float(self.iteration)})
+    fall = lambda self: {**evaluate(self), "eval/score": -float(self.seats["walker"].learner.steps)}  # noqa: E731
+    monkeypatch.setattr(judge.Judge, "scores", fall)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     Trainer(toy_config(30, patience=4), whole, None, make_corridor).run()
     part = Trainer(toy_config(30, patience=4), parts, None, make_corridor)
@@ -155,7 +156,7 @@ def test_early_stopping_goes_on_after_a_resume_as_if_nothing_had_happened(tmp_pa
         part.iterate()
     part.log.close()
     resumed = Trainer(toy_config(30, patience=4), parts, checkpoint.load(parts), make_corridor)
-    assert (resumed.iteration, resumed.patience) == (9, Patience(4, -3.0, 2))
+    assert (resumed.iteration, resumed.patience) == (9, Patience(4, -192.0, 2))
     assert len(resumed.episodes.recent) > 0
     resumed.run()
     assert_equal_checkpoints(whole, parts)
@@ -173,7 +174,7 @@ def test_a_state_without_what_decides_the_end_is_refused(tmp_path, name):
 
 def test_patience_and_opponents_need_evaluations():
     for change in ({"patience": 3}, {"eval_against": "out/a"}):
-        with pytest.raises(ConfigError, match=r"(patience|eval_against) = .*: expected evaluations, but eval_episodes"):
+        with pytest.raises(ConfigError, match=r"(patience|eval_against) = .*: has no effect with eval_episodes = 0"):
             toy_config(3, eval_episodes=0, **change)
 
 
@@ -182,12 +183,14 @@ def test_evaluations_against_the_policies_of_a_checkpoint(tmp_path, monkeypatch)
     against = str(tmp_path / "other")
     config = identity_config(1, eval_against=against)
     trainer = Trainer(config, tmp_path / "run", None, make_identity)
-    games, play = [], loop.play
-    monkeypatch.setattr(loop, "play", lambda core, players, seed: (games.append(players), play(core, players, seed))[1])
+    games, play = [], judge.play
+    monkeypatch.setattr(
+        judge, "play", lambda core, players, seed: (games.append(players), play(core, players, seed))[1]
+    )
     trainer.run()
     first, second = games
     assert first.keys() == second.keys() == {"even", "odd"}
-    assert (first["odd"], second["even"]) == (trainer.opponents["odd"], trainer.opponents["even"])
+    assert (first["odd"], second["even"]) == (trainer.judge.opponents["odd"], trainer.judge.opponents["even"])
     expected = checkpoint.load(tmp_path / "other").policy("odd")
     assert torch.equal(first["odd"].actor.body[0].weight, expected.actor.body[0].weight)
     learned = trainer.seats["even"].learner.policy()
@@ -244,13 +247,13 @@ def test_a_loss_that_is_not_finite_is_told_with_the_parameter(tmp_path):
 
 
 def test_a_signal_during_an_evaluation_saves_what_it_finds(tmp_path, monkeypatch):
-    play = loop.play
+    play = judge.play
 
     def interrupted(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGTERM)
         return play(*args, **kwargs)
 
-    monkeypatch.setattr(loop, "play", interrupted)
+    monkeypatch.setattr(judge, "play", interrupted)
     trainer = Trainer(toy_config(30), tmp_path, None, make_corridor)
     trainer.run()
     assert (trainer.stopped_by, trainer.iteration) == (signal.SIGTERM, 3)

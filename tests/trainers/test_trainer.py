@@ -20,6 +20,7 @@ from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from trainers import checkpoint
 from trainers.config import TrainConfig
 from trainers.evaluate import play
+from trainers.logs import read_rows
 from trainers.loop import Trainer
 from trainers.ppo import PPOConfig
 from trainers.seats import make_seats
@@ -217,7 +218,7 @@ def test_a_state_without_its_seconds_is_refused(tmp_path, value):
         ({"num_envs": 0}, "num_envs = 0: expected >= 1"),
         ({"policies": {"a": 1}}, r"policies: expected dict\[str, str\], got"),
         ({"learner": [1]}, r"learner: expected dict\[str, typing.Any\], got"),
-        ({"learner": {"gamma": 0.9}}, "learner: expected a field 'body', got none"),
+        ({"learner.memory": 3}, "learner: expected the fields .*, got also 'memory'"),
         ({"learner.hidden": 64}, r"learner: hidden: expected tuple\[int, ...\], got 64"),
         ({"learner.hidden": [8, "x"]}, r"learner: hidden: expected tuple\[int, ...\], got"),
         ({"learner.gamma": "high"}, "learner: gamma: expected float, got 'high'"),
@@ -312,3 +313,35 @@ def test_threads_are_no_more_than_cores(monkeypatch):
     for threads in (0, 1, 1_000_000):
         toy_config(3, threads=threads).use_threads()
     assert told == [1, os.cpu_count()]
+
+
+def test_the_phases_of_a_run_are_its_wall_clock(tmp_path, monkeypatch):
+    """Nothing that takes long goes by unseen: each of these sleeps is in its own phase."""
+    from trainers import judge, logs
+
+    def slow(owner, name, seconds):
+        original = getattr(owner, name)
+
+        def slower(*args, **given):
+            time.sleep(seconds)
+            return original(*args, **given)
+
+        monkeypatch.setattr(owner, name, slower)
+
+    slow(judge.Judge, "scores", 0.3)
+    slow(logs.RunLog, "write", 0.02)
+    slow(checkpoint, "save", 0.2)
+    trainer = Trainer(toy_config(12, checkpoint_every=4), tmp_path, None, make_corridor)
+    begin = time.perf_counter()
+    for _ in range(12):
+        trainer.iterate()
+    lasted = time.perf_counter() - begin
+    rest = trainer.collector.clock.read()  # of what came after the last row
+    trainer.log.close()
+    rows = read_rows(tmp_path / "metrics.csv")
+    sums = {phase: sum(float(row[f"time/{phase}"]) for row in rows) + rest.get(phase, 0.0) for phase in logs.PHASES}
+    assert sum(sums.values()) == pytest.approx(lasted, rel=0.03)
+    assert sums["evaluation"] >= 0.9
+    assert sums["logging"] >= 0.24
+    assert sums["checkpoint"] >= 0.6
+    assert [phase for phase in logs.PHASES if sums[phase] == 0] == []

@@ -28,7 +28,7 @@ def test_ppo_finds_the_winning_moves_of_nim(max_steps, tmp_path, monkeypatch):
     mask = stones[:, None] > torch.arange(turns.MOST)
     assert (learner.policy().act(obs, mask, greedy=True) + 1).tolist() == (stones % 4).tolist()
     every = torch.stack([torch.arange(1, 8) / 7, torch.ones(7)], 1)
-    value = learner.critic(learner.normalizer(every)).flatten()
+    value = learner.critic(learner.net.normalizer(every)).flatten()
     expected = torch.tensor([1.0, 1.0, 1.0, -1.0, 0.5, 0.5, 0.5])  # with 5 to 7 left one wins a decision later
     torch.testing.assert_close(value, expected, atol=0.2, rtol=0.0)
 
@@ -42,8 +42,8 @@ def test_nobody_is_valued_when_not_on_the_move(tmp_path, monkeypatch):
     trainer.collector.collect()
     trainer.log.close()
     learner = trainer.seats["player"].learner
-    learner.critic = lambda obs: torch.where(obs[..., -1:] == 1, 2.0, torch.nan)
-    batch = learner._batch()
+    learner.net.critic.forward = lambda obs: torch.where(obs[..., -1:] == 1, 2.0, torch.nan)
+    batch = learner.acting.batch()
     assert learner.rollout.truncated.any()
     assert not learner.rollout.to_move[-1].all()
     assert len(batch["returns"]) > 16

@@ -147,6 +147,10 @@ class Identity(ToyCore):
         self.worlds["target"].copy_(torch.where(mask[:, None, None], torch.stack(fresh, -1), self.worlds["target"]))
         self._update_mask()
 
+    def set_state(self, state: dict[str, Tensor]) -> None:
+        super().set_state(state)
+        self._update_mask()
+
     def _answer(self) -> Tensor:
         shift = torch.tensor([0, 1, 0])
         return (self.worlds["target"][..., 0].long() + shift) % 3 if self.kind == "discrete" else self.worlds["target"]

@@ -1,0 +1,102 @@
+"""Settings: what they need to have an effect, and what a recorded run means that does not have them."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers import algorithms
+from trainers.config import TrainConfig
+from trainers.settings import check_settings, completed, setting
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given", "line"),
+    [
+        ("ppo", {"image": (1, 4, 4)}, r"image = \(1, 4, 4\): has no effect with learner.body = 'mlp'; set"),
+        ("sac", {"filters": (8,)}, r"filters = \(8,\): has no effect with learner.body = 'mlp'"),
+        ("ppo", {"init_log_std": -1.0, "squash": True}, "init_log_std = -1.0: has no effect with learner.squash"),
+        ("ppo", {"target_kl": 0.1, "epochs": 1}, "target_kl = 0.1: has no effect with .* set learner.epochs >= 2, or"),
+        ("qmix", {"window": 8}, "window = 8: has no effect with learner.body = 'mlp'; set learner.body = 'gru', or"),
+        ("vdn", {"burn_in": 7}, "burn_in = 7: has no effect with learner.body = 'mlp'"),
+        ("vdn", {"mixer_width": 8}, "mixer_width = 8: has no effect with learner.mixer = 'vdn'"),
+        ("dqn", {"priority_alpha": 0.7}, "priority_alpha = 0.7: has no effect with learner.prioritized = False"),
+        ("dqn", {"priority_beta": 0.7}, "priority_beta = 0.7: has no effect with learner.prioritized = False"),
+        ("ddpg", {"target_noise_clip": 0.3}, "target_noise_clip = 0.3: has no effect with learner.target_noise = 0.0"),
+        ("sac", {"target_share": 0.9, "target_entropy": 1.0}, "target_share = 0.9: .* learner.target_entropy = None"),
+        ("sac", {"target_entropy": 1.0, "learn_temperature": False}, "target_entropy = 1.0: .* learner.learn_temp"),
+    ],
+)
+def test_a_setting_without_effect_is_refused(algorithm, given, line):
+    with pytest.raises(ConfigError, match=f"^learner.{line}.*leave .* out$") as caught:
+        algorithms.find(algorithm).settings(**given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given"),
+    [
+        ("ppo", {"image": (1, 4, 4), "body": "cnn"}),
+        ("ppo", {"target_kl": 0.1}),
+        ("qmix", {"window": 16, "burn_in": 3, "body": "gru", "mixer_width": 8}),
+        ("dqn", {"prioritized": True, "priority_alpha": 0.7}),
+        ("ddpg", {"target_noise_clip": 0.5}),  # as by default
+        ("sac", {"target_share": 0.9}),
+    ],
+)
+def test_a_setting_with_effect_is_taken(algorithm, given):
+    settings = algorithms.find(algorithm).settings(**given)
+    assert given.items() <= vars(settings).items()
+
+
+@pytest.mark.parametrize("algorithm", algorithms.ALGORITHMS)
+def test_what_a_setting_needs_is_a_setting(algorithm):
+    fields = dataclasses.fields(algorithms.find(algorithm).config_type)
+    assert {name for field in fields for name in field.metadata.get("needs", {})} <= {field.name for field in fields}
+
+
+@dataclass(frozen=True)
+class Now:
+    """A learner's settings, of which `late` and `other` came after some runs."""
+
+    rate: float = setting(0.1, "> 0")
+    kind: str = setting("new", ("old", "new"), before="old")
+    other: int = setting(3, ">= 1", needs={"kind": "new"})
+
+
+def test_a_missing_setting_is_as_it_was_before_there_was_one():
+    assert completed(Now, {"rate": 0.5}) == {"rate": 0.5, "kind": "old", "other": 3}
+    assert completed(Now, {"kind": "new", "other": 4}) == {"rate": 0.1, "kind": "new", "other": 4}
+    check_settings(Now())
+
+
+def test_what_had_no_effect_when_it_was_recorded_is_as_by_default():
+    assert completed(Now, {"rate": 0.5, "kind": "old", "other": 4}) == {"rate": 0.5, "kind": "old", "other": 3}
+
+
+def recorded(**learner):
+    data = json.loads(json.dumps(dataclasses.asdict(TrainConfig("Corridor", algorithm="qmix"))))
+    data["learner"] |= learner
+    return data
+
+
+def test_recorded_configurations_outlive_new_settings_and_new_checks():
+    data = recorded(window=20, mixer_width=8)
+    for name in ("burn_in", "double", "hidden"):
+        del data["learner"][name]
+    for name in ("patience", "until_return", "capture"):
+        del data[name]
+    config = TrainConfig.from_json(data)
+    assert config == TrainConfig("Corridor", algorithm="qmix", learner=dataclasses.replace(config.learner, window=16))
+    assert (config.learner.mixer_width, config.learner.window, config.learner.hidden) == (8, 16, (64, 64))
+
+
+def test_recorded_configurations_have_no_settings_that_are_not_known():
+    with pytest.raises(CheckpointError, match=r"learner: expected the fields .*, got also 'windows'$"):
+        TrainConfig.from_json(recorded(windows=20))
+    data = recorded()
+    del data["env_id"]
+    with pytest.raises(CheckpointError, match=r"expected a field 'env_id', got none$"):
+        TrainConfig.from_json(data)
