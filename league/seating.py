@@ -143,7 +143,7 @@ class Tally:
     square: Tensor
     """(K, S) float64, sum of the squares of that."""
     score: Tensor
-    """(K, S) float64, sum over episodes of the share of other seats that a seat earned more than, ties half."""
+    """(K, S) float64, sum over episodes of wins, draws half, see `league.matches.scores`."""
 
     @classmethod
     def sum(cls, tallies: Sequence[Tally]) -> Tally:
@@ -312,7 +312,7 @@ class Seating:
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from `state_dict`, with equal pools; raises CheckpointError where it does not fit."""
+        """Continues from `state_dict`, with equal pools or larger ones; CheckpointError where it does not fit."""
         found: dict[str, Tensor] = {}
         for name in ("matchups", "learns", "drawn", "cumulative", "kept", "generator"):
             value = state.get(name)
@@ -322,6 +322,11 @@ class Seating:
         if found["drawn"].shape != self.drawn.shape or found["matchups"].shape[1:] != self.who.shape[1:]:
             worlds, seats = self.who.shape
             raise CheckpointError(f"opposition: expected {worlds} worlds of {seats} seats, got another number")
+        for each, most in zip(self.game.seats, found["matchups"].amax(0).tolist(), strict=True):
+            if most >= (size := len(self.pools[each.role])):
+                raise CheckpointError(
+                    f"opposition: seat {each.name}: expected over {most} policies, got a pool of {size}"
+                )
         self.rows = {key: row for row, key in enumerate(_keys(found["matchups"], found["learns"]))}
         self._lay_out()
         self.cumulative.fill_(1.0)[: len(self.rows)].copy_(found["cumulative"])
@@ -332,7 +337,7 @@ class Seating:
             self._fill(seat, self.pools[each.role], bool((found["matchups"][:, seat] != LEARNER).any()))
         self._settle()
         for seat, ensemble in self.ensembles.items():
-            ensemble.load_state_dict(part_of(state, f"ensemble.{seat}."))
+            _carry_on(ensemble, part_of(state, f"ensemble.{seat}."))
 
     def _table(self) -> tuple[Tensor, Tensor]:
         """(R, S) int64 and bool: all matchups that ever were in the draw, and who learns in them."""
@@ -365,7 +370,7 @@ class Seating:
         self.ensembles[seat] = ensemble = Ensemble(pool, self.core, there)
         ensemble.seed(derived_seed(self.seed, 1 + seat))
         if known is not None:  # who plays already goes on with what it remembers
-            ensemble.load_state_dict({**ensemble.state_dict(), **known.state_dict()})
+            _carry_on(ensemble, known.state_dict())
         self.version, self.stale = self.version + 1, True
 
     def _check(self, draw: Draw, pools: Mapping[str, Sequence[Plays]]) -> None:
@@ -384,6 +389,15 @@ class Seating:
                 raise ConfigError(
                     f"role {seat.role}: expected its pool to keep its {len(self.pools[seat.role])} policies"
                 )
+
+
+def _carry_on(ensemble: Ensemble, state: Mapping[str, object]) -> None:
+    """Gives an ensemble the streams and memories of one with as many policies, or fewer."""
+    own = ensemble.state_dict()
+    for name, value in state.items():
+        if name in own and isinstance(value, Tensor) and value.shape == own[name].shape:
+            own[name] = value
+    ensemble.load_state_dict({**own})
 
 
 def _keys(matchups: Tensor, learns: Tensor) -> list[tuple[tuple[int, ...], tuple[bool, ...]]]:

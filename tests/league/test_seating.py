@@ -207,18 +207,41 @@ def test_who_plays_goes_on_with_what_it_remembers_when_others_come():
     assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
 
 
+def test_those_who_have_learned_since_play_as_they_are_now():
+    game, pool = rps(100), [PURE[0], PURE[1]]
+    training = Training(game, Draw.against(game, "player", [torch.eye(2)[1]] * 2), {"player": pool}, config())
+    training.iterate()
+    for others, plays in ((pool, 1), ([PURE[0], PURE[2]], 2)):
+        training.seating.replace(Draw.against(game, "player", [torch.eye(2)[1]] * 2), {"player": others})
+        training.iterate()
+        sits = training.seating.who == 1
+        assert training.collector.action[sits].unique().tolist() == [plays]
+
+
+def test_what_is_even_is_a_draw():
+    game, draw = rps(1), Draw(torch.tensor([[0, 1], [1, 1]]))
+    core = game.core(100)
+    seating, info = Seating(core, game, draw, {"player": PURE}, even=-2.0), core.reset(seed=0)[1]
+    action = torch.zeros_like(core.action_buffer)
+    seating.act(core, info, action)
+    info = core.step(action)[4]
+    seating.observe(core, info, core.steps == 0)
+    tally = seating.read()
+    assert (tally.score / tally.count.unsqueeze(1)).tolist() == [[0.5, 0.5], [1.0, 0.0]]
+
+
 def test_a_training_goes_on_from_its_state_in_the_middle_of_episodes():
     game, policies = rps(6), [gru(1), gru(2), PURE[1]]
     whole = Training(game, uniform(game), {"player": policies}, config())
     rollouts(whole, 2)
     whole.seating.replace(Draw.against(game, "player", [torch.tensor([0.5, 0.5, 0.0])] * 2))
     state = {
-        name: value.clone() if isinstance(value, torch.Tensor) else value
-        for name, value in whole.collector.state_dict().items()
+        name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in whole.state_dict().items()
     }
     expected, counted = rollouts(whole, 4), whole.seating.read()
-    part = Training(game, uniform(game), {"player": policies}, config(seed=77))
-    part.collector.load_state_dict(state)
+    part = Training(game, Draw.self_play(game), {"player": [*policies, PURE[2]]}, config(seed=77))
+    part.load_state_dict(state)
+    assert (part.iteration, part.steps) == (0, 0), "of whole iterations only"
     for one, other in zip(expected, rollouts(part, 4), strict=True):
         assert torch.equal(one, other)
     again = part.seating.read()
