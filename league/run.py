@@ -60,6 +60,12 @@ def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfi
         for key in given:
             if key not in known or key in ("env_id", "env", "learner", "device", "seed", "sharing", "policies"):
                 raise ConfigError(f"train: no setting {prefix}{key}; there are {', '.join(known)}")
+        hints = get_type_hints(kind)
+        lists = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+        try:
+            check_fields("train", lists, {key: hints[key] for key in given})
+        except CheckpointError as error:
+            raise ConfigError(str(error)) from None
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in of_learner.items()}
     learner = algorithms.find(name).settings(**{**vars(base.learner), **values})
     plain = {"policies": {}, "until_return": None, "eval_episodes": 0, "patience": 0, "eval_against": None}

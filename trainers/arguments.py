@@ -143,7 +143,7 @@ def with_learner(options: type[A], algorithm: str) -> type[A]:
     )
 
 
-def _given(argv: Sequence[str], option: str) -> str | None:
+def given(argv: Sequence[str], option: str) -> str | None:
     """The value of an option that decides which others there are."""
     for i, word in enumerate(argv):
         if word == option and i + 1 < len(argv):
@@ -158,7 +158,7 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
 
     Defaults are those of the preset of the environment and device named, or those of the run to resume.
     """
-    algorithm, path = _given(argv, "--algorithm") or "ppo", _given(argv, "--resume")
+    algorithm, path = given(argv, "--algorithm") or "ppo", given(argv, "--resume")
     resume = checkpoint.load(Path(path)) if path else None
     recorded = TrainConfig.from_json(resume.config) if resume is not None else None
     if recorded is not None:

@@ -11,7 +11,7 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from trainers.agents import agents_of
 from trainers.config import TrainConfig
 from trainers.evaluate import crossplay, estimate, play, table
-from trainers.seats import make_seats
+from trainers.seats import make_parts, make_seats
 
 
 class Fixed:
@@ -115,8 +115,9 @@ def test_masks_are_cut_to_a_groups_own_choices():
     core = Uneasy(8)
     seats = make_seats(TrainConfig("Uneasy", num_envs=8), core)
     _, info = core.reset()
-    for seat in seats.values():
-        seat.act(core, info, core.action_buffer)
+    for part in make_parts(seats, core):
+        part.start()
+        part.act(core, info, core.action_buffer)
     assert core.action_buffer[:, 1].tolist() == [1] * 8  # its only legal one
     play(core, {name: seat.learner.policy() for name, seat in seats.items()}, seed=0)  # the toy asserts legality
 

@@ -61,7 +61,7 @@ def trained(config: TrainConfig, out, factory) -> Trainer:
 
 def score(trainer: Trainer) -> float:
     """Mean reward per agent and step of greedy play."""
-    core = trainer.factory(trainer.config, 64, 77)
+    core = trainer.judge.factory(trainer.config, 64, 77)
     players = {member: seat.learner.policy() for seat in trainer.seats.values() for member in seat.members}
     outcome = play(core, players, seed=1, greedy=True)
     return sum(outcome.returns[group].mean for group in core.groups) / core.num_agents / core.limit

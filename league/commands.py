@@ -1,0 +1,182 @@
+"""The subcommands `gpu-envs league train`, `resume` and `report`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from tyro.conf import Positional, UseAppendAction
+
+from gpu_envs.commands import settings
+from gpu_envs.errors import ConfigError
+from gpu_envs.registry import resolve_device, spelled
+from league import algorithms
+from league.game import Game
+from league.live import LiveTable, table
+from league.run import SUMMARY, configuration, opened, training, write_summary
+from league.store import Store
+from trainers.arguments import given, parse
+
+USAGE = """usage: gpu-envs league COMMAND ...
+
+  gpu-envs league train ID --algorithm psro --run-dir DIR    grow populations of policies
+  gpu-envs league resume DIR                                  go on with a run that ended, or was killed
+  gpu-envs league report DIR                                  measures and pictures of a run
+
+example: gpu-envs league train KuhnPoker-v0 --algorithm psro"""
+
+
+@dataclass(frozen=True)
+class TrainArgs:
+    """Grow populations of policies that play against each other."""
+
+    id: Positional[str] = ""
+    """Environment, such as KuhnPoker-v0; it has to declare roles."""
+    algorithm: str = "psro"
+    """psro, alphastar, self_play, fictitious, pfsp, pbt or independent; the other options are its settings."""
+    run_dir: Path | None = None
+    """Folder of the run; out/league-<id>-<time> if not given. A run that is there already goes on."""
+    env: UseAppendAction[tuple[str, ...]] = ()
+    """NAME=VALUE, a setting of the environment; repeat it for more."""
+    shared: bool | None = None
+    """One population for all seats, whose policies play all of them; where the game is symmetric, if not given."""
+    threads: int = 0
+    """Threads of torch on the CPU; 0 leaves them as they are."""
+
+
+@dataclass(frozen=True)
+class ResumeArgs:
+    """Go on with a run, with the settings that it began with."""
+
+    run_dir: Positional[Path]
+    """Its folder."""
+    iterations: int | None = None
+    """Make it longer: its iterations in all."""
+    device: str | None = None
+    """Where it goes on; where it began, if not given."""
+
+
+@dataclass(frozen=True)
+class ReportArgs:
+    """Measures and pictures of a run, which may still be going on."""
+
+    run_dir: Positional[Path]
+    """Its folder."""
+    out: Path | None = None
+    """Folder for report.html, report.json and the pictures; report/ in the run's folder if not given."""
+    exploit_steps: int = 0
+    """Steps of worlds per learned best response, for a lower bound of the exploitability where the game is too large
+    to know it; 0: none."""
+
+
+def league_command(argv: list[str]) -> int:
+    """`gpu-envs league COMMAND ...`; returns 0, or 130 when it was interrupted."""
+    commands: dict[str, Callable[[list[str]], int]] = {"train": train, "resume": resume, "report": report}
+    if not argv or argv[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if argv else 2
+    if argv[0] not in commands:
+        raise ConfigError(f"league: no command named {argv[0]!r}; there are {', '.join(commands)}")
+    return commands[argv[0]](argv[1:])
+
+
+def train(argv: list[str]) -> int:
+    """`gpu-envs league train ID ...`."""
+    name = given(argv, "--algorithm") or "psro"
+    algorithm = algorithms.find(name)
+    args: Any = parse(options(name), "league train", argv)
+    if not args.id:
+        raise ConfigError("league train: expected an environment, got none; name one, such as KuhnPoker-v0")
+    env_id, device = spelled(args.id), str(resolve_device(args.device))
+    game = Game.of(env_id, settings(args.env), args.shared)
+    values = {field.name: getattr(args, field.name) for field in dataclasses.fields(algorithm.config_type)}
+    values |= {name: settings(values[name], f"--{name}") for name in pairs(algorithm.config_type)}
+    config = algorithm.config_type(**{**values, "device": device})
+    training(game, device, config.train)  # what is wrong is said before there is a folder
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    path = args.run_dir or Path("out") / f"league-{env_id.rpartition(':')[2]}-{stamp}"
+    with opened(path, game, name, config) as store:
+        return _go_on(store, name, config, args.threads)
+
+
+def resume(argv: list[str]) -> int:
+    """`gpu-envs league resume DIR ...`."""
+    args = parse(ResumeArgs, "league resume", argv)
+    with Store.open(args.run_dir) as store:
+        name = store.config.get("algorithm", "")
+        config = configuration(store, algorithms.find(name).config_type)
+        changes = {"iterations": args.iterations, "device": args.device and str(resolve_device(args.device))}
+        config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
+        return _go_on(store, name, config, 0)
+
+
+def report(argv: list[str]) -> int:
+    """`gpu-envs league report DIR ...`."""
+    from league.report import report as make
+
+    args = parse(ReportArgs, "league report", argv)
+    found = make(args.run_dir, args.out, args.exploit_steps)
+    print(found.text())
+    for file in found.files:
+        print(f"  {file}")
+    return 0
+
+
+def _go_on(store: Store, name: str, config: Any, threads: int) -> int:
+    """Runs what is left, under a live table, and prints what came of it."""
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    print(f"{name} on {store.game.env_id}: populations of {', '.join(store.game.roles)}, {store.path}/", flush=True)
+    began = time.perf_counter()
+    try:
+        with LiveTable(store, config.iterations) as live:
+            rows = algorithms.find(name).make(store, config, live).run()
+    except KeyboardInterrupt:
+        print(f"interrupted; continue with: gpu-envs league resume {store.path}", file=sys.stderr)
+        return 130
+    write_summary(store)
+    print(table(rows))
+    print(f"{len(rows) - 1} iterations, {time.perf_counter() - began:.1f} s in this process")
+    for file in (store.path / SUMMARY, store.file):
+        print(f"  {file}")
+    print(f"  gpu-envs league report {store.path}")
+    return 0
+
+
+@functools.cache
+def options(algorithm: str) -> type[Any]:
+    """The options of `train` with the settings of an algorithm.
+
+    They are checked after parsing: an error is one line then, and not a box of tyro's.
+    """
+    settings_type = algorithms.find(algorithm).config_type
+    fields: list[Any] = [
+        (name, UseAppendAction[tuple[str, ...]], dataclasses.field(default=())) for name in pairs(settings_type)
+    ]
+    fields.append(("device", str | None, dataclasses.field(default=None)))
+    return dataclasses.make_dataclass(
+        "TrainArgs",
+        fields,
+        bases=(_bare(settings_type), TrainArgs),
+        namespace={"__doc__": TrainArgs.__doc__},
+        frozen=True,
+    )
+
+
+def pairs(kind: type[Any]) -> list[str]:
+    """Settings that are given as NAME=VALUE."""
+    return [name for name, hint in get_type_hints(kind).items() if getattr(hint, "__origin__", None) is dict]
+
+
+@functools.cache
+def _bare(kind: type[Any]) -> type[Any]:
+    """Settings without their check."""
+    return type(kind.__name__, (kind,), {"__post_init__": lambda self: None})

@@ -1,0 +1,108 @@
+"""`gpu-envs league`: training, going on, and what it says to wrong words."""
+
+import json
+
+import pytest
+
+from gpu_envs.cli import main
+from league.store import Store
+
+EXACT = ["--oracle", "exact", "--payoffs", "exact", "--meta-solver", "nash"]
+TINY = ["--train", "num_envs=8", "--train", "learner.rollout_length=4", "--threads", "1"]
+
+
+def run(argv, capsys):
+    code = main(["league", *map(str, argv)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_exact_psro_prints_the_exploitability_table_and_writes_the_summary(tmp_path, capsys):
+    code, out, _ = run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 6, "--run-dir", tmp_path], capsys)
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    assert ["0", "1/1", "0.9167", "0.4583", "0.9167", "0"] in [line[:6] for line in lines]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    rows = summary["iterations"]
+    assert [row["iteration"] for row in rows] == list(range(7))
+    assert rows[6]["nash_conv"] < 1e-6
+    for row in rows:
+        assert row["exploitability"] == pytest.approx(row["nash_conv"] / 2)
+        assert {"best_so_far", "seconds", "episodes"} <= row.keys()
+
+
+def test_a_run_goes_on_and_can_be_made_longer(tmp_path, capsys):
+    run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 2, "--run-dir", tmp_path], capsys)
+    code, out, _ = run(["resume", tmp_path, "--iterations", 3], capsys)
+    assert code == 0
+    assert "3 iterations" in out
+    code, out, _ = run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 4, "--run-dir", tmp_path], capsys)
+    assert code == 0
+    with Store.open(tmp_path, write=False) as store:
+        assert sorted(store.iterations()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("algorithm", ["psro", "alphastar", "self_play", "fictitious", "pfsp", "pbt", "independent"])
+def test_every_algorithm_learns_on_the_command_line(algorithm, tmp_path, capsys):
+    words = ["--episodes", 10, "--iterations", 1, "--run-dir", tmp_path, *TINY]
+    words += ["--train", "total_steps=64"] if algorithm == "psro" else ["--steps", 64]
+    code, out, err = run(["train", "RockPaperScissors-v0", "--algorithm", algorithm, *words], capsys)
+    assert code == 0, err
+    assert "1 iterations" in out
+    with Store.open(tmp_path, write=False) as store:
+        assert len(store.populations["player"]) >= 2
+        assert store.config["algorithm"] == algorithm
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "league train: expected an environment, got none; name one, such as KuhnPoker-v0"),
+        (["SimpleSpread-v0"], "SimpleSpread-v0: declares no roles, nobody plays against anybody"),
+        (["KuhnPoker-v0", "--algorithm", "psr"], "algorithm = 'psr': no league of this name; did you mean psro?"),
+        (["KuhnPoker-v0", "--iterations", "-3"], "iterations = -3: expected >= 0"),
+        (["KuhnPoker-v0", "--train", "num_env=3"], "train: no setting num_env; there are"),
+        (["KuhnPoker-v0", "--train", "num_envs=many"], "train: num_envs: expected int, got 'many'"),
+        (["KuhnPoker-v0", "--train", "learner.entropy=-1"], "learner.entropy = -1: expected >= 0"),
+        (["KuhnPoker-v0", "--algorithm", "alphastar", "--rules.main.count", "0"], "main.count = 0: expected at least"),
+        (["KuhnPoker-v0", "--meta-solver", "nas"], "meta_solver = 'nas': expected one of auto"),
+    ],
+)
+def test_wrong_words_are_one_line_and_leave_nothing_behind(words, said, tmp_path, capsys):
+    code, _, err = run(["train", *words, "--run-dir", tmp_path / "run"], capsys)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_run_in_the_folder_is_left_alone(tmp_path, capsys):
+    run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 1, "--run-dir", tmp_path], capsys)
+    for words, said in (
+        (["KuhnPoker-v0", *EXACT[:-1], "uniform"], "began with meta_solver = 'nash', got 'uniform'"),
+        (["LeducPoker-v0", *EXACT], "holds a run of another game, KuhnPoker-v0"),
+        (["KuhnPoker-v0", "--algorithm", "pfsp"], "holds a run of psro, expected pfsp"),
+    ):
+        code, _, err = run(["train", *words, "--run-dir", tmp_path], capsys)
+        assert (code, said in err) == (2, True), err
+    code, _, err = run(["resume", tmp_path / "nowhere"], capsys)
+    assert code == 2
+    assert "expected the folder of a league's run" in err
+
+
+def test_a_second_process_is_refused(tmp_path, capsys):
+    run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 1, "--run-dir", tmp_path], capsys)
+    with Store.open(tmp_path):
+        code, _, err = run(["resume", tmp_path], capsys)
+    assert code == 2
+    assert str(tmp_path) in err
+    assert err.count("\n") == 1
+
+
+def test_help_is_help(capsys):
+    assert run([], capsys)[0] == 2
+    code, out, _ = run(["--help"], capsys)
+    assert (code, "gpu-envs league train" in out) == (0, True)
+    code, _, err = run(["tain"], capsys)
+    assert code == 2
+    assert "no command named 'tain'" in err
