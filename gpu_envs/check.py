@@ -71,7 +71,7 @@ def check_definition(subject: Subject) -> None:
     demand(rows == list(range(count)), "every agent belongs to one group", f"the groups hold the rows {rows}")
     if d.roles:
         playing = [member for members in d.roles.values() for member in members]
-        rows = sorted(row for name in playing for row in d.groups.get(name, [d.agents.index(name)]))
+        rows = sorted(row for who in playing for row in (d.groups[who] if who in d.groups else [d.agents.index(who)]))
         demand(rows == list(range(count)), "every agent has one role, or none are declared", f"they hold rows {rows}")
     named = set(d.observation_spaces) == set(d.action_spaces) == set(d.agents)
     demand(named, "every agent has an observation and an action space")
