@@ -16,7 +16,7 @@ install: $(READY)  ## .venv with everything at the pinned versions
 # The stamp makes a second call skip the install until a requirement changes.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e ".[train,dev]"
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e ".[league,dev]"
 	@touch $@
 
 train: $(READY)  ## train Tag, then print the cross-play table; ARGS="--seed 1" adds options

@@ -446,10 +446,11 @@ def test_phases_of_architecture():
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/guides/use.md", *(f"docs/envs/{name}.md" for name in NAMES)],
+    ["README.md", "docs/guides/use.md", "docs/guides/league.md", *(f"docs/envs/{name}.md" for name in NAMES)],
 )
-def test_examples(page):
+def test_examples(page, tmp_path, monkeypatch):
     """The Python blocks of a page, in order, in one namespace."""
+    monkeypatch.chdir(tmp_path)  # some write files
     blocks, space = python_blocks(ROOT / page), {"__name__": "example"}
     assert blocks
     for line, code in blocks:
