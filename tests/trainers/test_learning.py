@@ -96,3 +96,19 @@ def test_a_speaker_is_understood(tmp_path):
     earned = talk.returns["listener"]
     assert deaf.mean > chance.mean + 20
     assert earned.mean - earned.half > deaf.mean + deaf.half, f"{earned}, without understanding {deaf}"
+
+
+@pytest.mark.learning
+def test_both_sides_of_simple_tag_beat_random(tmp_path):
+    """Cross-play against random opponents, 95 % intervals apart. Three seeds: benchmarks/bars.py."""
+    config = preset("SimpleTag-v0", "cpu")
+    config = dataclasses.replace(config, eval_episodes=0, threads=1)
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    core = make_eval_core(config, 4 * EPISODES, seed=1234)
+    policy = {name: seat.learner.policy() for name, seat in trainer.seats.items()}
+    chance = play(core, {"adversary": None, "agent": None}, seed=1)
+    hunting = play(core, {"adversary": policy["adversary"], "agent": None}, seed=1).returns["adversary"]
+    fleeing = play(core, {"adversary": None, "agent": policy["agent"]}, seed=1).returns["agent"]
+    for earned, usual in ((hunting, chance.returns["adversary"]), (fleeing, chance.returns["agent"])):
+        assert earned.mean - earned.half > usual.mean + usual.half, f"trained {earned}, random {usual}"
