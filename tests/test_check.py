@@ -62,6 +62,7 @@ def test_flaws_are_named(toys, flaw, words):
     [
         (lambda d: {"agents": ("walker_0", "walker_0", "walker_2")}, "a name of its own"),
         (lambda d: {"groups": {"walker": (0, 1)}}, "belongs to one group"),
+        (lambda d: {"roles": {"walker": (d.agents[0],)}}, "every agent has one role, or none are declared"),
         (
             lambda d: {"observation_spaces": {**d.observation_spaces, "walker_1": box(3)}},
             "equal spaces; those of walker differ",
