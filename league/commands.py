@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from tyro.conf import Positional, UseAppendAction
-
 from gpu_envs.commands import settings
 from gpu_envs.errors import ConfigError
 from gpu_envs.registry import resolve_device, spelled
@@ -21,7 +19,7 @@ from league.game import Game
 from league.live import LiveTable, table
 from league.run import SUMMARY, configuration, opened, training, write_summary
 from league.store import Store
-from trainers.arguments import given, parse
+from trainers.arguments import Positional, UseAppendAction, given, parse
 
 USAGE = """usage: gpu-envs league COMMAND ...
 

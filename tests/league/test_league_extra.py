@@ -1,0 +1,17 @@
+"""What is missing is said in one line."""
+
+import subprocess
+import sys
+
+
+def test_without_scipy_the_extra_is_named():
+    code = (
+        "import importlib.util as u, sys\n"
+        "found = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'scipy' else found(name, *rest)\n"
+        "from gpu_envs.cli import main\n"
+        "sys.exit(main(['league', 'train', 'KuhnPoker-v0']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "gpu-envs: error: leagues need scipy: pip install 'gpu-envs[league]'\n"
