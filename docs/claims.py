@@ -78,7 +78,7 @@ def frame(env_id: str, picture: dict[str, Any]) -> np.ndarray:
     from gpu_envs.registry import make_core
 
     torch.set_num_threads(1)
-    core = make_core(env_id, 1, "cpu", seed=picture["seed"], reuse_buffers=True)
+    core = make_core(env_id, 1, "cpu", seed=picture["seed"], reuse_buffers=True, **picture.get("settings", {}))
     core.reset()
     for _ in range(picture["steps"]):
         core.step(core.sample_actions())

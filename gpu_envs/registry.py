@@ -305,6 +305,7 @@ register("Acrobot-v1", "gpu_envs.classic.acrobot", max_episode_steps=500, reward
 # games
 register("ClimbingGame-v0", "gpu_envs.games.climbing_game")
 register("ConnectFour-v0", "gpu_envs.games.connect_four")
+register("DiscGame-v0", "gpu_envs.games.disc_game")
 register("KuhnPoker-v0", "gpu_envs.games.kuhn_poker")
 register("LeducPoker-v0", "gpu_envs.games.leduc_poker")
 register("MatrixGame-v0", "gpu_envs.games.matrix_game")

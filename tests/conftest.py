@@ -52,6 +52,7 @@ SMALL = {
     # games
     "ClimbingGame-v0": {},
     "ConnectFour-v0": {"rows": 3, "columns": 4, "x_in_row": 3},
+    "DiscGame-v0": {"num_steps": 6},
     "KuhnPoker-v0": {"num_players": 3},
     "LeducPoker-v0": {},
     "MatrixGame-v0": {
@@ -93,6 +94,7 @@ GROUP = {
         (
             "ClimbingGame-v0",
             "ConnectFour-v0",
+            "DiscGame-v0",
             "KuhnPoker-v0",
             "LeducPoker-v0",
             "MatrixGame-v0",

@@ -317,6 +317,12 @@ def connect_four_actions():
         assert after["marks"].tolist() == [1 << 7 * int(re.match(r"column (\d)", where)[1]), 0]
 
 
+def disc_game_actions():
+    ((x, *_), (y, *_)) = tables.words("games/disc_game").actions()[0].rows
+    after = one_step("games/disc_game", lambda state: None, torch.eye(2)[x] * 0.5 + torch.eye(2)[y] * 0.25)
+    assert after["last"].tolist() == [[0.5, 0.25]] * 2
+
+
 def tic_tac_toe_actions():
     words = tables.words("games/tic_tac_toe")
     (table,) = words.actions()
@@ -408,6 +414,7 @@ ACTIONS = {
     # games
     "games/climbing_game": climbing_game_actions,
     "games/connect_four": connect_four_actions,
+    "games/disc_game": disc_game_actions,
     "games/kuhn_poker": kuhn_poker_actions,
     "games/leduc_poker": leduc_poker_actions,
     "games/matrix_game": matrix_game_actions,
