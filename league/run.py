@@ -38,6 +38,8 @@ class Sampling:
     """Where cells are played."""
     max_envs: int
     """Worlds at once."""
+    even: float = 0.0
+    """Of two seats: by how much the first earns more than the second in a draw."""
 
 
 def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfig:
@@ -152,20 +154,27 @@ def fill(store: Store, table: PayoffTable, sampling: Sampling, seed: int, tasks:
     """
     table.grow(sizes(store))
     part = 0
-    while len((missing := table.missing(sampling.episodes, sampling.tolerance))[0]):
+    for _ in range(MAX_ROUNDS):
+        matchups, episodes = table.missing(sampling.episodes, sampling.tolerance)
+        if not len(matchups):
+            return
         while store.done(task := f"{tasks}/{part}"):
             part += 1
-        if part >= MAX_ROUNDS:
-            raise GpuEnvsError(
-                f"tolerance = {sampling.tolerance}: not reached after {part} rounds; expected a wider one"
-            )
         results = play_matchups(
-            store.game, store.populations, *missing, derived(seed, task), sampling.device, sampling.max_envs
+            store.game,
+            store.populations,
+            matchups,
+            episodes,
+            derived(seed, task),
+            sampling.device,
+            sampling.max_envs,
+            even=sampling.even,
         )
         with store.step(task) as result:
-            store.add_results(missing[0], results)
+            store.add_results(matchups, results)
             result["episodes"] = int(results.count.sum())
-        table.add(missing[0], results)
+        table.add(matchups, results)
+    raise GpuEnvsError(f"tolerance = {sampling.tolerance}: not reached after {MAX_ROUNDS} rounds; expected a wider one")
 
 
 def write_summary(store: Store, **more: Any) -> Path:

@@ -56,7 +56,9 @@ def _interior(limits: Any, slack: float, steps: int) -> np.ndarray:
         curvature[np.diag_indices(number)] += 1 / p
         wanted = -pull - limits.T @ (target / room - force + stiff * miss)
         # In torch, which keeps to its number of threads.
-        factor = torch.linalg.cholesky(torch.from_numpy(curvature))
+        factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(curvature))
+        if failed:
+            raise GpuEnvsError("greatest entropy: the constraints leave too little room for the method")
         both = torch.cholesky_solve(torch.from_numpy(np.stack((wanted, np.ones(number)), axis=1)), factor)
         moved, spread = both.numpy().T
         rise = (moved.sum() + excess) / spread.sum()

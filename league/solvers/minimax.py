@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 from scipy.optimize import linprog
 from torch import Tensor
@@ -11,7 +13,8 @@ from league.solvers.arrays import MetaStrategy, normalised, zero_sum
 from league.solvers.entropy import max_entropy
 
 _PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-_SLACK = 1e-9
+_SLACKS = (1e-9, 1e-7, 1e-6)
+"""Of the largest payoff, one after the other: where payoffs were rounded, as to float32, equilibria hang on less."""
 
 
 def nash(payoffs: Tensor) -> MetaStrategy:
@@ -45,11 +48,17 @@ def max_entropy_nash(payoffs: Tensor) -> MetaStrategy:
     table = zero_sum(payoffs, "max_entropy_nash", "ce and cce").cpu().numpy()
     scale = max(np.abs(table).max(), 1e-300)
     value = minimax(table)[2]
-    # Equilibria are exactly the pairs of strategies that guarantee the value, so each seat's is found by itself; the
-    # slack is for the rounding of the value.
-    first = max_entropy((value - table.T) / scale - _SLACK)
-    second = max_entropy((table - value) / scale - _SLACK)
+    # Equilibria are exactly the pairs of strategies that guarantee the value, so each seat's is found by itself.
+    sides = ((value - table.T) / scale, (table - value) / scale)
+    first, second = (_most_entropic(limits) for limits in sides)
     return MetaStrategy(tuple(normalised(payoffs.new_tensor(each)) for each in (first, second)))
+
+
+def _most_entropic(limits: np.ndarray) -> np.ndarray:
+    for slack in _SLACKS[:-1]:
+        with contextlib.suppress(GpuEnvsError):  # too little room: more is tried
+            return max_entropy(limits - slack, slack)
+    return max_entropy(limits - _SLACKS[-1], _SLACKS[-1])
 
 
 def minimax(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

@@ -366,3 +366,13 @@ def test_on_a_device(name):
     for marginal, each in zip(strategy.marginals, expected.marginals, strict=True):
         assert marginal.is_cuda
         close(marginal.cpu(), each.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [3, 5, 6, 7, 8, 12, 24])
+def test_greatest_entropy_takes_rounded_payoffs(count):
+    """A ring of points on a disc, whose payoffs were float32: all are played alike."""
+    angle = torch.arange(count) * 2 * torch.pi / count
+    table = torch.sin(angle[None] - angle[:, None]).double()
+    strategy = solve("max_entropy_nash", torch.stack([table, -table]))
+    for marginal in strategy.marginals:
+        assert (marginal - 1 / count).abs().max() < 1e-5
