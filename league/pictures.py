@@ -50,7 +50,7 @@ def payoffs(
         seats: Names of the two seats.
     """
     few = max(values.shape) <= FEW
-    side = 0.62 if few else max(0.08, 9 / max(values.shape))
+    side = 0.62 if few else max(0.05, 6 / max(values.shape))
     figure = _figure(max(4.5, side * values.shape[1] + 2.6), max(3.6, side * values.shape[0] + 1.6))
     axes = figure.add_subplot()
     limit = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
@@ -81,7 +81,7 @@ def curves(
         lines: (iterations, numbers) by name; NaN leaves a gap.
         title: Above.
         label: Of the vertical axis.
-        log: Logarithmic; numbers must then be > 0 to be seen.
+        log: Logarithmic where they differ by more than ten times; numbers must then be > 0 to be seen.
     """
     figure = _figure(6.4, 3.8)
     axes = figure.add_subplot()
@@ -89,7 +89,7 @@ def curves(
         marker = "o" if len(x) < 40 else None
         axes.plot(x, y, label=name, marker=marker, markersize=3, linestyle=STYLES[index % len(STYLES)])
     seen = [value for _, y in lines.values() for value in y if value > 0] if log else []
-    if seen:
+    if seen and max(seen) > 10 * min(seen):
         axes.set_yscale("log")
         if min(seen) < LEAST * max(seen):  # rounding: lines leave the picture below
             axes.set_ylim(LEAST * max(seen), 2 * max(seen))
@@ -135,6 +135,9 @@ def meta_strategies(
         iterations: Their numbers, one after the other; None: from 0.
     """
     figure = _figure(max(6.4, 3.6 * len(strategies)), 3.8)
+    from matplotlib.colors import PowerNorm
+
+    shade = PowerNorm(0.5, 0.0, 1.0)  # small weights are seen, too
     for place, (role, rows) in enumerate(strategies.items(), start=1):
         table = np.full((max(map(len, rows)), len(rows)), np.nan)
         for column, weights in enumerate(rows):
@@ -142,7 +145,7 @@ def meta_strategies(
         axes = figure.add_subplot(1, len(strategies), place)
         start = iterations[0] if iterations else 0
         extent = (start - 0.5, start + len(rows) - 0.5, -0.5, len(table) - 0.5)
-        image = axes.imshow(table, origin="lower", aspect="auto", cmap="viridis", vmin=0, vmax=1, extent=extent)
+        image = axes.imshow(table, origin="lower", aspect="auto", cmap="viridis", norm=shade, extent=extent)
         axes.set_title(role, fontsize=10)
         _by_iteration(axes)
         axes.set_ylabel("policy")

@@ -58,10 +58,12 @@ class Report:
     iterations: list[dict[str, Any]]
     """`iteration`, `seconds`, `episodes`, `policies`, `strategy` (one list per seat); exact, None where the game is too
     large: `nash_conv`, `exploitability`, `best_so_far`; `population_gain`: what the seats gain by those policies of the
-    run that are rated, a lower bound on NashConv, or of sampled payoffs an estimate of it, which noise makes larger;
-    None where none of them came later."""
+    run that are rated, a lower bound on NashConv, or of sampled payoffs an estimate of it, which the choice of the best
+    makes too large; `population_gain_half_width`, half of its 95 % interval for that choice. None where none of them
+    came later."""
     strategy: dict[str, Any] | None
-    """The meta-strategy of the end: `iteration`, `solver`, `weights` (one list per seat)."""
+    """The meta-strategy of the end: `iteration`, `solver`, `weights` (one list per seat), and whether it is
+    `of_the_run` or, where a run has none, made here of the payoffs."""
     best: dict[str, Any] | None
     """The iteration whose meta-strategy was least exploitable, and its NashConv."""
     exploit: dict[str, Any] | None
@@ -145,9 +147,11 @@ class Reading:
             for role, population in self.store.populations.items()
         }
 
-    def sub(self, sizes: Mapping[str, int]) -> Tensor:
-        """(S, n_1, ..., n_S), payoffs of the first policies."""
-        return self.payoffs[(slice(None), *(slice(sizes[seat.role]) for seat in self.game.seats))]
+    def sub(self, sizes: Mapping[str, int], table: Tensor | None = None) -> Tensor:
+        """(S, n_1, ..., n_S) of payoffs, or of another table, of the first policies."""
+        return (self.payoffs if table is None else table)[
+            (slice(None), *(slice(sizes[seat.role]) for seat in self.game.seats))
+        ]
 
     def _complete(self, sizes: Mapping[str, int]) -> bool:
         return all(sizes.values()) and bool(self.sub(sizes).isfinite().all())
@@ -171,8 +175,10 @@ class Reading:
 
     def _solved(self, payoffs: Tensor) -> tuple[Tensor, ...]:
         if self.solver == "prd":  # steps suit payoffs of any unit, and are few enough for every iteration
-            spread = max(float(payoffs.max() - payoffs.min()), 1e-12)
-            strategy = solvers.solve("prd", payoffs / spread, iterations=10_000, dt=0.01)
+            axes = tuple(range(1, payoffs.dim()))
+            least, most = payoffs.amin(axes, keepdim=True), payoffs.amax(axes, keepdim=True)
+            scaled = (payoffs - least) / (most - least).clamp(min=1e-12)
+            strategy = solvers.solve("prd", scaled, iterations=10_000, dt=0.01)
         else:
             strategy = solvers.solve(self.solver, payoffs)
         if not self.game.shared:
@@ -261,7 +267,8 @@ class Reading:
         rated = {} if self.last is None else self.sizes(self.last)
         last = None if self.last is None else self.sub(rated)
         for number, row in self.rows.items():
-            strategy, nash_conv, lower = self.strategies.get(number), row.get("nash_conv"), None
+            strategy, nash_conv = self.strategies.get(number), row.get("nash_conv")
+            lower = wide_lower = None
             if strategy is not None:
                 if nash_conv is None and self.small is not None:
                     nash_conv = self.small.nash_conv(self.store.populations, strategy)
@@ -269,6 +276,7 @@ class Reading:
                     wide = zip(strategy, last.shape[1:], strict=True)
                     padded = tuple(pad(each, (0, size - len(each))) for each, size in wide)
                     lower = solvers.nash_gap(last, MetaStrategy(padded))
+                    wide_lower = self._spread(rated, padded)
             best = min(best, math.inf if nash_conv is None else nash_conv)
             found.append(
                 {
@@ -279,11 +287,25 @@ class Reading:
                     "exploitability": None if nash_conv is None else nash_conv / len(self.game.seats),
                     "best_so_far": best if math.isfinite(best) else None,
                     "population_gain": lower,
+                    "population_gain_half_width": wide_lower,
                     "seconds": row.get("seconds"),
                     "episodes": _total(row.get("episodes")),
                 }
             )
         return found
+
+    def _spread(self, rated: Mapping[str, int], marginals: Sequence[Tensor]) -> float:
+        """Half of the 95 % interval of what the best policies gain; the seats' errors add up, which is at least due."""
+        if self.exact:
+            return 0.0
+        payoffs, half = self.sub(rated), self.sub(rated, self.table.half_width)
+        own, total = solvers.product(marginals), 0.0
+        for seat, values in enumerate(solvers.deviations(payoffs, marginals)):
+            best = torch.zeros_like(values)
+            best[values.argmax()] = 1.0
+            change = solvers.product([*marginals[:seat], best, *marginals[seat + 1 :]]) - own
+            total += float(torch.where(change == 0, 0.0, change * half[seat]).norm())
+        return total
 
     def _exploit(
         self, end: int | None, steps: int, seconds: float | None, progress: Progress | None

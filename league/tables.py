@@ -37,7 +37,11 @@ def tables(report: Report) -> list[Table]:
     found: list[Table] = [(f"{report.env_id}, {report.algorithm}: {report.run}", ["", ""], summary(report))]
     if report.iterations:
         rows = [
-            [str(row["iteration"]), sizes_text(row["policies"]), *(number(row[key]) for key in ITERATIONS)]
+            [
+                str(row["iteration"]),
+                sizes_text(row["policies"]),
+                *(_with_interval(row[key], row.get(f"{key}_half_width")) for key in ITERATIONS),
+            ]
             for row in report.iterations
         ]
         found.append(("Iterations", ["iteration", "policies", *ITERATIONS.values()], rows))
@@ -68,6 +72,10 @@ def summary(report: Report) -> list[list[str]]:
     """The numbers of the whole run."""
     rows = [["iterations", "none yet" if report.finished is None else str(report.finished)]]
     rows.append(["policies", sizes_text({role: len(entries) for role, entries in report.policies.items()})])
+    if report.strategy is not None:
+        whose = "of the run" if report.strategy["of_the_run"] else "made for this report"
+        told = f"{report.strategy['solver']} at iteration {report.strategy['iteration']}, {whose}"
+        rows.append(["meta-strategy of the end", told])
     if report.best is not None:
         rows.append(["least NashConv", f"{number(report.best['nash_conv'])} at iteration {report.best['iteration']}"])
     if report.exploit is not None:
@@ -90,6 +98,10 @@ def number(value: float | None, digits: int = 4) -> str:
         return ""
     small = digits and 0 < abs(value) < 5e-5
     return f"{value:.1e}" if small else f"{value + 0.0:.{digits}f}"  # no -0
+
+
+def _with_interval(value: float | None, half: float | None) -> str:
+    return number(value) + (f" ± {number(half)}" if half else "")
 
 
 def _words(name: str) -> str:
