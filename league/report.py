@@ -74,8 +74,8 @@ class Report:
     """Episodes of training `by_role` and `by_kind` of whoever asked for them, and `by_pair` (who, whom, how many)."""
     left_out: dict[str, str]
     """By name: why there is no such number."""
-    written: list[str] = field(default_factory=list)
-    """Files."""
+    files: list[str] = field(default_factory=list)
+    """What was written."""
 
     def to_json(self) -> dict[str, Any]:
         """All of it, None for what is no finite number."""
@@ -115,7 +115,7 @@ def report(
     made = Reading(run).report(exploit_steps, exploit_seconds, progress)
     folder = run.path / FOLDER if out is None else Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    made.written = [str(path) for path in (*write_pages(made, folder), folder / "report.json")]
+    made.files = [str(path) for path in (*write_pages(made, folder), folder / "report.json")]
     write_json(folder / "report.json", made.to_json())
     return made
 
@@ -197,6 +197,8 @@ class Reading:
             self.left_out["ratings and measures"] = played
         elif rated != sizes(store):
             self.left_out["measures of the last policies"] = "their payoffs are not all played yet"
+        if len(game.seats) != 2:
+            self.left_out["picture of payoffs"] = f"it is of two seats, here are {len(game.seats)}; see report.json"
         iterations = self._iterations()
         known = [row for row in iterations if row["nash_conv"] is not None]
         best = min(known, key=lambda row: row["nash_conv"], default=None)

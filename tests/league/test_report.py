@@ -165,7 +165,7 @@ def test_the_page_needs_nothing_else_and_names_every_policy(run):
     pictures = {path.name for path in folder.glob("*.png")}
     assert {"payoffs.png", "exploitability.png", "meta_strategy.png"} <= pictures
     assert len(sources) == len(pictures)
-    assert sorted(made.written) == sorted(map(str, folder.iterdir()))
+    assert sorted(made.files) == sorted(map(str, folder.iterdir()))
     read = json.loads((folder / "report.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
     assert read["measures"] == made.measures
 
@@ -326,7 +326,7 @@ def test_learned_responses_are_reported_as_a_lower_bound(runs, tmp_path):
 def test_uneven_seats_have_a_picture_each_and_a_strategy_in_the_simplex(tmp_path):
     game = Game.of("SimpleTag-v0", {"max_cycles": 5})
     made = report(league(tmp_path / "tag", game, 1))
-    names = {Path(path).name for path in made.written}
+    names = {Path(path).name for path in made.files}
     assert {"payoffs.png", "payoffs_agent.png", "lineage_adversary.png", "lineage_agent.png"} <= names
     assert made.strategy is not None
     assert made.strategy["solver"] == "prd"
@@ -334,6 +334,18 @@ def test_uneven_seats_have_a_picture_each_and_a_strategy_in_the_simplex(tmp_path
         assert min(weights) >= 0
         assert sum(weights) == pytest.approx(1)
     assert "zero-sum" in made.left_out["Nash averaging"]
+
+
+def test_three_seats_have_what_is_not_for_two(tmp_path):
+    game = Game.of("KuhnPoker-v0", {"num_players": 3})
+    made = report(psro(tmp_path / "three", game, iterations=1, payoffs="exact", meta_solver="uniform"))
+    assert torch.tensor(made.payoffs["mean"]).shape == (3, 2, 2, 2)
+    assert {"Elo", "Nash averaging", "picture of payoffs"} <= made.left_out.keys()
+    assert "three" in made.files[0]
+    assert not any("payoffs" in Path(path).name for path in made.files)
+    assert set(made.policies) == {"player_0", "player_1", "player_2"}
+    for entries in made.policies.values():
+        assert all({"weight", "alpharank"} <= entry.keys() for entry in entries)
 
 
 def test_two_runs_are_compared_by_all_matchups_between_them(tmp_path):
