@@ -68,6 +68,8 @@ class ReportArgs:
     """Its folder."""
     out: Path | None = None
     """Folder for report.html, report.json and the pictures; report/ in the run's folder if not given."""
+    against: Path | None = None
+    """Another run of the same game: the relative performance of the two, in games of two seats that sum to 0."""
     exploit_steps: int = 0
     """Steps of worlds per learned best response, for a lower bound of the exploitability where the game is too large
     to know it; 0: none."""
@@ -116,6 +118,7 @@ def resume(argv: list[str]) -> int:
 
 def report(argv: list[str]) -> int:
     """`gpu-envs league report DIR ...`."""
+    from league.compare import compare
     from league.report import report as make
 
     args = parse(ReportArgs, "league report", argv)
@@ -123,6 +126,10 @@ def report(argv: list[str]) -> int:
     print(found.text())
     for file in found.files:
         print(f"  {file}")
+    if args.against is not None:
+        with Store.open(args.run_dir, write=False) as first, Store.open(args.against, write=False) as second:
+            told = compare(first, second)
+        print(f"relative population performance against {args.against}, above 0 if this run is stronger: {told}")
     return 0
 
 

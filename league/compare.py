@@ -28,6 +28,10 @@ class Comparison:
     episodes: int
     """In all."""
 
+    def __str__(self) -> str:
+        seats = ", ".join(f"{value:.4f} as {seat}" for seat, value in self.seats.items())
+        return f"{self.performance:.4f} ± {self.half_width:.4f} ({seats}; {self.episodes:,} episodes)"
+
 
 def compare(
     first: Store, second: Store, episodes: int = 1_000, seed: int = 0, device: str = "cpu", max_envs: int = MAX_ENVS

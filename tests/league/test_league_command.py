@@ -106,3 +106,13 @@ def test_help_is_help(capsys):
     code, _, err = run(["tain"], capsys)
     assert code == 2
     assert "no command named 'tain'" in err
+
+
+def test_two_runs_are_compared(tmp_path, capsys):
+    for name, iterations in (("weak", 0), ("strong", 6)):
+        run(["train", "KuhnPoker-v0", *EXACT, "--iterations", iterations, "--run-dir", tmp_path / name], capsys)
+    code, out, _ = run(["report", tmp_path / "strong", "--against", tmp_path / "weak"], capsys)
+    assert code == 0
+    line = out.splitlines()[-1]
+    assert f"against {tmp_path / 'weak'}, above 0 if this run is stronger: 0." in line
+    assert (tmp_path / "strong" / "report" / "report.html").stat().st_size > 10_000
