@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gpu_envs.errors import ConfigError
 from league.response import respond
 from league.run import training
 from league.seating import Draw
-from league.targets import Target
+from league.targets import Task
 from trainers.logs import Progress
 from trainers.policy import Policy
 
 if TYPE_CHECKING:
     from league.psro import PSRO
-
-
-@dataclass(frozen=True)
-class Task:
-    """One best response that an iteration needs."""
-
-    iteration: int
-    role: str
-    place: int
-    """Among those of the role in this iteration."""
-    target: Target
-
-    @property
-    def name(self) -> str:
-        """Of its step in the store."""
-        return f"{self.iteration}/respond/{self.role}/{self.place}"
 
 
 class Oracle(Protocol):
@@ -48,35 +32,45 @@ class LearnedOracle:
         """ConfigError where the settings of learners do not fit."""
         self.psro = psro
         self.train = training(psro.game, psro.config.device, psro.config.train)
+        if psro.small is not None and getattr(self.train.learner, "body", None) == "gru":  # no table tells what it does
+            if psro.config.payoffs == "exact":
+                raise ConfigError("payoffs = 'exact': policies that remember (body = 'gru') have none; use 'sampled'")
+            psro.small = None
 
     def respond(self, task: Task, seed: int) -> None:
         """Trains for `train.total_steps` steps."""
         psro, target, role = self.psro, task.target, task.role
-        population = psro.populations[role]
-        parent = target.parent
-        if parent is None:  # what an earlier place of this iteration has made is not the last
-            before = [entry.index for entry in population.entries if entry.iteration < task.iteration]
-            parent = before[-1]
-        start = population[parent] if psro.config.start == "latest" else None
-        if not isinstance(start, Policy):
-            start = parent = None
+        start, parent = self.start(task)
         draw = Draw.against(psro.game, role, target.marginals if target.joint is None else None, joint=target.joint)
-        response = respond(psro.game, role, draw, psro.populations, self.train, start, seed, progress=self._tell(task))
+        response = respond(psro.game, role, draw, psro.populations, self.train, start, seed, progress=self.tell(task))
         with psro.store.step(task.name) as result:
             psro.store.add_policy(role, response.policy, parent=parent, iteration=task.iteration)
             psro.store.add_matches(task.iteration, role, response.tally.matchups, response.tally.count)
             result |= {"steps": response.steps, "seconds": response.seconds, "episodes": response.episodes}
             result["return"] = response.tally.mean_return()
 
-    def _tell(self, task: Task) -> Progress | None:
+    def start(self, task: Task) -> tuple[Policy | None, int | None]:
+        """Whose weights a response begins with, and where it stands in its population; None: from scratch."""
+        population = self.psro.populations[task.role]
+        if self.psro.config.start == "scratch":
+            return None, None
+        parent = task.target.parent
+        if parent is None:  # what an earlier place of this iteration has made is not the latest
+            learned = [each.index for each in population.entries if each.iteration < task.iteration]
+            parent = max((each for each in learned if population.entries[each].kind == "policy"), default=0)
+        policy = population[parent]
+        return (policy, parent) if isinstance(policy, Policy) else (None, None)
+
+    def tell(self, task: Task) -> Progress | None:
+        """What to tell a training's progress to."""
         progress = self.psro.progress
         if progress is None:
             return None
 
-        def tell(done: int, text: str) -> None:
+        def told(done: int, text: str) -> None:
             progress(task.iteration - 1, f"{text}, {done:,} steps")
 
-        return tell
+        return told
 
 
 class ExactOracle:
@@ -90,7 +84,7 @@ class ExactOracle:
         """Nothing is drawn, so `seed` decides nothing."""
         psro, small = self.psro, self.psro.small
         assert small is not None
-        policy, value = small.best_response(psro.populations, task.role, task.target.marginals)
+        policy, value = small.best_response(psro.populations, task.role, task.target)
         with psro.store.step(task.name) as result:
             psro.store.add_policy(task.role, policy, "table", iteration=task.iteration)
             result["return"] = value

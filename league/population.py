@@ -18,8 +18,10 @@ from trainers.boxes import BoxHead
 from trainers.files import check_digests, read_json, write_json
 from trainers.heads import action_spec, make_head
 from trainers.policy import Plays, Policy
+from trainers.settings import derived_seed
 
 FORMAT = "gpu-envs random policy 1"
+MIXTURE = "gpu-envs mixture 1"
 
 
 class RandomPolicy:
@@ -73,6 +75,101 @@ class RandomPolicy:
             raise CheckpointError(f"{file}: expected an action space, got a bad or missing field {error}") from error
 
 
+class MixturePolicy:
+    """Plays one of its members for a whole episode, drawn when it begins: a mixed strategy, not mixed behaviour.
+
+    Which one is what it remembers first, 1 + its place, 0 being nobody yet; what that member remembers follows. All
+    agents of a seat are played by the same. On disk each member has files of its own beside `<path>.json`.
+    """
+
+    def __init__(self, members: Sequence[Plays], weights: Tensor | None = None, seed: int = 0) -> None:
+        """Takes members, all on one device, and how often each is drawn (K,); None: equally often."""
+        if not members or any(isinstance(each, MixturePolicy) for each in members):
+            raise ConfigError("mixture: expected at least one policy, none of them a mixture")
+        given = torch.ones(len(members)) if weights is None else torch.as_tensor(weights)
+        if given.shape != (len(members),) or not bool((given >= 0).all() & given.isfinite().all() & (given.sum() > 0)):
+            raise ConfigError(f"mixture: expected {len(members)} finite weights >= 0, some above 0, got {given!r:.80}")
+        self.members = list(members)
+        blank = [each.memory(1) for each in members]
+        self.width = max((each.shape[-1] for each in blank if each is not None), default=0)
+        generators = [each for each in (getattr(member, "generator", None) for member in members) if each is not None]
+        self.device = generators[0].device if generators else torch.device("cpu")
+        self.weights = (given.double() / given.double().sum()).to(self.device)
+        self.generator = torch.Generator(self.device)
+        self.seed(seed)
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+    ) -> Tensor:
+        """Actions of those who were drawn, see `trainers.policy.Policy.act`; who is drawn is random if `greedy` too."""
+        if memory is None:
+            raise ConfigError("a mixture remembers whom it drew: expected act(..., memory=mixture.memory(E, n))")
+        shape = obs.shape[:-1] if obs.dim() < 3 else (*obs.shape[:-2], 1)  # one for all agents of a seat
+        dice = torch.rand(shape, generator=self.generator, dtype=torch.float64, device=self.device)
+        drawn = torch.searchsorted(self.weights.cumsum(0), dice, right=True).clamp_(max=len(self.members) - 1)
+        who = torch.where(memory[..., 0] == 0, drawn + 1.0, memory[..., 0].double())
+        memory[..., 0] = who.to(memory.dtype)
+        action: Tensor | None = None
+        for place, member in enumerate(self.members):
+            own = member.memory(*obs.shape[:-1])
+            width = 0 if own is None else own.shape[-1]
+            own = None if own is None else memory[..., 1 : 1 + width].clone()
+            found = member.act(obs, mask, greedy, own)
+            plays = who == place + 1
+            action = found if action is None else torch.where(_fitted(plays, found), found, action)
+            if own is not None:
+                memory[..., 1 : 1 + width] = torch.where(plays.unsqueeze(-1), own, memory[..., 1 : 1 + width])
+        assert action is not None
+        return action
+
+    def memory(self, *shape: int) -> Tensor:
+        """Nobody drawn, nothing remembered: zeros (*shape, H)."""
+        return torch.zeros((*shape, 1 + self.width), device=self.device)
+
+    def seed(self, seed: int) -> None:
+        """Restarts the streams of the draws and of all members."""
+        self.generator.manual_seed(seed)
+        for place, member in enumerate(self.members):
+            member.seed(derived_seed(seed, 1 + place))
+
+    def save(self, path: Path) -> None:
+        """Writes `<path>.json` and, for each member, the files `<path>.PLACE.*`."""
+        kinds = []
+        for place, member in enumerate(self.members):
+            if not isinstance(member, Policy | RandomPolicy) and not hasattr(member, "save"):
+                raise ConfigError(f"mixture: {type(member).__name__} cannot be saved")
+            member.save(_of_member(path, place))  # pyright: ignore[reportAttributeAccessIssue]
+            kinds.append(
+                "random" if isinstance(member, RandomPolicy) else "policy" if isinstance(member, Policy) else "table"
+            )
+        spec = {"format": MIXTURE, "kinds": kinds, "weights": self.weights.tolist()}
+        write_json(path.with_suffix(".json"), spec)
+
+    @classmethod
+    def load(cls, path: Path, device: torch.device | str = "cpu") -> MixturePolicy:
+        """Reads what `save` wrote; raises CheckpointError where it is something else."""
+        file = path.with_suffix(".json")
+        spec = read_json(file)
+        if (got := spec.get("format")) != MIXTURE:
+            raise CheckpointError(f"{file}: expected format {MIXTURE!r}, got {got!r}")
+        try:
+            members = [KINDS[kind](_of_member(path, place), device) for place, kind in enumerate(spec["kinds"])]
+            return cls(members, torch.tensor(spec["weights"], dtype=torch.float64))
+        except (KeyError, TypeError, ValueError, ConfigError) as error:
+            raise CheckpointError(f"{file}: expected kinds and weights of members, got {error}") from error
+
+
+def _of_member(path: Path, place: int) -> Path:
+    """Whose suffix gives way to those of the files."""
+    return path.with_name(f"{path.name}.{place}.member")
+
+
+def _fitted(flags: Tensor, action: Tensor) -> Tensor:
+    """With an axis for the parts of an action, where it has several."""
+    return flags if flags.dim() == action.dim() else flags.unsqueeze(-1)
+
+
 def _load_table(path: Path, device: torch.device | str) -> Plays:
     from league.exact import TablePolicy  # only where there are tables
 
@@ -81,7 +178,12 @@ def _load_table(path: Path, device: torch.device | str) -> Plays:
 
 Loader = Callable[[Path, torch.device | str], Plays]
 """load(path, device): the policy whose `save(path)` wrote files of the name `path` and suffixes of its own."""
-KINDS: dict[str, Loader] = {"random": RandomPolicy.load, "policy": Policy.load, "table": _load_table}
+KINDS: dict[str, Loader] = {
+    "random": RandomPolicy.load,
+    "policy": Policy.load,
+    "table": _load_table,
+    "mixture": MixturePolicy.load,
+}
 """Kinds of policies by name; put your own here before a run with such is opened."""
 
 

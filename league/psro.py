@@ -7,8 +7,8 @@ responses and payoffs and the Nash equilibrium as meta-strategy it is the double
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -16,18 +16,29 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from league import solvers
-from league.oracles import ORACLES, Task
+from league.anytime import Anytime
+from league.oracles import ORACLES
+from league.pipeline import Pipeline
 from league.population import RandomPolicy
 from league.run import Sampling, fill, table_of, write_summary
+from league.selfplay import SelfPlay
 from league.small import Small
 from league.solvers import MetaStrategy
 from league.store import Store, derived
-from league.targets import VARIANTS, Target
+from league.targets import Rectified, Task, Whole
 from trainers.logs import Progress
 from trainers.settings import check_settings, setting
 
 DEFAULTS: dict[str, dict[str, Any]] = {"prd": {"iterations": 50_000, "gamma": 1e-10}}
 """Settings of solvers: those of OpenSpiel 2.0.2's psro_v2_example.py."""
+VARIANTS: dict[str, type[Whole]] = {
+    "psro": Whole,
+    "rectified": Rectified,
+    "pipeline": Pipeline,
+    "anytime": Anytime,
+    "self_play": SelfPlay,
+}
+"""By name: who makes the responses of an iteration, and the meta-strategy."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +57,19 @@ class PSROConfig:
     payoffs: str = setting("sampled", ("sampled", "exact"))
     """Where payoffs come from: episodes, or the tree."""
     variant: str = setting("psro", tuple(VARIANTS))
-    """Whom responses respond to, see `league.targets`."""
-    anytime: bool = False
-    """Take for the result the meta-strategy that was least exploitable so far, not the last (see Anytime PSRO, McAleer
-    et al. 2022): exploitability goes up and down on the way."""
-    start: str = setting("latest", ("latest", "scratch"))
-    """Learned responses begin with the weights of the last one of their role, or from "scratch"."""
+    """How an iteration goes: "psro"; "rectified", see `league.targets`; "pipeline", "anytime" and "self_play", see the
+    files of these names."""
+    levels: int = setting(3, ">= 1")
+    """Of a pipeline: responses of a role that learn at once."""
+    plateau: float | None = setting(None, ">= 0")
+    """Of a pipeline: a response is done when a part of its learning has raised its return by no more; None: when it
+    has learned for `train.total_steps`."""
+    parts: int = setting(10, ">= 1")
+    """Of a pipeline: into how many the learning of a response falls. Of self_play: of how many policies, one from each
+    part, the time-average is made."""
+    start: str = setting("scratch", ("scratch", "latest"))
+    """Learned responses begin from "scratch", or with the weights of the latest of their role: sooner good, but with
+    little left of the exploration that finds what the latest does not do."""
     episodes: int = setting(1_000, ">= 1")
     """Episodes per cell of the payoff table."""
     tolerance: float | None = setting(None, "> 0")
@@ -80,15 +98,16 @@ class PSRO:
         self.solver = config.meta_solver
         if self.solver == "auto":
             self.solver = "nash" if self.game.zero_sum and len(self.game.seats) == 2 else "prd"
+        self.solver_settings = config.solver or DEFAULTS.get(self.solver, {})
+        self.solve(torch.zeros((len(self.game.seats), *[1] * len(self.game.seats))))  # refuses before anything is done
         self.small = Small.of(self.game, required="exact" in (config.oracle, config.payoffs))
         self.payoffs = table_of(store)
         self.sampling = Sampling(config.episodes, config.tolerance, config.device, config.max_envs)
         self.oracle = ORACLES[config.oracle](self)
-        self.targets: Callable[[PSRO, str], list[Target]] = VARIANTS[config.variant](self.game)
-        self.solver_settings = config.solver or DEFAULTS.get(self.solver, {})
+        self.variant = VARIANTS[config.variant](self)
         self.strategy: MetaStrategy | None = None
         if rows := store.iterations():
-            self.strategy = _strategy(rows[max(rows)])
+            self.strategy = strategy_of(rows[max(rows)])
 
     def run(self) -> list[dict[str, Any]]:
         """All iterations that are left; returns the summaries of all."""
@@ -101,11 +120,10 @@ class PSRO:
         began = time.perf_counter()
         if number == 0:
             self.begin()
-        else:
-            for role in self.roles:
-                for place, target in enumerate(self.targets(self, role)):
-                    self.respond(Task(number, role, place, target))
-        self.conclude(number, self.fill(number), began)
+        elif not self.store.done(f"{number}/payoffs/0"):  # whom to respond to hangs on payoffs as they were before
+            self.variant.respond(number)
+        self.fill(number)
+        self.conclude(number, began)
 
     def begin(self) -> None:
         """Every population starts with the policy that acts at random."""
@@ -119,28 +137,53 @@ class PSRO:
         if not self.store.done(task.name):
             self.oracle.respond(task, derived(self.config.seed, task.name))
 
-    def fill(self, number: int) -> Tensor:
-        """The payoffs (S, N_1, ..., N_S) of all policies: cells that are missing, or too wide, are played."""
-        if self.config.payoffs == "exact":
-            assert self.small is not None
-            return self.small.payoffs(self.populations)
-        fill(self.store, self.payoffs, self.sampling, self.config.seed, f"{number}/payoffs")
-        return self.payoffs.meta_game()
+    def fill(self, number: int) -> None:
+        """Cells of the payoff table that are missing, or too wide, are played."""
+        if self.config.payoffs == "sampled":
+            fill(self.store, self.payoffs, self.sampling, self.config.seed, f"{number}/payoffs")
 
-    def conclude(self, number: int, meta_game: Tensor, began: float) -> None:
+    @property
+    def meta_game(self) -> Tensor:
+        """The payoffs (S, N_1, ..., N_S) of all policies; NaN where cells are to be played yet."""
+        if self.config.payoffs == "sampled":
+            return self.payoffs.meta_game()
+        assert self.small is not None
+        return self.small.payoffs(self.populations)
+
+    def solve(self, meta_game: Tensor) -> MetaStrategy:
+        """What the meta-solver says, the same for all seats of a role."""
+        strategy = solvers.solve(self.solver, meta_game, **self.solver_settings)
+        if not self.game.shared:
+            return strategy
+        marginal = solvers.by_role(strategy, self.game)[self.roles[0]]
+        joint = strategy.joint
+        if joint is not None:
+            orders = list(permutations(range(joint.dim())))
+            joint = torch.stack([joint.permute(order) for order in orders]).mean(0)
+        return MetaStrategy((marginal,) * len(self.game.seats), joint)
+
+    def conclude(self, number: int, began: float) -> None:
         """The new meta-strategy, and what there is to say of the iteration."""
-        self.meta_game, before = meta_game, self.strategy
-        strategy = self.shared(solvers.solve(self.solver, meta_game, **self.solver_settings))
+        meta_game = self.meta_game
+        strategy = self.variant.solve(number, meta_game)
+        earlier = self.store.iterations()
         row: dict[str, Any] = {
             "policies": {role: len(self.populations[role]) for role in self.roles},
             "meta_strategy": [marginal.tolist() for marginal in strategy.marginals],
             "joint": None if strategy.joint is None else strategy.joint.tolist(),
             "value": (meta_game * strategy.distribution()).flatten(1).sum(1).tolist(),
-            **self.exploitability(number, strategy),
-            "previous_nash_conv_lower": None if before is None else _gain(meta_game, before),
+            **self.exploitability(strategy, list(earlier.values())),
+            "nash_conv_lower": gain(meta_game, strategy),
+            "previous_nash_conv_lower": None if self.strategy is None else gain(meta_game, self.strategy),
             "seconds": time.perf_counter() - began,
-            "episodes": sum(cell.count for cell in self.payoffs.cells()),
+            "episodes": int(self.store.cells().count.sum()),
         }
+        lower = {at: gain(meta_game, strategy_of(was)) for at, was in earlier.items()} | {
+            number: row["nash_conv_lower"]
+        }
+        exact = {at: was["nash_conv"] for at, was in earlier.items()} | {number: row["nash_conv"]}
+        known = lower if self.small is None else exact
+        row["best_iteration"] = min(known, key=lambda at: (known[at], -at))
         with self.store.step():
             self.store.put_iteration(number, row)
         self.strategy = strategy
@@ -149,33 +192,37 @@ class PSRO:
             told = "" if row["nash_conv"] is None else f"NashConv {row['nash_conv']:.4f}"
             self.progress(number, told)
 
-    def exploitability(self, number: int, strategy: MetaStrategy) -> dict[str, Any]:
+    def exploitability(self, strategy: MetaStrategy, earlier: list[dict[str, Any]]) -> dict[str, Any]:
         """NashConv of a meta-strategy where the game is small enough to know it; else None."""
         if self.small is None:
             return {"nash_conv": None, "exploitability": None, "best_so_far": None}
-        nash_conv = self.small.nash_conv(self.populations, strategy.marginals)
-        earlier = [row["nash_conv"] for row in self.store.iterations().values()]
-        best = min([nash_conv, *earlier])
+        nash_conv = self.small.nash_conv(self.populations, strategy)
+        best = min([nash_conv, *(row["nash_conv"] for row in earlier)])
         return {"nash_conv": nash_conv, "exploitability": nash_conv / len(self.game.seats), "best_so_far": best}
 
-    def shared(self, strategy: MetaStrategy) -> MetaStrategy:
-        """The same for all seats of a role."""
-        if not self.game.shared:
-            return strategy
-        by_role = solvers.by_role(strategy, self.game)
-        return MetaStrategy(tuple(by_role[seat.role] for seat in self.game.seats), strategy.joint)
+
+def gain(meta_game: Tensor, strategy: MetaStrategy) -> float:
+    """What the seats could gain in all, each leaving a meta-strategy alone for a policy of its population.
+
+    NashConv at least, and no more than an estimate where payoffs are. The strategy may be an earlier one, of the first
+    policies only; a joint one is left before the profile is drawn.
+    """
+    sizes = meta_game.shape[1:]
+    if strategy.joint is None:
+        marginals = tuple(pad(each, (0, n - len(each))) for each, n in zip(strategy.marginals, sizes, strict=True))
+        return solvers.nash_gap(meta_game, MetaStrategy(marginals))
+    room = [each for n, had in zip(sizes, strategy.joint.shape, strict=True) for each in (n - had, 0)]
+    joint = pad(strategy.joint, room[::-1])
+    total = 0.0
+    for seat, own in enumerate(meta_game):
+        others = joint.sum(seat, keepdim=True)
+        worth = (own * others).movedim(seat, 0).flatten(1).sum(1)
+        total += float(worth.max() - (own * joint).sum())
+    return total
 
 
-def _gain(meta_game: Tensor, before: MetaStrategy) -> float:
-    """What the seats of an earlier meta-strategy could gain in all by policies that came since: NashConv at least."""
-    marginals = tuple(
-        pad(marginal, (0, size - len(marginal)))
-        for marginal, size in zip(before.marginals, meta_game.shape[1:], strict=True)
-    )
-    return solvers.nash_gap(meta_game, MetaStrategy(marginals, None))
-
-
-def _strategy(row: dict[str, Any]) -> MetaStrategy:
+def strategy_of(row: dict[str, Any]) -> MetaStrategy:
+    """The meta-strategy that the summary of an iteration tells."""
     marginals: list[Tensor] = [torch.tensor(each, dtype=torch.float64) for each in row["meta_strategy"]]
     return MetaStrategy(
         tuple(marginals), None if row["joint"] is None else torch.tensor(row["joint"], dtype=torch.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -10,7 +11,9 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league.exact import TablePolicy, Tree, tabulate
 from league.game import Game
-from league.population import Population, RandomPolicy
+from league.population import MixturePolicy, Population, RandomPolicy
+from league.solvers import MetaStrategy
+from league.targets import Target
 from trainers.policy import Plays
 
 
@@ -41,11 +44,24 @@ class Small:
 
     def _table(self, policy: Plays, seat: int) -> Tensor:
         # a network that acts at random does so in float32, and rounding decides between responses that are alike
-        return self.tree.uniform(seat) if isinstance(policy, RandomPolicy) else tabulate(policy, self.tree, seat)
+        if isinstance(policy, RandomPolicy):
+            return self.tree.uniform(seat)
+        if isinstance(policy, MixturePolicy):
+            return self.tree.mix([self._table(each, seat) for each in policy.members], policy.weights.cpu(), seat)
+        return tabulate(policy, self.tree, seat)
+
+    # ---------------------------------------------------------------- payoffs
 
     def payoffs(self, populations: Mapping[str, Population]) -> Tensor:
-        """(S, N_1, ..., N_S), what every seat earns in every matchup."""
-        return self.tree.payoffs(self.know(populations))
+        """(S, N_1, ..., N_S), what every seat earns in every matchup.
+
+        Seats of one population: what a policy earns that sits in every seat equally often, as a payoff table has it.
+        """
+        payoffs = self.tree.payoffs(self.know(populations))
+        if not self.game.shared:
+            return payoffs
+        orders = list(permutations(range(len(payoffs))))
+        return torch.stack([payoffs[list(order)].permute(0, *(1 + axis for axis in order)) for order in orders]).mean(0)
 
     def mixtures(self, populations: Mapping[str, Population], marginals: Sequence[Tensor]) -> list[Tensor]:
         """Per seat the table that plays as its mixture does; marginals (n,) of the first n policies of a population."""
@@ -55,27 +71,53 @@ class Small:
             for seat, weights in enumerate(marginals)
         ]
 
-    def nash_conv(self, populations: Mapping[str, Population], marginals: Sequence[Tensor]) -> float:
-        """What the seats could gain in all, each by a best response to the others' mixtures."""
-        return self.tree.nash_conv(self.mixtures(populations, marginals))
+    def nash_conv(self, populations: Mapping[str, Population], strategy: MetaStrategy) -> float:
+        """What the seats could gain in all if each left the meta-strategy alone for a best response.
+
+        Of a joint strategy: left before the profile is drawn, which is 0 in a coarse correlated equilibrium.
+        """
+        if strategy.joint is None:
+            return self.tree.nash_conv(self.mixtures(populations, strategy.marginals))
+        joint, tables = strategy.joint, self.know(populations)
+        target = Target(strategy.marginals, joint)
+        best = sum(self._respond(populations, target, seat)[1] for seat in range(joint.dim()))
+        payoffs = self.tree.payoffs([each[:size] for each, size in zip(tables, joint.shape, strict=True)])
+        return best - float((payoffs.sum(0) * joint.cpu()).sum())
+
+    # ---------------------------------------------------------------- best responses
 
     def best_response(
-        self, populations: Mapping[str, Population], role: str, marginals: Sequence[Tensor]
+        self, populations: Mapping[str, Population], role: str, target: Target
     ) -> tuple[TablePolicy, float]:
-        """A pure policy of a role that earns the most against mixtures on the other seats, and what it earns.
+        """A pure policy of a role that earns the most against opponents on the other seats, and what it earns.
 
         It knows what to do in every seat of the role; what it earns is the mean over those.
         """
-        mixtures, seats = self.mixtures(populations, marginals), self.game.seats_of(role)
-        found = [self.tree.best_response(mixtures, seat) for seat in seats]
+        found = [self._respond(populations, target, seat) for seat in self.game.seats_of(role)]
+        return self.policy(role, [table for table, _ in found]), sum(value for _, value in found) / len(found)
+
+    def _respond(self, populations: Mapping[str, Population], target: Target, seat: int) -> tuple[Tensor, float]:
+        """The table that earns one seat the most, and what it earns."""
+        if target.joint is None:
+            return self.tree.best_response(self.mixtures(populations, target.marginals), seat)
+        tables = self.know(populations)
+        joint = target.joint.sum(seat, keepdim=True)  # of the others, policy 0 standing for the seat's own
+        worth: Tensor = sum(  # pyright: ignore[reportAssignmentType]
+            float(joint[tuple(who)]) * self.tree.against([tables[s][index] for s, index in enumerate(who)], seat)
+            for who in joint.nonzero().tolist()
+        )
+        return self.tree.best_against(worth, seat)
+
+    def policy(self, role: str, found: Sequence[Tensor]) -> TablePolicy:
+        """The policy that plays tables, one for each seat of a role."""
+        seats = self.game.seats_of(role)
         width = max(self.tree.observations[seat].shape[1] for seat in seats)
         rows: dict[bytes, int] = {}
         observations, table = [], []
-        for seat, (actions, _) in zip(seats, found, strict=True):
+        for seat, actions in zip(seats, found, strict=True):
             for obs, row in zip(self.tree.observations[seat], actions, strict=True):
                 padded = torch.nn.functional.pad(obs, (0, width - len(obs)))
                 if rows.setdefault(padded.numpy().tobytes(), len(rows)) == len(table):  # else of another seat: alike
                     observations.append(padded)
                     table.append(row)
-        value = sum(value for _, value in found) / len(found)
-        return TablePolicy(torch.stack(observations), torch.stack(table)), value
+        return TablePolicy(torch.stack(observations), torch.stack(table))

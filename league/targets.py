@@ -1,8 +1,7 @@
-"""Whom the next best responses respond to: the variants of PSRO."""
+"""Whom the next best responses respond to: PSRO and PSRO-rN, and what other variants are made from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from league.game import Game
+from league.solvers import MetaStrategy
 
 if TYPE_CHECKING:
     from league.psro import PSRO
@@ -30,43 +30,80 @@ class Target:
     """The policy that learning begins with; None: the last of the role."""
 
 
-def whole(psro: PSRO, role: str) -> list[Target]:
-    """One response per role, to the meta-strategy."""
-    assert psro.strategy is not None
-    return [Target(psro.strategy.marginals, psro.strategy.joint)]
+@dataclass(frozen=True)
+class Task:
+    """One best response that an iteration needs."""
+
+    iteration: int
+    role: str
+    place: int
+    """Among those of the role in this iteration."""
+    target: Target
+
+    @property
+    def name(self) -> str:
+        """Of its step in the store."""
+        return f"{self.iteration}/respond/{self.role}/{self.place}"
 
 
-def rectified(psro: PSRO, role: str) -> list[Target]:
-    """A response per policy that is met, to those of the others that it does not lose to.
+class Whole:
+    """PSRO: a response per role, to the meta-strategy, which is the meta-solver's."""
 
-    Source: Balduzzi et al. 2019, "Open-ended learning in symmetric zero-sum games", algorithm 4 (PSRO-rN). Not to lose
-    is to earn at least what the seat's meta-strategy earns; in the symmetric games of the paper that is 0.
+    def __init__(self, psro: PSRO) -> None:
+        """ConfigError where the variant cannot take the game."""
+        self.psro = psro
+
+    def respond(self, number: int) -> None:
+        """All responses of an iteration, unless they are there already."""
+        for role in self.psro.roles:
+            for place, target in enumerate(self.targets(role)):
+                self.psro.respond(Task(number, role, place, target))
+
+    def targets(self, role: str) -> list[Target]:
+        """Of the responses of a role."""
+        strategy = self.strategy
+        return [Target(strategy.marginals, strategy.joint)]
+
+    def solve(self, number: int, meta_game: Tensor) -> MetaStrategy:
+        """The meta-strategy of the policies so far."""
+        return self.psro.solve(meta_game)
+
+    @property
+    def strategy(self) -> MetaStrategy:
+        """The one of the iteration before."""
+        assert self.psro.strategy is not None
+        return self.psro.strategy
+
+
+class Rectified(Whole):
+    """PSRO-rN: a response per policy that is met, to those of the others that it does not lose to.
+
+    Source: Balduzzi et al. 2019, "Open-ended learning in symmetric zero-sum games", algorithm 4.
     """
-    assert psro.strategy is not None
-    (seat, *_), marginals = psro.game.seats_of(role), psro.strategy.marginals
-    own, theirs = marginals[seat], marginals[1 - seat]
-    table = psro.meta_game[seat]
-    table = table if seat == 0 else table.T
-    value = own @ table @ theirs
-    targets = []
-    for index in (own > SUPPORT).nonzero().flatten().tolist():
-        weights = theirs * (table[index] >= value - 1e-9)
-        if weights.sum() > 0:
-            against = list(marginals)
-            against[1 - seat] = weights / weights.sum()
-            targets.append(Target(tuple(against), parent=index))
-    return targets
+
+    def __init__(self, psro: PSRO) -> None:
+        """ConfigError where the game is not symmetric and of two seats that sum to 0."""
+        super().__init__(psro)
+        one_sum(psro.game, "rectified")
+        if not psro.game.shared:
+            raise ConfigError(
+                f"variant = 'rectified': {psro.game.env_id}: expected one population for both seats, "
+                f"got roles {', '.join(psro.game.roles)}; share it, or use 'psro'"
+            )
+
+    def targets(self, role: str) -> list[Target]:
+        """In the order of the policies."""
+        own = self.strategy.marginals[0]
+        table = self.psro.meta_game[0]
+        found = []
+        for index in (own > SUPPORT).nonzero().flatten().tolist():
+            weights = own * (table[index, : len(own)] >= -1e-9)
+            if weights.sum() > 0:
+                found.append(Target((weights / weights.sum(),) * 2, parent=index))
+        return found
 
 
-def _of_any(game: Game) -> Callable[[PSRO, str], list[Target]]:
-    return whole
-
-
-def _of_two(game: Game) -> Callable[[PSRO, str], list[Target]]:
+def one_sum(game: Game, variant: str) -> None:
+    """ConfigError where a game is not of two seats that sum to 0."""
     if len(game.seats) != 2 or not game.zero_sum:
-        raise ConfigError(f"variant = 'rectified': {game.env_id} is no game of two seats that sums to 0; use 'psro'")
-    return rectified
-
-
-VARIANTS: dict[str, Callable[[Game], Callable[[PSRO, str], list[Target]]]] = {"psro": _of_any, "rectified": _of_two}
-"""By name: who names the targets of a game, ConfigError where it cannot."""
+        raise ConfigError(f"variant = {variant!r}: {game.env_id} is no game of two seats that sums to 0; use 'psro'")

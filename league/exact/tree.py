@@ -94,10 +94,18 @@ class Tree:
             tie: Values up to that far below the best are ties too; values count by the probability that chance and the
                 others let the seat come to the infoset.
         """
+        return self.best_against(self.against(profile, seat), seat, tie)
+
+    def against(self, profile: Profile, seat: int) -> Tensor:
+        """What every leaf is worth to a seat that plays all that leads there, the others as in a profile, (Z,)."""
         weight = self._stakes[seat].clone()
         for other, table in enumerate(profile):
             if other != seat:
                 weight *= self._reach(table, other)
+        return weight
+
+    def best_against(self, weight: Tensor, seat: int, tie: float = 0.0) -> tuple[Tensor, float]:
+        """`best_response` to what leaves are worth, (Z,): sums of `against` are others who draw tables together."""
         legal, parent = self.legal[seat], self._parent[seat]
         worth = weight.new_zeros(1 + legal.numel()).index_add_(0, self._sequence[seat], weight)
         table = torch.zeros_like(legal, dtype=weight.dtype)

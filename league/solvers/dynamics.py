@@ -41,7 +41,7 @@ def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: 
     host = Host(payoffs)
     shares = host.uniform()
     totals = [each * 1.0 for each in shares]
-    for _ in range(int(iterations)):
+    for _ in range(int(iterations) if payoffs[0].numel() > 1 else 0):  # nobody has a choice yet
         values = host.deviations(shares)
         shares = [
             _project(own + dt * own * (value - value @ own), gamma) for own, value in zip(shares, values, strict=True)

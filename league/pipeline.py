@@ -1,0 +1,160 @@
+"""Pipeline PSRO: several best responses of a role learn at once, each to the meta-strategy of those below it.
+
+Source: McAleer et al. 2020, "Pipeline PSRO: A Scalable Approach for Finding Approximate Nash Equilibria in Large Games"
+(P2SRO). The lowest responds to policies that are there for good, as in PSRO, and so keeps its guarantee; it becomes one
+of them when it has learned enough, and those above it move down, with what they have learned of it before. In the paper
+every level has a worker of its own; here they take turns, a part of their learning each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from league.matches import play_matchups
+from league.oracles import LearnedOracle
+from league.response import Training
+from league.run import sizes, table_of
+from league.seating import Draw
+from league.store import derived
+from league.targets import Target, Task, Whole
+from trainers.policy import Plays, Policy
+
+if TYPE_CHECKING:
+    from league.psro import PSRO
+
+
+class Pipeline(Whole):
+    """A learner stands in line for each of the next `levels` places of every population.
+
+    In an iteration the lowest of each role learns `parts` parts, or until a plateau, and becomes fixed. A response that
+    came in at the top has learned for `train.total_steps` steps then.
+    """
+
+    def __init__(self, psro: PSRO) -> None:
+        """ConfigError where responses are exact: they have nothing to learn."""
+        super().__init__(psro)
+        if not isinstance(psro.oracle, LearnedOracle):
+            raise ConfigError(
+                "variant = 'pipeline': exact responses are there at once; set oracle = 'learned', or psro"
+            )
+        self.oracle, self.store, self.levels = psro.oracle, psro.store, psro.config.levels
+
+    def respond(self, number: int) -> None:
+        """All learn, part by part; then the lowest of every role is fixed."""
+        sizes_then = {role: len(self.strategy.marginals[self.psro.game.seats_of(role)[0]]) for role in self.psro.roles}
+        part = 0
+        while (plan := self.plan(number, part))["lowest"]:
+            for role in self.psro.roles:
+                for level in range(self.levels):
+                    if level or role in plan["lowest"]:
+                        self.learn(number, part, role, sizes_then[role] + level, plan["met"][level])
+            part += 1
+        for role, place in sizes_then.items():
+            task = Task(number, role, 0, Target(()))
+            if not self.store.done(task.name):
+                policy = self.policy(role, place)
+                assert policy is not None
+                with self.store.step(task.name):
+                    self.store.add_policy(role, policy, iteration=number)
+                    self.store.drop_state(_learner(role, place))
+                    self.store.drop_state(_policy(role, place))
+
+    def plan(self, number: int, part: int) -> dict[str, Any]:
+        """The roles whose lowest is still learning, and by level the meta-strategy of the policies below."""
+        task = f"{number}/plan/{part}"
+        if not self.store.done(task):
+            lowest = [role for role in self.psro.roles if not self.over(number, part, role)]
+            met = self.meet(number, part) if lowest else []
+            with self.store.step(task) as result:
+                result |= {"lowest": lowest, "met": [[each.tolist() for each in marginals] for marginals in met]}
+        return self.store.result(task)
+
+    def over(self, number: int, part: int, role: str) -> bool:
+        """Whether the lowest of a role has learned enough."""
+        if part >= self.psro.config.parts:
+            return True
+        if self.psro.config.plateau is None or part < 2:
+            return False
+        if role not in self.store.result(f"{number}/plan/{part - 1}")["lowest"]:
+            return True
+        place = len(self.strategy.marginals[self.psro.game.seats_of(role)[0]])
+        before, now = (self.store.result(_part(number, each, role, place))["return"] for each in (part - 2, part - 1))
+        return now - before <= self.psro.config.plateau
+
+    def meet(self, number: int, part: int) -> list[tuple[Tensor, ...]]:
+        """By level the marginals (N_s + level,) of the policies below it; cells of those that learn are played anew."""
+        psro, found = self.psro, [self.strategy.marginals]
+        pools = self.pools()
+        lengths = {role: min(len(pool), sizes(self.store)[role] + self.levels - 1) for role, pool in pools.items()}
+        if part == 0 and any(lengths[role] < size + self.levels - 1 for role, size in sizes(self.store).items()):
+            return found * self.levels  # nobody above has learned yet
+        table = table_of(self.store)
+        table.grow(lengths)
+        matchups, episodes = table.missing(psro.config.episodes)
+        if len(matchups):
+            seed = derived(psro.config.seed, number, "pipeline", part)
+            table.add(
+                matchups,
+                play_matchups(psro.game, pools, matchups, episodes, seed, psro.config.device, psro.config.max_envs),
+            )
+        for level in range(1, self.levels):
+            below = tuple(slice(len(marginal) + level) for marginal in self.strategy.marginals)
+            found.append(psro.solve(table.meta_game()[:, *below]).marginals)
+        return found
+
+    def learn(self, number: int, part: int, role: str, place: int, met: list[list[float]]) -> None:
+        """A part of the learning of a role's policy at a place, unless that is done."""
+        psro, task = self.psro, _part(number, part, role, place)
+        if self.store.done(task):
+            return
+        config = dataclasses.replace(self.oracle.train, seed=derived(psro.config.seed, "pipeline", role, place))
+        draw = Draw.against(psro.game, role, [torch.tensor(each, dtype=torch.float64) for each in met])
+        config.prepare()
+        with config.in_force():
+            # built anew for every part, so that a run that was killed goes on as one that was not
+            training = Training(psro.game, draw, self.pools(place), config)
+            if (state := self.store.state(_learner(role, place), psro.config.device)) is not None:
+                training.load_state_dict(state)
+                training.seating.replace(draw)
+            for _ in range(-(-config.iterations // (self.levels * psro.config.parts))):
+                training.iterate()
+            tally, policy = training.tally(), training.learner(role).policy()
+            with self.store.step(task) as result:
+                self.store.put_state(_learner(role, place), training.state_dict())
+                self.store.put_state(_policy(role, place), policy.state_dict())
+                self.store.add_matches(number, role, tally.matchups, tally.count)
+                result |= {"steps": training.steps, "episodes": int(tally.count.sum()), "return": tally.mean_return()}
+        if (tell := self.oracle.tell(Task(number, role, 0, Target(())))) is not None:
+            tell(training.steps, f"{role}-{place}: return {result['return']:.3f}")
+
+    def pools(self, most: int | None = None) -> dict[str, list[Plays]]:
+        """By role all policies that are fixed, and after them those that learn, as they are now; at most so many."""
+        found: dict[str, list[Plays]] = {}
+        for role, population in self.psro.populations.items():
+            found[role] = list(population[:])
+            while (policy := self.policy(role, len(found[role]))) is not None:
+                found[role].append(policy)
+            found[role] = found[role][:most]
+        return found
+
+    def policy(self, role: str, place: int) -> Policy | None:
+        """Of a learner as it is now; None if nobody learns for that place yet."""
+        state = self.store.state(_policy(role, place))
+        return None if state is None else Policy.from_state(state, self.psro.config.device)
+
+
+def _part(number: int, part: int, role: str, place: int) -> str:
+    return f"{number}/part/{part}/{role}/{place}"
+
+
+def _learner(role: str, place: int) -> str:
+    return f"pipeline.{role}.{place}"
+
+
+def _policy(role: str, place: int) -> str:
+    return f"pipeline.{role}.{place}.policy"
