@@ -124,10 +124,12 @@ class Pipeline(Whole):
             for _ in range(-(-config.iterations // (self.levels * psro.config.parts))):
                 training.iterate()
             tally, policy = training.tally(), training.learner(role).policy()
+            fixed = [psro.populations[seat.role] for seat in psro.game.seats]
             with self.store.step(task) as result:
                 self.store.put_state(_learner(role, place), training.state_dict())
                 self.store.put_state(_policy(role, place), policy.state_dict())
-                self.store.add_matches(number, role, tally.matchups, tally.count)
+                there = (tally.matchups < torch.tensor([len(each) for each in fixed])).all(1)  # who learns has no entry
+                self.store.add_matches(number, role, tally.matchups[there], tally.count[there])
                 result |= {"steps": training.steps, "episodes": int(tally.count.sum()), "return": tally.mean_return()}
         if (tell := self.oracle.tell(Task(number, role, 0, Target(())))) is not None:
             tell(training.steps, f"{role}-{place}: return {result['return']:.3f}")
