@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Protocol, overload, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -18,7 +18,6 @@ from trainers.boxes import BoxHead
 from trainers.files import check_digests, read_json, write_json
 from trainers.heads import action_spec, make_head
 from trainers.policy import Plays, Policy
-from trainers.settings import derived_seed
 
 FORMAT = "gpu-envs random policy 1"
 MIXTURE = "gpu-envs mixture 1"
@@ -75,6 +74,16 @@ class RandomPolicy:
             raise CheckpointError(f"{file}: expected an action space, got a bad or missing field {error}") from error
 
 
+@runtime_checkable
+class _Samples(Protocol):
+    generator: torch.Generator
+
+
+@runtime_checkable
+class _Saves(Protocol):
+    def save(self, path: Path) -> None: ...
+
+
 class MixturePolicy:
     """Plays one of its members for a whole episode, drawn when it begins: a mixed strategy, not mixed behaviour.
 
@@ -83,7 +92,7 @@ class MixturePolicy:
     """
 
     def __init__(self, members: Sequence[Plays], weights: Tensor | None = None, seed: int = 0) -> None:
-        """Takes members, all on one device, and how often each is drawn (K,); None: equally often."""
+        """Takes ownership of members, all on one device, and how often each is drawn (K,); None: equally often."""
         if not members or any(isinstance(each, MixturePolicy) for each in members):
             raise ConfigError("mixture: expected at least one policy, none of them a mixture")
         given = torch.ones(len(members)) if weights is None else torch.as_tensor(weights)
@@ -92,11 +101,12 @@ class MixturePolicy:
         self.members = list(members)
         blank = [each.memory(1) for each in members]
         self.width = max((each.shape[-1] for each in blank if each is not None), default=0)
-        generators = [each for each in (getattr(member, "generator", None) for member in members) if each is not None]
-        self.device = generators[0].device if generators else torch.device("cpu")
+        streams = [member for member in members if isinstance(member, _Samples)]
+        self.device = streams[0].generator.device if streams else torch.device("cpu")
         self.weights = (given.double() / given.double().sum()).to(self.device)
-        self.generator = torch.Generator(self.device)
-        self.seed(seed)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+        for member in streams:  # one stream for all, which is kept with a training and told to graphs
+            member.generator = self.generator
 
     @torch.no_grad()
     def act(
@@ -128,21 +138,20 @@ class MixturePolicy:
         return torch.zeros((*shape, 1 + self.width), device=self.device)
 
     def seed(self, seed: int) -> None:
-        """Restarts the streams of the draws and of all members."""
+        """Restarts the stream of the draws and of what members sample."""
         self.generator.manual_seed(seed)
-        for place, member in enumerate(self.members):
-            member.seed(derived_seed(seed, 1 + place))
+        for member in self.members:
+            if not isinstance(member, _Samples):
+                member.seed(seed)
 
     def save(self, path: Path) -> None:
         """Writes `<path>.json` and, for each member, the files `<path>.PLACE.*`."""
-        kinds = []
+        kinds: list[str] = []
         for place, member in enumerate(self.members):
-            if not isinstance(member, Policy | RandomPolicy) and not hasattr(member, "save"):
+            if not isinstance(member, _Saves):
                 raise ConfigError(f"mixture: {type(member).__name__} cannot be saved")
-            member.save(_of_member(path, place))  # pyright: ignore[reportAttributeAccessIssue]
-            kinds.append(
-                "random" if isinstance(member, RandomPolicy) else "policy" if isinstance(member, Policy) else "table"
-            )
+            member.save(_of_member(path, place))
+            kinds.append({RandomPolicy: "random", Policy: "policy"}.get(type(member), "table"))
         spec = {"format": MIXTURE, "kinds": kinds, "weights": self.weights.tolist()}
         write_json(path.with_suffix(".json"), spec)
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from gpu_envs.errors import ConfigError
 from league import solvers
 from league.anytime import Anytime
 from league.oracles import ORACLES
@@ -100,6 +101,9 @@ class PSRO:
             self.solver = "nash" if self.game.zero_sum and len(self.game.seats) == 2 else "prd"
         self.solver_settings = config.solver or DEFAULTS.get(self.solver, {})
         self.solve(torch.zeros((len(self.game.seats), *[1] * len(self.game.seats))))  # refuses before anything is done
+        if self.solver in ("nash", "max_entropy_nash") and not self.game.zero_sum:
+            wanted = f"expected a game that sums to 0, as {self.game.env_id} is not declared to"
+            raise ConfigError(f"meta_solver = {self.solver!r}: {wanted}; use prd, alpharank or cce")
         self.small = Small.of(self.game, required="exact" in (config.oracle, config.payoffs))
         self.payoffs = table_of(store)
         self.sampling = Sampling(config.episodes, config.tolerance, config.device, config.max_envs)

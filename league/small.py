@@ -101,12 +101,11 @@ class Small:
         if target.joint is None:
             return self.tree.best_response(self.mixtures(populations, target.marginals), seat)
         tables = self.know(populations)
-        joint = target.joint.sum(seat, keepdim=True)  # of the others, policy 0 standing for the seat's own
-        worth: Tensor = sum(  # pyright: ignore[reportAssignmentType]
-            float(joint[tuple(who)]) * self.tree.against([tables[s][index] for s, index in enumerate(who)], seat)
-            for who in joint.nonzero().tolist()
-        )
-        return self.tree.best_against(worth, seat)
+        joint, worth = target.joint.sum(seat, keepdim=True), []  # policy 0 stands for the seat's own
+        for who in joint.nonzero().tolist():
+            profile = [tables[other][index] for other, index in enumerate(who)]
+            worth.append(float(joint[tuple(who)]) * self.tree.against(profile, seat))
+        return self.tree.best_against(torch.stack(worth).sum(0), seat)
 
     def policy(self, role: str, found: Sequence[Tensor]) -> TablePolicy:
         """The policy that plays tables, one for each seat of a role."""

@@ -1,0 +1,111 @@
+"""Runs of PSRO for tests, and in processes of their own.
+
+`python psro_runs.py FOLDER POINTS`: small runs undisturbed in FOLDER/whole-KIND, then POINTS times one in FOLDER/0, 1,
+..., each killed at a random moment and resumed. Torch is loaded once, the rest are forks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from league.game import Game
+from league.psro import PSRO, PSROConfig
+from league.run import opened
+from league.store import Store
+
+SCRIPT = Path(__file__)
+EXACT = {"oracle": "exact", "payoffs": "exact"}
+LEDUC = {0: 4.747, 1: 5.206, 2: 5.261, 5: 3.394, 10: 2.348, 20: 1.554, 30: 1.088, 40: 0.872}
+"""As `KUHN_UNIFORM`, with three digits."""
+TINY = {"total_steps": 256, "num_envs": 8, "learner.rollout_length": 4, "learner.hidden": [8]}
+QUICK: dict[str, Any] = {"train": TINY, "episodes": 10, "parts": 2, "levels": 2}
+KINDS: dict[str, dict[str, Any]] = {
+    "exact": {"oracle": "exact", "episodes": 10},
+    "psro": QUICK,
+    "pipeline": {**QUICK, "variant": "pipeline"},
+    "rectified": {**QUICK, "variant": "rectified"},
+}
+
+
+def psro(path: Path, game: Game | str = "KuhnPoker-v0", **settings: Any) -> PSRO:
+    game = Game.of(game) if isinstance(game, str) else game
+    config = PSROConfig(**settings)
+    store = opened(path, game, "psro", config)
+    try:
+        return PSRO(store, config)
+    except BaseException:
+        store.close()
+        raise
+
+
+def play(path: Path, game: Game | str = "KuhnPoker-v0", **settings: Any) -> list[dict[str, Any]]:
+    run = psro(path, game, **settings)
+    with run.store:
+        return run.run()
+
+
+def contents(path: Path) -> dict[str, Any]:
+    """What a run has come to, but for how long it took."""
+    with Store.open(path, write=False) as store:
+        cells, entries = store.cells(), [each for pool in store.populations.values() for each in pool.entries]
+        return {
+            "policies": [(each.id, each.role, each.kind, each.parent, each.iteration, each.sha256) for each in entries],
+            "cells": [each.tolist() for each in (cells.matchups, cells.count, cells.total, cells.square, cells.score)],
+            "iterations": {
+                number: {key: value for key, value in row.items() if key != "seconds"}
+                for number, row in store.iterations().items()
+            },
+            "tasks": store.tasks(),
+            "matches": store.matches(),
+        }
+
+
+def forked(path: Path, kind: str, after: float | None = None) -> tuple[int, float]:
+    """A run in a process; its exit code (-9 if killed) and seconds."""
+    begin, child = time.perf_counter(), os.fork()
+    if child == 0:
+        code = 1
+        try:
+            play(path, Game.of("KuhnPoker-v0", shared=kind == "rectified"), iterations=2, **KINDS[kind])
+            code = 0
+        finally:
+            os._exit(code)
+    if after is not None:
+        time.sleep(after)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), time.perf_counter() - begin
+
+
+def kill(folder: Path, points: int) -> None:
+    draw, killed, seconds, kinds = random.Random(5), 0, {}, []
+    play(folder / "warm", iterations=1, **KINDS["psro"])  # what torch imports late is there in all forks
+    for kind in KINDS:
+        code, seconds[kind] = forked(folder / f"whole-{kind}", kind)
+        assert code == 0, kind
+    for point in range(points):
+        kinds.append(kind := list(KINDS)[point % len(KINDS)])
+        path, code, moment = folder / str(point), 0, draw.uniform(0.02, 1.0) * seconds[kind]
+        while code == 0:  # it may be through before it is hit
+            shutil.rmtree(path, ignore_errors=True)
+            code, _ = forked(path, kind, moment)
+            moment *= 0.6
+        killed += code == -signal.SIGKILL
+        code, _ = forked(path, kind)
+        assert code == 0, (point, kind)
+    print(f"killed {killed}\n{json.dumps(kinds)}")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    kill(Path(sys.argv[1]), int(sys.argv[2]))

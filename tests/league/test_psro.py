@@ -1,0 +1,290 @@
+"""PSRO: exact against the reference tables, its meta-solvers, what a run says and keeps, and what it refuses."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from psro_runs import EXACT, LEDUC, QUICK, SCRIPT, contents, play, psro
+
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from league import run as runs
+from league import solvers
+from league.game import Game
+from league.population import RandomPolicy
+from league.psro import PSRO, PSROConfig, gain, strategy_of
+from league.run import opened
+from league.small import Small
+from league.solvers import MetaStrategy
+from league.store import Store
+from league.targets import Target
+
+KUHN_UNIFORM = [0.9167, 0.6250, 0.4167, 0.3542, 0.2833, 0.2639, 0.2262]
+"""NashConv by iteration, of OpenSpiel's PSRO with exact payoffs and responses and the uniform meta-strategy."""
+
+
+def nash_convs(rows):
+    return [row["nash_conv"] for row in rows]
+
+
+# ---------------------------------------------------------------- exact
+
+
+def test_uniform_on_kuhn_is_the_reference(tmp_path):
+    found = nash_convs(play(tmp_path, iterations=20, meta_solver="uniform", **EXACT))
+    assert found[:7] == pytest.approx(KUHN_UNIFORM, abs=1e-4)
+    assert [found[at] for at in (8, 10, 15, 20)] == pytest.approx([0.2037, 0.1667, 0.1302, 0.0992], abs=1e-4)
+
+
+def test_projected_replicator_dynamics_on_kuhn_is_the_reference(tmp_path):
+    found = nash_convs(play(tmp_path, iterations=6, meta_solver="prd", **EXACT))
+    assert found == pytest.approx([0.9167, 0.8168, 0.3356, 0.2013, 0.1400, 0.1037, 0.0384], abs=1e-4)
+
+
+def test_double_oracle_solves_kuhn(tmp_path):
+    rows = play(tmp_path, iterations=12, **EXACT)  # "auto" is nash here
+    found = nash_convs(rows)
+    assert found[:3] == pytest.approx([0.9167, 0.8333, 0.3333], abs=1e-4)
+    assert found[12] < 1e-6
+    assert rows[12]["value"] == pytest.approx([-1 / 18, 1 / 18])
+    for row, before in zip(rows[1:], rows, strict=False):
+        # exact best responses join the populations, so that what they gain is all that can be gained
+        assert row["previous_nash_conv_lower"] == pytest.approx(before["nash_conv"], abs=1e-9)
+        assert row["nash_conv_lower"] == pytest.approx(0.0, abs=1e-9)
+        assert row["best_so_far"] == min(found[: row["policies"]["player_0"]])
+        assert row["exploitability"] == pytest.approx(row["nash_conv"] / 2)
+
+
+@pytest.mark.slow
+def test_uniform_on_leduc_is_the_reference(tmp_path):
+    found = nash_convs(play(tmp_path, "LeducPoker-v0", iterations=40, meta_solver="uniform", **EXACT))
+    assert {at: found[at] for at in LEDUC} == pytest.approx(LEDUC, abs=6e-4)
+
+
+@pytest.mark.slow
+def test_projected_replicator_dynamics_on_leduc_is_the_reference(tmp_path):
+    rows = play(tmp_path, "LeducPoker-v0", iterations=40, meta_solver="prd", **EXACT)
+    assert rows[40]["nash_conv"] <= 0.6
+    assert rows[40]["best_so_far"] <= 0.6
+
+
+SHORT = {
+    "prd": {"iterations": 2_000},
+    "replicator": {"iterations": 2_000},
+    "regret_matching": {"iterations": 2_000},
+    "fictitious_play": {"iterations": 2_000},
+    "multiplicative_weights": {"iterations": 2_000},
+}
+
+
+@pytest.mark.parametrize("name", solvers.SOLVERS)
+def test_every_meta_solver_gets_on(name, tmp_path):
+    found = nash_convs(play(tmp_path, iterations=8, meta_solver=name, solver=SHORT.get(name, {}), **EXACT))
+    assert found[8] < 0.25
+    assert found[8] < found[0] / 3
+
+
+@pytest.mark.parametrize("name", ["nash", "max_entropy_nash", "cce", "fictitious_play"])
+def test_rock_paper_scissors_is_played_uniformly(name, tmp_path):
+    game = Game.of("RockPaperScissors-v0", {"num_steps": 1})
+    rows = play(tmp_path, game, iterations=4, meta_solver=name, **EXACT)
+    assert rows[4]["nash_conv"] == pytest.approx(0.0, abs=1e-3)
+    with Store.open(tmp_path, write=False) as store:
+        small = Small(Small.of(game).tree)
+        table = small.mixtures(store.populations, strategy_of(rows[4]).marginals)[0]
+    assert table[0].tolist() == pytest.approx([1 / 3] * 3, abs=1e-3)
+
+
+def test_one_population_for_unlike_seats(tmp_path):
+    game = Game.of("KuhnPoker-v0", shared=True)
+    rows = play(tmp_path, game, iterations=12, **EXACT)
+    assert rows[12]["nash_conv"] < 1e-6
+    assert rows[12]["value"] == pytest.approx([0.0, 0.0])  # as often first as second
+    for row, before in zip(rows[1:], rows, strict=False):
+        assert row["meta_strategy"][0] == row["meta_strategy"][1]
+        assert row["previous_nash_conv_lower"] == pytest.approx(before["nash_conv"], abs=1e-9)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_joint_meta_strategies_of_three(shared, tmp_path):
+    game = Game.of("KuhnPoker-v0", {"num_players": 3}, shared)
+    rows = play(tmp_path, game, iterations=8, meta_solver="cce", **EXACT)
+    assert min(nash_convs(rows)) < rows[0]["nash_conv"] / 5
+    joint = strategy_of(rows[8]).joint
+    for order in [(1, 0, 2), (2, 0, 1)] if shared else []:
+        assert torch.allclose(joint, joint.permute(order))
+    for row, before in zip(rows[1:], rows, strict=False):  # responses are to the joint, not to its marginals
+        assert row["previous_nash_conv_lower"] == pytest.approx(before["nash_conv"], abs=1e-9)
+        assert row["nash_conv_lower"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_joint_that_is_a_product_is_responded_to_as_its_marginals(tmp_path):
+    play(tmp_path, Game.of("KuhnPoker-v0", {"num_players": 3}), iterations=3, meta_solver="uniform", **EXACT)
+    with Store.open(tmp_path, write=False) as store:
+        small, odds = Small.of(store.game), torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+        assert small is not None
+        one = MetaStrategy((odds,) * 3)
+        two = MetaStrategy(one.marginals, one.distribution())
+        assert small.nash_conv(store.populations, one) == pytest.approx(small.nash_conv(store.populations, two))
+        assert gain(small.payoffs(store.populations), one) == pytest.approx(gain(small.payoffs(store.populations), two))
+        found = [
+            small.best_response(store.populations, "player_1", Target(each.marginals, each.joint))[0].table
+            for each in (one, two)
+        ]
+        assert torch.equal(*found)
+
+
+def test_payoffs_of_one_population_are_those_of_the_payoff_table(tmp_path):
+    game = Game.of("KuhnPoker-v0", shared=True)
+    play(tmp_path, game, iterations=2, episodes=4_000, oracle="exact")
+    with Store.open(tmp_path, write=False) as store:
+        small = Small.of(game)
+        assert small is not None
+        assert torch.allclose(runs.table_of(store).mean, small.payoffs(store.populations), atol=0.12)
+
+
+# ---------------------------------------------------------------- what a run says and keeps
+
+
+def test_the_summary_says_it_all(tmp_path):
+    play(tmp_path, iterations=2, episodes=20, oracle="exact")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert [row["iteration"] for row in summary["iterations"]] == [0, 1, 2]
+    for row in summary["iterations"]:
+        assert row["best_so_far"] <= row["nash_conv"]
+        assert row["seconds"] > 0
+        assert 0 <= row["best_iteration"] <= row["iteration"]
+    assert [row["episodes"] for row in summary["iterations"]] == [20, 80, 180]
+
+
+@pytest.mark.parametrize("variant", ["psro", "self_play", "anytime", "pipeline"])
+def test_a_run_made_longer_is_as_one_that_was_long(variant, tmp_path):
+    settings = {**QUICK, "variant": variant}
+    play(tmp_path / "a", iterations=2, **settings)
+    play(tmp_path / "b", iterations=1, **settings)
+    assert len(play(tmp_path / "b", iterations=2, **settings)) == 3
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    play(tmp_path / "b", iterations=2, **settings)  # all is done
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_a_run_killed_anywhere_goes_on_as_if_it_had_not_been(tmp_path):
+    memory = Path("/dev/shm")  # flushing to a busy disk takes long, and a kill loses nothing that was written
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
+        command = [sys.executable, str(SCRIPT), folder, "20"]
+        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+        assert run.returncode == 0, run.stderr
+        assert int(run.stdout.split()[1]) == 20, run.stdout
+        for kind in ("exact", "psro", "pipeline", "rectified"):
+            whole = contents(Path(folder) / f"whole-{kind}")
+            assert len(whole["iterations"]) == 3
+        for point, kind in enumerate(json.loads(run.stdout.splitlines()[1])):
+            assert contents(Path(folder) / str(point)) == contents(Path(folder) / f"whole-{kind}"), (point, kind)
+
+
+def test_policies_that_remember_are_no_tables(tmp_path):
+    train = {
+        **QUICK["train"],
+        "learner.body": "gru",
+    }
+    rows = play(tmp_path, iterations=1, **{**QUICK, "train": train})
+    assert [row["nash_conv"] for row in rows] == [None, None]
+    assert rows[1]["previous_nash_conv_lower"] is not None
+    with pytest.raises(ConfigError, match=r"payoffs = 'exact': policies that remember .* use 'sampled'"):
+        psro(tmp_path / "other", payoffs="exact", **{**QUICK, "train": train})
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("env_id", "settings", "said"),
+    [
+        (("KuhnPoker-v0", {"num_players": 3}), {"meta_solver": "nash"}, "nash: expected two seats, got 3"),
+        (("SimpleTag-v0", {}), {"meta_solver": "nash"}, "meta_solver = 'nash': expected a game that sums to 0"),
+        (("SimpleTag-v0", {}), EXACT, "SimpleTag-v0: no exact tree"),
+        (("SimpleTag-v0", {}), {"payoffs": "exact"}, "SimpleTag-v0: no exact tree"),
+        (("KuhnPoker-v0", {}), {"variant": "rectified"}, "'rectified': KuhnPoker-v0: expected one population"),
+        (("SimpleTag-v0", {}), {"variant": "rectified"}, "no game of two seats that sums to 0"),
+        (("SimpleTag-v0", {}), {"variant": "anytime"}, "no game of two seats that sums to 0"),
+        (("KuhnPoker-v0", {"num_players": 3}), {"variant": "anytime"}, "no game of two seats"),
+        (("KuhnPoker-v0", {}), {"variant": "pipeline", **EXACT}, "'pipeline': exact responses are there at once"),
+        (("KuhnPoker-v0", {}), {"meta_solver": "prd", "solver": {"steps": 3}}, "prd: no setting 'steps'"),
+        (("KuhnPoker-v0", {}), {"meta_solver": "prd", "solver": {"dt": -1.0}}, "dt"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_done(env_id, settings, said, tmp_path):
+    with pytest.raises(ConfigError, match=said) as refused:
+        psro(tmp_path, Game.of(*env_id), **settings)
+    assert "\n" not in str(refused.value)
+    with Store.open(tmp_path, write=False) as store:
+        assert not store.tasks()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"variant": "rectifed"}, "variant = 'rectifed'"),
+        ({"meta_solver": "nosh"}, "meta_solver = 'nosh'"),
+        ({"levels": 0}, "levels = 0"),
+    ],
+)
+def test_bad_settings_are_named(settings, said):
+    with pytest.raises(ConfigError, match=said):
+        PSROConfig(**settings)
+
+
+def test_changed_settings_are_named(tmp_path):
+    play(tmp_path, iterations=1, **EXACT)
+    with pytest.raises(ConfigError, match="began with meta_solver = 'auto', got 'uniform'"):
+        psro(tmp_path, meta_solver="uniform", **EXACT)
+    assert len(play(tmp_path, iterations=2, **EXACT)) == 3
+
+
+def test_a_missing_policy_is_named_and_nothing_is_lost(tmp_path):
+    play(tmp_path, iterations=1, **EXACT)
+    file = next((tmp_path / "policies").glob("00002-*.safetensors"))
+    kept = file.read_bytes()
+    file.unlink()
+    with pytest.raises(CheckpointError, match=file.name):
+        play(tmp_path, iterations=2, **EXACT)
+    file.write_bytes(kept)
+    assert len(play(tmp_path, iterations=2, **EXACT)) == 3
+
+
+def test_payoffs_that_are_none_are_refused_and_nothing_is_lost(tmp_path, monkeypatch):
+    settings = {"oracle": "exact", "episodes": 20}
+    play(tmp_path, iterations=1, **settings)
+    before, right = contents(tmp_path), runs.play_matchups
+
+    def wrong(*args, **more):
+        results = right(*args, **more)
+        results.total[-1, 0] = math.nan
+        return results
+
+    monkeypatch.setattr(runs, "play_matchups", wrong)
+    with pytest.raises(GpuEnvsError, match="expected a finite number, got nan"):
+        play(tmp_path, iterations=2, **settings)
+    after = contents(tmp_path)
+    assert after["cells"] == before["cells"]
+    assert after["iterations"] == before["iterations"]
+    monkeypatch.setattr(runs, "play_matchups", right)
+    play(tmp_path, iterations=2, **settings)
+    play(tmp_path / "whole", iterations=2, **settings)
+    assert contents(tmp_path) == contents(tmp_path / "whole")
+
+
+def test_reading_a_run_leaves_it(tmp_path):
+    play(tmp_path, iterations=1, **EXACT)
+    with Store.open(tmp_path, write=False) as store:
+        run = PSRO(store, PSROConfig(iterations=2, **EXACT))
+        assert isinstance(store.populations["player_0"][0], RandomPolicy)
+        with pytest.raises(GpuEnvsError, match="opened for reading"):
+            run.run()
+    with opened(tmp_path, Game.of("KuhnPoker-v0"), "psro", PSROConfig(**EXACT)) as store:
+        assert len(store.iterations()) == 2

@@ -1,0 +1,244 @@
+"""PSRO's variants: whom they respond to, what they add, and how they get on."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+import torch
+from psro_runs import EXACT, QUICK, TINY, contents, play, psro
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from league.exact import TablePolicy
+from league.game import Game
+from league.matches import play_matchups
+from league.population import MixturePolicy, RandomPolicy
+from league.psro import strategy_of
+from league.small import Small
+from league.solvers import MetaStrategy
+from league.store import Store
+from league.targets import Rectified
+from trainers.ppo import PPO, PPOConfig
+from trainers.problem import Problem
+
+RPS = Game.of("RockPaperScissors-v0", {"num_steps": 1})
+
+
+def nash_convs(rows):
+    return [row["nash_conv"] for row in rows]
+
+
+def pure(action):
+    """Always the same in rock, paper, scissors of one step."""
+    small = Small.of(RPS)
+    assert small is not None
+    table = torch.nn.functional.one_hot(torch.full((1,), action), 3).double()
+    return TablePolicy.of(small.tree, table, 0)
+
+
+# ---------------------------------------------------------------- mixtures
+
+
+def test_a_mixture_draws_once_per_episode_and_for_all_agents_of_a_seat():
+    mixture = MixturePolicy([pure(0), pure(1), pure(2)], torch.tensor([0.5, 0.25, 0.25]))
+    obs, memory = torch.zeros(4000, 2, pure(0).width), mixture.memory(4000, 2)
+    first = mixture.act(obs, memory=memory)
+    assert torch.equal(first[:, 0], first[:, 1])
+    shares = torch.bincount(first[:, 0], minlength=3) / 4000
+    assert shares.tolist() == pytest.approx([0.5, 0.25, 0.25], abs=0.03)
+    for _ in range(3):
+        assert torch.equal(mixture.act(obs, memory=memory), first)
+    assert all(member.generator is mixture.generator for member in mixture.members)  # one stream to keep
+    memory[:2000] = 0.0  # another episode
+    again = mixture.act(obs, memory=memory, greedy=True)
+    assert torch.equal(again[2000:], first[2000:])
+    assert 0.5 < (again[:2000] != first[:2000]).any(1).float().mean() < 0.75
+
+
+def test_members_of_a_mixture_remember_for_themselves():
+    nets = [
+        PPO(PPOConfig(body="gru", hidden=(4,)), Problem(3, RPS.core(1).action_spaces["player_0"], 2, 1, 10, seed=seed))
+        for seed in (1, 2)
+    ]
+    members = [net.policy() for net in nets]
+    alone = MixturePolicy(members, torch.tensor([0.0, 1.0]))
+    memory, own = alone.memory(5, 1), members[1].memory(5, 1)
+    for step in range(4):
+        obs = torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(step))
+        assert torch.equal(alone.act(obs, greedy=True, memory=memory), members[1].act(obs, greedy=True, memory=own))
+        assert torch.equal(memory[..., 1:], own)
+    assert (memory[..., 0] == 2).all()
+
+
+def test_a_mixture_earns_what_its_members_earn_on_average():
+    pools = {"player": [MixturePolicy([pure(0), pure(2)]), pure(1)]}  # paper against rock or scissors
+    results = play_matchups(RPS, pools, [[0, 1]], 4000, seed=3)
+    assert results.mean[0].tolist() == pytest.approx([0.0, 0.0], abs=0.06)
+    assert float(results.square[0, 0]) == 4000  # never a draw, as a member is drawn whole
+
+
+def test_a_mixture_is_saved_with_its_members(tmp_path):
+    with Store.create(tmp_path, RPS, {}) as store:
+        with store.step("add"):
+            members = [pure(1), RandomPolicy.of(RPS, "player")]
+            store.add_policy("player", MixturePolicy(members, torch.tensor([3.0, 1.0])), "mixture")
+            store.add_policy("player", MixturePolicy(members), "mixture")
+        assert len(store.populations["player"].entries[0].sha256) == 4
+    with Store.open(tmp_path) as store:
+        found = store.populations["player"][0]
+        assert isinstance(found, MixturePolicy)
+        assert found.weights.tolist() == [0.75, 0.25]
+        obs = torch.zeros(9, 1, pure(0).width)
+        memory = found.memory(9, 1)
+        found.seed(5)
+        before = found.act(obs, memory=memory.clone())
+        found.seed(5)
+        assert torch.equal(found.act(obs, memory=memory), before)
+        small = Small.of(RPS)
+        assert small is not None
+        assert small.know(store.populations)[0][0][0].tolist() == pytest.approx([1 / 12, 10 / 12, 1 / 12])
+    file = next((tmp_path / "policies").glob("00001-*.0.safetensors"))
+    file.unlink()
+    with Store.open(tmp_path) as store, pytest.raises(CheckpointError, match=file.name):
+        store.populations["player"].policy(1)
+
+
+def test_what_is_no_mixture_is_refused():
+    for members in ([], [MixturePolicy([pure(0)])]):
+        with pytest.raises(ConfigError, match="expected at least one policy, none of them a mixture"):
+            MixturePolicy(members)
+    for weights in ([1.0], [1.0, -1.0], [0.0, 0.0], [float("nan"), 1.0]):
+        with pytest.raises(ConfigError, match="expected 2 finite weights"):
+            MixturePolicy([pure(0), pure(1)], torch.tensor(weights))
+    with pytest.raises(ConfigError, match="remembers whom it drew"):
+        MixturePolicy([pure(0)]).act(torch.zeros(1, pure(0).width))
+
+
+# ---------------------------------------------------------------- rectified
+
+
+def test_responses_are_rectified_where_policies_do_not_lose():
+    wins = torch.tensor([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]], dtype=torch.float64)
+    third = torch.full((3,), 1 / 3, dtype=torch.float64)
+    run = SimpleNamespace(game=RPS, strategy=MetaStrategy((third, third)), meta_game=torch.stack([wins, wins.T]))
+    found = Rectified(run).targets("player")
+    assert [target.parent for target in found] == [0, 1, 2]
+    for target, loses_to in zip(found, (1, 2, 0), strict=True):
+        assert target.marginals[0].tolist() == target.marginals[1].tolist()  # wherever the learner sits
+        assert [weight == 0 for weight in target.marginals[0].tolist()] == [at == loses_to for at in range(3)]
+
+
+@pytest.mark.parametrize("game", [RPS, Game.of("KuhnPoker-v0", shared=True)], ids=["rps", "kuhn"])
+def test_rectified_gets_on(game, tmp_path):
+    rows = play(tmp_path, game, iterations=6, variant="rectified", **EXACT)
+    assert rows[-1]["policies"]["player"] > 6
+    assert rows[-1]["best_so_far"] < 0.2
+    with Store.open(tmp_path, write=False) as store:
+        assert any(task.endswith("/respond/player/1") for task in store.tasks())  # of two policies that were met
+
+
+# ---------------------------------------------------------------- anytime
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_exact_anytime_never_gets_worse(shared, tmp_path):
+    found = nash_convs(
+        play(tmp_path / "a", Game.of("KuhnPoker-v0", shared=shared), iterations=12, variant="anytime", **EXACT)
+    )
+    for before, now in pairwise(found):
+        assert now <= before + 1e-9
+    plain = nash_convs(play(tmp_path / "b", Game.of("KuhnPoker-v0", shared=shared), iterations=12, **EXACT))
+    assert any(now > before for before, now in pairwise(plain))
+    assert found[12] < 1e-6 or shared
+    assert found[12] < 0.06
+
+
+def test_exact_anytime_is_least_exploitable(tmp_path):
+    run = psro(tmp_path, iterations=3, variant="anytime", **EXACT)
+    with run.store:
+        rows, small = run.run(), run.small
+        assert small is not None
+        marginals = strategy_of(rows[3]).marginals
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(200):
+            noise = torch.rand(2, 4, generator=generator, dtype=torch.float64) * 0.1
+            other = [each + more for each, more in zip(marginals, noise, strict=True)]
+            other = tuple(each / each.sum() for each in other)
+            assert small.nash_conv(run.populations, MetaStrategy(other)) >= rows[3]["nash_conv"] - 1e-9
+
+
+def test_learned_anytime_meets_those_less_that_it_beats(tmp_path):
+    train = {**TINY, "total_steps": 4096, "learner.learning_rate": 0.01}
+    run = psro(tmp_path, RPS, iterations=1, variant="anytime", train=train, episodes=10)
+    with run.store:
+        run.iterate(0)
+        with run.store.step("more"):  # rock loses to what will be learned, paper hardly ever
+            run.store.add_policy("player", pure(0), "table")
+        run.fill(0)
+        run.strategy = MetaStrategy((torch.tensor([0.5, 0.5], dtype=torch.float64),) * 2)
+        run.iterate(1)
+        told = run.store.result("1/respond/player/0")["opponents"]
+        row = run.store.iterations()[1]
+    assert told[0] > 0.6 > 0.4 > told[1]
+    assert sum(told) == pytest.approx(1.0)
+    assert row["meta_strategy"] == [[*told, 0.0]] * 2
+    assert row["nash_conv_lower"] >= 0
+
+
+# ---------------------------------------------------------------- self-play
+
+
+def test_exact_self_play_adds_mixed_strategies(tmp_path):
+    rows = play(tmp_path / "a", iterations=2, variant="self_play", parts=50, **EXACT)
+    plain = play(tmp_path / "b", iterations=2, **EXACT)
+    assert rows[2]["nash_conv"] < plain[2]["nash_conv"] / 2
+    assert rows[1]["previous_nash_conv_lower"] == pytest.approx(rows[0]["nash_conv"])  # responses are best ones
+    with Store.open(tmp_path / "a", write=False) as store:
+        for pool in store.populations.values():
+            mixed = [bool(((each.table > 0.01) & (each.table < 0.99)).any()) for each in pool[1:]]
+            assert sorted(mixed) == [False, False, True, True]
+
+
+@pytest.mark.parametrize("game", [RPS, Game.of("KuhnPoker-v0", {"num_players": 3})], ids=["rps", "kuhn of three"])
+def test_learned_self_play_adds_averages(game, tmp_path):
+    rows = play(tmp_path, game, iterations=1, variant="self_play", **QUICK)
+    with Store.open(tmp_path, write=False) as store:
+        for role, pool in store.populations.items():
+            assert rows[1]["policies"][role] == 3
+            assert sorted(each.kind for each in pool.entries) == ["mixture", "policy", "random"]
+            mixture = next(each for each in pool if isinstance(each, MixturePolicy))
+            assert len(mixture.members) == QUICK["parts"]
+    assert rows[1]["nash_conv"] is not None
+
+
+# ---------------------------------------------------------------- pipeline
+
+
+def test_a_pipeline_learns_on_all_levels_and_fixes_the_lowest(tmp_path):
+    settings = {**QUICK, "variant": "pipeline", "levels": 3, "parts": 2}
+    play(tmp_path, iterations=2, **settings)
+    with Store.open(tmp_path, write=False) as store:
+        parts = [name for name in store.tasks() if "/part/" in name]
+        assert len(parts) == 2 * 2 * 2 * 3  # iterations, parts, roles, levels
+        assert store.state("pipeline.player_0.2") is None  # fixed
+        assert store.state("pipeline.player_0.3") is not None
+        assert store.state("pipeline.player_0.4") is not None
+        met = store.result("1/plan/1")["met"]
+        assert [len(level[0]) for level in met] == [1, 2, 3]
+        assert [len(level[0]) for level in store.result("2/plan/0")["met"]] == [2, 3, 4]
+        # who came in on the third level learned 2 parts on each of the two it was on so far, on the second level too
+        assert store.result("2/part/1/player_0/3")["steps"] == 2 * store.result("1/part/1/player_0/3")["steps"]
+        assert all(each.iteration == each.index for each in store.populations["player_0"].entries)
+
+
+def test_a_plateau_ends_learning(tmp_path):
+    settings = {**QUICK, "variant": "pipeline", "parts": 6, "plateau": 100.0}
+    play(tmp_path, iterations=1, **settings)
+    with Store.open(tmp_path, write=False) as store:
+        assert store.result("1/plan/1")["lowest"] == ["player_0", "player_1"]
+        assert store.result("1/plan/2")["lowest"] == []
+
+
+def test_one_level_is_psro_in_parts(tmp_path):
+    rows = play(tmp_path, iterations=2, **{**QUICK, "variant": "pipeline", "levels": 1})
+    assert rows[2]["policies"] == {"player_0": 3, "player_1": 3}
+    assert contents(tmp_path)["iterations"][2]["nash_conv"] == rows[2]["nash_conv"]
