@@ -60,9 +60,9 @@ class PSROConfig:
     variant: str = setting("psro", tuple(VARIANTS))
     """How an iteration goes: "psro"; "rectified", see `league.targets`; "pipeline", "anytime" and "self_play", see the
     files of these names."""
-    levels: int = setting(3, ">= 1")
+    levels: int = setting(3, ">= 1", needs={"variant": "pipeline"})
     """Of a pipeline: responses of a role that learn at once."""
-    plateau: float | None = setting(None, ">= 0")
+    plateau: float | None = setting(None, ">= 0", needs={"variant": "pipeline"})
     """Of a pipeline: a response is done when a part of its learning has raised its return by no more; None: when it
     has learned for `train.total_steps`."""
     parts: int = setting(10, ">= 1")

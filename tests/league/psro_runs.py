@@ -28,11 +28,11 @@ EXACT = {"oracle": "exact", "payoffs": "exact"}
 LEDUC = {0: 4.747, 1: 5.206, 2: 5.261, 5: 3.394, 10: 2.348, 20: 1.554, 30: 1.088, 40: 0.872}
 """As `KUHN_UNIFORM`, with three digits."""
 TINY = {"total_steps": 256, "num_envs": 8, "learner.rollout_length": 4, "learner.hidden": [8]}
-QUICK: dict[str, Any] = {"train": TINY, "episodes": 10, "parts": 2, "levels": 2}
+QUICK: dict[str, Any] = {"train": TINY, "episodes": 10, "parts": 2}
 KINDS: dict[str, dict[str, Any]] = {
     "exact": {"oracle": "exact", "episodes": 10},
     "psro": QUICK,
-    "pipeline": {**QUICK, "variant": "pipeline"},
+    "pipeline": {**QUICK, "variant": "pipeline", "levels": 2},
     "rectified": {**QUICK, "variant": "rectified"},
 }
 

@@ -149,7 +149,7 @@ def test_kinds_of_ones_own(store, monkeypatch):
     with store.step("more"):
         store.add_policy("first", random_policy(), kind="own")
     pool = store.populations["first"]
-    with pytest.raises(CheckpointError, match="a kind among random, policy, table, got 'own'"):
+    with pytest.raises(CheckpointError, match="a kind among random, policy, table, mixture, got 'own'"):
         pool.policy(1)
     monkeypatch.setitem(population.KINDS, "own", RandomPolicy.load)
     assert isinstance(pool.policy(1), RandomPolicy)

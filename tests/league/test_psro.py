@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from psro_runs import EXACT, LEDUC, QUICK, SCRIPT, contents, play, psro
+from psro_runs import EXACT, KINDS, LEDUC, QUICK, SCRIPT, contents, play, psro
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league import run as runs
@@ -164,7 +164,7 @@ def test_the_summary_says_it_all(tmp_path):
 
 @pytest.mark.parametrize("variant", ["psro", "self_play", "anytime", "pipeline"])
 def test_a_run_made_longer_is_as_one_that_was_long(variant, tmp_path):
-    settings = {**QUICK, "variant": variant}
+    settings = KINDS["pipeline"] if variant == "pipeline" else {**QUICK, "variant": variant}
     play(tmp_path / "a", iterations=2, **settings)
     play(tmp_path / "b", iterations=1, **settings)
     assert len(play(tmp_path / "b", iterations=2, **settings)) == 3
@@ -231,7 +231,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_done(env_id, settings, 
     [
         ({"variant": "rectifed"}, "variant = 'rectifed'"),
         ({"meta_solver": "nosh"}, "meta_solver = 'nosh'"),
-        ({"levels": 0}, "levels = 0"),
+        ({"variant": "pipeline", "levels": 0}, "levels = 0"),
+        ({"levels": 2}, "levels = 2: has no effect with variant = 'psro'"),
     ],
 )
 def test_bad_settings_are_named(settings, said):
