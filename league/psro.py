@@ -68,6 +68,10 @@ class PSROConfig:
     parts: int = setting(10, ">= 1")
     """Of a pipeline: into how many the learning of a response falls. Of self_play: of how many policies, one from each
     part, the time-average is made."""
+    anytime: bool = False
+    """Take for the result the meta-strategy that was least exploitable so far, of any variant, not the last (see
+    `best_iteration` in the summaries): exploitability goes up and down on the way. Where NashConv is not known it is
+    the one that the policies there now gain least against, which bounds its NashConv from below."""
     start: str = setting("scratch", ("scratch", "latest"))
     """Learned responses begin from "scratch", or with the weights of the latest of their role: sooner good, but with
     little left of the exploration that finds what the latest does not do."""
@@ -200,7 +204,7 @@ class PSRO:
         """NashConv of a meta-strategy where the game is small enough to know it; else None."""
         if self.small is None:
             return {"nash_conv": None, "exploitability": None, "best_so_far": None}
-        nash_conv = self.small.nash_conv(self.populations, strategy)
+        nash_conv = self.small.nash_conv(self.populations, strategy.marginals, strategy.joint)
         best = min([nash_conv, *(row["nash_conv"] for row in earlier)])
         return {"nash_conv": nash_conv, "exploitability": nash_conv / len(self.game.seats), "best_so_far": best}
 

@@ -12,7 +12,6 @@ from gpu_envs.errors import ConfigError
 from league.exact import TablePolicy, Tree, tabulate
 from league.game import Game
 from league.population import MixturePolicy, Population, RandomPolicy
-from league.solvers import MetaStrategy
 from league.targets import Target
 from trainers.policy import Plays
 
@@ -71,15 +70,16 @@ class Small:
             for seat, weights in enumerate(marginals)
         ]
 
-    def nash_conv(self, populations: Mapping[str, Population], strategy: MetaStrategy) -> float:
-        """What the seats could gain in all if each left the meta-strategy alone for a best response.
+    def nash_conv(
+        self, populations: Mapping[str, Population], marginals: Sequence[Tensor], joint: Tensor | None = None
+    ) -> float:
+        """What the seats could gain in all, each leaving a meta-strategy alone for a best response.
 
-        Of a joint strategy: left before the profile is drawn, which is 0 in a coarse correlated equilibrium.
+        Of a joint one (N_1, ..., N_S): before the profile is drawn, which is 0 in a coarse correlated equilibrium.
         """
-        if strategy.joint is None:
-            return self.tree.nash_conv(self.mixtures(populations, strategy.marginals))
-        joint, tables = strategy.joint, self.know(populations)
-        target = Target(strategy.marginals, joint)
+        if joint is None:
+            return self.tree.nash_conv(self.mixtures(populations, marginals))
+        target, tables = Target(tuple(marginals), joint), self.know(populations)
         best = sum(self._respond(populations, target, seat)[1] for seat in range(joint.dim()))
         payoffs = self.tree.payoffs([each[:size] for each, size in zip(tables, joint.shape, strict=True)])
         return best - float((payoffs.sum(0) * joint.cpu()).sum())
