@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -150,6 +152,14 @@ class LeagueBuilder:
         """Who learns at the start; one of each role at least."""
         raise NotImplementedError
 
+    def check(self, game: Game, learner: Any) -> None:
+        """Called before anything else; raises ConfigError where the builder does not fit.
+
+        Args:
+            game: What is played.
+            learner: Settings of all learners, a dataclass of their algorithm.
+        """
+
     def frozen_at_start(self, player: Player) -> bool:
         """Whether a copy of its first weights can be met from the beginning."""
         return False
@@ -165,6 +175,16 @@ class LeagueBuilder:
     def build_league(self, result: LeagueResult) -> list[Change]:
         """What changes before the next iteration. Copies are frozen before anything else changes."""
         raise NotImplementedError
+
+
+def check_numeric(learner: Any, name: str) -> float:
+    """The value of a learner's setting that can be multiplied; ConfigError where it has none of that name."""
+    numeric = [
+        field.name for field in dataclasses.fields(learner) if type(getattr(learner, field.name)) in (int, float)
+    ]
+    if name not in numeric:
+        raise ConfigError(f"{name}: expected a numeric setting of the learner to multiply, one of {', '.join(numeric)}")
+    return getattr(learner, name)
 
 
 def live(roster: Roster, player: Player, kind: str) -> list[str]:
