@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.builder import (
@@ -67,8 +68,8 @@ class LeagueConfig:
     decay: float = setting(0.99, "in (0, 1]")
     """What a game leaves of the weight of earlier games of the same two players in their win rate."""
     even: float | None = None
-    """By how much the first seat earns more than the second in a draw. None: 0 where what they earn sums to 0, else
-    what it is on average between the first players, so that win rates say something where the sides are unlike."""
+    """By how much the first seat earns more than the second in a draw. None: 0 where what they earn sums to 0 or both
+    seats are alike, else measured between the first players, so that at the start both win as often."""
     episodes: int = setting(1_000, ">= 1")
     """Episodes per cell of the payoff table of all frozen players, at the end."""
     max_envs: int = setting(16_384, ">= 1")
@@ -164,12 +165,13 @@ class League:
         """Every player trains, and then the league changes."""
         began, names = time.perf_counter(), self.roster.learning()
         with self._whole():
+            results: dict[str, dict[str, Any]] = {}
             for name in names:
                 self._train(number, name)
-            results = {name: self.store.result(_task(number, name)) for name in names}
+                results[name] = self.store.result(_task(number, name))
+                self.learning[name].steps += results[name]["steps"]
+                self.learning[name].total_steps += results[name]["steps"]
             for name, result in results.items():
-                self.learning[name].steps += result["steps"]
-                self.learning[name].total_steps += result["steps"]
                 for opponent, games, score, _ in result["matches"]:
                     self.roster.win_rates.add(name, opponent, games, score)
             changes = self._changes(number, results)
@@ -300,9 +302,9 @@ class League:
             return c.even or 0.0
         firsts = [[self._members(seat.role).index(self.roster.learning(seat.role)[0]) for seat in self.game.seats]]
         seed = derived(c.seed, "even")
-        results = play_matchups(self.game, self.pools(), firsts, c.episodes, seed, c.device, c.max_envs)
-        first, second = results.mean[0].tolist()
-        return first - second
+        one_by_one = play_matchups(self.game, self.pools(), firsts * c.episodes, 1, seed, c.device, c.max_envs)
+        first, second = one_by_one.total.T
+        return fair_line(first - second)
 
     # ---------------------------------------------------------------- learners
 
@@ -488,6 +490,21 @@ class League:
         c, table = self.config, table_of(self.store)
         fill(self.store, table, Sampling(c.episodes, None, c.device, c.max_envs, self.even), c.seed, "payoffs")
         return table
+
+
+def fair_line(difference: Tensor) -> float:
+    """Where to draw the line between wins of one and of the other so that both win as often as can be.
+
+    The mean is no such line where some episodes give much, nor is the median where many give the same.
+
+    Args:
+        difference: (N,), by how much one earned more than the other in each of several episodes.
+    """
+    values = difference.double().sort().values
+    seen = values.unique()
+    lines = torch.cat([seen, (seen[1:] + seen[:-1]) / 2])
+    lost, won = torch.searchsorted(values, lines), len(values) - torch.searchsorted(values, lines, right=True)
+    return float(lines[(won - lost).abs().argmin()])
 
 
 def _task(number: int, name: str) -> str:

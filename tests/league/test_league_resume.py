@@ -127,7 +127,7 @@ def test_a_run_can_be_made_longer_but_not_go_on_as_another(tmp_path):
     first.run()
     first.store.close()
     longer = league(tmp_path, "pfsp", iterations=2)
-    assert [row["iteration"] if "iteration" in row else row["players"] for row in longer.run()][0] == 2
+    assert len(longer.run()) == 3
     longer.store.close()
     assert len(trained(tmp_path)) == 2
     with pytest.raises(ConfigError, match="steps"):
