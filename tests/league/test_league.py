@@ -1,13 +1,16 @@
 """A league's inside: who meets whom and who learns from it, and what freezing, resetting and copying leave."""
 
+import inspect
 import math
+import textwrap
 
 import pytest
 import torch
 from scipy import stats
-from small_league import RPS, STEPS, builder, league, trained
+from small_league import RPS, STEPS, TINY, builder, league, trained
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from league import builder as league_builder
 from league.baselines import PopulationBasedBuilder, PopulationBasedConfig
 from league.builder import (
     Copy,
@@ -24,9 +27,11 @@ from league.builder import (
     uniformly,
 )
 from league.game import Game
-from league.league import OF_POLICY, fair_line
+from league.league import OF_POLICY, League, LeagueConfig, fair_line
 from league.matches import play_matchups
+from league.run import opened
 from league.seating import LEARNER
+from league.store import Store
 
 KUHN = Game.of("KuhnPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_cycles": 10})
@@ -267,6 +272,16 @@ def test_players_enter_and_leave_as_a_users_own_builder_says(tmp_path):
     again.store.close()
 
 
+def test_the_example_of_a_builder_runs_as_it_is_written(tmp_path, monkeypatch):
+    text = inspect.getdoc(LeagueBuilder).split("::\n", 1)[1].replace("100_000", "64").replace("=10)", "=3, **SMALL)")
+    names = {**vars(league_builder), "Path": lambda _: tmp_path, "Game": Game, "opened": opened}
+    names |= {"League": League, "LeagueConfig": LeagueConfig, "SMALL": {"steps": STEPS, "episodes": 9, "train": TINY}}
+    exec(textwrap.dedent(text), names)
+    with Store.open(tmp_path, write=False) as store:
+        assert {row["players"] for row in store.iterations().values()} == {2, 4, 6, 14}
+        assert "newcomer_player_0_1:1" in {entry.name for entry in store.populations["player_0"].entries}
+
+
 # ---------------------------------------------------------------- records
 
 
@@ -421,9 +436,6 @@ def test_a_game_of_three_seats_is_refused(tmp_path):
 
 
 def test_a_run_opened_for_reading_is_not_gone_on_with(tmp_path):
-    from league.league import League
-    from league.store import Store
-
     running = league(tmp_path, "latest", iterations=1)
     running.begin()
     running.store.close()

@@ -18,31 +18,27 @@ LEARN = {
     "num_envs": 64,
     "learner.rollout_length": 4,
     "learner.hidden": [8],
-    "learner.learning_rate": 0.03,
-    "learner.learning_rate_end": 0.03,
 }
 
 
 @pytest.mark.learning
 def test_self_play_of_rock_paper_scissors_cycles_while_psro_does_not(tmp_path):
-    rate = {"learner.epochs": 2, "learner.entropy": 0.1, "learner.entropy_end": 0.1}
-    running = league(tmp_path / "self-play", "latest", iterations=48, steps=2048, episodes=200, **LEARN, **rate)
+    rates = {"learner.learning_rate": 0.01, "learner.entropy": 0.2}  # less entropy, and turns get longer and longer
+    slow = {"learner.epochs": 2, **rates, **{f"{name}_end": value for name, value in rates.items()}}
+    running = league(tmp_path / "self-play", "latest", iterations=40, steps=2048, episodes=300, **LEARN, **slow)
     running.run()
     copies = len(running.roster.frozen())
     strategies = torch.stack(Small.of(RPS, required=True).know(running.populations)[0][1:]).double().reshape(copies, 3)
     exploitability = (strategies @ BEATS.T).amax(1)  # each by the one that beats it
-    assert float(exploitability[-24:].median()) > 0.9  # the last ones are no better than the ones before
-    favourite = strategies.argmax(1)
-    ends = [place for place, (a, b) in enumerate(itertools.pairwise(favourite)) if a != b]
-    assert len(ends) >= 6
-    for place in ends[2:]:
-        assert favourite[place + 1] == (favourite[place] + 1) % 3  # always to what beats it
-    sampled = running.evaluate().meta_game()[:, 1:, 1:]
-    round_trip = [(a + 1 + b) // 2 for a, b in itertools.pairwise(ends[-4:])]  # one copy of each of three turns
-    assert shape(sampled[:, round_trip][:, :, round_trip]).cyclic_share > 0.95
+    assert float(exploitability[-24:].median()) > 0.4  # the last ones are no better than the ones before
+    turns = [(int(a), int(b)) for a, b in itertools.pairwise(strategies[4:].argmax(1)) if a != b]
+    assert len(turns) >= 12
+    assert turns == [(a, (a + 1) % 3) for a, _ in turns]  # always to what beats it
+    assert shape(running.evaluate().meta_game()[:, 9:, 9:]).cyclic_share > 0.9
     running.store.close()
 
-    train = {**LEARN, "total_steps": 4096, "learner.entropy": 0.0, "learner.entropy_end": 0.0}
+    fast = {"learner.learning_rate": 0.02, "learner.entropy": 0.0, "learner.entropy_end": 0.0}
+    train = {**LEARN, **fast, "total_steps": 4096}
     config = PSROConfig(iterations=6, meta_solver="nash", start="scratch", train=train)
     with opened(tmp_path / "psro", RPS, "psro", config) as store:
         rows = PSRO(store, config).run()
