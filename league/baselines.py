@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpu_envs.errors import ConfigError
 from league.builder import (
@@ -20,6 +21,7 @@ from league.builder import (
     Match,
     Player,
     Roster,
+    check_numeric,
     live,
     one_each,
     uniformly,
@@ -93,8 +95,9 @@ class PopulationBasedConfig:
     """Steps of worlds that a player learns for between two looks at the others."""
     bottom: float = setting(0.25, "in (0, 1]")
     """Share of the players of a role, the weakest, that copy one of as many of the strongest."""
-    perturb: Mapping[str, float] = field(default_factory=lambda: {"learning_rate": 1.2, "entropy": 1.2})
-    """Numeric settings of the learner that a copy changes: multiplied or divided by this factor."""
+    perturb: Mapping[str, float] = field(default_factory=lambda: {"learning_rate": 1.2})
+    """Numeric settings of the learner that a copy changes: multiplied or divided by this factor, within what they
+    allow. All learners have a learning rate; `{"learning_rate": 1.2, "entropy": 1.2}` is good for those with both."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
@@ -115,6 +118,11 @@ class PopulationBasedBuilder(LeagueBuilder):
     def __init__(self, config: PopulationBasedConfig | None = None) -> None:
         """None: the defaults."""
         self.config = config or PopulationBasedConfig()
+
+    def check(self, game: Game, learner: Any) -> None:
+        """The learner has what is to be perturbed."""
+        for name in self.config.perturb:
+            check_numeric(learner, name)
 
     def players(self, game: Game) -> list[Player]:
         """`size` of every role."""

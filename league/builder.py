@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +68,7 @@ class Enter:
 
 @dataclass(frozen=True)
 class Retire:
-    """A learning player learns no more."""
+    """A learning player learns no more, and is drawn no more; copies of it stay, see `Freeze`."""
 
     player: str
 
@@ -143,12 +145,44 @@ class LeagueBuilder:
     """Decides who learns, against whom, and how the league changes. Subclass it.
 
     It keeps nothing but its settings: what it needs of the past is in the roster and in the result, so that a run that
-    was killed goes on as if it had not been.
+    was killed goes on as if it had not been. One champion for ever, and newcomers that try to beat it::
+
+        class Challenges(LeagueBuilder):
+            def players(self, game):
+                return [Player(f"champion_{role}", role, "champion") for role in game.roles]
+
+            def matches(self, roster, player):
+                champion = f"champion_{roster.facing(player)}"
+                past = roster.frozen(roster.facing(player))
+                if player.kind == "newcomer" or not past:
+                    return [Match(champion, 1.0)]
+                return uniformly(past, 0.5) + [Match(champion, 0.5)]
+
+            def build_league(self, result):
+                changes = []
+                for role in result.roster.game.roles:
+                    changes.append(Enter(Player(f"newcomer_{role}_{result.iteration}", role, "newcomer")))
+                    for name in result.roster.learning(role, "newcomer"):
+                        if result.total_steps[name] >= 100_000:
+                            changes += [Freeze(name), Retire(name)]
+                return changes
+
+        game, config = Game.of("KuhnPoker-v0"), LeagueConfig(iterations=10)
+        with opened(Path("runs/challenges"), game, "challenges", config) as store:
+            League(store, config, Challenges()).run()
     """
 
     def players(self, game: Game) -> list[Player]:
         """Who learns at the start; one of each role at least."""
         raise NotImplementedError
+
+    def check(self, game: Game, learner: Any) -> None:
+        """Called before anything else; raises ConfigError where the builder does not fit.
+
+        Args:
+            game: What is played.
+            learner: Settings of all learners, a dataclass of their algorithm.
+        """
 
     def frozen_at_start(self, player: Player) -> bool:
         """Whether a copy of its first weights can be met from the beginning."""
@@ -165,6 +199,16 @@ class LeagueBuilder:
     def build_league(self, result: LeagueResult) -> list[Change]:
         """What changes before the next iteration. Copies are frozen before anything else changes."""
         raise NotImplementedError
+
+
+def check_numeric(learner: Any, name: str) -> float:
+    """The value of a learner's setting that can be multiplied; ConfigError where it has none of that name."""
+    numeric = [
+        field.name for field in dataclasses.fields(learner) if type(getattr(learner, field.name)) in (int, float)
+    ]
+    if name not in numeric:
+        raise ConfigError(f"{name}: expected a numeric setting of the learner to multiply, one of {', '.join(numeric)}")
+    return getattr(learner, name)
 
 
 def live(roster: Roster, player: Player, kind: str) -> list[str]:

@@ -7,14 +7,19 @@ that learn themselves are met as they were at the iteration's start. Then the bu
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
+import math
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.builder import (
@@ -29,6 +34,7 @@ from league.builder import (
     Reset,
     Retire,
     Roster,
+    check_numeric,
 )
 from league.matches import play_matchups
 from league.matchmaking import WinRates
@@ -36,16 +42,19 @@ from league.payoffs import PayoffTable
 from league.population import RandomPolicy
 from league.response import Training
 from league.run import Sampling, fill, table_of, training, write_summary
-from league.seating import LEARNER, Draw
+from league.seating import LEARNER, Draw, Tally
 from league.store import Store, derived
+from trainers.learner import part_of
 from trainers.logs import Progress
 from trainers.policy import Plays, Policy
 from trainers.settings import check_settings, setting
 
-RANDOM = 0
-"""Where the random policy stands in every population."""
-KEPT = ("settings", "steps", "total_steps", "begun", "even")
-"""What a league remembers beside its players and their weights."""
+RANDOM, RANDOM_NAME = 0, "random"
+"""Where the random policy stands in every population, and its name there."""
+OF_POLICY = ("net.normalizer.", "net.actor.", "net.head.", "spec")
+"""What of a learner's weights is its policy; the rest is critics and targets."""
+BOUNDS = {"in [0, 1]": (0, 1), "in (0, 1]": (0, 1), ">= 0": (0, math.inf), ">= 1": (1, math.inf), ">= 2": (2, math.inf)}
+"""Between what settings stay that are multiplied, by what they allow."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +68,8 @@ class LeagueConfig:
     decay: float = setting(0.99, "in (0, 1]")
     """What a game leaves of the weight of earlier games of the same two players in their win rate."""
     even: float | None = None
-    """By how much the first seat earns more than the second in a draw. None: 0 where what they earn sums to 0, else
-    what it is on average between the first players, so that win rates say something where the sides are unlike."""
+    """By how much the first seat earns more than the second in a draw. None: 0 where what they earn sums to 0 or both
+    seats are alike, else measured between the first players, so that at the start both win as often."""
     episodes: int = setting(1_000, ">= 1")
     """Episodes per cell of the payoff table of all frozen players, at the end."""
     max_envs: int = setting(16_384, ">= 1")
@@ -77,8 +86,27 @@ class LeagueConfig:
         check_settings(self)
 
 
+@dataclass
+class Learning:
+    """What a league remembers of a player that learns, beside its weights."""
+
+    steps: int = 0
+    """Of worlds, since it was last frozen or began anew."""
+    total_steps: int = 0
+    """Since it entered."""
+    begun: int = 0
+    """How often it began anew."""
+    settings: dict[str, float] = field(default_factory=dict)
+    """Of its learner, where they are not the run's."""
+
+
 class League:
-    """A run. Whatever it has done it finds in its store, after a kill too: a task that is done is not done again."""
+    """A run. Whatever it has done it finds in its store, after a kill too: a task that is done is not done again.
+
+    In the store are, by player that learns: `live.NAME`, weights as they were when the iteration began, which is how
+    others meet it; `first.NAME`, those that it entered with; `learner.NAME`, its worlds and all of its learner after
+    its last training, none where it is yet to begin from `live.NAME`.
+    """
 
     def __init__(
         self, store: Store, config: LeagueConfig, builder: LeagueBuilder, progress: Progress | None = None
@@ -90,21 +118,19 @@ class League:
             config: As the run began with, `iterations` aside.
             builder: Likewise.
             progress: Called after the training of every player.
+
+        Raises:
+            ConfigError: Something of these does not fit the others.
+            CheckpointError: The run began with another builder, or is damaged.
         """
         self.store, self.game, self.config, self.builder, self.progress = store, store.game, config, builder, progress
         self.populations = store.populations
+        for population in self.populations.values():  # anybody may be met at any time
+            population.device, population.keep = config.device, sys.maxsize
         self.train = training(self.game, config.device, config.train)
-        self.roster = Roster(self.game, WinRates(config.decay))
-        self.live: dict[str, Policy] = {}  # learning players as they were when the iteration began
-        self.settings: dict[str, dict[str, float]] = {}  # of learners, where a player has its own
-        self.steps: dict[str, int] = {}
-        self.total_steps: dict[str, int] = {}
-        self.begun: dict[str, int] = {}  # how often a player began to learn, after resets too
-        self.trainings: dict[str, Training] = {}
-        self.even = 0.0
-        self.finished = max(store.iterations(), default=-1)
-        if self.finished >= 0:
-            self._restore()
+        self.train.prepare()
+        builder.check(self.game, self.train.learner)
+        self._restore()
 
     def run(self) -> list[dict[str, Any]]:
         """All iterations that are left, and the payoff table; returns the summaries of all iterations."""
@@ -120,301 +146,405 @@ class League:
 
     def begin(self) -> None:
         """The first players, and copies of some of them."""
-        changes: list[Change] = []
-        players = self.builder.players(self.game)
+        who, players = _name(self.builder), self.builder.players(self.game)
         for role in self.game.roles:
             if all(player.role != role for player in players):
-                raise ConfigError(f"{type(self.builder).__name__}.players: expected one of every role, got no {role}")
-        with self.store.step("0/begin"):
+                raise ConfigError(f"{who}.players: expected one of every role, got no {role}")
+        with self._whole(), self.store.step("0/begin"):
             for role in self.game.roles:
-                self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", "random")
+                self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", RANDOM_NAME)
             for player in players:
                 self._enter(player)
-                changes += [Freeze(player.name)] if self.builder.frozen_at_start(player) else []
             self.even = self._even()
-            self._apply(0, changes)
-            self._keep(0, {})
+            changes = [Freeze(player.name) for player in players if self.builder.frozen_at_start(player)]
+            self._change(0, changes)
+            self._keep(0, {**_summary(self.roster, {}, changes), "even": self.even})
         self.finished = 0
 
     def iterate(self, number: int) -> None:
         """Every player trains, and then the league changes."""
-        began = time.perf_counter()
-        for name in self.roster.learning():
-            self._train(number, name)
-        results = {name: self.store.result(self._task(number, name)) for name in self.roster.learning()}
-        for name, result in results.items():
-            self.steps[name] += result["steps"]
-            self.total_steps[name] += result["steps"]
-            for opponent, games, score in result["matches"]:
-                self.roster.win_rates.add(name, opponent, games, score)
-        rng = np.random.default_rng(derived(self.config.seed, number, "builder"))
-        returns = {name: result["return"] for name, result in results.items()}
-        told = LeagueResult(number, self.roster, dict(self.steps), dict(self.total_steps), returns, rng)
-        changes = self.builder.build_league(told)
-        if number == self.config.iterations:  # nothing that was learned is lost
-            frozen = {change.player for change in changes if isinstance(change, Freeze)}
-            changes = [*changes, *(Freeze(name) for name in self.roster.learning() if name not in frozen)]
-        with self.store.step(f"{number}/change"):
-            self.live |= {name: self._weights(name)[1] for name in results}
-            self._apply(number, changes)
-            self._keep(number, {**_summary(self.roster, results, changes), "seconds": time.perf_counter() - began})
+        began, names = time.perf_counter(), self.roster.learning()
+        with self._whole():
+            results: dict[str, dict[str, Any]] = {}
+            for name in names:
+                self._train(number, name)
+                results[name] = self.store.result(_task(number, name))
+                self.learning[name].steps += results[name]["steps"]
+                self.learning[name].total_steps += results[name]["steps"]
+            for name, result in results.items():
+                for opponent, games, score, _ in result["matches"]:
+                    self.roster.win_rates.add(name, opponent, games, score)
+            changes = self._changes(number, results)
+            with self.store.step(f"{number}/change"):
+                for name in names:
+                    self._put_live(name, self._learned(name))
+                self._change(number, changes)
+                self._keep(number, {**_summary(self.roster, results, changes), "seconds": time.perf_counter() - began})
         self.finished = number
         write_summary(self.store)
 
-    def _task(self, number: int, name: str) -> str:
-        return f"{number}/train/{name}"
-
     def _train(self, number: int, name: str) -> None:
         """One player's matches of an iteration, unless they are played already."""
-        task, player = self._task(number, name), self.roster.players[name]
+        task, player = _task(number, name), self.roster.players[name]
         if self.store.done(task):
             return
-        matches = self.builder.matches(self.roster, player)
-        self._check(player, matches)
-        learner = self._training(name, self._draw(player, matches))
-        target = learner.steps + self.config.steps
-        with learner.config.in_force():
-            while learner.steps < target:
-                learner.iterate()
-        tally = learner.tally()
-        learner.tallies.clear()
-        steps = learner.steps - (target - self.config.steps)
-        found = self._by_opponent(player, tally)
+        training = self._training(name, self.draw(player))
+        training.seating.reseed(derived(self.config.seed, task))  # policies are asked in the worlds of others, too
+        before = training.steps
+        with training.config.in_force():
+            while training.steps < before + self.config.steps:
+                training.iterate()
+        tally, steps = training.tally(), training.steps - before
+        training.tallies.clear()
         with self.store.step(task) as result:
-            self.store.put_state(f"learner.{name}", learner.state_dict())
-            result |= {"steps": steps, "matches": found, "return": tally.mean_return(), "score": tally.mean_score()}
-            result["episodes"] = int(tally.count.sum())
+            self.store.put_state(f"learner.{name}", training.state_dict())
+            result |= {"steps": steps, "matches": self._by_opponent(player, tally)}
+            result |= {"return": tally.mean_return(), "score": tally.mean_score(), "episodes": int(tally.count.sum())}
         if self.progress is not None:
-            done = sum(self.total_steps.values()) + steps
+            done = sum(each.total_steps for each in self.learning.values()) + steps
             self.progress(done, f"{name}: return {result['return']:.3f}  score {result['score']:.2f}")
 
-    def _by_opponent(self, player: Player, tally: Any) -> list[list[Any]]:
-        """[opponent, games, score of the player], of games that were not against itself."""
-        found: dict[str, list[float]] = {}
-        for matchup, learns, count, score in zip(
-            tally.matchups.tolist(), tally.learns.tolist(), tally.count.tolist(), tally.score.tolist(), strict=True
+    def _by_opponent(self, player: Player, tally: Tally) -> list[list[Any]]:
+        """[opponent, games that ended, score of the player in them, games that began]."""
+        found: dict[str, list[Any]] = {}
+        sums = zip(tally.count.tolist(), tally.score.tolist(), tally.begun.tolist(), strict=True)
+        for matchup, learns, (count, score, begun) in zip(
+            tally.matchups.tolist(), tally.learns.tolist(), sums, strict=True
         ):
             own = learns.index(True)
             opponent = matchup[1 - own]
             name = player.name if opponent == LEARNER else self._members(self.game.seats[1 - own].role)[opponent]
-            entry = found.setdefault(name, [0, 0.0])
-            entry[0] += count
-            entry[1] += score[own]
-        return [[name, *entry] for name, entry in found.items()]
+            entry = found.setdefault(name, [name, 0, 0.0, 0])
+            entry[1:] = entry[1] + count, entry[2] + score[own], entry[3] + begun
+        return list(found.values())
+
+    def _changes(self, number: int, results: Mapping[str, Mapping[str, Any]]) -> list[Change]:
+        """What the builder says."""
+        learning = {name: self.learning[name] for name in results}
+        told = LeagueResult(
+            number,
+            self.roster,
+            {name: each.steps for name, each in learning.items()},
+            {name: each.total_steps for name, each in learning.items()},
+            {name: result["return"] for name, result in results.items()},
+            np.random.default_rng(derived(self.config.seed, number, "builder")),
+        )
+        changes, who = self.builder.build_league(told), f"{_name(self.builder)}.build_league"
+        if not isinstance(changes, Sequence) or any(not isinstance(change, Change) for change in changes):
+            raise ConfigError(f"{who}: expected a list of changes such as Freeze('main_0'), got {changes!r:.200}")
+        frozen = {change.player for change in changes if isinstance(change, Freeze)}
+        if number == self.config.iterations:  # nothing that was learned is lost
+            changes = [*changes, *(Freeze(name) for name in results if name not in frozen)]
+        return list(changes)
 
     # ---------------------------------------------------------------- who sits where
 
     def _members(self, role: str) -> list[str]:
         """All who ever were of a role, in the order of the pools, the random policy first; nobody leaves."""
-        return ["random", *(player.name for player in self.roster.players.values() if player.role == role)]
+        return [RANDOM_NAME, *(player.name for player in self.roster.players.values() if player.role == role)]
 
     def pools(self) -> dict[str, list[Plays]]:
         """Policies by role: of learning players as they were when the iteration began."""
-        return {role: [self._plays(role, name) for name in self._members(role)] for role in self.game.roles}
+        found: dict[str, list[Plays]] = {}
+        for role, population in self.populations.items():
+            place = {entry.name: entry.index for entry in population.entries}
+            found[role] = [
+                self.live[name] if name in self.live else population[place[name]] for name in self._members(role)
+            ]
+        return found
 
-    def _plays(self, role: str, name: str) -> Plays:
-        """Who plays for a player; the random policy for one that is just entering."""
-        if name in self.live:
-            return self.live[name]
-        population = self.populations[role]
-        known = any(entry.name == name for entry in population.entries)
-        return population[population.named(name).index if known else RANDOM]
+    def draw(self, player: Player) -> Draw:
+        """Matchups of a learning player in the next iteration: it sits in every seat of its role equally often.
 
-    def _draw(self, player: Player, matches: list[Match]) -> Draw:
-        """Matchups of a player: it sits in every seat of its role equally often."""
-        seats = self.game.seats_of(player.role)
+        Raises:
+            ConfigError: The builder's matches are none.
+        """
+        matches, facing, seats = self._matches(player), self.roster.facing(player), self.game.seats_of(player.role)
+        place = {name: index for index, name in enumerate(self._members(facing))}
         rows, probability, learns = [], [], []
         for match in matches:
-            if not match.probability:
-                continue
             if match.opponent == player.name:  # both seats are its own
                 rows.append([LEARNER, LEARNER])
                 learns.append([True, True])
                 probability.append(match.probability)
                 continue
             for seat in seats:
-                row, who = [LEARNER, LEARNER], [False, False]
-                row[1 - seat] = self._members(self.game.seats[1 - seat].role).index(match.opponent)
-                who[seat] = True
+                row, who = [place[match.opponent]] * 2, [False, False]
+                row[seat], who[seat] = LEARNER, True
                 rows.append(row)
                 learns.append(who)
                 probability.append(match.probability / len(seats))
         return Draw(torch.tensor(rows), torch.tensor(probability, dtype=torch.float64), torch.tensor(learns))
 
-    def _check(self, player: Player, matches: list[Match]) -> None:
-        """ConfigError where a builder's matches are none."""
-        who, facing = type(self.builder).__name__, self.roster.facing(player)
-        total = sum(match.probability for match in matches)
-        if abs(total - 1) > 1e-6 or any(match.probability < 0 for match in matches):
-            raise ConfigError(f"{who}.matches: {player.name}: expected probabilities that sum to 1, got {total:g}")
+    def _matches(self, player: Player) -> list[Match]:
+        """Those that the builder names and that are possible."""
+        who, facing = f"{_name(self.builder)}.matches: {player.name}", self.roster.facing(player)
+        matches = self.builder.matches(self.roster, player)
+        if not isinstance(matches, Sequence) or any(not isinstance(match, Match) for match in matches):
+            raise ConfigError(f"{who}: expected a list of Match(opponent, probability), got {matches!r:.200}")
+        there = {*self.roster.learning(facing), *self.roster.frozen(facing)}
         for match in matches:
-            opponent = self.roster.players.get(match.opponent)
-            if opponent is None or opponent.role != facing:
-                raise ConfigError(f"{who}.matches: {player.name}: expected opponents of {facing}, got {match.opponent}")
+            if match.opponent not in there:
+                raise ConfigError(
+                    f"{who}: expected opponents of {facing} that learn or are frozen, got {match.opponent!r}"
+                )
+            if not match.probability >= 0:
+                raise ConfigError(f"{who}: expected probabilities >= 0, got {match.probability} of {match.opponent}")
+        total = sum(match.probability for match in matches)
+        if not abs(total - 1) <= 1e-6:
+            raise ConfigError(f"{who}: expected probabilities that sum to 1, got {total:g}")
+        return [match for match in matches if match.probability]
 
     def _even(self) -> float:
         """See `LeagueConfig.even`."""
-        if self.config.even is not None or self.game.zero_sum or self.game.shared:
-            return self.config.even or 0.0
-        pools = self.pools()
+        c = self.config
+        if c.even is not None or self.game.zero_sum or self.game.shared:
+            return c.even or 0.0
         firsts = [[self._members(seat.role).index(self.roster.learning(seat.role)[0]) for seat in self.game.seats]]
-        seed = derived(self.config.seed, "even")
-        results = play_matchups(self.game, pools, firsts, self.config.episodes, seed, self.config.device)
-        first, second = results.mean[0].tolist()
-        return first - second
+        seed = derived(c.seed, "even")
+        one_by_one = play_matchups(self.game, self.pools(), firsts * c.episodes, 1, seed, c.device, c.max_envs)
+        first, second = one_by_one.total.T
+        return fair_line(first - second)
 
-    # ---------------------------------------------------------------- players
+    # ---------------------------------------------------------------- learners
 
     def _training(self, name: str, draw: Draw) -> Training:
         """The worlds and the learner of a player, with a draw from the next episodes on."""
         if name not in self.trainings:
-            state = self.store.state(f"learner.{name}", self.config.device)
-            start = None if state is not None else self.store.state(f"start.{name}", self.config.device)
-            self.trainings[name] = self._made(name, start, draw)
+            device = self.config.device
+            start, state = self.store.state(f"live.{name}", device), self.store.state(f"learner.{name}", device)
+            self.trainings[name] = self._made(self.roster.players[name], draw, self.pools(), start)
             if state is not None:
                 self.trainings[name].load_state_dict(state)
         self.trainings[name].seating.replace(draw, self.pools())
         return self.trainings[name]
 
-    def _made(self, name: str, start: Mapping[str, Any] | None, draw: Draw) -> Training:
-        """A training of a player that begins, with first weights of its own or with those of a state."""
-        learner = dataclasses.replace(self.train.learner, **self.settings.get(name, {}))
-        seed = derived(self.config.seed, "player", name, self.begun[name])
+    def _made(
+        self,
+        player: Player,
+        draw: Draw,
+        pools: Mapping[str, Sequence[Plays]],
+        start: Mapping[str, Any] | None = None,
+    ) -> Training:
+        """A training that begins, with first weights of its own or with given ones."""
+        own = self.learning[player.name]
+        learner = dataclasses.replace(self.train.learner, **own.settings)
+        seed = derived(self.config.seed, "player", player.name, own.begun)
         config = dataclasses.replace(self.train, seed=seed, learner=learner)
-        weights = None if start is None else {self.roster.players[name].role: dict(start)}
-        return Training(self.game, draw, self.pools(), config, weights, even=self.even)
+        weights = None if start is None else {player.role: dict(start)}
+        return Training(self.game, draw, pools, config, weights, even=self.even)
 
-    def _weights(self, name: str, start: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], Policy]:
-        """Of a learner, and as a policy: what a player that begins has, or one that learns has now."""
-        role = self.roster.players[name].role
-        if name in self.trainings:
-            training = self.trainings[name]
-        else:
-            alone = [[LEARNER if seat.role == role else RANDOM for seat in self.game.seats]]
-            training = self._made(name, start, Draw(torch.tensor(alone)))
-            if start is None and (state := self.store.state(f"learner.{name}", self.config.device)) is not None:
-                training.load_state_dict(state)
-        learner = training.learner(role)
-        return {key: value for key, value in learner.state_dict().items() if key.startswith("net.")}, learner.policy()
+    def _learned(self, name: str) -> dict[str, Any]:
+        """The weights of a player after its last training, as they are stored."""
+        role, training = self.roster.players[name].role, self.trainings.get(name)
+        if training is not None:
+            state = training.learner(role).state_dict()
+        else:  # it was trained before a kill
+            state = part_of(self.store.state(f"learner.{name}", self.config.device) or {}, f"learner.{role}.")
+        return _weights(state, self.live[name])
+
+    def _put_live(self, name: str, weights: Mapping[str, Any]) -> None:
+        """Others meet a player with these weights from now on."""
+        self.store.put_state(f"live.{name}", weights)
+        self.live[name] = self._policy(weights)
+
+    def _policy(self, weights: Mapping[str, Any]) -> Policy:
+        of_policy = {key: value for key, value in weights.items() if key.startswith(OF_POLICY)}
+        return Policy.from_state(of_policy, self.config.device)
 
     # ---------------------------------------------------------------- changes
 
-    def _apply(self, number: int, changes: Sequence[Change]) -> None:
-        """Makes changes: who is frozen is frozen before anything else."""
+    def _change(self, number: int, changes: Sequence[Change]) -> None:
+        """Makes changes: who is frozen is frozen before anything else, and sources of copies are as they learned."""
+        for change in changes:
+            self._check(change)
+        sources = {change.source for change in changes if isinstance(change, Copy)}
+        learned = {name: self._learned(name) for name in sources}
+        settings = {name: dict(self.learning[name].settings) for name in sources}
         for change in sorted(changes, key=lambda change: not isinstance(change, Freeze)):
-            name = change.player.name if isinstance(change, Enter) else change.player
-            if not isinstance(change, Enter) and name not in self.roster.learning():
-                raise ConfigError(
-                    f"{type(self.builder).__name__}.build_league: {change}: no player of this name learns"
-                )
             match change:
-                case Freeze():
+                case Freeze(name):
                     self._freeze(number, name)
-                case Reset():
+                case Reset(name):
                     first = self.store.state(f"first.{name}", self.config.device)
                     assert first is not None
                     self._begin_from(name, first)
-                case Copy(source=source, factors=factors):
-                    weights = self._weights(source)[0]
-                    self.settings[name] = self._copied(source, factors)
-                    self._begin_from(name, weights)
-                case Enter(player=player):
+                case Copy(name, source, factors):
+                    self.learning[name].settings = self._multiplied(settings[source], factors)
+                    self._begin_from(name, learned[source])
+                case Enter(player):
                     self._enter(player)
-                case Retire():
+                case Retire(name):
                     self.roster.retire(name)
                     self.store.drop_state(f"learner.{name}")
                     self.trainings.pop(name, None)
 
+    def _check(self, change: Change) -> None:
+        """ConfigError where a change cannot be made."""
+        who, learning = f"{_name(self.builder)}.build_league: {change}", self.roster.learning()
+        if isinstance(change, Enter):
+            return
+        if change.player not in learning:
+            raise ConfigError(f"{who}: no player of this name learns, only {', '.join(learning):.200}")
+        if isinstance(change, Copy):
+            role = self.roster.players[change.player].role
+            if change.source not in (known := self.roster.learning(role)):
+                raise ConfigError(f"{who}: expected a source among those who learn, {', '.join(known):.200}")
+
     def _enter(self, player: Player) -> None:
         """A player begins to learn."""
         name = player.name
+        if player.parent is not None or name == RANDOM_NAME or ":" in name:
+            raise ConfigError(
+                f"player {name}: expected one that learns (parent = None), whose name is not {RANDOM_NAME!r} and has "
+                f"no ':', got {player}"
+            )
         self.roster.add(player)
-        self.steps[name] = self.total_steps[name] = self.begun[name] = 0
-        weights, self.live[name] = self._weights(name)
-        for which in ("first", "start"):
-            self.store.put_state(f"{which}.{name}", weights)
+        self.learning[name] = Learning()
+        alone = Draw(torch.tensor([[LEARNER if seat.role == player.role else RANDOM for seat in self.game.seats]]))
+        pools = {role: [population[RANDOM]] for role, population in self.populations.items()}
+        learner = self._made(player, alone, pools).learner(player.role)
+        weights = _weights(learner.state_dict(), learner.policy())
+        self.store.put_state(f"first.{name}", weights)
+        self._put_live(name, weights)
 
     def _freeze(self, number: int, name: str) -> None:
         player, before = self.roster.players[name], self.roster.frozen(parent=name)
-        population = self.populations[player.role]
+        population, own = self.populations[player.role], self.learning[name]
         parent = population.named(before[-1]).index if before else None
-        copy, told = f"{name}:{len(before) + 1}", {"player": name, "kind": player.kind}
+        told = {"player": name, "kind": player.kind, "steps": own.total_steps}
+        copy = f"{name}:{len(before) + 1}"
         self.store.add_policy(player.role, self.live[name], name=copy, parent=parent, iteration=number, meta=told)
         self.roster.add(Player(copy, player.role, player.kind, parent=name))
-        self.steps[name] = 0
+        own.steps = 0
 
     def _begin_from(self, name: str, weights: Mapping[str, Any]) -> None:
         """A player goes on with other weights, in new worlds, and nobody has met it yet."""
         self.trainings.pop(name, None)
         self.store.drop_state(f"learner.{name}")
-        self.store.put_state(f"start.{name}", weights)
-        self.begun[name] += 1
-        self.steps[name] = 0
+        self.learning[name].begun += 1
+        self.learning[name].steps = 0
         self.roster.win_rates.forget(name)
-        self.live[name] = self._weights(name, weights)[1]
+        self._put_live(name, weights)
 
-    def _copied(self, source: str, factors: Mapping[str, float]) -> dict[str, float]:
-        """The settings of another player's learner, some of them multiplied; all where they differ from the run's."""
-        own = self.settings.get(source, {})
-        learner = dataclasses.replace(self.train.learner, **own)
-        return {
-            **own,
-            **{key: getattr(learner, key) * factor for key, factor in factors.items() if hasattr(learner, key)},
-        }
+    def _multiplied(self, settings: Mapping[str, float], factors: Mapping[str, float]) -> dict[str, float]:
+        """A learner's own settings, some of them multiplied: those that would leave what they allow stay at its end."""
+        learner, found = dataclasses.replace(self.train.learner, **settings), dict(settings)
+        allowed = {each.name: str(each.metadata.get("allowed")) for each in dataclasses.fields(learner)}
+        for key, factor in factors.items():
+            value = check_numeric(learner, key)
+            if not 0 < factor < math.inf:
+                raise ConfigError(
+                    f"{_name(self.builder)}.build_league: Copy: {key}: expected a factor > 0, got {factor}"
+                )
+            least, most = BOUNDS.get(allowed[key], (-math.inf, math.inf))
+            changed = value * factor
+            found[key] = min(max(round(changed) if isinstance(value, int) else changed, least), most)
+        dataclasses.replace(self.train, learner=dataclasses.replace(learner, **found))  # what else they ask for
+        return found
 
     # ---------------------------------------------------------------- records
 
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What fails, or is interrupted, leaves nothing behind that the store does not have."""
+        try:
+            yield
+        except BaseException:
+            self._restore()
+            raise
+
     def _keep(self, number: int, summary: Mapping[str, Any]) -> None:
-        """Writes what the next iteration depends on, beside what learners keep of themselves."""
-        players = [dataclasses.asdict(player) for player in self.roster.players.values()]
-        self.store.put("players", players)
+        """Writes what the next iteration depends on, beside weights and worlds."""
+        self.store.put("builder", _told(self.builder))
+        self.store.put("players", [dataclasses.asdict(player) for player in self.roster.players.values()])
         self.store.put("retired", sorted(self.roster.retired))
         self.store.put("win_rates", self.roster.win_rates.to_json())
-        for name in KEPT:
-            self.store.put(name, getattr(self, name))
-        for name, policy in self.live.items():
-            self.store.put_state(f"live.{name}", policy.state_dict())
+        self.store.put("learning", {name: dataclasses.asdict(each) for name, each in self.learning.items()})
+        self.store.put("even", self.even)
         self.store.put_iteration(number, summary)
 
     def _restore(self) -> None:
-        """Reads what `_keep` wrote."""
-        self.roster = Roster(self.game, WinRates.from_json(self.store.get("win_rates")))
-        for player in self.store.get("players"):
-            self.roster.add(Player(**player))
-        self.roster.retired = set(self.store.get("retired"))
-        for name in KEPT:
-            setattr(self, name, self.store.get(name))
-        for name, player in self.roster.players.items():
-            if player.parent is None:
-                state = self.store.state(f"live.{name}", self.config.device)
-                if state is None:
-                    raise CheckpointError(f"{self.store.path}: player {name}: expected its weights, got none (damaged)")
-                self.live[name] = Policy.from_state(state, self.config.device)
+        """Reads what `_keep` wrote, if there is anything."""
+        store = self.store
+        self.finished = max(store.iterations(), default=-1)
+        self.trainings: dict[str, Training] = {}
+        self.live: dict[str, Policy] = {}  # learning players as they were when the iteration began
+        self.even: float = store.get("even", 0.0)
+        self.learning = {name: Learning(**each) for name, each in store.get("learning", {}).items()}
+        rates = store.get("win_rates")
+        self.roster = Roster(self.game, WinRates(self.config.decay) if rates is None else WinRates.from_json(rates))
+        if (began := store.get("builder", _told(self.builder))) != _told(self.builder):
+            raise CheckpointError(f"{store.path}: began with {began}, got {_told(self.builder)}")
+        for each in store.get("players", []):
+            self.roster.add(Player(**each))
+        self.roster.retired = set(store.get("retired", []))
+        for name in self.learning:
+            weights = store.state(f"live.{name}", self.config.device)
+            if weights is None:
+                raise CheckpointError(f"{store.path}: player {name}: expected its weights, got none (damaged)")
+            self.live[name] = self._policy(weights)
 
     def evaluate(self) -> PayoffTable:
         """Plays what is missing of the payoff table of all frozen players and the random one."""
         c, table = self.config, table_of(self.store)
-        fill(self.store, table, Sampling(c.episodes, None, c.device, c.max_envs), c.seed, "payoffs")
+        fill(self.store, table, Sampling(c.episodes, None, c.device, c.max_envs, self.even), c.seed, "payoffs")
         return table
 
 
+def fair_line(difference: Tensor) -> float:
+    """Where to draw the line between wins of one and of the other so that both win as often as can be.
+
+    The mean is no such line where some episodes give much, nor is the median where many give the same.
+
+    Args:
+        difference: (N,), by how much one earned more than the other in each of several episodes.
+    """
+    values = difference.double().sort().values
+    seen = values.unique()
+    lines = torch.cat([seen, (seen[1:] + seen[:-1]) / 2])
+    lost, won = torch.searchsorted(values, lines), len(values) - torch.searchsorted(values, lines, right=True)
+    return float(lines[(won - lost).abs().argmin()])
+
+
+def _task(number: int, name: str) -> str:
+    return f"{number}/train/{name}"
+
+
+def _name(builder: LeagueBuilder) -> str:
+    return type(builder).__name__
+
+
+def _told(builder: LeagueBuilder) -> str:
+    """A builder in words, as far as its settings are known."""
+    return f"{_name(builder)}({getattr(builder, 'config', '')!r})"
+
+
+def _weights(state: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    """What of a learner's state makes up its networks, and the shape of its policy."""
+    weights = {key: value for key, value in state.items() if key.startswith("net.")}
+    return {**weights, "spec": json.dumps(policy.spec)}
+
+
 def _summary(roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[Change]) -> dict[str, Any]:
-    """What there is to say of an iteration: matches by pair and by kinds, win rates, changes."""
-    matches = {name: {who: games for who, games, _ in result["matches"]} for name, result in results.items()}
-    kinds: dict[str, int] = {}
+    """What there is to say of an iteration: matches by pair, by role and by kinds, win rates, changes."""
+    matches = {name: {who: games for who, games, *_ in result["matches"]} for name, result in results.items()}
+    roles, kinds = dict.fromkeys(roster.game.roles, 0), dict[str, int]()
     for name, met in matches.items():
         for who, games in met.items():
             one, other = roster.players[name], roster.players[who]
             pair = f"{one.kind} - {'frozen ' if other.parent else ''}{other.kind}"
             kinds[pair] = kinds.get(pair, 0) + games
+            roles[one.role] += games
     return {
         "players": len(roster.players),
         "matches": matches,
+        "matches_by_role": roles,
         "matches_by_kind": kinds,
         "win_rates": {n: {who: roster.win_rates.rate(n, who) for who in met} for n, met in matches.items()},
         "changes": [f"{type(each).__name__.lower()} {_named(each)}" for each in changes],
         **{
-            key: {name: result[key] for name, result in results.items()}
+            key: {name: None if math.isnan(result[key]) else result[key] for name, result in results.items()}
             for key in ("return", "score", "steps", "episodes")
         },
     }

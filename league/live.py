@@ -84,11 +84,11 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """A head and a line per iteration: of PSRO exploitability, of leagues what players earned."""
     if any("nash_conv" in row for row in rows):
         return _of_psro(rows)
-    players = list(dict.fromkeys(name for row in rows for name in row.get("return", {})))
+    players = list(dict.fromkeys(name for row in rows for name in row["return"]))
     lines = [["iteration", "players", *(f"{name} return (score)" for name in players), "changes", "seconds"]]
     for number, row in enumerate(rows):
         told = [
-            f"{row['return'][name]:.2f} ({row['score'][name]:.2f})" if name in row.get("return", {}) else "-"
+            f"{_number(row['return'][name], 2)} ({_number(row['score'][name], 2)})" if name in row["return"] else "-"
             for name in players
         ]
         changes, seconds = row.get("changes", []), row.get("seconds")

@@ -292,6 +292,11 @@ class Seating:
             self._fill(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()))
         self.pools = pools
 
+    def reseed(self, seed: int) -> None:
+        """Restarts the streams that the policies of others sample from, not that of the draws."""
+        for seat, ensemble in self.ensembles.items():
+            ensemble.seed(derived_seed(seed, 1 + seat))
+
     def read(self) -> Tally:
         """What happened since the last reading; waits for the device."""
         kept = self.kept[: len(self.rows)].to("cpu", copy=True)

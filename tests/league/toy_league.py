@@ -15,6 +15,7 @@ import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -156,15 +157,17 @@ class Ticks:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def forked(path: Path, last: int | None = None, after: float | None = None) -> tuple[int, int, float]:
-    """Runs the loop in a process; returns its exit code (-9 if killed), ticks and seconds."""
+def forked(
+    path: Path, last: int | None = None, after: float | None = None, work: Callable[..., None] = loop
+) -> tuple[int, int, float]:
+    """Runs the loop, or other work, in a process; returns its exit code (-9 if killed), ticks and seconds."""
     begin, (read, write) = time.perf_counter(), os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
         try:
             ticks = Ticks(last or 0) if after is None else None
-            loop(path)
+            work(path)
             os.write(write, str(ticks.count if ticks else 0).encode())
             code = 0
         finally:
@@ -193,18 +196,18 @@ def write(path: Path) -> None:
                 print("writing", flush=True)
 
 
-def kill(folder: Path, points: int) -> None:
+def kill(folder: Path, points: int, work: Callable[..., None] = loop) -> None:
     draw, killed = random.Random(3), 0
-    loop(folder / "warm", iterations=1)  # what torch imports late is there in all forks
-    code, ticks, seconds = forked(folder / "whole")
+    work(folder / "warm", iterations=1)  # what torch imports late is there in all forks
+    code, ticks, seconds = forked(folder / "whole", work=work)
     assert code == 0
     for point in range(points):
         path = folder / str(point)
         while True:  # one may be killed twice, or be through before it is hit
             if point % 2:
-                code, _, _ = forked(path, after=draw.uniform(0.0, 1.0) * seconds)
+                code, _, _ = forked(path, after=draw.uniform(0.0, 1.0) * seconds, work=work)
             else:
-                code, _, _ = forked(path, last=draw.randint(1, ticks))
+                code, _, _ = forked(path, last=draw.randint(1, ticks), work=work)
             killed += code == -signal.SIGKILL
             if Store.begun(path):  # whatever was the moment, it can be read, and reading leaves it as it is
                 before = digests(path)
@@ -212,7 +215,7 @@ def kill(folder: Path, points: int) -> None:
                 assert digests(path) == before
             if draw.random() < 0.7:
                 break
-        code, _, _ = forked(path)
+        code, _, _ = forked(path, work=work)
         assert code == 0, point
     print(f"killed {killed} of {ticks} ticks, {seconds:.2f} s")
 

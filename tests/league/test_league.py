@@ -1,0 +1,445 @@
+"""A league's inside: who meets whom and who learns from it, and what freezing, resetting and copying leave."""
+
+import inspect
+import math
+import textwrap
+
+import pytest
+import torch
+from scipy import stats
+from small_league import RPS, STEPS, TINY, builder, league, trained
+
+from gpu_envs.errors import ConfigError, GpuEnvsError
+from league import builder as league_builder
+from league.baselines import PopulationBasedBuilder, PopulationBasedConfig
+from league.builder import (
+    Copy,
+    Enter,
+    Freeze,
+    LeagueBuilder,
+    Match,
+    NoLeagueBuilder,
+    Player,
+    Reset,
+    Retire,
+    live,
+    one_each,
+    uniformly,
+)
+from league.game import Game
+from league.league import OF_POLICY, League, LeagueConfig, fair_line
+from league.matches import play_matchups
+from league.run import opened
+from league.seating import LEARNER
+from league.store import Store
+
+KUHN = Game.of("KuhnPoker-v0")
+TAG = Game.of("SimpleTag-v0", {"max_cycles": 10})
+
+
+def weights(policy) -> dict[str, torch.Tensor]:
+    return {f"net.{name}": tensor.clone() for name, tensor in policy.net.state_dict().items()}
+
+
+def equal(one, other) -> bool:
+    one, other = ({k: v for k, v in each.items() if k != "spec"} for each in (one, other))
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def of_policy(state) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in state.items() if name.startswith(OF_POLICY)}
+
+
+# ---------------------------------------------------------------- who meets whom
+
+
+@pytest.mark.parametrize("game", [RPS, KUHN])
+def test_drawn_matches_are_those_of_the_rules_and_both_seats_alike(game, tmp_path):
+    """Over 100,000 of every player and iteration."""
+    worlds = 12_500
+    running = league(
+        tmp_path, game=game, iterations=3, steps=8 * worlds, num_envs=worlds, **{"learner.rollout_length": 8}
+    )
+    tallies, note = {}, running._by_opponent
+    running._by_opponent = lambda player, tally: tallies.update({player.name: tally}) or note(player, tally)
+    running.begin()
+    earlier = {name: set() for name in running.roster.learning()}
+    for number in range(1, 4):
+        rules = {
+            name: {m.opponent: m.probability for m in running.builder.matches(running.roster, player)}
+            for name, player in running.roster.players.items()
+            if player.parent is None
+        }
+        running.iterate(number)
+        for name, expected in rules.items():
+            found = running.store.result(f"{number}/train/{name}")["matches"]
+            begun = {who: count for who, _, _, count in found if count}
+            total = sum(begun.values())
+            assert total >= (100_000 if game is RPS else 30_000)
+            assert begun.keys() == {who for who, share in expected.items() if share}
+            shares = [total * expected[who] for who in begun]
+            assert len(begun) == 1 or stats.chisquare(list(begun.values()), shares).pvalue > 1e-4
+            ended = {who for who, count, *_ in found if count}
+            assert ended <= begun.keys() | earlier[name]  # whoever sat there at the end of the last iteration
+            earlier[name] = set(begun)
+            if game is RPS:
+                _both_seats_alike(tallies[name])
+            else:
+                own = 0 if "player_0" in name else 1
+                assert all(row[own] == LEARNER and row[1 - own] != LEARNER for row in tallies[name].matchups.tolist())
+    assert len(running.roster.frozen()) > 3
+    running.store.close()
+
+
+def _both_seats_alike(tally) -> None:
+    begun = {tuple(row): n for row, n in zip(tally.matchups.tolist(), tally.begun.tolist(), strict=True) if n}
+    for (first, second), count in begun.items():
+        if first == second == LEARNER:
+            continue
+        assert LEARNER in (first, second)
+        assert stats.binomtest(count, count + begun[second, first]).pvalue > 1e-5
+
+
+def test_only_who_asked_for_a_match_learns_from_it(tmp_path):
+    running = league(tmp_path, game=KUHN, iterations=2, num_envs=8)
+    running.begin()
+    running.iterate(1)
+    for number, name in ((2, name) for name in running.roster.learning()):
+        before = {role: [weights(p) for p in pool[1:]] for role, pool in running.pools().items()}
+        others = {n: t for n, t in running.trainings.items() if n != name}
+        nets = {n: {k: v.clone() for k, v in running._learned(n).items() if k != "spec"} for n in others}
+        running._train(number, name)
+        for role, pool in running.pools().items():
+            assert all(equal(weights(p), b) for p, b in zip(pool[1:], before[role], strict=True))
+        assert all(equal(running._learned(other), net) for other, net in nets.items())
+        assert not equal(of_policy(running._learned(name)), weights(running.live[name]))
+        assert list(running.trainings[name].collector.seats) == [running.roster.players[name].role]
+    running.store.close()
+
+
+def test_who_meets_itself_learns_in_both_seats_and_else_in_one(tmp_path):
+    running = league(tmp_path, iterations=1, num_envs=64)
+    running.begin()
+    running.run()
+    draw = running.draw(running.roster.players["main_0"])
+    own = (draw.matchups == LEARNER).all(1)
+    assert own.any()
+    assert bool((draw.learns.sum(1) == 1 + own.long()).all())
+    training = running._training("main_0", draw)
+    for _ in range(3):
+        training.collector.collect()
+        rollout, who = training.learner("player").rollout, training.seating.who
+        learns = training.seating.learns.sum(1)
+        assert torch.equal(learns == 2, (who == LEARNER).all(1))
+        assert set(rollout.valid.flatten(0, -2).sum(-1).tolist()) == {1, 2}
+        training.collector.update(1, str)
+    running.store.close()
+
+
+def test_learning_opponents_are_met_as_when_the_iteration_began_after_a_resume_too(tmp_path):
+    running = league(tmp_path, game=KUHN, which=NoLeagueBuilder(), iterations=2)
+    running.begin()
+    running.iterate(1)
+    first, second = running.roster.learning()
+    began = weights(running.live[first])
+    running._train(2, first)
+    assert not equal(of_policy(running._learned(first)), began)
+    running.store.close()
+    running = league(tmp_path, game=KUHN, which=NoLeagueBuilder(), iterations=2)
+    (met,) = running.pools()["player_0"][1:]
+    assert equal(weights(met), began)
+    seen = running._training(second, running.draw(running.roster.players[second])).seating.pools["player_0"]
+    assert equal(weights(seen[1]), began)
+    running.iterate(2)
+    assert not equal(weights(running.live[first]), began)
+    running.store.close()
+
+
+# ---------------------------------------------------------------- changes
+
+
+class Scripted(NoLeagueBuilder):
+    """Changes by iteration."""
+
+    def __init__(self, changes, count=2):
+        self.changes, self.count = changes, count
+
+    def players(self, game):
+        return one_each(game, "main", self.count)
+
+    def build_league(self, result):
+        return self.changes.get(result.iteration, [])
+
+
+@pytest.mark.parametrize("changes", [[Freeze("main_0"), Reset("main_0")], [Reset("main_0"), Freeze("main_0")]])
+def test_a_copy_is_frozen_before_its_player_begins_anew_with_exactly_its_first_weights(changes, tmp_path):
+    running = league(tmp_path, Scripted({1: changes}), iterations=9)
+    running.begin()
+    first = running.store.state("first.main_0")
+    assert equal(of_policy(first), weights(running.live["main_0"]))
+    running._train(1, "main_0")
+    learned = of_policy(running._learned("main_0"))
+    assert not equal(learned, of_policy(first))
+    running.iterate(1)
+    copy = running.populations["player"][1]
+    assert running.roster.frozen() == ["main_0:1"]
+    assert equal(weights(copy), learned)
+    assert equal(weights(running.live["main_0"]), of_policy(first))
+    assert (running.learning["main_0"].steps, running.learning["main_0"].total_steps) == (0, STEPS)
+    assert running.roster.win_rates.rate("main_0", "main_1") == 0.5  # nobody has met it yet
+    assert running.store.state("learner.main_0") is None
+    training = running._training("main_0", running.draw(running.roster.players["main_0"]))
+    learner = training.learner("player")
+    assert equal({f"net.{k}": v for k, v in learner.net.state_dict().items()}, first)  # its critic, too
+    assert not learner.optimizer.state
+    assert (learner.steps, training.steps) == (0, 0)
+    running.store.close()
+
+
+def test_copies_take_what_was_learned_and_settings_within_what_is_allowed(tmp_path):
+    """All at once: whoever is a source and copies itself, too, is taken as it was."""
+    factors = {"learning_rate": 1.5, "gamma": 1.5, "gae_lambda": 0.5, "rollout_length": 1.3}
+    copies = [Copy("main_0", "main_1", factors), Copy("main_1", "main_0"), Copy("main_2", "main_0", {"gamma": 0.5})]
+    running = league(tmp_path, Scripted({1: [*copies, Reset("main_0")], 2: copies[:1]}, 3), iterations=9)
+    running.begin()
+    names = running.roster.learning()
+    for name in names:
+        running._train(1, name)
+    learned = {name: running._learned(name) for name in names}
+    running.iterate(1)
+    assert equal(running.store.state("live.main_1"), learned["main_0"])
+    assert equal(running.store.state("live.main_2"), learned["main_0"])
+    assert equal(running.store.state("live.main_0"), running.store.state("first.main_0"))  # reset came last
+    found = running.learning["main_0"].settings
+    assert found == {"learning_rate": pytest.approx(0.075), "gamma": 1.0, "gae_lambda": 0.475, "rollout_length": 5}
+    assert running.learning["main_2"].settings == {"gamma": running.train.learner.gamma * 0.5}
+    running.iterate(2)
+    assert running.trainings["main_2"].config.learner.gamma == running.learning["main_2"].settings["gamma"]
+    assert equal(running.store.state("live.main_0"), running._learned("main_1"))
+    assert running.learning["main_0"].settings["learning_rate"] == pytest.approx(0.075)  # of main_1's, which it had not
+    assert running.learning["main_0"].begun == 3
+    running.store.close()
+
+
+def test_population_based_training_asks_at_once_for_what_the_learner_has_not(tmp_path):
+    pbt = PopulationBasedBuilder(PopulationBasedConfig(size=2, perturb={"temperature": 1.2}))
+    with pytest.raises(ConfigError, match="temperature: expected a numeric setting of the learner to multiply, one of"):
+        league(tmp_path, pbt)
+
+
+class Openers(LeagueBuilder):
+    """As a user would write it: one champion for ever; a newcomer each time, who leaves when it has learned a while."""
+
+    def __init__(self, patience: int = 2 * STEPS) -> None:
+        self.patience = patience
+
+    def players(self, game):
+        return [Player("champion", role, "champion") for role in game.roles]
+
+    def matches(self, roster, player):
+        if player.kind == "champion":
+            everybody = [*roster.frozen(roster.facing(player)), *live(roster, player, "newcomer")]
+            return uniformly(everybody or ["champion"])
+        return [Match("champion", 1.0)]
+
+    def build_league(self, result):
+        changes = [Enter(Player(f"newcomer_{result.iteration}", "player", "newcomer"))]
+        for name in result.roster.learning("player", "newcomer"):
+            if result.total_steps[name] >= self.patience:
+                changes += [Freeze(name), Retire(name)]
+        return changes
+
+
+def test_players_enter_and_leave_as_a_users_own_builder_says(tmp_path):
+    running = league(tmp_path, Openers(), iterations=4)
+    rows = running.run()
+    assert rows[1]["changes"] == ["enter newcomer_1"]
+    assert rows[3]["changes"] == ["enter newcomer_3", "freeze newcomer_1", "retire newcomer_1"]
+    assert running.roster.learning() == ["champion", "newcomer_3", "newcomer_4"]
+    assert rows[4]["matches"]["champion"].keys() >= {"newcomer_1:1", "newcomer_2", "newcomer_3"}
+    assert running.store.state("learner.newcomer_1") is None
+    begun = trained(tmp_path)["4/train/champion"]["matches"]
+    assert {who for who, *_, count in begun if count} == {"newcomer_1:1", "newcomer_2", "newcomer_3"}
+    assert rows[4]["matches_by_kind"].keys() == {
+        "champion - newcomer",
+        "champion - frozen newcomer",
+        "newcomer - champion",
+    }
+    running.store.close()
+    again = league(tmp_path, Openers(), iterations=5)
+    again.run()
+    assert again.roster.retired == {f"newcomer_{i}" for i in (1, 2, 3)}
+    again.store.close()
+
+
+def test_the_example_of_a_builder_runs_as_it_is_written(tmp_path, monkeypatch):
+    text = inspect.getdoc(LeagueBuilder).split("::\n", 1)[1].replace("100_000", "64").replace("=10)", "=3, **SMALL)")
+    names = {**vars(league_builder), "Path": lambda _: tmp_path, "Game": Game, "opened": opened}
+    names |= {"League": League, "LeagueConfig": LeagueConfig, "SMALL": {"steps": STEPS, "episodes": 9, "train": TINY}}
+    exec(textwrap.dedent(text), names)
+    with Store.open(tmp_path, write=False) as store:
+        assert {row["players"] for row in store.iterations().values()} == {2, 4, 6, 14}
+        assert "newcomer_player_0_1:1" in {entry.name for entry in store.populations["player_0"].entries}
+
+
+# ---------------------------------------------------------------- records
+
+
+def test_every_iteration_counts_matches_by_pair_and_role(tmp_path):
+    told = []
+    running = league(tmp_path, game=KUHN, iterations=2, num_envs=8)
+    running.progress = lambda steps, text: told.append((steps, text))
+    rows = running.run()
+    for row in rows:
+        assert row["matches_by_role"].keys() == {"player_0", "player_1"}
+    for row in rows[1:]:
+        for name, met in row["matches"].items():
+            assert sum(met.values()) == row["episodes"][name] > 0
+        assert sum(row["matches_by_role"].values()) == sum(row["matches_by_kind"].values()) > 0
+        assert row["win_rates"].keys() == row["matches"].keys()
+    names = [name for row in rows[1:] for name in row["matches"]]
+    assert [text.split(":")[0] for _, text in told] == names
+    assert [steps for steps, _ in told] == [32 * (i + 1) for i in range(len(told))]
+    running.store.close()
+
+
+def test_an_even_game_of_unlike_sides_is_measured_once_and_kept(tmp_path):
+    running = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
+    running.begin()
+    adversary, agent = running.roster.learning()
+    assert running.even == running.store.get("even") == running.store.iterations()[0]["even"]
+    plain, even = (
+        play_matchups(TAG, running.pools(), [[1, 1]], 4000, seed=5, even=even).score[0, 0] / 4000
+        for even in (0.0, running.even)
+    )
+    assert abs(float(plain) - 0.5) > 0.1, "sides that are unlike"
+    assert abs(float(even) - 0.5) < 0.06, "of equal strength"
+    training = running._training(agent, running.draw(running.roster.players[agent]))
+    assert training.seating.even == running.even
+    running.store.close()
+    again = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
+    assert again.even == running.even
+    again.run()
+    assert adversary in again.live
+    table = again.evaluate()  # by the same line
+    rows = play_matchups(TAG, again.populations, [[0, 0]], 400, 6, even=again.even).score[0, 0] / 400
+    plain = play_matchups(TAG, again.populations, [[0, 0]], 400, 6).score[0, 0] / 400
+    assert abs(float(table.win_rate()[0, 0]) - float(rows)) < 0.12
+    assert abs(float(plain) - float(rows)) > 0.15
+    again.store.close()
+    for game, even in ((RPS, 0.0), (KUHN, 0.0)):
+        other = league(tmp_path / game.env_id, game=game, which=NoLeagueBuilder())
+        other.begin()
+        assert other.even == even
+        other.store.close()
+
+
+@pytest.mark.parametrize(
+    ("difference", "least", "most"),
+    [
+        ([0.0, 1.0, 100.0], 1.0, 1.0),
+        ([-5.0, 5.0], -5.0 + 1e-9, 5.0 - 1e-9),
+        ([0.0] * 6 + [1.0] * 5, 1e-9, 1 - 1e-9),  # the median, 0, would have the first win 0.73 of all
+        ([2.0], 2.0, 2.0),
+    ],
+)
+def test_the_line_of_an_even_game_lets_both_win_as_often(difference, least, most):
+    assert least <= fair_line(torch.tensor(difference)) <= most
+
+
+@pytest.mark.parametrize("which", ["alphastar", "pbt", "pfsp"])
+@pytest.mark.parametrize("game", [KUHN, TAG])
+def test_games_of_two_roles_are_played_to_the_end(game, which, tmp_path):
+    running = league(tmp_path, which, game=game, iterations=2)
+    rows = running.run()
+    table = running.evaluate()
+    assert bool(table.mean.isfinite().all())
+    assert min(table.shape) >= 2
+    for name, met in rows[2]["matches"].items():
+        facing = running.roster.facing(running.roster.players[name])
+        assert {running.roster.players[who].role for who in met} <= {facing}
+    running.store.close()
+
+
+def test_iterations_in_which_no_episode_ends_are_told_as_such(tmp_path):
+    running = league(tmp_path, NoLeagueBuilder(), game=Game.of("SimpleTag-v0"), iterations=1, steps=4)
+    running.begin()
+    running.iterate(1)
+    row = running.store.iterations()[1]
+    assert set(row["return"].values()) == set(row["score"].values()) == {None}
+    assert "NaN" not in (tmp_path / "summary.json").read_text()
+    running.store.close()
+
+
+# ---------------------------------------------------------------- wrong builders
+
+
+class Wrong(NoLeagueBuilder):
+    """Says what it is given."""
+
+    def __init__(self, players=None, matches=None, changes=None):
+        self.given = players, matches, changes
+
+    def players(self, game):
+        return self.given[0] or super().players(game)
+
+    def matches(self, roster, player):
+        return super().matches(roster, player) if self.given[1] is None else self.given[1]
+
+    def build_league(self, result):
+        return self.given[2]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (Wrong([Player("a", "other", "main")]), "Wrong.players: expected one of every role, got no player"),
+        (Wrong([Player("a", "player", "main")] * 2), "player a: there is one of this name already"),
+        (Wrong([Player("random", "player", "main")]), "player random: expected one that learns .* not 'random'"),
+        (Wrong([Player("a:1", "player", "main")]), "player a:1: expected one that learns .* has no ':'"),
+        (Wrong([Player("a", "player", "main", "b")]), "player a: expected one that learns"),
+        (Wrong(matches=[Match("main_0", 0.5)]), "Wrong.matches: main_0: expected probabilities that sum to 1, got 0.5"),
+        (Wrong(matches=[Match("main_0", math.nan)]), "main_0: expected probabilities >= 0, got nan of main_0"),
+        (Wrong(matches=[Match("main_0", 2.0), Match("main_0", -1.0)]), "expected probabilities >= 0, got -1.0 of"),
+        (Wrong(matches=[]), "main_0: expected probabilities that sum to 1, got 0"),
+        (Wrong(matches=[Match("main_7", 1.0)]), "expected opponents of player that learn or are frozen, got 'main_7'"),
+        (Wrong(matches=["main_0"]), "Wrong.matches: main_0: expected a list of Match"),
+        (Wrong(changes=None), r"Wrong.build_league: expected a list of changes such as Freeze\('main_0'\), got None"),
+        (Wrong(changes=["main_0"]), "Wrong.build_league: expected a list of changes"),
+        (Wrong(changes=[Freeze("main_1")]), "Freeze.*main_1.*: no player of this name learns, only main_0"),
+        (Wrong(changes=[Copy("main_0", "x")]), "Copy.*: expected a source among those who learn, main_0"),
+        (Wrong(changes=[Copy("main_0", "main_0", {"gammma": 2.0})]), "gammma: expected a numeric setting of the"),
+        (Wrong(changes=[Copy("main_0", "main_0", {"hidden": 2.0})]), "hidden: expected a numeric setting of the"),
+        (Wrong(changes=[Copy("main_0", "main_0", {"gamma": 0.0})]), "gamma: expected a factor > 0, got 0.0"),
+        (Wrong(changes=[Enter(Player("main_0", "player", "main"))]), "player main_0: there is one of this name"),
+        (Wrong(changes=[Enter(Player("b", "tagger", "main"))]), "player b: expected a role of .*, got 'tagger'"),
+    ],
+)
+def test_wrong_builders_are_told_in_one_line_and_nothing_is_lost(wrong, text, tmp_path):
+    running = league(tmp_path, wrong, iterations=3)
+    with pytest.raises(ConfigError, match=text) as told:
+        running.run()
+    assert "\n" not in str(told.value)
+    running.builder = NoLeagueBuilder()
+    if running.finished < 0:
+        assert not running.store.tasks()
+        running.begin()
+    running.run()
+    assert [row["steps"] for row in running.store.iterations().values()][1:] == [{"main_0": STEPS}] * 3
+    assert running.learning["main_0"].total_steps == 3 * STEPS
+    running.store.close()
+
+
+def test_a_game_of_three_seats_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="a league needs two seats, got 3; psro takes any number"):
+        league(tmp_path, game=Game.of("KuhnPoker-v0", {"num_players": 3}))
+
+
+def test_a_run_opened_for_reading_is_not_gone_on_with(tmp_path):
+    running = league(tmp_path, "latest", iterations=1)
+    running.begin()
+    running.store.close()
+    with Store.open(tmp_path, write=False) as store:
+        reading = League(store, running.config, builder("latest"))
+        with pytest.raises(GpuEnvsError, match="opened for reading"):
+            reading.run()

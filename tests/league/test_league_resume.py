@@ -1,0 +1,140 @@
+"""A league that is killed, interrupted or opened anew goes on as if nothing had been, bit for bit."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from small_league import RPS, builder, league, records, trained
+
+from gpu_envs.errors import CheckpointError, ConfigError
+from league.builder import LeagueBuilder
+from league.game import Game
+from league.league import League
+
+SCRIPT = Path(__file__).with_name("small_league.py")
+KUHN = Game.of("KuhnPoker-v0")
+TAG = Game.of("SimpleTag-v0", {"max_cycles": 7})
+WIDE = {"num_envs": 6, "learner.rollout_length": 5}
+
+
+def killed(which: str, points: int, tmp_path: Path) -> dict:
+    """Kills runs at random points; all end with the records of the one that was not killed, which are returned."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
+        command = [sys.executable, str(SCRIPT), which, folder, str(points)]
+        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+        assert run.returncode == 0, run.stderr
+        assert int(run.stdout.split()[1]) >= 0.75 * points, run.stdout
+        whole = records(Path(folder) / "whole")
+        for point in range(points):
+            found = records(Path(folder) / str(point))
+            for name, rows in whole.items():
+                assert found[name] == rows, (point, name)
+        return whole
+
+
+@pytest.mark.parametrize("points", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_an_alphastar_league_killed_anywhere_goes_on_as_if_it_had_not_been(points, tmp_path):
+    """Tasks and their matches, win rates, policies and learners by sha256, payoffs, iterations and their changes."""
+    whole = killed("alphastar", points, tmp_path)
+    changes = whole["iterations"][2][1]["changes"]
+    assert {"freeze main_0", "freeze main_exploiter_0", "reset main_exploiter_0"} <= set(changes)
+    assert len({row[1] for row in whole["tasks"]}) == len(whole["tasks"]) == 1 + 3 * (4 + 1) + 1
+    for number, row in whole["iterations"][1:]:
+        assert all(steps == 32 for steps in row["steps"].values()), number  # nobody trained twice
+        assert sum(row["matches_by_role"].values()) == sum(row["episodes"].values()) == 4 * 32
+
+
+@pytest.mark.parametrize("points", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_population_based_training_killed_anywhere_goes_on_as_if_it_had_not_been(points, tmp_path):
+    whole = killed("pbt", points, tmp_path)
+    assert any(change.startswith("copy") for _, row in whole["iterations"] for change in row["changes"])
+
+
+class Stop(BaseException):
+    """As when the user stops it."""
+
+
+@pytest.mark.parametrize(
+    ("game", "which", "train"),
+    [
+        (KUHN, "alphastar", WIDE),
+        (TAG, "pfsp", {**WIDE, "learner.body": "gru"}),  # episodes go on from iteration to iteration
+        (KUHN, "pbt", {**WIDE, "learner.body": "gru"}),
+        (RPS, "alphastar", {"algorithm": "dqn"}),
+    ],
+)
+def test_a_league_opened_anew_or_stopped_in_the_middle_gives_the_same(game, which, train, tmp_path):
+    if "algorithm" in train:
+        train = {**train, "learner.learning_starts": 16, "learner.batch_size": 8, "learner.replay_size": 64}
+        train |= dict.fromkeys(("learner.epochs", "learner.minibatches"))
+    settings = {"game": game, "iterations": 3, "steps": 60, **train}
+
+    whole = league(tmp_path / "whole", which, **settings)
+    whole.run()
+    whole.store.close()
+    opened = league(tmp_path / "opened", which, **settings)
+    opened.begin()
+    for number in range(1, 4):
+        names = opened.roster.learning()
+        opened._train(number, names[0])
+        opened.store.close()  # in the middle of an iteration
+        opened = league(tmp_path / "opened", which, **settings)
+        assert opened.store.done(f"{number}/train/{names[0]}")
+        opened.iterate(number)
+        opened.store.close()
+        opened = league(tmp_path / "opened", which, **settings)
+    opened.run()
+    opened.store.close()
+
+    stopped = league(tmp_path / "stopped", which, **settings)
+    build, iterate, times = stopped.builder.build_league, [], []
+
+    def stopping(result):
+        times.append(result.iteration)
+        if times.count(result.iteration) == 1:
+            raise Stop
+        return build(result)
+
+    stopped.builder.build_league = stopping
+    stopped.progress = lambda *_: iterate.append(0) or _stop_at(len(iterate), 2)
+    for _ in range(8):
+        try:
+            stopped.run()
+            break
+        except Stop:
+            continue
+    assert times == [1, 1, 2, 2, 3, 3]
+    stopped.store.close()
+
+    expected = records(tmp_path / "whole")
+    for other in ("opened", "stopped"):
+        found = records(tmp_path / other)
+        for name, rows in expected.items():
+            assert found[name] == rows, (other, name)
+
+
+def _stop_at(count: int, when: int) -> None:
+    if count == when:
+        raise Stop
+
+
+def test_a_run_can_be_made_longer_but_not_go_on_as_another(tmp_path):
+    first = league(tmp_path, "pfsp", iterations=1)
+    first.run()
+    first.store.close()
+    longer = league(tmp_path, "pfsp", iterations=2)
+    assert len(longer.run()) == 3
+    longer.store.close()
+    assert len(trained(tmp_path)) == 2
+    with pytest.raises(ConfigError, match="steps"):
+        league(tmp_path, "pfsp", iterations=2, steps=64)
+    running = league(tmp_path, "pfsp", iterations=2)
+    for other in ("uniform", "pbt"):
+        with pytest.raises(CheckpointError, match=r"began with SelfPlayBuilder\(.*pfsp.*, got "):
+            League(running.store, running.config, builder(other))
+    assert isinstance(builder("pbt"), LeagueBuilder)
+    running.store.close()
