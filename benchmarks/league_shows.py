@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-
 import fcntl
 import json
 import statistics

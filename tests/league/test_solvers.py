@@ -388,4 +388,5 @@ def test_replicator_dynamics_take_payoffs_of_any_range(name: str, scale: float) 
         torch.testing.assert_close(marginal, torch.full_like(marginal, 0.5), atol=1e-3, rtol=0)
     payoffs[:, 1, :] -= scale * torch.tensor([[1.0], [0.0]], dtype=torch.float64)  # now the second choice is worse
     for marginal in solve(name, payoffs, iterations=2_000).marginals:
-        assert marginal.isfinite().all() and abs(float(marginal.sum()) - 1) < 1e-9
+        assert marginal.isfinite().all()
+        assert abs(float(marginal.sum()) - 1) < 1e-9
