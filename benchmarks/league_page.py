@@ -95,8 +95,8 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
     steps = ", ".join(f"{name} {used:,} ({result['seconds'][name]:.0f} s)" for name, used in result["steps"].items())
     lines = [
         f"{result['env_id']}. What the seat of each role earns in an episode, with 95 % intervals: rows sit in it, "
-        f"columns opposite. Steps of worlds, all that were made: {steps}. Independent learners train in worlds of their "
-        'own (`NoLeagueBuilder`); "together" in the same ones, each from all of these steps, which is twice as many as '
+        f"columns opposite. Steps of worlds, all that were made: {steps}. Independent learners train in worlds of "
+        'their own (`NoLeagueBuilder`); "together" in the same, each from all of these steps, which is twice as many as '
         "any other role learns from.",
         "",
     ]

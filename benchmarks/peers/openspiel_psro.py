@@ -73,7 +73,7 @@ class Theirs:
         from open_spiel.python import policy, rl_environment
 
         random.seed(seed)
-        np.random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 (it draws from there)
         psro, exact, (learned, dqn) = load()
         self.game = pyspiel.load_game(GAMES[env_id])
         if oracle == "exact":
@@ -114,7 +114,7 @@ class Theirs:
         aggregate = policy_aggregator.PolicyAggregator(self.game).aggregate(
             range(2), self.solver.get_policies(), self.solver.get_meta_strategies()
         )
-        return float(exploitability.nash_conv(self.game, aggregate))
+        return 2 * float(exploitability.exploitability(self.game, aggregate))
 
 
 def _nash(solver: Any, return_joint: bool = False) -> Any:
