@@ -58,12 +58,17 @@ def _cells(result: Mapping[str, Any]) -> list[str]:
         f"Ours plays {result['side']} x {result['side']} cells of learned networks in one batch; OpenSpiel's "
         "psro_v2 plays tables, which ask no network, one episode after the other.",
         "",
-        "| game | ours | OpenSpiel | ratio |",
-        "| --- | --- | --- | --- |",
+        "| game | ours | OpenSpiel | ratio | time of cores: ours | OpenSpiel | ratio |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in result["rows"]:
-        ours, theirs = statistics.median(row["ours"]), statistics.median(row["theirs"])
-        lines.append(f"| {row['env_id']} | {ours:.2f} | {theirs:.0f} | {row['ratio']:.1f} |")
+        ours, theirs, ours_cpu, theirs_cpu = (
+            statistics.median(row[name]) for name in ("ours", "theirs", "ours_cpu", "theirs_cpu")
+        )
+        lines.append(
+            f"| {row['env_id']} | {ours:.2f} | {theirs:.0f} | {row['ratio']:.1f} | {ours_cpu:.2f} | {theirs_cpu:.0f} | "
+            f"{row['ratio_cpu']:.1f} |"
+        )
     return lines
 
 
