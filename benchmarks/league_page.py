@@ -131,13 +131,13 @@ def _draw(results: Mapping[str, Any]) -> None:
     """One panel per game: NashConv over seconds."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.2 * len(results), 3.2), layout="constrained")
+    figure = Figure(figsize=(1.6 + 3.6 * len(results), 3.0), layout="constrained")
+    drawn: dict[str, Any] = {}
     for place, (name, result) in enumerate(results.items(), start=1):
         axes = figure.add_subplot(1, len(results), place)
-        told = set()
         for line in result["lines"]:
             label = f"{line['who']}, {line['oracle']}"
-            axes.plot(
+            (drawn[label],) = axes.plot(
                 [max(seconds, 0.05) for seconds, _ in line["curve"]],
                 [max(value, 1e-3) for _, value in line["curve"]],
                 color="C0" if line["who"] == "ours" else "C1",
@@ -145,15 +145,13 @@ def _draw(results: Mapping[str, Any]) -> None:
                 marker=".",
                 markersize=3,
                 lw=1.1,
-                label=None if label in told else label,
             )
-            told.add(label)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_title(name, fontsize=9)
         axes.tick_params(labelsize=7)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+    figure.legend(drawn.values(), drawn.keys(), loc="outside right upper", fontsize=7)
     figure.supxlabel("seconds", fontsize=8)
     figure.supylabel("NashConv", fontsize=8)
     figure.savefig(PICTURE, dpi=80)
