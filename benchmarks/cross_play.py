@@ -73,7 +73,8 @@ def equal_samples(
         builders: "psro", "alphastar".
         seeds: Independent trainings.
         psro: Fields of `PSROConfig` beside the preset's.
-        alphastar: `iterations` of the league, `exploiters` per role and kind, `min_steps` before a copy.
+        alphastar: `iterations` of the league, `main_exploiters` and `league_exploiters` per role, `min_steps` before a
+            copy, `train`.
         with_together: Show "together" as well.
     """
     game = Game.of(env_id, preset(env_id, "cpu").env)
@@ -164,16 +165,17 @@ def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
 
 def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
     """AlphaStar's league whose players share the steps evenly; its mixture is of all frozen players."""
-    iterations, exploiters = given.get("iterations", 12), given.get("exploiters", 1)
-    players = (1 + 2 * exploiters) * len(game.roles)
+    iterations = given.get("iterations", 12)
+    main_exploiters, league_exploiters = given.get("main_exploiters", 1), given.get("league_exploiters", 1)
+    players = (1 + main_exploiters + league_exploiters) * len(game.roles)
     each = steps // (iterations * players)
     least = given.get("min_steps", 2 * each)
     rules = FreezeRules(min_steps=least, timeout=2 * least)
     builder = AlphaStarLeagueBuilder(
         AlphaStarConfig(
             main=rules,
-            main_exploiter=dataclasses.replace(rules, count=exploiters, reset_probability=1.0),
-            league_exploiter=dataclasses.replace(rules, count=exploiters, reset_probability=0.25),
+            main_exploiter=dataclasses.replace(rules, count=main_exploiters, reset_probability=1.0),
+            league_exploiter=dataclasses.replace(rules, count=league_exploiters, reset_probability=0.25),
         )
     )
     episodes = presets.psro(game.env_id).get("episodes", 1_000)
