@@ -166,7 +166,7 @@ def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
 def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
     """AlphaStar's league whose players share the steps evenly; its mixture is of all frozen players."""
     iterations = given.get("iterations", 12)
-    main_exploiters, league_exploiters = given.get("main_exploiters", 1), given.get("league_exploiters", 1)
+    main_exploiters, league_exploiters = given.get("main_exploiters", 1), given.get("league_exploiters", 0)
     players = (1 + main_exploiters + league_exploiters) * len(game.roles)
     each = steps // (iterations * players)
     least = given.get("min_steps", 2 * each)
@@ -179,7 +179,8 @@ def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, 
         )
     )
     episodes = presets.psro(game.env_id).get("episodes", 1_000)
-    config = LeagueConfig(iterations=iterations, steps=each, episodes=episodes, train=dict(given.get("train", {})))
+    train = {"total_steps": iterations * each, **given.get("train", {})}  # over which learning rates fall
+    config = LeagueConfig(iterations=iterations, steps=each, episodes=episodes, train=train)
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "alphastar", config) as store:
         league = League(store, config, builder)
         league.run()

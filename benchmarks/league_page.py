@@ -102,7 +102,7 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
         f"{result['env_id']}. What the seat of each role earns in an episode, with 95 % intervals: rows sit in it, "
         f"columns opposite. Steps of worlds, all that were made: {steps}. Independent learners train in worlds of "
         'their own (`NoLeagueBuilder`); "together" in the same, each from all of these steps, which is twice as many as '
-        "any other role learns from.",
+        "any other role learns from." + _of_league(result["settings"]),
         "",
     ]
     for seat, role in enumerate(result["roles"]):
@@ -125,6 +125,19 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
             told = " | ".join(f"{mean:.1f} ± {half:.1f}" for mean, half in pair)
             lines.append(f"| {name} | {row['seat']} | {told} | {'yes' if row['apart'] else '**no**'} |")
     return lines
+
+
+def _of_league(settings: Mapping[str, Any]) -> str:
+    """Who is in the league, as not all of its kinds of players have to be."""
+    given = settings.get("alphastar", {})
+    kinds = [
+        ("main exploiters", given.get("main_exploiters", 1)),
+        ("league exploiters", given.get("league_exploiters", 0)),
+    ]
+    others = ", ".join(f"{count} {kind}" for kind, count in kinds if count) or "no exploiters"
+    return (
+        f" The AlphaStar league has one main agent per role, {others}; its mixture is by prd over all frozen players."
+    )
 
 
 def _draw(results: Mapping[str, Any]) -> None:

@@ -217,12 +217,26 @@ SHOWS: dict[str, Show] = {
     ),
     "league-simpletag": Show(
         equal_samples,
-        {"env_id": "SimpleTag-v0", "steps": 2_000_000, "builders": ("psro", "alphastar"), "seeds": 2},
+        {
+            "env_id": "SimpleTag-v0",
+            "steps": 800_000,
+            "builders": ("psro", "alphastar"),
+            "seeds": 2,
+            "psro": {"iterations": 5, "train": {"learner.learning_rate": 0.002, "learner.learning_rate_end": 0.001}},
+            "alphastar": {"iterations": 12, "main_exploiters": 0, "min_steps": 60_000},
+        },
         "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
     ),
     "league-tag": Show(
         equal_samples,
-        {"env_id": "TagContinuous-v0", "steps": 640_000, "builders": ("psro", "alphastar"), "seeds": 2},
+        {
+            "env_id": "TagContinuous-v0",
+            "steps": 320_000,
+            "builders": ("psro", "alphastar"),
+            "seeds": 2,
+            "psro": {"iterations": 4, "episodes": 100},
+            "alphastar": {"iterations": 12, "main_exploiters": 0, "min_steps": 24_000},
+        },
         "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
     ),
 }
