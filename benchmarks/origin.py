@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 THREADS = len(os.sched_getaffinity(0))
 """Cores that this process may use: threads of whatever has work for them, ours and peers alike."""
 UNKNOWN, CHANGED = "unknown", " and uncommitted changes"
-MEASURED = ("warp_kernels", "gpu_envs", "trainers", "benchmarks", "constraints.txt")
+MEASURED = ("warp_kernels", "gpu_envs", "trainers", "league", "benchmarks", "constraints.txt")
 """What a figure depends on."""
 RESULTS = ("benchmarks/results", "trainers/models")
 """What comes of measuring, and is no part of it."""

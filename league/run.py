@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from league import presets
 from league.game import Game
 from league.matches import Results, play_matchups
 from league.payoffs import PayoffTable
@@ -43,7 +44,7 @@ class Sampling:
 
 
 def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfig:
-    """How policies of a game learn: the environment's preset, changed by settings.
+    """How policies of a game learn: the environment's presets, of `trainers` and of the league, changed by settings.
 
     Args:
         game: What is played.
@@ -53,6 +54,7 @@ def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfi
     Raises:
         ConfigError: A name or a value that does not fit.
     """
+    settings = {**presets.train(game.env_id, device, settings.get("algorithm")), **settings}
     name = settings.get("algorithm", "ppo")
     base = preset(game.env_id, device, name)
     own = {key: value for key, value in settings.items() if not key.startswith("learner.")}

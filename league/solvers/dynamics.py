@@ -10,6 +10,9 @@ from gpu_envs.errors import ConfigError
 from league.solvers.arrays import MetaStrategy, positive
 from league.solvers.host import Host
 
+STABLE = 1.0
+"""The step times the range of the payoffs, at most: beyond it shares leave the simplex, and at last are NaN."""
+
 
 def prd(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3, gamma: float = 1e-6) -> MetaStrategy:
     """Projected replicator dynamics from uniform play, averaged over all steps.
@@ -18,9 +21,9 @@ def prd(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3, gamma: flo
     constants and average as in OpenSpiel's `projected_replicator_dynamics`. Any number of seats.
 
     Args:
-        payoffs: (S, N_1, ..., N_S); dt times their range should be well below 1.
+        payoffs: (S, N_1, ..., N_S), of any range.
         iterations: Steps; the start counts in the average too.
-        dt: Size of a step.
+        dt: Size of a step; smaller where payoffs are so large that shares would jump (`STABLE`).
         gamma: Least probability of a policy.
     """
     return _replicate("prd", payoffs, iterations, dt, gamma)
@@ -38,6 +41,8 @@ def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: 
     positive(solver, iterations=iterations, dt=dt)
     if not 0 <= gamma * max(payoffs.shape[1:]) < 1:
         raise ConfigError(f"{solver}: gamma = {gamma}: expected 0 to less than 1 / {max(payoffs.shape[1:])} policies")
+    spread = float((payoffs.flatten(1).amax(1) - payoffs.flatten(1).amin(1)).max())
+    dt = min(dt, STABLE / max(spread, 1e-300))
     host = Host(payoffs)
     shares = host.uniform()
     totals = [each * 1.0 for each in shares]
@@ -52,10 +57,11 @@ def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: 
 
 
 def _project(point, least: float):
-    """The nearest distribution with no share below `least`; `point` sums to 1.
+    """The nearest distribution with no share below `least`; `point` sums to 1, but for rounding.
 
     Wang and Carreira-Perpinan (2013), Projection onto the probability simplex, shifted by `least`.
     """
+    point = point / point.sum()  # where payoffs are below 0 rounding would grow from step to step
     if isinstance(point, np.ndarray):
         if point.min() >= least:
             return point

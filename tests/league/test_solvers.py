@@ -376,3 +376,17 @@ def test_greatest_entropy_takes_rounded_payoffs(count):
     strategy = solve("max_entropy_nash", torch.stack([table, -table]))
     for marginal in strategy.marginals:
         assert (marginal - 1 / count).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("name", ["prd", "replicator"])
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
+def test_replicator_dynamics_take_payoffs_of_any_range(name: str, scale: float) -> None:
+    """Returns below 0, or of hundreds per episode, gave NaN or wrong shares without a word."""
+    first = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], dtype=torch.float64)
+    payoffs = scale * (torch.stack((first, -first)) - 20.0)
+    for marginal in solve(name, payoffs, iterations=50_000).marginals:
+        torch.testing.assert_close(marginal, torch.full_like(marginal, 0.5), atol=1e-3, rtol=0)
+    payoffs[:, 1, :] -= scale * torch.tensor([[1.0], [0.0]], dtype=torch.float64)  # now the second choice is worse
+    for marginal in solve(name, payoffs, iterations=2_000).marginals:
+        assert marginal.isfinite().all()
+        assert abs(float(marginal.sum()) - 1) < 1e-9

@@ -1,0 +1,249 @@
+"""Populations against independent learners of as many samples: who earns more, whoever sits opposite."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from league import presets, solvers
+from league.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules
+from league.builder import NoLeagueBuilder
+from league.game import Game
+from league.league import League, LeagueConfig
+from league.matches import play_matchups
+from league.population import RandomPolicy
+from league.psro import DEFAULTS, PSRO, PSROConfig
+from league.response import Training
+from league.run import opened, training
+from league.seating import Draw
+from trainers.policy import Plays
+from trainers.presets import preset
+
+EPISODES = 4_000
+"""Of every pair of sides, spread over their policies by weight."""
+RARE = 5e-3
+"""Policies of a mixture that are met less often are left out of it."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Who plays: by role policies and how often each is drawn."""
+
+    name: str
+    policies: Mapping[str, Sequence[Plays]]
+    weights: Mapping[str, Tensor]
+
+    @classmethod
+    def mixture(cls, name: str, populations: Mapping[str, Sequence[Plays]], marginals: Sequence[Tensor]) -> Side:
+        """A population with a meta-strategy, one seat per role."""
+        policies, weights = {}, {}
+        for (role, population), marginal in zip(populations.items(), marginals, strict=True):
+            kept = (marginal > RARE).nonzero().flatten().tolist()
+            policies[role] = [population[index] for index in kept]
+            weights[role] = marginal[kept] / marginal[kept].sum()
+        return cls(name, policies, weights)
+
+
+def equal_samples(
+    env_id: str,
+    steps: int,
+    builders: Sequence[str],
+    seeds: int,
+    psro: Mapping[str, Any] | None = None,
+    alphastar: Mapping[str, Any] | None = None,
+    with_together: bool = True,
+) -> dict[str, Any]:
+    """Cross-play of populations and independent PPO after equally many steps of worlds.
+
+    Several independent pairs are trained, since each has learned to play against its own opponent only. "together" is
+    shown beside them: both roles learn in the same worlds, each from as many steps as all others have in sum.
+
+    Args:
+        env_id: A game of two seats with roles of their own.
+        steps: Of worlds, in all, of each population and of each independent training.
+        builders: "psro", "alphastar".
+        seeds: Independent trainings.
+        psro: Fields of `PSROConfig` beside the preset's.
+        alphastar: `iterations` of the league, `main_exploiters` and `league_exploiters` per role, `min_steps` before a
+            copy, `train`.
+        with_together: Show "together" as well.
+    """
+    game = Game.of(env_id, preset(env_id, "cpu").env)
+    sides, used, seconds = [], {}, {}
+    for name in builders:
+        began = time.perf_counter()
+        made, used[name] = (
+            _psro(game, steps, psro or {}) if name == "psro" else _alphastar(game, steps, alphastar or {})
+        )
+        sides.append(made)
+        seconds[name] = time.perf_counter() - began
+        print(name, used[name], "steps", f"{seconds[name]:.0f} s", {r: w.tolist() for r, w in made.weights.items()})
+    samples = max(used.values(), default=steps)
+    for learn, count in ((independent, seeds), (together, 1 if with_together else 0)):
+        for seed in range(count):
+            began = time.perf_counter()
+            made, taken = learn(game, samples, seed)
+            sides.append(made)
+            used[made.name], seconds[made.name] = taken, time.perf_counter() - began
+    means, halves = cross_play(game, sides)
+    names = [side.name for side in sides]
+    verdicts = {name: verdict(game, names, means, halves, name) for name in builders}
+    for name, found in verdicts.items():
+        print(name, json.dumps(found), flush=True)
+    return {
+        "env_id": env_id,
+        "sides": names,
+        "roles": [seat.name for seat in game.seats],
+        "means": means.tolist(),
+        "halves": halves.tolist(),
+        "steps": used,
+        "seconds": seconds,
+        "verdicts": verdicts,
+        "met": {name: all(each["apart"] for each in found) for name, found in verdicts.items()},
+    }
+
+
+def independent(game: Game, steps: int, seed: int) -> tuple[Side, int]:
+    """PPO for each role as `NoLeagueBuilder` has it: each in worlds of its own, against the other as it is.
+
+    Every step of a world is one that one policy learns from, as in a population.
+    """
+    each = steps // len(game.roles)
+    train = {"total_steps": each, **preset_learner(game)}
+    config = LeagueConfig(iterations=20, steps=each // 20, episodes=32, seed=seed, train=train)
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "independent", config) as store:
+        league = League(store, config, NoLeagueBuilder())
+        league.run()
+        policies = {role: [store.populations[role][-1]] for role in game.roles}
+        used = sum(league.total_steps.values())
+    return Side(f"independent {seed}", policies, dict.fromkeys(game.roles, torch.ones(1).double())), used
+
+
+def together(game: Game, steps: int, seed: int) -> tuple[Side, int]:
+    """PPO for each role, all in the same worlds: every step is learned from by all, so that each learns from more."""
+    pools = {role: [RandomPolicy.of(game, role)] for role in game.roles}
+    config = dataclasses.replace(training(game, "cpu", preset_learner(game)), total_steps=steps, seed=seed)
+    learner = Training(game, Draw.self_play(game), pools, config)
+    with config.in_force():
+        while learner.steps < steps:
+            learner.iterate()
+    policies = {role: [learner.learner(role).policy()] for role in game.roles}
+    return Side(f"together {seed}", policies, dict.fromkeys(game.roles, torch.ones(1).double())), learner.steps
+
+
+def preset_learner(game: Game) -> dict[str, Any]:
+    """The settings of learners of a training that stands alone, as `league.run.training` takes them."""
+    return {f"learner.{name}": value for name, value in vars(preset(game.env_id, "cpu").learner).items()}
+
+
+def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
+    """PSRO whose responses share the steps evenly."""
+    fields = {**presets.psro(game.env_id), **given}
+    each = steps // (fields["iterations"] * len(game.roles))
+    config = PSROConfig(**{**fields, "train": {**fields.get("train", {}), "total_steps": each}})
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "psro", config) as store:
+        run = PSRO(store, config)
+        run.run()
+        assert run.strategy is not None
+        side = Side.mixture("psro", store.populations, run.strategy.marginals)
+        used = sum(
+            store.result(f"{number}/respond/{role}/0")["steps"]
+            for number in range(1, config.iterations + 1)
+            for role in game.roles
+        )
+    return side, used
+
+
+def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
+    """AlphaStar's league whose players share the steps evenly; its mixture is of all frozen players."""
+    iterations = given.get("iterations", 12)
+    main_exploiters, league_exploiters = given.get("main_exploiters", 1), given.get("league_exploiters", 0)
+    players = (1 + main_exploiters + league_exploiters) * len(game.roles)
+    each = steps // (iterations * players)
+    least = given.get("min_steps", 2 * each)
+    rules = FreezeRules(min_steps=least, timeout=2 * least)
+    builder = AlphaStarLeagueBuilder(
+        AlphaStarConfig(
+            main=rules,
+            main_exploiter=dataclasses.replace(rules, count=main_exploiters, reset_probability=1.0),
+            league_exploiter=dataclasses.replace(rules, count=league_exploiters, reset_probability=0.25),
+        )
+    )
+    episodes = presets.psro(game.env_id).get("episodes", 1_000)
+    train = {"total_steps": iterations * each, **given.get("train", {})}  # over which learning rates fall
+    config = LeagueConfig(iterations=iterations, steps=each, episodes=episodes, train=train)
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "alphastar", config) as store:
+        league = League(store, config, builder)
+        league.run()
+        table = league.evaluate()
+        strategy = solvers.solve("prd", table.mean, **DEFAULTS["prd"])
+        return Side.mixture("alphastar", store.populations, strategy.marginals), sum(league.total_steps.values())
+
+
+def cross_play(game: Game, sides: Sequence[Side]) -> tuple[Tensor, Tensor]:
+    """What every seat earns, (S, sides of the first seat, sides of the second), and half of the 95 % intervals."""
+    first, second = game.seats
+    pools = {role: [policy for side in sides for policy in side.policies[role]] for role in game.roles}
+    begins = {role: [0] for role in game.roles}
+    for side in sides:
+        for role in game.roles:
+            begins[role].append(begins[role][-1] + len(side.policies[role]))
+    matchups, episodes, shares, cells = [], [], [], []
+    for a, one in enumerate(sides):
+        for b, other in enumerate(sides):
+            for i, p in enumerate(one.weights[first.role].tolist()):
+                for j, q in enumerate(other.weights[second.role].tolist()):
+                    matchups.append((begins[first.role][a] + i, begins[second.role][b] + j))
+                    episodes.append(max(32, round(EPISODES * p * q)))
+                    shares.append(p * q)
+                    cells.append((a, b))
+    results = play_matchups(game, pools, matchups, episodes, seed=577_215)
+    count, share = results.count[:, None].double(), torch.tensor(shares, dtype=torch.float64)[:, None]
+    variance = (results.square / count - results.mean.square()).clamp(min=0) * count / (count - 1)
+    place = torch.tensor(cells) @ torch.tensor([len(sides), 1])
+    shape = (len(game.seats), len(sides), len(sides))
+    means, squares = torch.zeros(2, len(sides) ** 2, len(game.seats), dtype=torch.float64)
+    means.index_add_(0, place, share * results.mean)
+    squares.index_add_(0, place, share.square() * variance / count)
+    return means.T.reshape(shape), 1.96 * squares.sqrt().T.reshape(shape)
+
+
+def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, name: str) -> list[dict[str, Any]]:
+    """Per seat: what a population earns against independent learners, and what those earn in that seat against it.
+
+    And what independent learners earn against independent ones of another training, which neither has met. Means over
+    trainings; `apart` where the population's interval lies above that of the first.
+    """
+    own = names.index(name)
+    others = [index for index, each in enumerate(names) if each.startswith("independent")]
+    found = []
+    for seat, each in enumerate(game.seats):
+        mean, half = means[seat], halves[seat]
+        if seat == 1:
+            mean, half = mean.T, half.T  # rows: who sits here, columns: who sits opposite
+        pairs = {
+            "mixture_against_independent": [(own, other) for other in others],
+            "independent_against_mixture": [(other, own) for other in others],
+            "independent_against_others": [(a, b) for a in others for b in others if a != b],
+            "independent_against_its_own": [(a, a) for a in others],
+            "mixture_against_mixture": [(own, own)],
+        }
+        row: dict[str, Any] = {"seat": each.name}
+        for key, places in pairs.items():
+            if places:
+                values = torch.stack([mean[place] for place in places])
+                squares = torch.stack([half[place] ** 2 for place in places])
+                row[key] = [float(values.mean()), float(squares.sum().sqrt()) / len(places)]
+        (value, wide), (bound, width) = row["mixture_against_independent"], row["independent_against_mixture"]
+        row["apart"] = value - wide > bound + width
+        found.append(row)
+    return found

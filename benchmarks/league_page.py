@@ -1,0 +1,170 @@
+"""docs/league.md and its pictures, from recorded results."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.origin import ROOT
+
+PAGE = ROOT / "docs" / "league.md"
+PICTURE = ROOT / "docs" / "league_curves.png"
+
+HEAD = """# What the league shows
+
+Made by `python -m benchmarks.league_shows` from `benchmarks/results/league/shows.json`; do not edit. Every section is
+one command, and what it compares ran in turn in one process.
+
+"""
+
+
+def write(results: Mapping[str, Any], claims: Mapping[str, str]) -> None:
+    """Write the page and the curves.
+
+    Args:
+        results: By show, as recorded.
+        claims: What each show is to show, in the order of the page.
+    """
+    shown = [name for name in claims if name in results]
+    curves = {name: results[name] for name in shown if "lines" in results[name]}
+    lines = [HEAD + "| show | claim | met |", "| --- | --- | --- |"]
+    for name in shown:
+        met = ", ".join(f"{which}: {'yes' if each else '**no**'}" for which, each in results[name]["met"].items())
+        lines.append(f"| [{name}](#{name}) | {claims[name]} | {met} |")
+    lines.append("")
+    if curves:
+        _draw(curves)
+        lines += ["![NashConv over seconds](league_curves.png)", ""]
+    for name in shown:
+        lines += _about(name, results[name])
+    PAGE.write_text("\n".join(lines), encoding="utf-8")
+
+
+def _about(name: str, result: Mapping[str, Any]) -> list[str]:
+    machine = result["machine"]
+    where = (
+        f"Commit {result['commit']}, {result['date']}, {machine['cpu'].split(' (')[0]}, {machine['cores']} cores, "
+        f"{result['threads']} of them used, torch {machine['torch']}; {result['minutes']:.1f} minutes in all."
+    )
+    section = _curves if "lines" in result else _cells if "rows" in result else _sides
+    return [f"## {name}", "", f"    python -m benchmarks.league_shows {name}", "", *section(result), "", where, ""]
+
+
+def _cells(result: Mapping[str, Any]) -> list[str]:
+    """The table of milliseconds per payoff cell."""
+    lines = [
+        "Milliseconds per payoff cell of 1,000 games, medians of turns; the ratio is the median of the turns' ratios. "
+        f"Ours plays {result['side']} x {result['side']} cells of learned networks in one batch; OpenSpiel's "
+        "psro_v2 plays tables, which ask no network, one episode after the other.",
+        "",
+        "| game | ours | OpenSpiel | ratio | time of cores: ours | OpenSpiel | ratio |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in result["rows"]:
+        ours, theirs, ours_cpu, theirs_cpu = (
+            statistics.median(row[name]) for name in ("ours", "theirs", "ours_cpu", "theirs_cpu")
+        )
+        lines.append(
+            f"| {row['env_id']} | {ours:.2f} | {theirs:.0f} | {row['ratio']:.1f} | {ours_cpu:.2f} | {theirs_cpu:.0f} | "
+            f"{row['ratio_cpu']:.1f} |"
+        )
+    return lines
+
+
+def _curves(result: Mapping[str, Any]) -> list[str]:
+    """The table of seconds to a NashConv."""
+    lines = [
+        f"{result['env_id']}, Nash as meta-strategy, 1,000 games per payoff cell. Learned: ours by PPO, OpenSpiel's by "
+        "its `RLOracle` with its DQN in PyTorch and the settings of its `psro_v2_example.py`, stopped after the "
+        "iteration in which its time was up. Exact: a best response by a walk over the tree. OpenSpiel has Nash from "
+        "our linear program, as its own needs packages that it does not install.",
+        "",
+        f"| responses | of | seconds to NashConv {result['below']:g} | least NashConv | at the end | iterations | "
+        "seconds |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for line in sorted(result["lines"], key=lambda line: (line["oracle"] != "learned", line["who"] != "ours")):
+        curve = line["curve"]
+        first = next((f"{seconds:.1f}" for seconds, value in curve if value <= result["below"]), "not reached")
+        least, (seconds, last) = min(value for _, value in curve), curve[-1]
+        lines.append(
+            f"| {line['oracle']} | {line['who']} | {first} | {least:.3f} | {last:.3f} | {len(curve) - 1} | "
+            f"{seconds:.1f} |"
+        )
+    return lines
+
+
+def _sides(result: Mapping[str, Any]) -> list[str]:
+    """Tables of cross-play."""
+    steps = ", ".join(f"{name} {used:,} ({result['seconds'][name]:.0f} s)" for name, used in result["steps"].items())
+    lines = [
+        f"{result['env_id']}. What the seat of each role earns in an episode, with 95 % intervals: rows sit in it, "
+        f"columns opposite. Steps of worlds, all that were made: {steps}. Independent learners train in worlds of "
+        'their own (`NoLeagueBuilder`); "together" in the same, each from all of these steps, which is twice as many as '
+        "any other role learns from." + _of_league(result["settings"]),
+        "",
+    ]
+    for seat, role in enumerate(result["roles"]):
+        names = result["sides"]
+        lines += [f"| {role} | {' | '.join(names)} |", f"| --- |{' --- |' * len(names)}"]
+        for row, name in enumerate(names):
+            cells = []
+            for column in range(len(names)):
+                a, b = (row, column) if seat == 0 else (column, row)
+                cells.append(f"{result['means'][seat][a][b]:.1f} ± {result['halves'][seat][a][b]:.1f}")
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append("")
+    lines += [
+        "| population | seat | mixture against independent | independent against mixture | apart |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, rows in result["verdicts"].items():
+        for row in rows:
+            pair = [row["mixture_against_independent"], row["independent_against_mixture"]]
+            told = " | ".join(f"{mean:.1f} ± {half:.1f}" for mean, half in pair)
+            lines.append(f"| {name} | {row['seat']} | {told} | {'yes' if row['apart'] else '**no**'} |")
+    return lines
+
+
+def _of_league(settings: Mapping[str, Any]) -> str:
+    """Who is in the league, as not all of its kinds of players have to be."""
+    given = settings.get("alphastar", {})
+    kinds = [
+        ("main exploiters", given.get("main_exploiters", 1)),
+        ("league exploiters", given.get("league_exploiters", 0)),
+    ]
+    others = ", ".join(f"{count} {kind}" for kind, count in kinds if count) or "no exploiters"
+    return (
+        f" The AlphaStar league has one main agent per role, {others}; its mixture is by prd over all frozen players."
+    )
+
+
+def _draw(results: Mapping[str, Any]) -> None:
+    """One panel per game: NashConv over seconds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1.6 + 3.6 * len(results), 3.0), layout="constrained")
+    drawn: dict[str, Any] = {}
+    for place, (name, result) in enumerate(results.items(), start=1):
+        axes = figure.add_subplot(1, len(results), place)
+        for line in result["lines"]:
+            label = f"{line['who']}, {line['oracle']}"
+            (drawn[label],) = axes.plot(
+                [max(seconds, 0.05) for seconds, _ in line["curve"]],
+                [max(value, 1e-3) for _, value in line["curve"]],
+                color="C0" if line["who"] == "ours" else "C1",
+                linestyle="-" if line["oracle"] == "learned" else ":",
+                marker=".",
+                markersize=3,
+                lw=1.1,
+            )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_title(name, fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.grid(alpha=0.3)
+    figure.legend(drawn.values(), drawn.keys(), loc="outside right upper", fontsize=7)
+    figure.supxlabel("seconds", fontsize=8)
+    figure.supylabel("NashConv", fontsize=8)
+    figure.savefig(PICTURE, dpi=80)

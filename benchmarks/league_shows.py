@@ -1,0 +1,294 @@
+"""Run what the league is to show, record the figures, and write docs/league.md.
+
+python -m benchmarks.league_shows                      # all shows, then the page
+python -m benchmarks.league_shows psro-kuhn cells      # some of them; the others stay as they were measured
+python -m benchmarks.league_shows --write              # only the page and its pictures, from what is recorded
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fcntl
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import origin
+from benchmarks.cross_play import equal_samples
+from benchmarks.league_page import write
+from benchmarks.peers import openspiel_psro
+from league import presets
+from league.game import Game
+from league.matches import play_matchups
+from league.population import RandomPolicy
+from league.psro import PSRO, PSROConfig
+from league.response import Training
+from league.run import opened, training
+from league.seating import Draw
+
+RESULTS = origin.ROOT / "benchmarks" / "results" / "league" / "shows.json"
+CELL_EPISODES = 1_000
+TURNS = 5
+"""Of each side, where a ratio is measured."""
+
+
+@dataclass(frozen=True)
+class Show:
+    """Something that the league is to do."""
+
+    run: Callable[..., dict[str, Any]]
+    settings: Mapping[str, Any]
+    claim: str
+    """What is to come out."""
+
+
+def exploitability(
+    env_id: str, below: float, patience: float, learned: Mapping[str, Any], exact: Mapping[str, Any], turns: int
+) -> dict[str, Any]:
+    """NashConv over seconds, ours and OpenSpiel's in turn, with learned and with exact responses.
+
+    Args:
+        env_id: The game.
+        below: NashConv whose time is compared.
+        patience: Seconds that OpenSpiel's learned responses have, at most one iteration more.
+        learned: Fields of our `PSROConfig`, beside the preset's; payoffs are sampled.
+        exact: With exact responses.
+        turns: Runs of each.
+    """
+    lines: list[dict[str, Any]] = []
+    for seed in range(turns):
+        config = {**presets.psro(env_id), "seed": seed, "episodes": CELL_EPISODES}
+        lines.append({"who": "ours", "oracle": "learned", **_ours(env_id, PSROConfig(**{**config, **learned}))})
+        lines.append({"who": "OpenSpiel", "oracle": "learned", **_theirs(env_id, "learned", 100, patience, seed)})
+        config |= {"oracle": "exact", **exact}
+        lines.append({"who": "ours", "oracle": "exact", **_ours(env_id, PSROConfig(**config))})
+        lines.append(
+            {"who": "OpenSpiel", "oracle": "exact", **_theirs(env_id, "exact", config["iterations"], 600.0, seed)}
+        )
+        for line in lines[-4:]:
+            print(line["who"], line["oracle"], json.dumps(line["curve"]), flush=True)
+    reached = {
+        f"{who} {oracle}": [
+            reach(line["curve"], below) for line in lines if (line["who"], line["oracle"]) == (who, oracle)
+        ]
+        for who in ("ours", "OpenSpiel")
+        for oracle in ("learned", "exact")
+    }
+    verdicts = {
+        oracle: all(
+            ours is not None and (theirs is None or ours < theirs)
+            for ours, theirs in zip(reached[f"ours {oracle}"], reached[f"OpenSpiel {oracle}"], strict=True)
+        )
+        for oracle in ("learned", "exact")
+    }
+    return {"env_id": env_id, "below": below, "lines": lines, "reached": reached, "met": verdicts}
+
+
+def reach(curve: Sequence[Sequence[float]], below: float) -> float | None:
+    """Seconds after which NashConv was at most `below` for the first time; None: never."""
+    return next((seconds for seconds, nash_conv in curve if nash_conv <= below), None)
+
+
+def _ours(env_id: str, config: PSROConfig) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        game = Game.of(env_id)
+        began = time.perf_counter()
+        with opened(Path(folder) / "run", game, "psro", config) as store:
+            psro, curve = PSRO(store, config), []
+            for number in range(config.iterations + 1):
+                psro.iterate(number)
+                curve.append([time.perf_counter() - began, store.iterations()[number]["nash_conv"]])
+    return {"curve": curve, "seed": config.seed}
+
+
+def _theirs(env_id: str, oracle: str, iterations: int, patience: float, seed: int) -> dict[str, Any]:
+    openspiel_psro.load()  # its imports are not its work
+    began = time.perf_counter()
+    run = openspiel_psro.Theirs(env_id, oracle, CELL_EPISODES, seed=seed)
+    watched = 0.0  # NashConv of theirs is not needed for its run; that of ours takes no time to speak of
+    curve: list[list[float]] = []
+    for number in range(iterations + 1):
+        if number:
+            run.iterate()
+        seconds = time.perf_counter() - began - watched
+        before = time.perf_counter()
+        curve.append([seconds, run.nash_conv()])
+        watched += time.perf_counter() - before
+        if seconds > patience:
+            break
+    return {"curve": curve, "seed": seed}
+
+
+def cells(envs: Sequence[str], side: int) -> dict[str, Any]:
+    """Milliseconds per payoff cell of 1,000 games: learned networks of ours, random tables in OpenSpiel's loop.
+
+    Args:
+        envs: Games.
+        side: Policies per role; ours plays all their cells at once, OpenSpiel's one cell after the other.
+    """
+    rows = []
+    for env_id in envs:
+        game = Game.of(env_id)
+        populations = _short(game, side)
+        every = [(i, j) for i in range(side) for j in range(side)]
+        play_matchups(game, populations, every, CELL_EPISODES, seed=0)  # worlds are made once
+        openspiel_psro.cell(env_id, 10, seed=0)
+        took: dict[str, list[float]] = {name: [] for name in ("ours", "theirs", "ours_cpu", "theirs_cpu")}
+        for turn in range(TURNS):
+            clocks = _clocks()
+            play_matchups(game, populations, every, CELL_EPISODES, seed=turn)
+            _count(took, "ours", clocks, len(every))
+            clocks = _clocks()
+            for number in range(3):
+                openspiel_psro.cell(env_id, CELL_EPISODES, seed=3 * turn + number)
+            _count(took, "theirs", clocks, 3)
+        ratio, ratio_cpu = (
+            statistics.median(b / a for a, b in zip(took[f"ours{of}"], took[f"theirs{of}"], strict=True))
+            for of in ("", "_cpu")
+        )
+        rows.append({"env_id": env_id, **took, "ratio": ratio, "ratio_cpu": ratio_cpu, "met": ratio >= 20})
+        print(env_id, json.dumps(rows[-1]), flush=True)
+    return {"rows": rows, "met": {row["env_id"]: row["met"] for row in rows}, "side": side}
+
+
+def _clocks() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
+def _count(took: dict[str, list[float]], who: str, since: tuple[float, float], cells: int) -> None:
+    """Milliseconds per cell, of the wall clock and of all cores."""
+    for name, now, then in zip((who, f"{who}_cpu"), _clocks(), since, strict=True):
+        took[name].append(1e3 * (now - then) / cells)
+
+
+def _short(game: Game, count: int) -> dict[str, list[Any]]:
+    """Policies of networks that have learned a little, per role."""
+    pools = {role: [RandomPolicy.of(game, role)] for role in game.roles}
+    populations: dict[str, list[Any]] = {role: [] for role in game.roles}
+    for seed in range(count):
+        config = dataclasses.replace(training(game, "cpu", {"total_steps": 4_000}), seed=seed)
+        learner = Training(game, Draw.self_play(game), pools, config)
+        while learner.steps < config.total_steps:
+            learner.iterate()
+        for role in game.roles:
+            populations[role].append(learner.learner(role).policy())
+    return populations
+
+
+SHOWS: dict[str, Show] = {
+    "cells": Show(
+        cells,
+        {"envs": ("KuhnPoker-v0", "LeducPoker-v0"), "side": 10},
+        "A payoff cell of 1,000 games takes at most a twentieth of OpenSpiel's time.",
+    ),
+    "psro-kuhn": Show(
+        exploitability,
+        {
+            "env_id": "KuhnPoker-v0",
+            "below": 0.1,
+            "patience": 60.0,
+            "learned": {},
+            "exact": {"iterations": 15},
+            "turns": 1,
+        },
+        "NashConv 0.1 is reached earlier than by OpenSpiel with the same oracle, sampled payoffs.",
+    ),
+    "psro-leduc": Show(
+        exploitability,
+        {
+            "env_id": "LeducPoker-v0",
+            "below": 2.5,
+            "patience": 120.0,
+            "learned": {},
+            "exact": {"iterations": 20},
+            "turns": 1,
+        },
+        "NashConv 2.5 is reached earlier than by OpenSpiel with the same oracle, sampled payoffs.",
+    ),
+    "league-simpletag": Show(
+        equal_samples,
+        {
+            "env_id": "SimpleTag-v0",
+            "steps": 800_000,
+            "builders": ("psro", "alphastar"),
+            "seeds": 2,
+            "psro": {"iterations": 5, "train": {"learner.learning_rate": 0.002, "learner.learning_rate_end": 0.001}},
+            "alphastar": {"iterations": 12, "main_exploiters": 0, "min_steps": 60_000},
+        },
+        "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
+    ),
+    "league-tag": Show(
+        equal_samples,
+        {
+            "env_id": "TagContinuous-v0",
+            "steps": 320_000,
+            "builders": ("psro", "alphastar"),
+            "seeds": 2,
+            "psro": {"iterations": 4, "episodes": 100},
+            "alphastar": {"iterations": 12, "main_exploiters": 0, "min_steps": 24_000},
+        },
+        "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
+    ),
+}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run what is asked for and write it down."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shows", nargs="*", metavar="SHOW", help=f"some of {', '.join(SHOWS)}; none: all")
+    parser.add_argument("--write", action="store_true", help="nothing but the page, from what is recorded")
+    parser.add_argument("--threads", type=int, default=1, help="torch's")
+    args = parser.parse_args(argv)
+    if unknown := set(args.shows) - SHOWS.keys():
+        parser.error(f"no show {', '.join(sorted(unknown))}; there are {', '.join(SHOWS)}")
+    torch.set_num_threads(args.threads)
+    for name in () if args.write else args.shows or SHOWS:
+        show = SHOWS[name]
+        began = time.perf_counter()
+        result = show.run(**show.settings)
+        about = {"commit": origin.commit(), "date": date.today().isoformat(), "machine": origin.machine()}
+        settings = {key: list(value) if isinstance(value, tuple) else value for key, value in show.settings.items()}
+        result |= {"settings": settings, "minutes": (time.perf_counter() - began) / 60, "threads": args.threads}
+        record({name: {**result, **about}})
+        print(name, json.dumps(result["met"]), f"{result['minutes']:.1f} min", flush=True)
+    write(recorded(), {name: show.claim for name, show in SHOWS.items()})
+
+
+def recorded() -> dict[str, Any]:
+    """All results so far, by show."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def record(new: dict[str, Any]) -> None:
+    """Adds results; several processes may run different shows at once."""
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    with (RESULTS.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        results = recorded() | new
+        lines = [f"{json.dumps(name)}: {json.dumps(_rounded(results[name]))}" for name in SHOWS if name in results]
+        temporary = RESULTS.with_suffix(".tmp")
+        temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n")  # a line per show
+        temporary.replace(RESULTS)
+
+
+def _rounded(value: Any) -> Any:
+    """Floats with five digits; the rest as it is."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, Mapping):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

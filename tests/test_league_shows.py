@@ -1,0 +1,100 @@
+"""The shows of the league: the page is what was recorded, and what is compared is compared rightly."""
+
+import sys
+
+import pytest
+import torch
+
+from benchmarks import cross_play, league_page, league_shows
+from benchmarks.cross_play import Side
+from league.game import Game
+from league.population import RandomPolicy
+
+
+def test_page_is_of_what_is_recorded(monkeypatch, tmp_path):
+    written, picture = league_page.PAGE.read_text(encoding="utf-8"), league_page.PICTURE
+    assert picture.stat().st_size < 500_000
+    monkeypatch.setattr(league_page, "PAGE", tmp_path / "league.md")
+    monkeypatch.setattr(league_page, "PICTURE", tmp_path / "curves.png")
+    claims = {name: show.claim for name, show in league_shows.SHOWS.items()}
+    league_page.write(league_shows.recorded(), claims)
+    again = "python -m benchmarks.league_shows --write"
+    assert (tmp_path / "league.md").read_text(encoding="utf-8") == written, again
+
+
+def test_first_time_below():
+    curve = [[0.5, 0.9], [2.0, 0.1], [3.0, 0.4]]
+    assert league_shows.reach(curve, 0.1) == 2.0
+    assert league_shows.reach(curve, 0.05) is None
+
+
+class Always:
+    """Takes one action."""
+
+    def __init__(self, choice: int) -> None:
+        self.choice = choice
+
+    def act(self, obs, mask=None, greedy=False, memory=None):
+        return torch.full(obs.shape[:-1], self.choice, device=obs.device)
+
+    def memory(self, *shape):
+        return None
+
+    def seed(self, seed):
+        pass
+
+
+def test_cross_play_weighs_policies():
+    """A mixture earns the weighted mean of what its policies earn, with the interval of a stratified mean."""
+    game = Game.of("RockPaperScissors-v0", shared=False)
+    one = torch.ones(1).double()
+    rock = Side("rock", {role: [Always(0)] for role in game.roles}, dict.fromkeys(game.roles, one))
+    mixed = Side(
+        "mixed",
+        {role: [Always(0), Always(1)] for role in game.roles},
+        dict.fromkeys(game.roles, torch.tensor([0.25, 0.75]).double()),
+    )
+    means, halves = cross_play.cross_play(game, [rock, mixed])
+    episode = float(means[0].abs().max()) / 0.75  # what a win is worth
+    assert means[0].tolist() == [[0.0, pytest.approx(-0.75 * episode)], [pytest.approx(0.75 * episode), 0.0]]
+    assert means[1].tolist() == (-means[0]).tolist()
+    assert not halves.any()
+
+
+def test_mixtures_leave_out_what_is_hardly_met():
+    game = Game.of("KuhnPoker-v0")
+    population = {role: [RandomPolicy.of(game, role), Always(0)] for role in game.roles}
+    marginals = [torch.tensor([0.999, 0.001]), torch.tensor([0.5, 0.5])]
+    side = Side.mixture("m", population, [each.double() for each in marginals])
+    assert [len(side.policies[role]) for role in game.roles] == [1, 2]
+    assert [float(side.weights[role].sum()) for role in game.roles] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("seat", "apart"), [(0, True), (1, False)])
+def test_verdict_is_of_both_seats(seat, apart):
+    """The first seat of the mixture earns 5 against both independents, those 2 and 3 there; the second as much."""
+    game = Game.of("KuhnPoker-v0")
+    first = torch.tensor([[4.0, 5.0, 5.0], [2.0, 1.0, 0.0], [3.0, 0.0, 1.0]])
+    second = torch.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    means, halves = torch.stack([first, second]).double(), torch.full((2, 3, 3), 0.5).double()
+    row = cross_play.verdict(game, ["psro", "independent 0", "independent 1"], means, halves, "psro")[seat]
+    assert row["apart"] is apart
+    if seat == 0:
+        assert row["mixture_against_independent"] == [5.0, pytest.approx(0.5 / 2**0.5)]
+        assert row["independent_against_mixture"][0] == 2.5
+
+
+def test_openspiel_runs_without_what_it_does_not_ask_for():
+    """Its own loop, with exact responses and with learned ones; nothing stays behind in place of a package."""
+    from benchmarks.peers.openspiel_psro import Theirs, cell
+
+    run = Theirs("KuhnPoker-v0", "exact", episodes=200)
+    assert run.nash_conv() == pytest.approx(0.9167, abs=1e-4)
+    run.iterate()
+    assert run.nash_conv() == pytest.approx(0.8333, abs=1e-4)
+    learned = Theirs("KuhnPoker-v0", "learned", episodes=5, training_episodes=50)
+    learned.iterate()
+    assert 0 < learned.nash_conv() <= 4
+    assert abs(float(sum(cell("KuhnPoker-v0", 20, seed=0)))) < 1e-9
+    for name in ("cvxpy", "tree"):
+        assert name not in sys.modules or sys.modules[name].__spec__ is not None
