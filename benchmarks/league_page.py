@@ -101,8 +101,8 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{result['env_id']}. What the seat of each role earns in an episode, with 95 % intervals: rows sit in it, "
         f"columns opposite. Steps of worlds, all that were made: {steps}. Independent learners train in worlds of "
-        'their own (`NoLeagueBuilder`); "together" in the same, each from all of these steps, which is twice as many as '
-        "any other role learns from." + _of_league(result["settings"]),
+        'their own (`NoLeagueBuilder`); "together" in the same, each from all of these steps, which is twice as '
+        "many as any other role learns from." + _of_league(result["settings"]),
         "",
     ]
     for seat, role in enumerate(result["roles"]):
