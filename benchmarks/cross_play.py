@@ -124,7 +124,7 @@ def independent(game: Game, steps: int, seed: int) -> tuple[Side, int]:
         league = League(store, config, NoLeagueBuilder())
         league.run()
         policies = {role: [store.populations[role][-1]] for role in game.roles}
-        used = sum(league.total_steps.values())
+        used = sum(each.total_steps for each in league.learning.values())
     return Side(f"independent {seed}", policies, dict.fromkeys(game.roles, torch.ones(1).double())), used
 
 
@@ -186,7 +186,8 @@ def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, 
         league.run()
         table = league.evaluate()
         strategy = solvers.solve("prd", table.mean, **DEFAULTS["prd"])
-        return Side.mixture("alphastar", store.populations, strategy.marginals), sum(league.total_steps.values())
+        used = sum(each.total_steps for each in league.learning.values())
+        return Side.mixture("alphastar", store.populations, strategy.marginals), used
 
 
 def cross_play(game: Game, sides: Sequence[Side]) -> tuple[Tensor, Tensor]:

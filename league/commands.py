@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from gpu_envs.commands import settings
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.registry import resolve_device, spelled
 from league import algorithms
 from league.game import Game
 from league.live import LiveTable, table
-from league.run import SUMMARY, configuration, opened, training, write_summary
+from league.run import SUMMARY, configuration, discard, opened, training, write_summary
 from league.store import Store
 from trainers.arguments import Positional, UseAppendAction, given, parse
 
@@ -102,7 +102,13 @@ def train(argv: list[str]) -> int:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = args.run_dir or Path("out") / f"league-{env_id.rpartition(':')[2]}-{stamp}"
     with opened(path, game, name, config) as store:
-        return _go_on(store, name, config, args.threads)
+        try:
+            run, live = _begin(store, name, config)
+        except GpuEnvsError:
+            if not store.tasks():  # what is wrong is said before there is anything; the folder is free again
+                discard(store)
+            raise
+        return _go_on(store, run, live, args.threads)
 
 
 def resume(argv: list[str]) -> int:
@@ -113,7 +119,7 @@ def resume(argv: list[str]) -> int:
         config = configuration(store, algorithms.find(name).config_type)
         changes = {"iterations": args.iterations, "device": args.device and str(resolve_device(args.device))}
         config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
-        return _go_on(store, name, config, 0)
+        return _go_on(store, *_begin(store, name, config), 0)
 
 
 def report(argv: list[str]) -> int:
@@ -133,17 +139,24 @@ def report(argv: list[str]) -> int:
     return 0
 
 
-def _go_on(store: Store, name: str, config: Any, threads: int) -> int:
+def _begin(store: Store, name: str, config: Any) -> tuple[algorithms.Run, LiveTable]:
+    """A run and the table that it shows."""
+    live = LiveTable(store, config.iterations)
+    return algorithms.find(name).make(store, config, live), live
+
+
+def _go_on(store: Store, run: algorithms.Run, live: LiveTable, threads: int) -> int:
     """Runs what is left, under a live table, and prints what came of it."""
     import torch
 
     if threads:
         torch.set_num_threads(threads)
+    name = store.config["algorithm"]
     print(f"{name} on {store.game.env_id}: populations of {', '.join(store.game.roles)}, {store.path}/", flush=True)
     began = time.perf_counter()
     try:
-        with LiveTable(store, config.iterations) as live:
-            rows = algorithms.find(name).make(store, config, live).run()
+        with live:
+            rows = run.run()
     except KeyboardInterrupt:
         print(f"interrupted; continue with: gpu-envs league resume {store.path}", file=sys.stderr)
         return 130

@@ -79,7 +79,8 @@ class LeagueConfig:
     device: str = "cpu"
     """Where it all runs."""
     train: dict[str, Any] = field(default_factory=dict)
-    """Settings of learners, see `league.run.training`."""
+    """Settings of learners, see `league.run.training`; schedules end after `total_steps`, `iterations * steps` if it is
+    not given."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
@@ -127,7 +128,8 @@ class League:
         self.populations = store.populations
         for population in self.populations.values():  # anybody may be met at any time
             population.device, population.keep = config.device, sys.maxsize
-        self.train = training(self.game, config.device, config.train)
+        length = int(store.config.get("iterations", config.iterations)) * config.steps  # as it began, if longer now
+        self.train = training(self.game, config.device, {"total_steps": max(length, 1), **config.train})
         self.train.prepare()
         builder.check(self.game, self.train.learner)
         self._restore()

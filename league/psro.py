@@ -6,6 +6,7 @@ responses and payoffs and the Nash equilibrium as meta-strategy it is the double
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -100,6 +101,8 @@ class PSRO:
         """Opens a run; ConfigError where the configuration does not fit the game."""
         self.store, self.game, self.config, self.progress = store, store.game, config, progress
         self.populations, self.roles = store.populations, store.game.roles
+        for population in self.populations.values():  # anybody may be met at any time
+            population.device, population.keep = config.device, sys.maxsize
         self.solver = config.meta_solver
         if self.solver == "auto":
             self.solver = "nash" if self.game.zero_sum and len(self.game.seats) == 2 else "prd"

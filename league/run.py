@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league import presets
+from league.database import DATABASE, LOCK
 from league.game import Game
 from league.matches import Results, play_matchups
 from league.payoffs import PayoffTable
@@ -87,6 +89,16 @@ def opened(path: Path, game: Game, algorithm: str, config: Any) -> Store:
         store.close()
         raise
     return store
+
+
+def discard(store: Store) -> None:
+    """Closes a run in which nothing has been done, and takes its folder away."""
+    store.close()
+    for file in (*store.path.glob(f"{DATABASE}*"), store.path / LOCK):
+        file.unlink(missing_ok=True)
+    for folder in (store.path / "policies", store.path / "states", store.path):
+        with contextlib.suppress(OSError):  # somebody else's files are in it
+            folder.rmdir()
 
 
 def check_same(store: Store, game: Game, algorithm: str, config: Any) -> None:

@@ -66,6 +66,11 @@ def test_every_algorithm_learns_on_the_command_line(algorithm, tmp_path, capsys)
         (["KuhnPoker-v0", "--train", "learner.entropy=-1"], "learner.entropy = -1: expected >= 0"),
         (["KuhnPoker-v0", "--algorithm", "alphastar", "--rules.main.count", "0"], "main.count = 0: expected at least"),
         (["KuhnPoker-v0", "--meta-solver", "nas"], "meta_solver = 'nas': expected one of auto"),
+        (
+            ["KuhnPoker-v0", "--env", "num_players=3", "--meta-solver", "nash"],
+            "nash",
+        ),
+        (["TicTacToe-v0", "--oracle", "exact", "--meta-solver", "nash"], "TicTacToe-v0"),
     ],
 )
 def test_wrong_words_are_one_line_and_leave_nothing_behind(words, said, tmp_path, capsys):
