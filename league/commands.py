@@ -14,9 +14,10 @@ from typing import Any, get_type_hints
 from gpu_envs.commands import settings
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.registry import resolve_device, spelled
-from league import algorithms
+from league import algorithms, presets
 from league.game import Game
 from league.live import LiveTable, table
+from league.psro import PSROConfig
 from league.run import SUMMARY, configuration, discard, opened, training, write_summary
 from league.store import Store
 from trainers.arguments import Positional, UseAppendAction, given, parse
@@ -90,10 +91,15 @@ def train(argv: list[str]) -> int:
     """`gpu-envs league train ID ...`."""
     name = given(argv, "--algorithm") or "psro"
     algorithm = algorithms.find(name)
-    args: Any = parse(options(name), "league train", argv)
-    if not args.id:
+    kind, words = options(name), [word for word in argv if word not in ("-h", "--help")]
+    first: Any = parse(kind, "league train", words)  # for the environment, which decides about defaults
+    if not first.id:
+        parse(kind, "league train", argv)  # --help ends here
         raise ConfigError("league train: expected an environment, got none; name one, such as KuhnPoker-v0")
-    env_id, device = spelled(args.id), str(resolve_device(args.device))
+    env_id = spelled(first.id)
+    usual = presets.psro(env_id) if algorithm.config_type is PSROConfig else {}
+    args: Any = parse(kind, "league train", argv, kind(id=env_id, **usual))
+    device = str(resolve_device(args.device))
     game = Game.of(env_id, settings(args.env), args.shared)
     values = {field.name: getattr(args, field.name) for field in dataclasses.fields(algorithm.config_type)}
     values |= {name: settings(values[name], f"--{name}") for name in pairs(algorithm.config_type)}

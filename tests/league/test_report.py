@@ -295,7 +295,7 @@ def test_the_gain_by_own_policies_is_as_sure_as_the_payoffs(runs, tmp_path):
     assert min(best) > 0
     spread = half[0, best[0], 0].hypot(half[0, 0, 0]) + half[1, 0, best[1]].hypot(half[1, 0, 0])
     assert first["population_gain_half_width"] == pytest.approx(float(spread), rel=1e-5)
-    assert f"± {spread:.4f}" in made.text()
+    assert f"± {spread:.4f}" in made.text(200)
     exact = report(runs["kuhn"], tmp_path / "kuhn")
     assert exact.iterations[0]["population_gain_half_width"] == 0
 
@@ -319,7 +319,7 @@ def test_learned_responses_are_reported_as_a_lower_bound(runs, tmp_path):
     assert made.exploit["steps"] >= 500
     assert made.exploit["nash_conv"] - made.exploit["half_width"] <= made.iterations[-1]["nash_conv"]
     assert made.exploit["nash_conv"] == pytest.approx(sum(seat["response"] for seat in made.exploit["seats"]))
-    assert "a lower bound" in made.text()
+    assert "a lower bound" in made.text(200)
     assert json.loads((tmp_path / "report.json").read_text())["exploit"]["half_width"] == made.exploit["half_width"]
 
 
