@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from league import solvers
 from league.builder import (
     Change,
     Copy,
@@ -43,6 +44,7 @@ from league.population import RandomPolicy
 from league.response import Training
 from league.run import Sampling, fill, table_of, training, write_summary
 from league.seating import LEARNER, Draw, Tally
+from league.small import Small
 from league.store import Store, derived
 from trainers.learner import part_of
 from trainers.logs import Progress
@@ -132,6 +134,8 @@ class League:
         self.train = training(self.game, config.device, {"total_steps": max(length, 1), **config.train})
         self.train.prepare()
         builder.check(self.game, self.train.learner)
+        recurrent = getattr(self.train.learner, "body", "") == "gru"  # what remembers is no table
+        self.small = None if recurrent else Small.of(self.game)
         self._restore()
 
     def run(self) -> list[dict[str, Any]]:
@@ -160,7 +164,7 @@ class League:
             self.even = self._even()
             changes = [Freeze(player.name) for player in players if self.builder.frozen_at_start(player)]
             self._change(0, changes)
-            self._keep(0, {**_summary(self.roster, {}, changes), "even": self.even})
+            self._keep(0, {**_summary(self.roster, {}, changes), **self._exploitability(), "even": self.even})
         self.finished = 0
 
     def iterate(self, number: int) -> None:
@@ -181,7 +185,8 @@ class League:
                 for name in names:
                     self._put_live(name, self._learned(name))
                 self._change(number, changes)
-                self._keep(number, {**_summary(self.roster, results, changes), "seconds": time.perf_counter() - began})
+                row = {**_summary(self.roster, results, changes), **self._exploitability()}
+                self._keep(number, {**row, "seconds": time.perf_counter() - began})
         self.finished = number
         write_summary(self.store)
 
@@ -238,6 +243,19 @@ class League:
         if number == self.config.iterations:  # nothing that was learned is lost
             changes = [*changes, *(Freeze(name) for name in results if name not in frozen)]
         return list(changes)
+
+    def _exploitability(self) -> dict[str, Any]:
+        """NashConv of the Nash equilibrium among all frozen policies, where the game is small and sums to 0."""
+        if self.small is None or not self.game.zero_sum:
+            return {"nash_conv": None, "exploitability": None, "best_so_far": None}
+        strategy = solvers.solve("nash", self.small.payoffs(self.populations))
+        nash_conv = self.small.nash_conv(self.populations, strategy.marginals)
+        earlier = [row["nash_conv"] for row in self.store.iterations().values()]
+        return {
+            "nash_conv": nash_conv,
+            "exploitability": nash_conv / len(self.game.seats),
+            "best_so_far": min([nash_conv, *earlier]),
+        }
 
     # ---------------------------------------------------------------- who sits where
 

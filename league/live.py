@@ -82,24 +82,26 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """A head and a line per iteration: of PSRO exploitability, of leagues what players earned."""
-    if any("nash_conv" in row for row in rows):
+    if any("meta_strategy" in row for row in rows):
         return _of_psro(rows)
     players = list(dict.fromkeys(name for row in rows for name in row["return"]))
-    lines = [["iteration", "players", *(f"{name} return (score)" for name in players), "changes", "seconds"]]
+    known = ["NashConv"] if any(row.get("nash_conv") is not None for row in rows) else []
+    lines = [["iteration", "players", *(f"{name} return (score)" for name in players), *known, "changes", "seconds"]]
     for number, row in enumerate(rows):
         told = [
             f"{_number(row['return'][name], 2)} ({_number(row['score'][name], 2)})" if name in row["return"] else "-"
             for name in players
         ]
         changes, seconds = row.get("changes", []), row.get("seconds")
+        told += [_number(row.get("nash_conv"), 4)] if known else []
         lines.append([str(number), str(row.get("players", "-")), *told, str(len(changes)), _number(seconds, 1)])
     return lines
 
 
 def _of_psro(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Where the game is too large for its NashConv, the lower bound that the next responses give."""
+    """Where the game is too large for its NashConv, what the next responses gain: less than it, but for their noise."""
     known = any(row["nash_conv"] is not None for row in rows)
-    measures = ["NashConv", "exploitability", "best so far"] if known else ["NashConv >="]
+    measures = ["NashConv", "exploitability", "best so far"] if known else ["gain of the next"]
     lines = [["iteration", "policies", *measures, "episodes", "seconds"]]
     for number, row in enumerate(rows):
         values = [row["nash_conv"], row["exploitability"], row["best_so_far"]]

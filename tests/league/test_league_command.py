@@ -5,6 +5,8 @@ import json
 import pytest
 
 from gpu_envs.cli import main
+from league.small import Small
+from league.solvers import solve
 from league.store import Store
 
 EXACT = ["--oracle", "exact", "--payoffs", "exact", "--meta-solver", "nash"]
@@ -52,6 +54,14 @@ def test_every_algorithm_learns_on_the_command_line(algorithm, tmp_path, capsys)
     with Store.open(tmp_path, write=False) as store:
         assert len(store.populations["player"]) >= 2
         assert store.config["algorithm"] == algorithm
+        if algorithm == "psro":
+            return
+        rows, small = store.iterations(), Small.of(store.game)
+        strategy = solve("nash", small.payoffs(store.populations))
+        exact = small.nash_conv(store.populations, strategy.marginals)
+        assert rows[1]["nash_conv"] == pytest.approx(exact, abs=1e-9)
+        assert rows[1]["exploitability"] == pytest.approx(exact / 2, abs=1e-9)
+        assert rows[1]["best_so_far"] == min(row["nash_conv"] for row in rows.values())
 
 
 @pytest.mark.parametrize(
