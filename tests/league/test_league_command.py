@@ -46,7 +46,7 @@ def test_a_run_goes_on_and_can_be_made_longer(tmp_path, capsys):
 
 @pytest.mark.parametrize("algorithm", ["psro", "alphastar", "self_play", "fictitious", "pfsp", "pbt", "independent"])
 def test_every_algorithm_learns_on_the_command_line(algorithm, tmp_path, capsys):
-    words = ["--episodes", 10, "--iterations", 1, "--run-dir", tmp_path, *TINY]
+    words = ["--env", "num_steps=1", "--episodes", 10, "--iterations", 1, "--run-dir", tmp_path, *TINY]
     words += ["--train", "total_steps=64"] if algorithm == "psro" else ["--steps", 64]
     code, out, err = run(["train", "RockPaperScissors-v0", "--algorithm", algorithm, *words], capsys)
     assert code == 0, err
