@@ -85,7 +85,7 @@ class Ensemble:
         self._slot[torch.tensor([*order, self.size])] = torch.arange(self.size + 1)  # the last is nobody's
         self._slot_there = self._slot.to(core.device)
         self.looks = core.device.type == "cpu"
-        self._paged = any(isinstance(part, _Stack) and part.pages.paged for part in self.parts)
+        self.paged = any(isinstance(part, _Stack) and part.pages.paged for part in self.parts)
         self.seed(0)
         self.seat(torch.full((core.num_envs,), NOBODY))
 
@@ -104,7 +104,7 @@ class Ensemble:
                 the host knows it: only the rows that each policy needs are computed then. On the GPU it is not read,
                 unless policies have to be brought from the host: that waits for the device, once per call.
         """
-        if self._paged:
+        if self.paged:
             who = who.cpu()
         if who.device.type != "cpu":
             self.seat_unread(who)

@@ -227,6 +227,11 @@ class Seating:
         self._seat(torch.ones(core.num_envs, dtype=torch.bool, device=device))
 
     @property
+    def waits(self) -> bool:
+        """Weights of policies have to be brought from the host while a rollout goes on."""
+        return any(ensemble.paged for ensemble in self.ensembles.values())
+
+    @property
     def generators(self) -> list[torch.Generator]:
         """Of the draws, and of the policies' samples."""
         drawn = [each for ensemble in self.ensembles.values() for each in ensemble.generators]

@@ -44,7 +44,7 @@ class Collector:
 
     def collect(self) -> None:
         """Plays one rollout. At its end the host waits for the device, to hear of refused actions."""
-        if not self.captures:
+        if not self.captures or (self.opposition is not None and self.opposition.waits):
             self._play()
         else:
             version = 0 if self.opposition is None else self.opposition.version

@@ -15,8 +15,8 @@ from trainers.learner import State
 class Opposition(Protocol):
     """Seats others beside the learners, for whole episodes; a `Collector` asks it between two steps.
 
-    None of its calls within a rollout may read from a GPU, and its tensors stay where they are: a rollout may be
-    recorded as a CUDA graph.
+    None of its calls within a rollout may read from a GPU, unless it `waits`, and its tensors stay where they are: a
+    rollout may be recorded as a CUDA graph.
     """
 
     learns: Tensor
@@ -27,6 +27,11 @@ class Opposition(Protocol):
     @property
     def learners(self) -> Collection[str]:
         """The policies that have a learner; others are played by the opposition alone."""
+        ...
+
+    @property
+    def waits(self) -> bool:
+        """It has to wait for the device within a rollout, which is then not recorded but played step by step."""
         ...
 
     @property

@@ -104,7 +104,7 @@ def test_many_policies_answer_as_each_alone(env_id, settings, way):
             ensemble.seat_unread(who)
         else:
             ensemble.seat(who)
-        assert ensemble._paged == (way == "paged")
+        assert ensemble.paged == (way == "paged")
     episodes = 0
     for _ in range(12):
         random = core.sample_actions().clone()

@@ -309,3 +309,20 @@ def test_nobody_who_has_no_learner_is_seated_as_one():
         seating.replace(Draw.self_play(kuhn))
     with pytest.raises(ConfigError, match="role player_1: expected its pool to keep its 3 policies"):
         seating.replace(Draw(torch.tensor([[-1, 0]])), {"player_1": PURE[:2]})
+
+
+@pytest.mark.parametrize("budget", [2**30, 1_000])
+def test_what_waits_for_the_device_is_not_recorded(budget, monkeypatch):
+    """Weights that have to be brought from the host: rollouts are played step by step."""
+    monkeypatch.setattr("league.ensemble.Ensemble.__init__.__defaults__", (budget,))
+    training = Training(rps(6), uniform(rps(6)), {"player": [gru(1), gru(2), gru(3)]}, config())
+    recorded = []
+
+    def capture(play, generators):
+        recorded.append(play)
+        return play
+
+    training.collector.captures, training.core.capture = True, capture
+    training.iterate()
+    assert training.seating.waits == (budget == 1_000)
+    assert bool(recorded) != training.seating.waits
