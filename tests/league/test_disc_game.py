@@ -27,6 +27,7 @@ TRAIN = {
     "num_envs": 256,
     "learner.rollout_length": 4,
     "learner.learning_rate": 0.005,
+    "learner.learning_rate_end": 0.005,
     "learner.entropy": 0.0,
     "learner.hidden": [32],
 }
