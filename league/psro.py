@@ -51,7 +51,7 @@ class PSROConfig:
     """Best responses that each role gets, after the random policy that it starts with."""
     meta_solver: str = setting("auto", ("auto", *solvers.SOLVERS))
     """What the responses respond to, see `league.solvers`; "auto": nash where two seats play for what sums to 0, else
-    prd."""
+    prd. Of ce they respond to the others' marginal, as of cce, not to each recommendation."""
     solver: dict[str, Any] = field(default_factory=dict)
     """Settings of the meta-solver, see its function; of prd, if none, those of OpenSpiel's PSRO."""
     oracle: str = setting("learned", ("learned", "exact"))
