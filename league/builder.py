@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -141,7 +142,7 @@ class LeagueResult:
     """For whatever a builder draws: the same in a resumed run."""
 
 
-class LeagueBuilder:
+class LeagueBuilder(ABC):
     """Decides who learns, against whom, and how the league changes. Subclass it.
 
     It keeps nothing but its settings: what it needs of the past is in the roster and in the result, so that a run that
@@ -172,11 +173,11 @@ class LeagueBuilder:
             League(store, config, Challenges()).run()
     """
 
+    @abstractmethod
     def players(self, game: Game) -> list[Player]:
         """Who learns at the start; one of each role at least."""
-        raise NotImplementedError
 
-    def check(self, game: Game, learner: Any) -> None:
+    def check(self, game: Game, learner: Any) -> None:  # noqa: B027  # not every builder has something to say
         """Called before anything else; raises ConfigError where the builder does not fit.
 
         Args:
@@ -188,17 +189,17 @@ class LeagueBuilder:
         """Whether a copy of its first weights can be met from the beginning."""
         return False
 
+    @abstractmethod
     def matches(self, roster: Roster, player: Player) -> list[Match]:
         """Whom a learning player meets in the next iteration, with probabilities that sum to 1.
 
         An opponent that learns itself is met as it is at the iteration's start; only who is named here as the player
         learns from the match. Where one population plays all seats, oneself can be met: then both seats learn.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def build_league(self, result: LeagueResult) -> list[Change]:
         """What changes before the next iteration. Copies are frozen before anything else changes."""
-        raise NotImplementedError
 
 
 def check_numeric(learner: Any, name: str) -> float:

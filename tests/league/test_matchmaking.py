@@ -7,7 +7,7 @@ from scipy import stats
 from gpu_envs.errors import ConfigError
 from league.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules, preset
 from league.baselines import PopulationBasedBuilder, PopulationBasedConfig, SelfPlayBuilder, SelfPlayConfig
-from league.builder import Copy, Freeze, LeagueResult, Match, NoLeagueBuilder, Player, Reset, Roster
+from league.builder import Copy, Freeze, LeagueBuilder, LeagueResult, Match, NoLeagueBuilder, Player, Reset, Roster
 from league.game import Game
 from league.matchmaking import WinRates, pfsp, without_monotonic_suffix
 
@@ -224,3 +224,12 @@ def test_bad_settings_are_named():
     ):
         with pytest.raises(ConfigError, match=text):
             make()
+
+
+def test_a_builder_that_lacks_a_part_is_told_which():
+    class Half(LeagueBuilder):
+        def players(self, game):
+            return []
+
+    with pytest.raises(TypeError, match=r"abstract methods? '?build_league'?, '?matches'?"):
+        Half()
