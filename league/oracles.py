@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpu_envs.errors import ConfigError
-from league.response import respond
+from league.executors import Call
+from league.game import Game
+from league.response import Response, respond
 from league.run import training
-from league.seating import Draw
+from league.seating import Draw, narrow, widen
 from league.targets import Task
+from trainers.config import TrainConfig
 from trainers.logs import Progress
-from trainers.policy import Policy
+from trainers.policy import Plays, Policy
 
 if TYPE_CHECKING:
     from league.psro import PSRO
@@ -21,7 +25,7 @@ class Oracle(Protocol):
     """Makes best responses."""
 
     def respond(self, task: Task, seed: int) -> None:
-        """Adds one to its population, in one step of the store."""
+        """Sees that one is added to its population, in one step of the store."""
         ...
 
 
@@ -39,15 +43,50 @@ class LearnedOracle:
 
     def respond(self, task: Task, seed: int) -> None:
         """Trains for `train.total_steps` steps."""
-        psro, target, role = self.psro, task.target, task.role
+        target = task.target
+        marginals = target.marginals if target.joint is None else None
+        draw = Draw.against(self.psro.game, task.role, marginals, joint=target.joint)
+        self.submit(task, learn, draw, seed)
+
+    def submit(
+        self,
+        task: Task,
+        function: Callable[..., Response],
+        draw: Draw,
+        seed: int,
+        more: Callable[[Any, dict[str, Any]], None] | None = None,
+        **arguments: Any,
+    ) -> None:
+        """Has a response learned by a function like `learn`.
+
+        Args:
+            task: The response.
+            function: Gives it.
+            draw: Its opponents; only they are sent.
+            seed: Of everything.
+            more: Called with the response and the task's result in the step of the store, to write what else there is.
+            **arguments: More of the function.
+        """
+        psro, game = self.psro, self.psro.game
         start, parent = self.start(task)
-        draw = Draw.against(psro.game, role, target.marginals if target.joint is None else None, joint=target.joint)
-        response = respond(psro.game, role, draw, psro.populations, self.train, start, seed, progress=self.tell(task))
-        with psro.store.step(task.name) as result:
-            psro.store.add_policy(role, response.policy, parent=parent, iteration=task.iteration)
-            psro.store.add_matches(task.iteration, role, response.tally.matchups, response.tally.count)
-            result |= {"steps": response.steps, "seconds": response.seconds, "episodes": response.episodes}
-            result["return"] = response.tally.mean_return()
+        kept, narrowed = narrow(game, draw.matchups)
+        pools = {role: [psro.populations[role][index] for index in who] for role, who in kept.items()}
+
+        def commit(response: Response) -> None:
+            with psro.store.step(task.name) as result:
+                psro.store.add_policy(task.role, response.policy, parent=parent, iteration=task.iteration)
+                met = widen(game, kept, response.tally.matchups)
+                psro.store.add_matches(task.iteration, task.role, met, response.tally.count)
+                result |= {"steps": response.steps, "seconds": response.seconds, "episodes": response.episodes}
+                result["return"] = response.tally.mean_return()
+                if more is not None:
+                    more(response, result)
+
+        arguments |= {"game": game, "role": task.role, "draw": dataclasses.replace(draw, matchups=narrowed)}
+        arguments |= {"train": self.train, "start": start, "seed": seed}
+        device, tell = psro.config.device, self.tell(task)
+        call = Call(task.name, function, pools, arguments, learns=True, device=device, progress=tell)
+        psro.coordinator.submit(call, commit, then=lambda: psro.learned(task))
 
     def start(self, task: Task) -> tuple[Policy | None, int | None]:
         """Whose weights a response begins with, and where it stands in its population; None: from scratch."""
@@ -73,6 +112,22 @@ class LearnedOracle:
         return told
 
 
+def learn(
+    pools: Mapping[str, Sequence[Plays]],
+    *,
+    game: Game,
+    role: str,
+    draw: Draw,
+    train: TrainConfig,
+    start: Plays | None,
+    seed: int,
+    progress: Progress | None = None,
+) -> Response:
+    """What a call of a learned response does, see `league.response.respond`."""
+    assert start is None or isinstance(start, Policy)
+    return respond(game, role, draw, pools, train, start, seed, progress=progress)
+
+
 class ExactOracle:
     """The best pure policy by a walk over the whole tree; ties go to the lowest action."""
 
@@ -84,6 +139,8 @@ class ExactOracle:
         """Nothing is drawn, so `seed` decides nothing."""
         psro, small = self.psro, self.psro.small
         assert small is not None
+        if psro.store.done(task.name):
+            return
         policy, value = small.best_response(psro.populations, task.role, task.target)
         with psro.store.step(task.name) as result:
             psro.store.add_policy(task.role, policy, "table", iteration=task.iteration)

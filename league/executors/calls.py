@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from league.population import KINDS, MixturePolicy, RandomPolicy
+from trainers.logs import Progress
 from trainers.policy import Plays, Policy
 
 KEPT = 256
@@ -42,10 +43,13 @@ class Call:
     """Whether it trains, and so needs what an executor sets aside for a learner."""
     device: str = "cpu"
     """Where it computes."""
+    progress: Progress | None = None
+    """Told how it goes, as the argument `progress` of the function; it does not travel."""
 
     def run(self) -> Any:
         """Its result, here and now."""
-        return self.function(self.pools, **self.arguments)
+        told = {} if self.progress is None else {"progress": self.progress}
+        return self.function(self.pools, **self.arguments, **told)
 
 
 class Later:
@@ -134,7 +138,7 @@ def packed(value: Any) -> Any:
     if isinstance(value, Later):
         return packed(value())
     if isinstance(value, Tensor):
-        return value.detach().cpu()
+        return value if value.device.type == "cpu" and not value.requires_grad else value.detach().cpu()
     if _is_policy(value):
         return pack(value)
     return _each(value, packed)
@@ -156,11 +160,11 @@ def _each(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, Parcel):
         return value
     if isinstance(value, dict):
-        return {key: change(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [change(each) for each in value]
-    if type(value) is tuple:
-        return tuple(change(each) for each in value)
+        changed = {key: change(each) for key, each in value.items()}
+        return changed if any(changed[key] is not each for key, each in value.items()) else value
+    if type(value) in (list, tuple):
+        found = [change(each) for each in value]
+        return type(value)(found) if any(new is not each for new, each in zip(found, value, strict=True)) else value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init}
         changed = {name: change(each) for name, each in fields.items()}

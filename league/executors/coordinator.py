@@ -38,6 +38,10 @@ class Coordinator:
         self._lanes: dict[str, deque[_Order]] = {}
         self._orders: dict[str, _Order] = {}
 
+    def device(self, device: str) -> str:
+        """Where this process keeps policies, of a run that computes on a device: it may have none itself."""
+        return "cpu" if self.executor.remote else device
+
     def submit(
         self,
         call: Call,

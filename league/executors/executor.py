@@ -11,6 +11,9 @@ from league.executors.calls import Call
 class Executor(Protocol):
     """Takes calls, and gives their results back as they come."""
 
+    remote: bool
+    """Whether calls run in other processes, which this one sends what they need."""
+
     @property
     def pending(self) -> int:
         """Calls that were submitted and whose results were not given back yet."""
@@ -39,6 +42,8 @@ class Executor(Protocol):
 
 class LocalExecutor:
     """Does the calls in this process, one after the other, when their results are asked for."""
+
+    remote = False
 
     def __init__(self) -> None:
         """Nothing to do yet."""
