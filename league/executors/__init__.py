@@ -7,7 +7,7 @@ The run comes out the same. One process, the coordinator, owns populations, payo
 """
 
 from league.executors.calls import Call, Later, Parcel, pack, packed, unpack, unpacked
-from league.executors.coordinator import Coordinator
+from league.executors.coordinator import Coordinator, gather
 from league.executors.executor import Executor, LocalExecutor
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Later",
     "LocalExecutor",
     "Parcel",
+    "gather",
     "pack",
     "packed",
     "unpack",
