@@ -120,12 +120,12 @@ def main(folder: Path, runs: int, seed: int) -> None:
     """All runs, one after the other."""
     import torch
 
+    from trainers.cluster.connect import connect
+
     torch.set_num_threads(1)
     whole = {kind: play(kind, folder / f"whole-{kind}") for kind in KINDS}
     with cluster(nodes=2) as made:
-        from trainers.cluster.connect import connect
-
-        connect("faults", made.address)  # for all runs: workers take long to begin
+        ray = connect("faults", made.address)  # for all runs: workers take long to begin
         for number in range(runs):
             began, draw = time.perf_counter(), random.Random(seed * 1_000 + number)
             kind, fault = KINDS[number % len(KINDS)], FAULTS[number // len(KINDS) % len(FAULTS)]
@@ -152,6 +152,7 @@ def main(folder: Path, runs: int, seed: int) -> None:
             equal = contents(path) == whole[kind]
             told = {"run": number, "kind": kind, "fault": fault, "happened": happened, "equal": equal}
             print(json.dumps({**told, "seconds": round(time.perf_counter() - began, 1)}), flush=True)
+        ray.shutdown()
 
 
 def replace(made: Any) -> None:
