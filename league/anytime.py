@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gpu_envs.errors import GpuEnvsError
 from league.oracles import LearnedOracle
-from league.response import Training
+from league.response import Training, networks
 from league.seating import LEARNER, Draw, Tally
 from league.solvers import MetaStrategy
 from league.solvers.minimax import minimax
@@ -156,9 +156,9 @@ class Anytime(Whole):
                 lost += _earned(training.tallies[-1], size, weights)
                 if tell is not None:
                     tell(training.steps, f"{task.role}: return {row['return']:.3f}  score {row['score']:.2f}")
-            tally, policy = training.tally(), training.learner(task.role).policy()
+            tally, learner = training.tally(), training.learner(task.role)
         with psro.store.step(task.name) as result:
-            psro.store.add_policy(task.role, policy, parent=parent, iteration=task.iteration)
+            oracle.add(task, learner.policy(), networks(learner), parent)
             psro.store.add_matches(task.iteration, task.role, tally.matchups, tally.count)
             result |= {"steps": training.steps, "seconds": time.perf_counter() - began}
             result |= {"episodes": int(tally.count.sum()), "return": tally.mean_return()}

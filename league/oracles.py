@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from gpu_envs.errors import ConfigError
-from league.response import respond
+from league.response import Start, respond
 from league.run import training
 from league.seating import Draw
 from league.targets import Task
+from trainers.learner import State
 from trainers.logs import Progress
 from trainers.policy import Policy
 
@@ -44,13 +45,23 @@ class LearnedOracle:
         draw = Draw.against(psro.game, role, target.marginals if target.joint is None else None, joint=target.joint)
         response = respond(psro.game, role, draw, psro.populations, self.train, start, seed, progress=self.tell(task))
         with psro.store.step(task.name) as result:
-            psro.store.add_policy(role, response.policy, parent=parent, iteration=task.iteration)
+            self.add(task, response.policy, response.weights, parent)
             psro.store.add_matches(task.iteration, role, response.tally.matchups, response.tally.count)
             result |= {"steps": response.steps, "seconds": response.seconds, "episodes": response.episodes}
             result["return"] = response.tally.mean_return()
 
-    def start(self, task: Task) -> tuple[Policy | None, int | None]:
-        """Whose weights a response begins with, and where it stands in its population; None: from scratch."""
+    def add(self, task: Task, policy: Policy, weights: State, parent: int | None) -> None:
+        """A response joins its population, within a step; what later ones may begin with is kept beside it."""
+        entry = self.psro.store.add_policy(task.role, policy, parent=parent, iteration=task.iteration)
+        if self.psro.config.start == "latest":
+            self.psro.store.put_state(_networks(task.role, entry.index), weights)
+
+    def start(self, task: Task) -> tuple[Start | None, int | None]:
+        """Whose weights a response begins with, and where it stands in its population; None: from scratch.
+
+        Its critics are among them: a response that began with an actor that can play and a critic that knows nothing
+        would unlearn first.
+        """
         population = self.psro.populations[task.role]
         if self.psro.config.start == "scratch":
             return None, None
@@ -58,6 +69,9 @@ class LearnedOracle:
         if parent is None:  # what an earlier place of this iteration has made is not the latest
             learned = [each.index for each in population.entries if each.iteration < task.iteration]
             parent = max((each for each in learned if population.entries[each].kind == "policy"), default=0)
+        weights = self.psro.store.state(_networks(task.role, parent), self.psro.config.device)
+        if weights is not None:
+            return weights, parent
         policy = population[parent]
         return (policy, parent) if isinstance(policy, Policy) else (None, None)
 
@@ -71,6 +85,11 @@ class LearnedOracle:
             progress(task.iteration - 1, f"{text}, {done:,} steps")
 
         return told
+
+
+def _networks(role: str, index: int) -> str:
+    """Where a response's networks are kept."""
+    return f"response.{role}.{index}"
 
 
 class ExactOracle:

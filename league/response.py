@@ -115,6 +115,8 @@ class Response:
 
     policy: Policy
     """Frozen."""
+    weights: State
+    """Of all its learner's networks, critics too: what a later response begins with."""
     tally: Tally
     """Episodes and what they gave while it was learning, by matchup."""
     steps: int
@@ -173,7 +175,8 @@ def respond(
                 progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
             if until is not None and until(row):
                 break
-        return Response(learner.policy(), training.tally(), training.steps, time.perf_counter() - began)
+        weights, seconds = networks(learner), time.perf_counter() - began
+        return Response(learner.policy(), weights, training.tally(), training.steps, seconds)
 
 
 def settled(game: Game, config: TrainConfig) -> TrainConfig:
@@ -189,6 +192,11 @@ def settled(game: Game, config: TrainConfig) -> TrainConfig:
         raise ConfigError(f"algorithm = {config.algorithm!r}: it takes all seats for one team; use ppo or dqn")
     policies = {member: seat.role for seat in game.seats for member in seat.members}
     return dataclasses.replace(config, env=dict(game.env), policies=policies)
+
+
+def networks(learner: Learner) -> State:
+    """The weights of all networks of a learner, with normalisers, as `begin_from` takes them."""
+    return {name: value for name, value in learner.state_dict().items() if name.startswith("net.")}
 
 
 def begin_from(learner: Learner, start: Start, role: str) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from league.oracles import LearnedOracle
 from league.population import MixturePolicy
-from league.response import Training
+from league.response import Training, networks
 from league.seating import Draw
 from league.store import derived
 from league.targets import Task, Whole
@@ -70,9 +70,9 @@ class SelfPlay(Whole):
                         training.seating.replace(last)
                 if tell is not None:
                     tell(training.steps, f"{task.role}: return {row['return']:.3f}  score {row['score']:.2f}")
-            tally, policy = training.tally(), training.learner(task.role).policy()
+            tally, learner = training.tally(), training.learner(task.role)
         with psro.store.step(task.name) as result:
-            psro.store.add_policy(task.role, policy, parent=parent, iteration=task.iteration)
+            oracle.add(task, learner.policy(), networks(learner), parent)
             psro.store.add_policy(other, MixturePolicy(snapshots), "mixture", iteration=task.iteration)
             psro.store.add_matches(task.iteration, task.role, tally.matchups, tally.count)
             result |= {"steps": training.steps, "seconds": time.perf_counter() - began}
