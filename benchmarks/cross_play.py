@@ -28,8 +28,8 @@ from league.seating import Draw
 from trainers.policy import Plays
 from trainers.presets import preset
 
-EPISODES = 4_000
-"""Of every pair of sides, spread over their policies by weight."""
+LEAST = 2
+"""Episodes of every pair of policies: a spread takes two, and more would be spent on what counts for little."""
 RARE = 5e-3
 """Policies of a mixture that are met less often are left out of it."""
 
@@ -61,6 +61,7 @@ def equal_samples(
     psro: Mapping[str, Any] | None = None,
     alphastar: Mapping[str, Any] | None = None,
     with_together: bool = True,
+    episodes: int = 4_000,
 ) -> dict[str, Any]:
     """Cross-play of populations and independent PPO after equally many steps of worlds.
 
@@ -76,6 +77,7 @@ def equal_samples(
         alphastar: `iterations` of the league, `main_exploiters` and `league_exploiters` per role, `min_steps` before a
             copy, `train`.
         with_together: Show "together" as well.
+        episodes: Of every pair of sides, spread over their policies by weight.
     """
     game = Game.of(env_id, preset(env_id, "cpu").env)
     sides, used, seconds = [], {}, {}
@@ -94,7 +96,9 @@ def equal_samples(
             made, taken = learn(game, samples, seed)
             sides.append(made)
             used[made.name], seconds[made.name] = taken, time.perf_counter() - began
-    means, halves = cross_play(game, sides)
+    began = time.perf_counter()
+    means, halves = cross_play(game, sides, episodes)
+    print(f"cross-play {time.perf_counter() - began:.0f} s", flush=True)
     names = [side.name for side in sides]
     verdicts = {name: verdict(game, names, means, halves, name) for name in builders}
     for name, found in verdicts.items():
@@ -190,7 +194,7 @@ def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, 
         return Side.mixture("alphastar", store.populations, strategy.marginals), used
 
 
-def cross_play(game: Game, sides: Sequence[Side]) -> tuple[Tensor, Tensor]:
+def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tuple[Tensor, Tensor]:
     """What every seat earns, (S, sides of the first seat, sides of the second), and half of the 95 % intervals."""
     first, second = game.seats
     pools = {role: [policy for side in sides for policy in side.policies[role]] for role in game.roles}
@@ -198,16 +202,16 @@ def cross_play(game: Game, sides: Sequence[Side]) -> tuple[Tensor, Tensor]:
     for side in sides:
         for role in game.roles:
             begins[role].append(begins[role][-1] + len(side.policies[role]))
-    matchups, episodes, shares, cells = [], [], [], []
+    matchups, counts, shares, cells = [], [], [], []
     for a, one in enumerate(sides):
         for b, other in enumerate(sides):
             for i, p in enumerate(one.weights[first.role].tolist()):
                 for j, q in enumerate(other.weights[second.role].tolist()):
                     matchups.append((begins[first.role][a] + i, begins[second.role][b] + j))
-                    episodes.append(max(32, round(EPISODES * p * q)))
+                    counts.append(max(LEAST, round(episodes * p * q)))
                     shares.append(p * q)
                     cells.append((a, b))
-    results = play_matchups(game, pools, matchups, episodes, seed=577_215)
+    results = play_matchups(game, pools, matchups, counts, seed=577_215)
     count, share = results.count[:, None].double(), torch.tensor(shares, dtype=torch.float64)[:, None]
     variance = (results.square / count - results.mean.square()).clamp(min=0) * count / (count - 1)
     place = torch.tensor(cells) @ torch.tensor([len(sides), 1])
