@@ -75,7 +75,7 @@ def equal_samples(
         seeds: Independent trainings.
         psro: Fields of `PSROConfig` beside the preset's.
         alphastar: `iterations` of the league, `main_exploiters` and `league_exploiters` per role, `min_steps` before a
-            copy, `train`.
+            copy, `episodes` per cell of its payoff table, `train`.
         with_together: Show "together" as well.
         episodes: Of every pair of sides, spread over their policies by weight.
     """
@@ -182,7 +182,7 @@ def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, 
             league_exploiter=dataclasses.replace(rules, count=league_exploiters, reset_probability=0.25),
         )
     )
-    episodes = presets.psro(game.env_id).get("episodes", 1_000)
+    episodes = given.get("episodes", 100)
     train = {"total_steps": iterations * each, **given.get("train", {})}  # over which learning rates fall
     config = LeagueConfig(iterations=iterations, steps=each, episodes=episodes, train=train)
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "alphastar", config) as store:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from gpu_envs.errors import ConfigError
-from league.response import Start, respond
+from league.response import Start, networks, respond
 from league.run import training
 from league.seating import Draw
 from league.targets import Task
@@ -43,18 +44,22 @@ class LearnedOracle:
         psro, target, role = self.psro, task.target, task.role
         start, parent = self.start(task)
         draw = Draw.against(psro.game, role, target.marginals if target.joint is None else None, joint=target.joint)
-        response = respond(psro.game, role, draw, psro.populations, self.train, start, seed, progress=self.tell(task))
+        train, steps = self.train, None
+        if psro.config.start == "continue":  # schedules end where the run does
+            length = int(psro.store.config.get("iterations", psro.config.iterations))  # as it began, if longer now
+            train, steps = dataclasses.replace(train, total_steps=length * train.total_steps), train.total_steps
+        response = respond(psro.game, role, draw, psro.populations, train, start, seed, steps, progress=self.tell(task))
         with psro.store.step(task.name) as result:
-            self.add(task, response.policy, response.weights, parent)
+            self.add(task, response.policy, response.state if steps else networks(response.state), parent)
             psro.store.add_matches(task.iteration, role, response.tally.matchups, response.tally.count)
             result |= {"steps": response.steps, "seconds": response.seconds, "episodes": response.episodes}
             result["return"] = response.tally.mean_return()
 
-    def add(self, task: Task, policy: Policy, weights: State, parent: int | None) -> None:
+    def add(self, task: Task, policy: Policy, state: State, parent: int | None) -> None:
         """A response joins its population, within a step; what later ones may begin with is kept beside it."""
         entry = self.psro.store.add_policy(task.role, policy, parent=parent, iteration=task.iteration)
-        if self.psro.config.start == "latest":
-            self.psro.store.put_state(_networks(task.role, entry.index), weights)
+        if self.psro.config.start != "scratch":
+            self.psro.store.put_state(_learner(task.role, entry.index), state)
 
     def start(self, task: Task) -> tuple[Start | None, int | None]:
         """Whose weights a response begins with, and where it stands in its population; None: from scratch.
@@ -69,9 +74,9 @@ class LearnedOracle:
         if parent is None:  # what an earlier place of this iteration has made is not the latest
             learned = [each.index for each in population.entries if each.iteration < task.iteration]
             parent = max((each for each in learned if population.entries[each].kind == "policy"), default=0)
-        weights = self.psro.store.state(_networks(task.role, parent), self.psro.config.device)
-        if weights is not None:
-            return weights, parent
+        state = self.psro.store.state(_learner(task.role, parent), self.psro.config.device)
+        if state is not None:
+            return state, parent
         policy = population[parent]
         return (policy, parent) if isinstance(policy, Policy) else (None, None)
 
@@ -87,8 +92,8 @@ class LearnedOracle:
         return told
 
 
-def _networks(role: str, index: int) -> str:
-    """Where a response's networks are kept."""
+def _learner(role: str, index: int) -> str:
+    """Where a response's learner is kept, or its networks."""
     return f"response.{role}.{index}"
 
 

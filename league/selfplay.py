@@ -72,7 +72,7 @@ class SelfPlay(Whole):
                     tell(training.steps, f"{task.role}: return {row['return']:.3f}  score {row['score']:.2f}")
             tally, learner = training.tally(), training.learner(task.role)
         with psro.store.step(task.name) as result:
-            oracle.add(task, learner.policy(), networks(learner), parent)
+            oracle.add(task, learner.policy(), networks(learner.state_dict()), parent)
             psro.store.add_policy(other, MixturePolicy(snapshots), "mixture", iteration=task.iteration)
             psro.store.add_matches(task.iteration, task.role, tally.matchups, tally.count)
             result |= {"steps": training.steps, "seconds": time.perf_counter() - began}

@@ -13,7 +13,7 @@ from league.exact import TablePolicy
 from league.game import Game
 from league.matches import play_matchups
 from league.population import MixturePolicy, RandomPolicy
-from league.psro import strategy_of
+from league.psro import PSROConfig, strategy_of
 from league.response import Training
 from league.small import Small
 from league.solvers import MetaStrategy
@@ -270,3 +270,23 @@ def test_responses_from_the_latest_begin_with_its_critic(tmp_path, monkeypatch, 
         assert any(name.startswith("critic.") for name in ended)
         for name, value in ended.items():
             assert torch.equal(weights[name], value), name
+
+
+def test_responses_may_go_on_with_all_of_the_latest_learner(tmp_path, monkeypatch):
+    """Its optimiser is kept, and its learning rate falls over the whole run, not within every response."""
+    begun = []
+
+    class Watched(PPO):
+        def load_state_dict(self, state):
+            super().load_state_dict(state)
+            begun.append((self.steps, self.total_steps, len(self.optimizer.state)))
+
+    monkeypatch.setattr("trainers.ppo.PPO", Watched)
+    rows = play(tmp_path, iterations=3, start="continue", episodes=10, train=TINY)
+    assert len(rows) == 4
+    total = TINY["total_steps"]
+    expected = [(total, 3 * total)] * 2 + [(2 * total, 3 * total)] * 2
+    assert [(steps, all_steps) for steps, all_steps, _ in begun] == expected
+    assert all(kept for _, _, kept in begun)
+    with pytest.raises(ConfigError, match=r"start = 'continue': anytime has learners of its own"):
+        PSROConfig(variant="anytime", start="continue")
