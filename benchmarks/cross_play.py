@@ -70,7 +70,7 @@ def equal_samples(
 
     Args:
         env_id: A game of two seats with roles of their own.
-        steps: Of worlds, in all, of each population and of each independent training.
+        steps: Of worlds that are learned from, in all, of each population and of each independent training.
         builders: "psro", "alphastar".
         seeds: Independent trainings.
         psro: Fields of `PSROConfig` beside the preset's.
@@ -80,10 +80,10 @@ def equal_samples(
         episodes: Of every pair of sides, spread over their policies by weight.
     """
     game = Game.of(env_id, preset(env_id, "cpu").env)
-    sides, used, seconds = [], {}, {}
+    sides, used, seconds, payoffs = [], {}, {}, {}
     for name in builders:
         began = time.perf_counter()
-        made, used[name] = (
+        made, used[name], payoffs[name] = (
             _psro(game, steps, psro or {}) if name == "psro" else _alphastar(game, steps, alphastar or {})
         )
         sides.append(made)
@@ -111,6 +111,8 @@ def equal_samples(
         "halves": halves.tolist(),
         "steps": used,
         "seconds": seconds,
+        "payoffs": payoffs,
+        "episodes": episodes,
         "verdicts": verdicts,
         "met": {name: all(each["apart"] for each in found) for name, found in verdicts.items()},
     }
@@ -149,8 +151,8 @@ def preset_learner(game: Game) -> dict[str, Any]:
     return {f"learner.{name}": value for name, value in vars(preset(game.env_id, "cpu").learner).items()}
 
 
-def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
-    """PSRO whose responses share the steps evenly."""
+def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
+    """PSRO whose responses share the steps evenly; also the steps they took, and episodes of its payoff table."""
     fields = {**presets.psro(game.env_id), **given}
     each = steps // (fields["iterations"] * len(game.roles))
     config = PSROConfig(**{**fields, "train": {**fields.get("train", {}), "total_steps": each}})
@@ -164,11 +166,11 @@ def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
             for number in range(1, config.iterations + 1)
             for role in game.roles
         )
-    return side, used
+        return side, used, int(store.cells().count.sum())
 
 
-def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
-    """AlphaStar's league whose players share the steps evenly; its mixture is of all frozen players."""
+def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
+    """AlphaStar's league whose players share the steps evenly, as `_psro`; its mixture is of all frozen players."""
     iterations = given.get("iterations", 12)
     main_exploiters, league_exploiters = given.get("main_exploiters", 1), given.get("league_exploiters", 0)
     players = (1 + main_exploiters + league_exploiters) * len(game.roles)
@@ -191,7 +193,8 @@ def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, 
         table = league.evaluate()
         strategy = solvers.solve("prd", table.mean, **DEFAULTS["prd"])
         used = sum(each.total_steps for each in league.learning.values())
-        return Side.mixture("alphastar", store.populations, strategy.marginals), used
+        side = Side.mixture("alphastar", store.populations, strategy.marginals)
+        return side, used, int(store.cells().count.sum())
 
 
 def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tuple[Tensor, Tensor]:
