@@ -21,7 +21,7 @@ TESTS = ROOT / "tests" / "libraries"
 LIMIT = "15m"  # for the tests of a session; all sessions together take about four
 
 
-ALONE = ("benchmarl", "rllib")  # sessions of one file, tests/libraries/test_<session>.py; `together` has the others
+ALONE = ("benchmarl", "ray", "rllib")  # they run tests/libraries/test_<session>*.py; `together` has the others
 
 
 @nox.session
@@ -33,6 +33,12 @@ def together(session: nox.Session) -> None:
 @nox.session
 def benchmarl(session: nox.Session) -> None:
     """BenchMARL, which needs an older TorchRL."""
+    test(session)
+
+
+@nox.session
+def ray(session: nox.Session) -> None:
+    """Leagues and training on Ray."""
     test(session)
 
 
@@ -56,9 +62,9 @@ def test(session: nox.Session) -> None:
     if loose:
         hint = f"pin them in tests/libraries/{wanted.name}; what is left from an earlier run goes with .nox/"
         session.error(f"{' '.join(loose)}: {hint}")
-    alone = {name: TESTS / f"test_{name}.py" for name in ALONE}
-    others = [path for path in sorted(TESTS.glob("test_*.py")) if path not in alone.values()]
-    files = [str(path) for path in ([alone[session.name]] if session.name in alone else others) if path.exists()]
+    alone = {name: sorted(TESTS.glob(f"test_{name}*.py")) for name in ALONE}
+    others = sorted({*TESTS.glob("test_*.py")}.difference(*alone.values()))
+    files = [str(path) for path in alone.get(session.name, others)]
     if not files:
         session.skip("no tests")
     workers = ("-n", os.environ.get("JOBS", "2"), "--dist", "loadfile") if len(files) > 1 else ()

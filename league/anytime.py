@@ -10,19 +10,25 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import GpuEnvsError
+from league.game import Game
 from league.oracles import LearnedOracle
-from league.response import Training, networks
+from league.response import Response, Start, Training
 from league.seating import LEARNER, Draw, Tally
 from league.solvers import MetaStrategy
 from league.solvers.minimax import minimax
 from league.store import derived
 from league.targets import Target, Task, Whole, one_sum
+from trainers.config import TrainConfig
+from trainers.logs import Progress
+from trainers.policy import Plays
 
 if TYPE_CHECKING:
     from league.psro import PSRO
@@ -46,8 +52,7 @@ class Anytime(Whole):
         """A response per role, unless it is there already."""
         for role in self.psro.roles:
             task = Task(number, role, 0, Target(self.strategy.marginals))
-            if not self.psro.store.done(task.name):
-                (self.learned if isinstance(self.psro.oracle, LearnedOracle) else self.exact)(task)
+            (self.learned if isinstance(self.psro.oracle, LearnedOracle) else self.exact)(task)
 
     def solve(self, number: int, meta_game: Tensor) -> MetaStrategy:
         """Exact: least exploitable of all policies so far. Learned: of those that the iteration began with."""
@@ -70,6 +75,8 @@ class Anytime(Whole):
         """One of the responses that hold the others to the least they can lose: one that is new, if there is."""
         psro, small = self.psro, self.psro.small
         assert small is not None
+        if psro.store.done(task.name):
+            return
         seats = psro.game.seats_of(task.role)
         against = task.target.marginals[1 - seats[0]]
         _, tables = self.least(task.role, len(against))
@@ -125,44 +132,77 @@ class Anytime(Whole):
     # ---------------------------------------------------------------- learned
 
     def learned(self, task: Task) -> None:
-        """A response learns, and after each of its updates the opponents that it beats most are met less often.
-
-        How often follows exponential weights (Freund and Schapire 1999) on what the response has earned against each;
-        the average over the training is what the seat's meta-strategy is, and hardly any response hurts it more.
-        """
+        """Has a response learned together with the distribution that it meets."""
         psro, oracle = self.psro, self.psro.oracle
         assert isinstance(oracle, LearnedOracle)
-        began = time.perf_counter()
-        config = dataclasses.replace(oracle.train, seed=derived(psro.config.seed, task.name))
-        start, parent = oracle.start(task)
-        other = 1 - psro.game.seats_of(task.role)[0]
-        size = len(task.target.marginals[other])
+        size = len(task.target.marginals[1 - psro.game.seats_of(task.role)[0]])
         meta_game = psro.meta_game[:, : len(task.target.marginals[0]), : len(task.target.marginals[1])]
-        spread = max(float(meta_game.max() - meta_game.min()), 1e-9)
-        rate = math.sqrt(8 * math.log(max(size, 2)) / config.iterations) / spread
-        lost, average = torch.zeros(size, dtype=torch.float64), torch.zeros(size, dtype=torch.float64)
-        tell = oracle.tell(task)
-        config.prepare()
-        with config.in_force():
-            first = Draw.against(psro.game, task.role, [torch.ones(size) / size] * 2)
-            starts = None if start is None else {task.role: start}
-            training = Training(psro.game, first, psro.populations, config, starts)
-            while training.iteration < config.iterations:
-                weights = torch.softmax(-rate * lost, 0)
-                met = (1 - EXPLORED) * weights + EXPLORED / size
-                training.seating.replace(Draw.against(psro.game, task.role, [met, met]))
-                row = training.iterate()
-                average += weights
-                lost += _earned(training.tallies[-1], size, weights)
-                if tell is not None:
-                    tell(training.steps, f"{task.role}: return {row['return']:.3f}  score {row['score']:.2f}")
-            tally, learner = training.tally(), training.learner(task.role)
-        with psro.store.step(task.name) as result:
-            oracle.add(task, learner.policy(), networks(learner.state_dict()), parent)
-            psro.store.add_matches(task.iteration, task.role, tally.matchups, tally.count)
-            result |= {"steps": training.steps, "seconds": time.perf_counter() - began}
-            result |= {"episodes": int(tally.count.sum()), "return": tally.mean_return()}
-            result["opponents"] = (average / average.sum()).tolist()
+        alike = Draw.against(psro.game, task.role, [torch.ones(size) / size] * 2)
+
+        def more(response: Opposed, result: dict[str, Any]) -> None:
+            result["opponents"] = response.opponents
+
+        seed, spread = derived(psro.config.seed, task.name), max(float(meta_game.max() - meta_game.min()), 1e-9)
+        oracle.submit(task, learn_opposed, alike, seed, more, size=size, spread=spread)
+
+
+@dataclass(frozen=True)
+class Opposed(Response):
+    """A response, and whom it met."""
+
+    opponents: list[float]
+    """The average distribution."""
+
+
+def learn_opposed(
+    pools: Mapping[str, Sequence[Plays]],
+    *,
+    game: Game,
+    role: str,
+    draw: Draw,
+    train: TrainConfig,
+    start: Start | None,
+    seed: int,
+    size: int,
+    spread: float,
+    progress: Progress | None = None,
+) -> Opposed:
+    """A response learns, and after each of its updates the opponents that it beats most are met less often.
+
+    How often follows exponential weights (Freund and Schapire 1999) on what the response has earned against each;
+    the average over the training is what the seat's meta-strategy is, and hardly any response hurts it more.
+
+    Args:
+        pools: Policies by role.
+        game: What is played.
+        role: Who learns.
+        draw: Opponents at first.
+        train: Algorithm, worlds, steps, device.
+        start: Whose weights to begin with; None: from scratch.
+        seed: Of everything.
+        size: Opponents.
+        spread: Between the least and the most that there is to earn.
+        progress: Called after every iteration.
+    """
+    began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
+    rate = math.sqrt(8 * math.log(max(size, 2)) / config.iterations) / spread
+    lost, average = torch.zeros(size, dtype=torch.float64), torch.zeros(size, dtype=torch.float64)
+    config.prepare()
+    with config.in_force():
+        training = Training(game, draw, pools, config, None if start is None else {role: start})
+        while training.iteration < config.iterations:
+            weights = torch.softmax(-rate * lost, 0)
+            met = (1 - EXPLORED) * weights + EXPLORED / size
+            training.seating.replace(Draw.against(game, role, [met, met]))
+            row = training.iterate()
+            average += weights
+            lost += _earned(training.tallies[-1], size, weights)
+            if progress is not None:
+                progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
+        tally, learner = training.tally(), training.learner(role)
+    seconds = time.perf_counter() - began
+    opponents = (average / average.sum()).tolist()
+    return Opposed(learner.policy(), learner.state_dict(), tally, training.steps, seconds, opponents)
 
 
 def _facing(other: Tensor, seat: int, own: Tensor | None = None) -> list[Tensor]:

@@ -37,12 +37,14 @@ from league.builder import (
     Roster,
     check_numeric,
 )
+from league.executors import Coordinator
+from league.filling import Filling, Sampling
 from league.matches import play_matchups
 from league.matchmaking import WinRates
 from league.payoffs import PayoffTable
 from league.population import RandomPolicy
 from league.response import Training
-from league.run import Sampling, fill, table_of, training, write_summary
+from league.run import training, write_summary
 from league.seating import LEARNER, Draw, Tally
 from league.small import Small
 from league.store import Store, derived
@@ -507,9 +509,11 @@ class League:
 
     def evaluate(self) -> PayoffTable:
         """Plays what is missing of the payoff table of all frozen players and the random one."""
-        c, table = self.config, table_of(self.store)
-        fill(self.store, table, Sampling(c.episodes, None, c.device, c.max_envs, self.even), c.seed, "payoffs")
-        return table
+        c = self.config
+        sampling = Sampling(c.episodes, None, c.device, c.max_envs, self.even)
+        filling = Filling(self.store, Coordinator(self.store), sampling, c.seed)
+        filling.finish("payoffs")
+        return filling.table
 
 
 def fair_line(difference: Tensor) -> float:

@@ -19,10 +19,12 @@ from torch.nn.functional import pad
 from gpu_envs.errors import ConfigError
 from league import solvers
 from league.anytime import Anytime
+from league.executors import Coordinator, Executor
+from league.filling import Filling, Sampling
 from league.oracles import ORACLES
 from league.pipeline import Pipeline
 from league.population import RandomPolicy
-from league.run import Sampling, fill, table_of, write_summary
+from league.run import write_summary
 from league.selfplay import SelfPlay
 from league.small import Small
 from league.solvers import MetaStrategy
@@ -100,12 +102,25 @@ class PSROConfig:
 class PSRO:
     """A run: see `iterate` for what it does. Whatever it has done it finds in its store, after a kill too."""
 
-    def __init__(self, store: Store, config: PSROConfig, progress: Progress | None = None) -> None:
-        """Opens a run; ConfigError where the configuration does not fit the game."""
+    def __init__(
+        self, store: Store, config: PSROConfig, progress: Progress | None = None, executor: Executor | None = None
+    ) -> None:
+        """Opens a run.
+
+        Args:
+            store: Of the run.
+            config: As the run began with, `iterations` aside.
+            progress: Told how responses learn, where they do it in this process, and of every iteration.
+            executor: Who trains responses and plays cells; None: this process. The run comes out the same.
+
+        Raises:
+            ConfigError: The configuration does not fit the game.
+        """
         self.store, self.game, self.config, self.progress = store, store.game, config, progress
         self.populations, self.roles = store.populations, store.game.roles
+        self.coordinator = Coordinator(store, executor)
         for population in self.populations.values():  # anybody may be met at any time
-            population.device, population.keep = config.device, sys.maxsize
+            population.device, population.keep = self.coordinator.device(config.device), sys.maxsize
         self.solver = config.meta_solver
         if self.solver == "auto":
             self.solver = "nash" if self.game.zero_sum and len(self.game.seats) == 2 else "prd"
@@ -115,9 +130,9 @@ class PSRO:
             wanted = f"expected a game that sums to 0, as {self.game.env_id} is not declared to"
             raise ConfigError(f"meta_solver = {self.solver!r}: {wanted}; use prd, alpharank or cce")
         self.small = Small.of(self.game, required="exact" in (config.oracle, config.payoffs))
-        self.payoffs = table_of(store)
-        self.sampling = Sampling(config.episodes, config.tolerance, config.device, config.max_envs)
         self.oracle = ORACLES[config.oracle](self)
+        sampling = Sampling(config.episodes, config.tolerance, config.device, config.max_envs)
+        self.filling = Filling(store, self.coordinator, sampling, config.seed)
         self.variant = VARIANTS[config.variant](self)
         self.strategy: MetaStrategy | None = None
         if rows := store.iterations():
@@ -134,8 +149,9 @@ class PSRO:
         began = time.perf_counter()
         if number == 0:
             self.begin()
-        elif not self.store.done(f"{number}/payoffs/0"):  # whom to respond to hangs on payoffs as they were before
+        else:
             self.variant.respond(number)
+            self.coordinator.wait("learn")
         self.fill(number)
         self.conclude(number, began)
 
@@ -147,20 +163,24 @@ class PSRO:
                     self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", "random")
 
     def respond(self, task: Task) -> None:
-        """One policy more in a population, unless it is there already."""
-        if not self.store.done(task.name):
-            self.oracle.respond(task, derived(self.config.seed, task.name))
+        """One policy more in a population, unless it is there already, once the coordinator has waited for it."""
+        self.oracle.respond(task, derived(self.config.seed, task.name))
+
+    def learned(self, task: Task) -> None:
+        """A response is there: its cells are played while others learn."""
+        if self.config.payoffs == "sampled":
+            self.filling.plan(f"{task.name}/payoffs")
 
     def fill(self, number: int) -> None:
         """Cells of the payoff table that are missing, or too wide, are played."""
         if self.config.payoffs == "sampled":
-            fill(self.store, self.payoffs, self.sampling, self.config.seed, f"{number}/payoffs")
+            self.filling.finish(f"{number}/payoffs")
 
     @property
     def meta_game(self) -> Tensor:
         """The payoffs (S, N_1, ..., N_S) of all policies; NaN where cells are to be played yet."""
         if self.config.payoffs == "sampled":
-            return self.payoffs.meta_game()
+            return self.filling.table.meta_game()
         assert self.small is not None
         return self.small.payoffs(self.populations)
 

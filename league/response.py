@@ -200,11 +200,6 @@ def settled(game: Game, config: TrainConfig) -> TrainConfig:
     return dataclasses.replace(config, env=dict(game.env), policies=policies)
 
 
-def networks(state: State) -> State:
-    """Of a learner's state the weights of all networks, with normalisers: what `begin_from` takes of it."""
-    return {name: value for name, value in state.items() if name.startswith("net.")}
-
-
 def begin_from(learner: Learner, start: Start, role: str) -> None:
     """Gives a learner the weights of another, or of a policy: normaliser and actor, and the critic where it is known.
 

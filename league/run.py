@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import torch
 
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError
 from league import presets
 from league.database import DATABASE, LOCK
 from league.game import Game
-from league.matches import Results, play_matchups
+from league.matches import Results
 from league.payoffs import PayoffTable
-from league.store import Store, derived
+from league.store import Store
 from trainers import algorithms
 from trainers.config import TrainConfig
 from trainers.files import check_fields, write_json
@@ -25,24 +24,6 @@ from trainers.presets import preset
 
 C = TypeVar("C")
 SUMMARY = "summary.json"
-MAX_ROUNDS = 100
-"""In which cells of the payoff table are played on, until they are as sure as is asked for."""
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How payoffs are estimated."""
-
-    episodes: int
-    """Per cell."""
-    tolerance: float | None
-    """Half-width of the 95 % intervals, at most; None: any."""
-    device: str
-    """Where cells are played."""
-    max_envs: int
-    """Worlds at once."""
-    even: float = 0.0
-    """Of two seats: by how much the first earns more than the second in a draw."""
 
 
 def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfig:
@@ -151,44 +132,6 @@ def table_of(store: Store) -> PayoffTable:
 def sizes(store: Store) -> dict[str, int]:
     """Policies by role."""
     return {role: len(population) for role, population in store.populations.items()}
-
-
-def fill(store: Store, table: PayoffTable, sampling: Sampling, seed: int, tasks: str) -> None:
-    """Plays the cells of a run's payoff table that are missing, or too wide, and stores what they gave.
-
-    Args:
-        store: Of the run.
-        table: Its table, which grows.
-        sampling: How much is played.
-        seed: Of the run.
-        tasks: Prefix of the names of the steps, which are numbered.
-
-    Raises:
-        GpuEnvsError: The tolerance is out of reach.
-    """
-    table.grow(sizes(store))
-    part = 0
-    for _ in range(MAX_ROUNDS):
-        matchups, episodes = table.missing(sampling.episodes, sampling.tolerance)
-        if not len(matchups):
-            return
-        while store.done(task := f"{tasks}/{part}"):
-            part += 1
-        results = play_matchups(
-            store.game,
-            store.populations,
-            matchups,
-            episodes,
-            derived(seed, task),
-            sampling.device,
-            sampling.max_envs,
-            even=sampling.even,
-        )
-        with store.step(task) as result:
-            store.add_results(matchups, results)
-            result["episodes"] = int(results.count.sum())
-        table.add(matchups, results)
-    raise GpuEnvsError(f"tolerance = {sampling.tolerance}: not reached after {MAX_ROUNDS} rounds; expected a wider one")
 
 
 def write_summary(store: Store, **more: Any) -> Path:

@@ -401,6 +401,27 @@ class Seating:
                 )
 
 
+def narrow(game: Game, matchups: Tensor) -> tuple[dict[str, list[int]], Tensor]:
+    """By role who is named in matchups (K, S), ascending, and the matchups with places among them instead."""
+    narrowed, kept = matchups.clone(), dict[str, list[int]]()
+    for role in game.roles:
+        seats = list(game.seats_of(role))
+        own = matchups[:, seats]
+        who = own[own != LEARNER].unique()
+        narrowed[:, seats] = torch.where(own == LEARNER, LEARNER, torch.searchsorted(who, own))
+        kept[role] = who.tolist()
+    return kept, narrowed
+
+
+def widen(game: Game, kept: Mapping[str, Sequence[int]], narrowed: Tensor) -> Tensor:
+    """The matchups that were narrowed."""
+    matchups = narrowed.clone()
+    for index, seat in enumerate(game.seats):
+        who, own = torch.tensor([LEARNER, *kept[seat.role]]), narrowed[:, index]
+        matchups[:, index] = who[own + 1]
+    return matchups
+
+
 def _carry_on(ensemble: Ensemble, state: Mapping[str, object]) -> None:
     """Gives an ensemble the streams and memories of one with as many policies, or fewer."""
     own = ensemble.state_dict()

@@ -12,18 +12,23 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from league.game import Game
 from league.oracles import LearnedOracle
 from league.population import MixturePolicy
-from league.response import Training, networks
+from league.response import Response, Start, Training
 from league.seating import Draw
 from league.store import derived
 from league.targets import Task, Whole
-from trainers.policy import Policy
+from trainers.config import TrainConfig
+from trainers.logs import Progress
+from trainers.policy import Plays, Policy
 
 SELF_PLAY, AT_LAST = 0.5, 0.1
 """Shares of a response's episodes in which it meets the new policy: in all parts but the last, and there."""
@@ -37,8 +42,7 @@ class SelfPlay(Whole):
         for role in self.psro.roles:
             (target,) = self.targets(role)
             task = Task(number, role, 0, target)
-            if not self.psro.store.done(task.name):
-                (self.learned if isinstance(self.psro.oracle, LearnedOracle) else self.exact)(task)
+            (self.learned if isinstance(self.psro.oracle, LearnedOracle) else self.exact)(task)
 
     def other(self, role: str) -> str:
         """The role after it, whose new policy learns against its response; of one role, itself."""
@@ -46,37 +50,17 @@ class SelfPlay(Whole):
         return roles[(roles.index(role) + 1) % len(roles)]
 
     def learned(self, task: Task) -> None:
-        """Both learn in the same worlds; the average is one of the new policy's states, drawn for every episode."""
+        """Has both learned; the average joins its population in the same step."""
         psro, oracle, other, target = self.psro, self.psro.oracle, self.other(task.role), task.target
         assert isinstance(oracle, LearnedOracle)
-        began, tell = time.perf_counter(), oracle.tell(task)
-        config = dataclasses.replace(oracle.train, seed=derived(psro.config.seed, task.name))
-        against = Draw.against(
-            psro.game, task.role, target.marginals if target.joint is None else None, joint=target.joint
-        )
-        both = Draw.self_play(psro.game)
-        draw, last = (Draw.mix([(share, both), (1 - share, against)]) for share in (SELF_PLAY, AT_LAST))
-        start, parent = oracle.start(task)
-        snapshots: list[Policy] = []
-        config.prepare()
-        with config.in_force():
-            starts = None if start is None else {task.role: start}
-            training = Training(psro.game, draw, psro.populations, config, starts)
-            while training.iteration < config.iterations:
-                row = training.iterate()
-                if training.iteration * psro.config.parts >= config.iterations * (len(snapshots) + 1):
-                    snapshots.append(training.learner(other).policy())
-                    if len(snapshots) == psro.config.parts - 1:
-                        training.seating.replace(last)
-                if tell is not None:
-                    tell(training.steps, f"{task.role}: return {row['return']:.3f}  score {row['score']:.2f}")
-            tally, learner = training.tally(), training.learner(task.role)
-        with psro.store.step(task.name) as result:
-            oracle.add(task, learner.policy(), networks(learner.state_dict()), parent)
-            psro.store.add_policy(other, MixturePolicy(snapshots), "mixture", iteration=task.iteration)
-            psro.store.add_matches(task.iteration, task.role, tally.matchups, tally.count)
-            result |= {"steps": training.steps, "seconds": time.perf_counter() - began}
-            result |= {"episodes": int(tally.count.sum()), "return": tally.mean_return()}
+        marginals = target.marginals if target.joint is None else None
+        against = Draw.against(psro.game, task.role, marginals, joint=target.joint)
+
+        def more(response: Both, result: dict[str, Any]) -> None:
+            psro.store.add_policy(other, response.average, "mixture", iteration=task.iteration)
+
+        seed = derived(psro.config.seed, task.name)
+        oracle.submit(task, learn_both, against, seed, more, other=other, parts=psro.config.parts)
 
     def exact(self, task: Task) -> None:
         """Both are best responses to what the other was on average so far, `parts` times in turn.
@@ -85,6 +69,8 @@ class SelfPlay(Whole):
         """
         psro, small, other = self.psro, self.psro.small, self.other(task.role)
         assert small is not None
+        if psro.store.done(task.name):
+            return
         tree, marginals = small.tree, task.target.marginals
         old = small.mixtures(psro.populations, marginals)
         new: list[Tensor] | None = None  # on average, of all seats; those of `other` count
@@ -111,3 +97,58 @@ class SelfPlay(Whole):
         weights = torch.tensor([share, 1 - share], dtype=torch.float64)
         pairs = zip(first, second, strict=True)
         return [self.psro.small.tree.mix([one, two], weights, seat) for seat, (one, two) in enumerate(pairs)]
+
+
+@dataclass(frozen=True)
+class Both(Response):
+    """A response, and what learned against it."""
+
+    average: MixturePolicy
+    """Of what the new policy was."""
+
+
+def learn_both(
+    pools: Mapping[str, Sequence[Plays]],
+    *,
+    game: Game,
+    role: str,
+    draw: Draw,
+    train: TrainConfig,
+    start: Start | None,
+    seed: int,
+    other: str,
+    parts: int,
+    progress: Progress | None = None,
+) -> Both:
+    """Both learn in the same worlds; the average is one of the new policy's states, drawn for every episode.
+
+    Args:
+        pools: Policies by role.
+        game: What is played.
+        role: Of the response.
+        draw: Its opponents so far.
+        train: Algorithm, worlds, steps, device.
+        start: Whose weights the response begins with; None: from scratch.
+        seed: Of everything.
+        other: Role of the new policy.
+        parts: Of the training; the states of the new policy at the ends of all but the last are averaged.
+        progress: Called after every iteration.
+    """
+    began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
+    both = Draw.self_play(game)
+    first, last = (Draw.mix([(share, both), (1 - share, draw)]) for share in (SELF_PLAY, AT_LAST))
+    snapshots: list[Policy] = []
+    config.prepare()
+    with config.in_force():
+        training = Training(game, first, pools, config, None if start is None else {role: start})
+        while training.iteration < config.iterations:
+            row = training.iterate()
+            if training.iteration * parts >= config.iterations * (len(snapshots) + 1):
+                snapshots.append(training.learner(other).policy())
+                if len(snapshots) == parts - 1:
+                    training.seating.replace(last)
+            if progress is not None:
+                progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
+        tally, learner = training.tally(), training.learner(role)
+    seconds = time.perf_counter() - began
+    return Both(learner.policy(), learner.state_dict(), tally, training.steps, seconds, MixturePolicy(snapshots))

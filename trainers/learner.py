@@ -22,6 +22,11 @@ def part_of(state: State, prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
+def moved(state: State, device: torch.device | str) -> dict[str, Any]:
+    """A state with its tensors on a device."""
+    return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in state.items()}
+
+
 Central = Literal["state", "joint"] | None
 
 

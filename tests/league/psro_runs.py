@@ -65,7 +65,7 @@ def contents(path: Path) -> dict[str, Any]:
                 number: {key: value for key, value in row.items() if key != "seconds"}
                 for number, row in store.iterations().items()
             },
-            "tasks": store.tasks(),
+            "tasks": sorted(store.tasks()),
             "matches": store.matches(),
         }
 

@@ -1,0 +1,105 @@
+"""The one who owns a run: gives out its calls, and writes down what they gave, each once and in order."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from league.executors.calls import Call
+from league.executors.executor import Executor, LocalExecutor
+from league.store import Store
+
+
+@dataclass
+class _Order:
+    """A call that was given out."""
+
+    key: str
+    commit: Callable[[Any], None]
+    then: Callable[[], None] | None
+    result: Any = None
+    there: bool = False
+
+
+class Coordinator:
+    """Gives the calls of a run to an executor and commits their results.
+
+    Workers end calls in any order. Results are committed in the order of their submission within a lane, so that a run
+    comes out the same however many workers there are and however fast; lanes do not wait for each other. A call whose
+    key is done in the store is not made again, and a result that comes twice is written once.
+    """
+
+    def __init__(self, store: Store, executor: Executor | None = None) -> None:
+        """None: everything is done in this process."""
+        self.store, self.executor = store, executor or LocalExecutor()
+        self._lanes: dict[str, deque[_Order]] = {}
+        self._orders: dict[str, _Order] = {}
+
+    def device(self, device: str) -> str:
+        """Where this process keeps policies, of a run that computes on a device: it may have none itself."""
+        return "cpu" if self.executor.remote else device
+
+    def submit(
+        self,
+        call: Call,
+        commit: Callable[[Any], None],
+        then: Callable[[], None] | None = None,
+        lane: str = "learn",
+    ) -> None:
+        """Gives out a call, unless it is done or given out already.
+
+        Args:
+            call: Its key is that of the step in the store in which `commit` writes.
+            commit: Called with the result, here; it writes in `store.step(call.key)`.
+            then: Called when the call is committed: at once, if it was before.
+            lane: Of calls whose order counts.
+        """
+        if call.key in self._orders:
+            return
+        if self.store.done(call.key):
+            if then is not None:
+                then()
+            return
+        order = _Order(call.key, commit, then)
+        self._orders[call.key] = order
+        self._lanes.setdefault(lane, deque()).append(order)
+        self.executor.submit(call)
+
+    def wait(self, lane: str | None = None) -> None:
+        """Until all calls of a lane are committed, and those that follow from them; None: of all lanes."""
+        with self.whole():
+            while any(orders for name, orders in self._lanes.items() if lane in (None, name)):
+                key, result = self.executor.next()
+                order = self._orders.get(key)
+                if order is None or order.there:  # it came twice
+                    continue
+                order.result, order.there = result, True
+                self._commit()
+
+    def _commit(self) -> None:
+        """Writes what is there and whose turn it is."""
+        for orders in list(self._lanes.values()):
+            while orders and orders[0].there:
+                order = orders.popleft()
+                order.commit(order.result)
+                del self._orders[order.key]
+                if order.then is not None:
+                    order.then()
+
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """What fails, or is interrupted, leaves no call behind."""
+        try:
+            yield
+        except BaseException:
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """Forgets all calls that are not committed."""
+        self._lanes.clear()
+        self._orders.clear()
+        self.executor.cancel()

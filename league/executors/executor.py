@@ -1,0 +1,72 @@
+"""Who does the calls of a run: the protocol, and the one that does them here."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+from league.executors.calls import Call
+
+
+class Executor(Protocol):
+    """Takes calls, and gives their results back as they come."""
+
+    remote: bool
+    """Whether calls run in other processes, which this one sends what they need."""
+
+    @property
+    def pending(self) -> int:
+        """Calls that were submitted and whose results were not given back yet."""
+        ...
+
+    def submit(self, call: Call) -> None:
+        """Takes a call; returns at once. It runs when a worker is free."""
+        ...
+
+    def next(self) -> tuple[str, Any]:
+        """Waits for a call to end, whichever is first; its key and its result.
+
+        Raises:
+            GpuEnvsError: The call has failed, or no worker could end it.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Forgets all calls; what still runs is ended or its result thrown away."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the workers."""
+        ...
+
+
+class LocalExecutor:
+    """Does the calls in this process, one after the other, when their results are asked for."""
+
+    remote = False
+
+    def __init__(self) -> None:
+        """Nothing to do yet."""
+        self._calls: deque[Call] = deque()
+
+    @property
+    def pending(self) -> int:
+        """Calls that are still to be done."""
+        return len(self._calls)
+
+    def submit(self, call: Call) -> None:
+        """Puts it at the end."""
+        self._calls.append(call)
+
+    def next(self) -> tuple[str, Any]:
+        """Does the first."""
+        call = self._calls.popleft()
+        return call.key, call.run()
+
+    def cancel(self) -> None:
+        """Forgets all."""
+        self._calls.clear()
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+        self._calls.clear()
