@@ -165,16 +165,17 @@ def respond(
     config = train if seed is None else dataclasses.replace(train, seed=seed)
     config.prepare()
     with config.in_force():
-        goes_on = steps is not None and isinstance(start, Mapping)
-        training = Training(game, draw, pools, config, None if start is None or goes_on else {role: start})
+        going_on = start if steps is not None and isinstance(start, dict) else None
+        begins = None if start is None or going_on is not None else {role: start}
+        training = Training(game, draw, pools, config, begins)
         learner = training.learner(role)
         if training.seating.learners != (role,):
             others = ", ".join(each for each in training.seating.learners if each != role)
             raise ConfigError(
                 f"role {role}: expected it to be the only one that learns, but the draw seats {others}, too"
             )
-        if goes_on:
-            learner.load_state_dict(start)
+        if going_on is not None:
+            learner.load_state_dict(going_on)
         while training.steps < (config.total_steps if steps is None else steps):
             row = {**training.iterate(), "steps": training.steps}
             if progress is not None:
