@@ -78,7 +78,8 @@ class PSROConfig:
     start: str = setting("scratch", ("scratch", "latest", "continue"))
     """Learned responses begin from "scratch"; or with the weights of the "latest" of their role, critics too: sooner
     good, but with little left of the exploration that finds what the latest does not do; or "continue" the learner of
-    the latest, whose optimiser and schedules go on over all `iterations`: best where a role takes long to learn."""
+    the latest, whose optimiser and schedules go on over all `iterations`: best where a role takes long to learn. In
+    anytime and self_play, which have trainings of their own, that is "latest"; a pipeline goes on in any case."""
     episodes: int = setting(1_000, ">= 1")
     """Episodes per cell of the payoff table."""
     tolerance: float | None = setting(None, "> 0")
@@ -95,8 +96,6 @@ class PSROConfig:
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
         check_settings(self)
-        if self.start == "continue" and self.variant not in ("psro", "rectified"):
-            raise ConfigError(f"start = 'continue': {self.variant} has learners of its own; use scratch or latest")
 
 
 class PSRO:

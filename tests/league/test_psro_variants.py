@@ -13,7 +13,7 @@ from league.exact import TablePolicy
 from league.game import Game
 from league.matches import play_matchups
 from league.population import MixturePolicy, RandomPolicy
-from league.psro import PSROConfig, strategy_of
+from league.psro import strategy_of
 from league.response import Training
 from league.small import Small
 from league.solvers import MetaStrategy
@@ -288,5 +288,3 @@ def test_responses_may_go_on_with_all_of_the_latest_learner(tmp_path, monkeypatc
     expected = [(total, 3 * total)] * 2 + [(2 * total, 3 * total)] * 2
     assert [(steps, all_steps) for steps, all_steps, _ in begun] == expected
     assert all(kept for _, _, kept in begun)
-    with pytest.raises(ConfigError, match=r"start = 'continue': anytime has learners of its own"):
-        PSROConfig(variant="anytime", start="continue")
