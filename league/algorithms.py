@@ -11,6 +11,7 @@ from gpu_envs.errors import ConfigError
 from league.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder
 from league.baselines import PopulationBasedBuilder, PopulationBasedConfig, SelfPlayBuilder, SelfPlayConfig
 from league.builder import LeagueBuilder, NoLeagueBuilder
+from league.executors import Executor
 from league.league import League, LeagueConfig
 from league.psro import PSRO, PSROConfig
 from league.store import Store
@@ -70,13 +71,16 @@ class Algorithm:
     """A way to grow populations."""
 
     config_type: type[Any]
-    make: Callable[[Store, Any, Progress | None], Run]
-    """A run in a store, by its configuration; it tells its progress, if told to."""
+    make: Callable[[Store, Any, Progress | None, Executor | None], Run]
+    """A run in a store, by its configuration; it tells its progress, if told to, and has its work done by an executor.
+    """
     summary: str
 
 
-def _league(builder: Callable[[Any], LeagueBuilder]) -> Callable[[Store, Any, Progress | None], Run]:
-    return lambda store, config, progress: League(store, config, builder(config), progress)
+def _league(
+    builder: Callable[[Any], LeagueBuilder],
+) -> Callable[[Store, Any, Progress | None, Executor | None], Run]:
+    return lambda store, config, progress, executor: League(store, config, builder(config), progress, executor)
 
 
 ALGORITHMS: dict[str, Algorithm] = {

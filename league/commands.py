@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -14,7 +15,8 @@ from typing import Any, get_type_hints
 from gpu_envs.commands import settings
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.registry import resolve_device, spelled
-from league import algorithms, presets
+from league import algorithms, executors, presets
+from league.executors import Executor
 from league.game import Game
 from league.live import LiveTable, table
 from league.psro import PSROConfig
@@ -29,6 +31,35 @@ USAGE = """usage: gpu-envs league COMMAND ...
   gpu-envs league report DIR                                  measures and pictures of a run
 
 example: gpu-envs league train KuhnPoker-v0 --algorithm psro"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """Who does the work; the run comes out the same."""
+
+    executor: str = "local"
+    """local: this process; process: others of this machine; ray: the workers of a Ray cluster."""
+    workers: int | None = None
+    """Of "process": how many; one per core, if not given."""
+    cluster: str = "auto"
+    """Of "ray": its address; auto is that of RAY_ADDRESS, or the one on this machine."""
+    gpus_per_learner: float | None = None
+    """Of "ray": what a learner has of a GPU; computed from the cluster, if not given."""
+
+    def made(self) -> Executor:
+        """The executor; ConfigError where there is none of this name."""
+        if self.executor not in EXECUTORS:
+            raise ConfigError(f"--executor {self.executor}: expected one of {', '.join(EXECUTORS)}")
+        for name, owner in (("workers", "process"), ("gpus_per_learner", "ray")):
+            if getattr(self, name) is not None and self.executor != owner:
+                option = name.replace("_", "-")
+                raise ConfigError(f"--{option}: has no effect on --executor {self.executor}, only on {owner}")
+        if self.executor == "ray":
+            return executors.RayExecutor(self.cluster, gpus_per_learner=self.gpus_per_learner)
+        return executors.ProcessExecutor(self.workers) if self.executor == "process" else executors.LocalExecutor()
+
+
+EXECUTORS = ("local", "process", "ray")
 
 
 @dataclass(frozen=True)
@@ -50,7 +81,7 @@ class TrainArgs:
 
 
 @dataclass(frozen=True)
-class ResumeArgs:
+class ResumeArgs(Where):
     """Go on with a run, with the settings that it began with."""
 
     run_dir: Positional[Path]
@@ -62,7 +93,7 @@ class ResumeArgs:
 
 
 @dataclass(frozen=True)
-class ReportArgs:
+class ReportArgs(Where):
     """Measures and pictures of a run, which may still be going on."""
 
     run_dir: Positional[Path]
@@ -107,9 +138,9 @@ def train(argv: list[str]) -> int:
     training(game, device, config.train)  # what is wrong is said before there is a folder
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = args.run_dir or Path("out") / f"league-{env_id.rpartition(':')[2]}-{stamp}"
-    with opened(path, game, name, config) as store:
+    with contextlib.closing(args.made()) as executor, opened(path, game, name, config) as store:
         try:
-            run, live = _begin(store, name, config)
+            run, live = _begin(store, name, config, executor)
         except GpuEnvsError:
             if not store.tasks():  # what is wrong is said before there is anything; the folder is free again
                 discard(store)
@@ -125,7 +156,8 @@ def resume(argv: list[str]) -> int:
         config = configuration(store, algorithms.find(name).config_type)
         changes = {"iterations": args.iterations, "device": args.device and str(resolve_device(args.device))}
         config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
-        return _go_on(store, *_begin(store, name, config), 0)
+        with contextlib.closing(args.made()) as executor:
+            return _go_on(store, *_begin(store, name, config, executor), 0)
 
 
 def report(argv: list[str]) -> int:
@@ -134,7 +166,8 @@ def report(argv: list[str]) -> int:
     from league.report import report as make
 
     args = parse(ReportArgs, "league report", argv)
-    found = make(args.run_dir, args.out, args.exploit_steps)
+    with contextlib.closing(args.made()) as executor:
+        found = make(args.run_dir, args.out, args.exploit_steps, executor=executor)
     print(found.text())
     for file in found.files:
         print(f"  {file}")
@@ -145,10 +178,10 @@ def report(argv: list[str]) -> int:
     return 0
 
 
-def _begin(store: Store, name: str, config: Any) -> tuple[algorithms.Run, LiveTable]:
+def _begin(store: Store, name: str, config: Any, executor: Executor) -> tuple[algorithms.Run, LiveTable]:
     """A run and the table that it shows."""
     live = LiveTable(store, config.iterations)
-    return algorithms.find(name).make(store, config, live), live
+    return algorithms.find(name).make(store, config, live, executor), live
 
 
 def _go_on(store: Store, run: algorithms.Run, live: LiveTable, threads: int) -> int:
@@ -189,7 +222,7 @@ def options(algorithm: str) -> type[Any]:
     return dataclasses.make_dataclass(
         "TrainArgs",
         fields,
-        bases=(_bare(settings_type), TrainArgs),
+        bases=(_bare(settings_type), Where, TrainArgs),
         namespace={"__doc__": TrainArgs.__doc__},
         frozen=True,
     )

@@ -31,8 +31,6 @@ TABLES = {
     "tasks": "number INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, result TEXT NOT NULL",
     "matches": """iteration INTEGER NOT NULL, role TEXT NOT NULL, matchup TEXT NOT NULL, count INTEGER NOT NULL,
         UNIQUE (iteration, role, matchup)""",
-    "schedule": """number INTEGER PRIMARY KEY, iteration INTEGER NOT NULL, role TEXT NOT NULL,
-        matchup TEXT NOT NULL""",
     "iterations": "number INTEGER PRIMARY KEY, summary TEXT NOT NULL",
     "kv": "key TEXT PRIMARY KEY, value TEXT NOT NULL",
     # AUTOINCREMENT: a file of an older state never gets a newer one's name

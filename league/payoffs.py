@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -15,17 +14,6 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
 from league.matches import Results
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Sums over the episodes of one matchup, as they are stored; see `Results`."""
-
-    matchup: tuple[int, ...]
-    count: int
-    total: tuple[float, ...]
-    square: tuple[float, ...]
-    score: tuple[float, ...]
 
 
 class PayoffTable:
@@ -171,34 +159,6 @@ class PayoffTable:
         if self.game.shared:
             who = who[(who.diff(dim=1) >= 0).all(1)]
         return who, due[tuple(who.T)]
-
-    # ---------------------------------------------------------------- rows
-
-    def cells(self) -> list[Cell]:
-        """All cells with episodes; of those that are one only the one whose policies ascend."""
-        who = self._sums[0].nonzero()
-        columns = self._sums[:, *who.T].T.tolist()
-        return [
-            Cell(
-                tuple(matchup),
-                int(count),
-                *(tuple(rest[start : start + self.seats]) for start in range(0, len(rest), self.seats)),
-            )
-            for matchup, (count, *rest) in zip(who.tolist(), columns, strict=True)
-        ]
-
-    @classmethod
-    def from_cells(cls, game: Game, sizes: Mapping[str, int], cells: Iterable[Cell]) -> PayoffTable:
-        """The table that gave `cells`, for populations of these sizes by role."""
-        table, cells = cls(game, sizes), list(cells)
-        if cells:
-            count = torch.tensor([cell.count for cell in cells])
-            sums = [
-                torch.tensor([getattr(cell, name) for cell in cells], dtype=torch.float64)
-                for name in ("total", "square", "score")
-            ]
-            table.add([cell.matchup for cell in cells], Results(count, *sums))
-        return table
 
     # ---------------------------------------------------------------- inside
 

@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 
 from gpu_envs.errors import ConfigError
 from league import measures, ratings, solvers, tables
+from league.executors import Executor
 from league.exploit import exploit
 from league.run import sizes, table_of, training
 from league.seating import LEARNER
@@ -92,6 +93,7 @@ def report(
     exploit_steps: int = 0,
     exploit_seconds: float | None = None,
     progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> Report:
     """Reports on a run of PSRO or of a league, and writes report.html, report.json and pictures.
 
@@ -101,7 +103,8 @@ def report(
         exploit_steps: Steps of worlds from which each role learns a response to the meta-strategy of the end, with the
             run's settings; 0: none is learned.
         exploit_seconds: The training of each response stops then.
-        progress: Called while responses are learned.
+        progress: Called while responses are learned in this process.
+        executor: Who trains and plays responses; None: this process.
 
     Raises:
         ConfigError: There is no run.
@@ -109,10 +112,10 @@ def report(
     """
     if not isinstance(run, Store):
         with Store.open(run, write=False) as store:
-            return report(store, out, exploit_steps, exploit_seconds, progress)
+            return report(store, out, exploit_steps, exploit_seconds, progress, executor)
     from league.page import write_pages  # pictures take a while to load
 
-    made = Reading(run).report(exploit_steps, exploit_seconds, progress)
+    made = Reading(run).report(exploit_steps, exploit_seconds, progress, executor)
     folder = run.path / FOLDER if out is None else Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     made.files = [str(path) for path in (*write_pages(made, folder), folder / "report.json")]
@@ -188,7 +191,13 @@ class Reading:
 
     # ---------------------------------------------------------------- all of it
 
-    def report(self, exploit_steps: int, exploit_seconds: float | None, progress: Progress | None) -> Report:
+    def report(
+        self,
+        exploit_steps: int,
+        exploit_seconds: float | None,
+        progress: Progress | None,
+        executor: Executor | None,
+    ) -> Report:
         """The report."""
         store, game = self.store, self.game
         rated = self.sizes(self.last) if self.last is not None else dict.fromkeys(game.roles, 0)
@@ -227,7 +236,7 @@ class Reading:
             iterations=iterations,
             strategy=strategy,
             best=None if best is None else {key: best[key] for key in ("iteration", "nash_conv", "exploitability")},
-            exploit=self._exploit(end, exploit_steps, exploit_seconds, progress),
+            exploit=self._exploit(end, exploit_steps, exploit_seconds, progress, executor),
             measures=values,
             matches=self._matches(),
             left_out=self.left_out,
@@ -310,7 +319,12 @@ class Reading:
         return total
 
     def _exploit(
-        self, end: int | None, steps: int, seconds: float | None, progress: Progress | None
+        self,
+        end: int | None,
+        steps: int,
+        seconds: float | None,
+        progress: Progress | None,
+        executor: Executor | None,
     ) -> dict[str, Any] | None:
         """Learned responses to the meta-strategy of the end."""
         if not steps:
@@ -323,7 +337,16 @@ class Reading:
         train = training(self.game, config.get("device", "cpu"), settings)
         seed = derived(config.get("seed", 0), "report")
         marginals = self.strategies[end]
-        found = exploit(self.game, self.store.populations, marginals, train, seconds, seed=seed, progress=progress)
+        found = exploit(
+            self.game,
+            self.store.populations,
+            marginals,
+            train,
+            seconds,
+            seed=seed,
+            progress=progress,
+            executor=executor,
+        )
         told = {each.name: getattr(found, each.name) for each in dataclasses.fields(found) if each.name != "responses"}
         told["seats"] = [{**dataclasses.asdict(each), "gain": each.gain} for each in found.seats]
         return {**told, "exploitability": found.exploitability, "lower_bound": True}

@@ -1,7 +1,7 @@
 """A league's run on disk: one folder that a kill at any moment leaves whole.
 
     league.db               SQLite: game, configuration, policies and their lineage, payoff cells, tasks, matches,
-                            schedule, iterations, anything by key
+                            iterations, anything by key
     policies/ID.*           each policy, as its kind writes it
     states/NUMBER.*         tensors of learners in the middle of their work
     run.lock                held by the process that writes
@@ -32,7 +32,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,70 +43,12 @@ from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league import database
 from league.game import Game
 from league.population import Entry, Population
+from league.records import Cells, Counted, Met, Saves, array, host, key_of, players_of, publish, state_file, to_json
 from trainers.files import check_digests, check_folder, fsync_folder, read_tensors, sha256, write_tensors
 from trainers.settings import SEEDS
 
 WRITING = ".writing-"
 """Before the name of a file that is not whole yet."""
-
-
-class Saves(Protocol):
-    """What can be put into a population: it writes files `path` with suffixes of its own, which its kind reads."""
-
-    def save(self, path: Path) -> None:
-        """Writes the files."""
-        ...
-
-
-class Counted(Protocol):
-    """What episodes gave, by matchup; arrays or tensors."""
-
-    @property
-    def count(self) -> Any:
-        """(K,) episodes."""
-        ...
-
-    @property
-    def total(self) -> Any:
-        """(K, S) sum of returns."""
-        ...
-
-    @property
-    def square(self) -> Any:
-        """(K, S) sum of squared returns."""
-        ...
-
-    @property
-    def score(self) -> Any:
-        """(K, S) sum of scores: 1 for a win, 1/2 for a draw."""
-        ...
-
-
-@dataclass(frozen=True)
-class Cells:
-    """All that was counted so far, K matchups in the order they first came; `Counted`."""
-
-    matchups: np.ndarray
-    """(K, S) int64, a policy's index by seat."""
-    count: np.ndarray
-    """(K,) int64."""
-    total: np.ndarray
-    """(K, S) float64, as are the next two."""
-    square: np.ndarray
-    score: np.ndarray
-
-
-@dataclass(frozen=True)
-class Match:
-    """Who met whom."""
-
-    iteration: int
-    role: str
-    """Whoever asked for the matches."""
-    matchup: tuple[int, ...]
-    """A policy's index by seat, -1 for who learned."""
-    count: int = 1
-    """How often."""
 
 
 def derived(seed: int, *words: str | int) -> int:
@@ -192,8 +134,8 @@ class Store:
             meta = {
                 "format": database.FORMAT,
                 "version": gpu_envs.__version__,
-                "game": _json(game.to_json()),
-                "config": _json(dict(config)),
+                "game": to_json(game.to_json()),
+                "config": to_json(dict(config)),
             }
             with database.told(file), database.transaction(db):
                 for name, columns in database.TABLES.items():
@@ -291,7 +233,7 @@ class Store:
             with database.told(self.file), database.transaction(self._db):
                 yield result
                 if task is not None:
-                    self._run("INSERT INTO tasks (name, result) VALUES (?, ?)", (task, _json(result)))
+                    self._run("INSERT INTO tasks (name, result) VALUES (?, ?)", (task, to_json(result)))
                 for folder in step.folders:
                     fsync_folder(folder)
         except BaseException:
@@ -362,12 +304,14 @@ class Store:
         digests = {}
         for file in sorted(folder.glob(f"{WRITING}{id}.*")):
             final = file.name.removeprefix(WRITING)
-            digests[final] = _publish(file, folder / final)
+            digests[final] = publish(file, folder / final)
         if not digests:
             raise ConfigError(f"{self.path}: {name}: expected save(path) to write path with a suffix, got no file")
         step.folders.add(folder)
-        entry = Entry(name, role, index, kind, parent, int(iteration), json.loads(_json(dict(meta or {}))), id, digests)
-        row = (number, id, role, index, name, kind, parent, int(iteration), _json(entry.meta), _json(digests))
+        entry = Entry(
+            name, role, index, kind, parent, int(iteration), json.loads(to_json(dict(meta or {}))), id, digests
+        )
+        row = (number, id, role, index, name, kind, parent, int(iteration), to_json(entry.meta), to_json(digests))
         self._run(f"INSERT INTO policies VALUES ({', '.join('?' * len(row))})", row)
         population.entries.append(entry)
         return entry
@@ -380,10 +324,8 @@ class Store:
         """
         self._adds("add_results")
         players = self._matchups(matchups, least=0)
-        count = _array(results.count, "count", players[:, 0].shape, np.int64)
-        sums = [
-            _array(getattr(results, name), name, players.shape, np.float64) for name in ("total", "square", "score")
-        ]
+        count = array(results.count, "count", players[:, 0].shape, np.int64)
+        sums = [array(getattr(results, name), name, players.shape, np.float64) for name in ("total", "square", "score")]
         if (count < 0).any():
             raise GpuEnvsError(f"{self.path}: expected counts of at least 0, got {count.min()}")
         for name, values in zip(("total", "square", "score"), sums, strict=True):
@@ -394,7 +336,7 @@ class Store:
                     f"expected a finite number, got {values[k, seat]}; nothing of these results was kept"
                 )
         rows = [
-            (_key(players[k]), seat, int(count[k]), *(float(values[k, seat]) for values in sums))
+            (key_of(players[k]), seat, int(count[k]), *(float(values[k, seat]) for values in sums))
             for k in np.flatnonzero(count)
             for seat in range(players.shape[1])
         ]
@@ -408,29 +350,23 @@ class Store:
         """Counts matches (K, S), -1 for who learns, (K,) of each, under the name of whoever asked for them."""
         self._adds("add_matches")
         players = self._matchups(matchups, least=-1)
-        count = _array(counts, "counts", players[:, 0].shape, np.int64)
+        count = array(counts, "counts", players[:, 0].shape, np.int64)
         self._run(
             "INSERT INTO matches VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-            *((int(iteration), role, _key(players[k]), int(count[k])) for k in np.flatnonzero(count)),
+            *((int(iteration), role, key_of(players[k]), int(count[k])) for k in np.flatnonzero(count)),
         )
-
-    def add_schedule(self, iteration: int, role: str, matchups: Any) -> None:
-        """Notes matchups (K, S) that were drawn, -1 for who learns, in their order."""
-        self._adds("add_schedule")
-        rows = [(int(iteration), role, _key(matchup)) for matchup in self._matchups(matchups, least=-1)]
-        self._run("INSERT INTO schedule (iteration, role, matchup) VALUES (?, ?, ?)", *rows)
 
     # ---------------------------------------------------------------- what replaces: in any step
 
     def put(self, key: str, value: Any) -> None:
         """Keeps a JSON value under a key."""
         self._writes("put")
-        self._run("INSERT OR REPLACE INTO kv VALUES (?, ?)", (key, _json(value)))
+        self._run("INSERT OR REPLACE INTO kv VALUES (?, ?)", (key, to_json(value)))
 
     def put_iteration(self, number: int, summary: Mapping[str, Any]) -> None:
         """Keeps what there is to say of an iteration, JSON."""
         self._writes("put_iteration")
-        self._run("INSERT OR REPLACE INTO iterations VALUES (?, ?)", (int(number), _json(dict(summary))))
+        self._run("INSERT OR REPLACE INTO iterations VALUES (?, ?)", (int(number), to_json(dict(summary))))
 
     def put_state(self, name: str, state: Mapping[str, Tensor | int | float | str]) -> None:
         """Keeps tensors and scalars, such as those of a learner, in place of what had the name before."""
@@ -438,18 +374,18 @@ class Store:
         folder = self.path / "states"
         temporary = folder / f"{WRITING}state.safetensors"
         write_tensors(temporary, {key: value for key, value in state.items() if isinstance(value, Tensor)})
-        scalars = _json({key: value for key, value in state.items() if not isinstance(value, Tensor)})
+        scalars = to_json({key: value for key, value in state.items() if not isinstance(value, Tensor)})
         self.drop_state(name)
         self._run("INSERT INTO states (name, sha256, scalars) VALUES (?, ?, ?)", (name, sha256(temporary), scalars))
         ((number,),) = self._rows("SELECT number FROM states WHERE name = ?", name)
-        _publish(temporary, folder / _state_file(number))
+        publish(temporary, folder / state_file(number))
         step.folders.add(folder)
 
     def drop_state(self, name: str) -> None:
         """Forgets a state that is needed no more, if there is one."""
         step = self._writes("drop_state")
         for (number,) in self._rows("SELECT number FROM states WHERE name = ?", name):
-            step.outdated.append(self.path / "states" / _state_file(number))
+            step.outdated.append(self.path / "states" / state_file(number))
         self._run("DELETE FROM states WHERE name = ?", (name,))
 
     # ---------------------------------------------------------------- reading
@@ -458,20 +394,15 @@ class Store:
         """Everything that `add_results` was given, added up; it can be given to a payoff table as it is."""
         rows = self._rows("SELECT matchup, count, total, square, score FROM cells ORDER BY rowid")
         seats = len(self.game.seats)  # the rows of a matchup follow each other
-        matchups = np.array([_players(row[0]) for row in rows[::seats]], np.int64).reshape(-1, seats)
+        matchups = np.array([players_of(row[0]) for row in rows[::seats]], np.int64).reshape(-1, seats)
         count = np.array([row[1] for row in rows[::seats]], np.int64)
         total, square, score = (np.array([row[i] for row in rows], np.float64).reshape(-1, seats) for i in (2, 3, 4))
         return Cells(matchups, count, total, square, score)
 
-    def matches(self) -> list[Match]:
+    def matches(self) -> list[Met]:
         """Matches by iteration, whoever asked for them, and matchup, in the order they first came."""
         rows = self._rows("SELECT iteration, role, matchup, count FROM matches ORDER BY rowid")
-        return [Match(iteration, role, _players(key), count) for iteration, role, key, count in rows]
-
-    def schedule(self) -> list[Match]:
-        """Drawn matchups, one by one."""
-        rows = self._rows("SELECT iteration, role, matchup FROM schedule ORDER BY number")
-        return [Match(iteration, role, _players(key)) for iteration, role, key in rows]
+        return [Met(iteration, role, players_of(key), count) for iteration, role, key, count in rows]
 
     def iterations(self) -> dict[int, dict[str, Any]]:
         """Summaries by iteration."""
@@ -488,8 +419,8 @@ class Store:
         if not rows:
             return None
         number, digest, scalars = rows[0]
-        check_digests(self.path / "states", {_state_file(number): digest})
-        return {**read_tensors(self.path / "states" / _state_file(number), device), **json.loads(scalars)}
+        check_digests(self.path / "states", {state_file(number): digest})
+        return {**read_tensors(self.path / "states" / state_file(number), device), **json.loads(scalars)}
 
     # ---------------------------------------------------------------- inside
 
@@ -515,7 +446,7 @@ class Store:
     def _matchups(self, matchups: Any, least: int) -> np.ndarray:
         """(K, S) int64 of policies that are there."""
         seats = self.game.seats
-        array = _host(matchups)
+        array = host(matchups)
         if array.ndim != 2 or array.shape[1] != len(seats) or array.dtype.kind not in "iu":
             raise GpuEnvsError(
                 f"{self.path}: matchups: expected integers (K, {len(seats)}), got {array.dtype} {array.shape}"
@@ -539,53 +470,10 @@ class Store:
     def _remove_orphans(self) -> None:
         """Removes files that no record names."""
         policies = {file for pool in self.populations.values() for entry in pool.entries for file in entry.sha256}
-        states = {_state_file(number) for (number,) in self._rows("SELECT number FROM states")}
+        states = {state_file(number) for (number,) in self._rows("SELECT number FROM states")}
         for folder, named in ((self.path / "policies", policies), (self.path / "states", states)):
             folder.mkdir(exist_ok=True)
             for file in folder.iterdir():
                 ours = WRITING in file.name or file.name[:5].isdigit()  # a policy may write with names of its own
                 if ours and file.name not in named and file.is_file():
                     file.unlink()
-
-
-def _publish(file: Path, final: Path) -> str:
-    """Flushes a file to disk and gives it its name; returns its sha256."""
-    with file.open("rb") as written:
-        os.fsync(written.fileno())
-    digest = sha256(file)
-    file.replace(final)
-    return digest
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    """Numbers of numpy and torch, and their arrays, as Python's."""
-    if isinstance(value, np.generic | np.ndarray | Tensor):
-        return value.tolist()
-    raise TypeError(f"expected what JSON can hold, got {type(value).__name__}")
-
-
-def _host(values: Any) -> np.ndarray:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-
-
-def _array(values: Any, name: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    array = _host(values)
-    if array.shape != shape:
-        raise GpuEnvsError(f"{name}: expected shape {shape}, got {array.shape}")
-    return array.astype(dtype)
-
-
-def _key(matchup: np.ndarray) -> str:
-    return ",".join(map(str, matchup.tolist()))
-
-
-def _players(key: str) -> tuple[int, ...]:
-    return tuple(map(int, key.split(",")))
-
-
-def _state_file(number: int) -> str:
-    return f"{number:08d}.safetensors"

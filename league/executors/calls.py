@@ -83,6 +83,13 @@ class Parcel:
             return KINDS[self.kind](Path(folder, "policy"), device)
 
 
+@dataclass(frozen=True)
+class Slip:
+    """Stands for a parcel that travels by itself."""
+
+    digest: str
+
+
 _PACKED: weakref.WeakKeyDictionary[Any, Parcel] = weakref.WeakKeyDictionary()
 _LOADED: OrderedDict[tuple[str, str], Plays] = OrderedDict()
 
@@ -133,41 +140,59 @@ def unpack(parcel: Parcel, device: str) -> Plays:
     return _LOADED[key]
 
 
+def load_all(digests: Sequence[str], device: str, fetch: Callable[[list[str]], Sequence[Parcel]]) -> dict[str, Plays]:
+    """Policies by digest; `fetch(digests)` gives the parcels of those that were not kept."""
+    found = {digest: _LOADED[digest, device] for digest in digests if (digest, device) in _LOADED}
+    for digest in found:
+        _LOADED.move_to_end((digest, device))
+    lacking = [digest for digest in digests if digest not in found]
+    return found | {parcel.digest: unpack(parcel, device) for parcel in (fetch(lacking) if lacking else ())}
+
+
 def packed(value: Any) -> Any:
     """What travels in place of a value: policies as parcels, tensors on the host, what is read later read now."""
     if isinstance(value, Later):
         return packed(value())
     if isinstance(value, Tensor):
-        return value if value.device.type == "cpu" and not value.requires_grad else value.detach().cpu()
+        value = value if value.device.type == "cpu" and not value.requires_grad else value.detach().cpu()
+        return value.clone() if value.untyped_storage().nbytes() > value.nbytes else value  # without what lies around it
     if _is_policy(value):
         return pack(value)
-    return _each(value, packed)
+    return each(value, packed)
 
 
-def unpacked(value: Any, device: str) -> Any:
-    """What was meant by what has travelled."""
+def unpacked(value: Any, device: str, policies: Mapping[str, Plays] | None = None) -> Any:
+    """What was meant by what has travelled.
+
+    Args:
+        value: That.
+        device: Of the policies; tensors stay on the host.
+        policies: By digest, those that slips stand for.
+    """
     if isinstance(value, Parcel):
         return unpack(value, device)
-    return _each(value, lambda each: unpacked(each, device))
+    if isinstance(value, Slip):
+        return (policies or {})[value.digest]
+    return each(value, lambda element: unpacked(element, device, policies))
 
 
 def _is_policy(value: Any) -> bool:
     return not isinstance(value, type) and callable(getattr(value, "act", None)) and hasattr(value, "save")
 
 
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+def each(value: Any, change: Callable[[Any], Any]) -> Any:
     """A container with its elements changed; what contains nothing as it is."""
-    if isinstance(value, Parcel):
+    if isinstance(value, Parcel | Slip):
         return value
     if isinstance(value, dict):
-        changed = {key: change(each) for key, each in value.items()}
-        return changed if any(changed[key] is not each for key, each in value.items()) else value
+        changed = {key: change(one) for key, one in value.items()}
+        return changed if any(changed[key] is not one for key, one in value.items()) else value
     if type(value) in (list, tuple):
-        found = [change(each) for each in value]
-        return type(value)(found) if any(new is not each for new, each in zip(found, value, strict=True)) else value
+        found = [change(one) for one in value]
+        return type(value)(found) if any(new is not one for new, one in zip(found, value, strict=True)) else value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init}
-        changed = {name: change(each) for name, each in fields.items()}
-        if any(changed[name] is not each for name, each in fields.items()):
+        fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
+        changed = {name: change(one) for name, one in fields.items()}
+        if any(changed[name] is not one for name, one in fields.items()):
             return dataclasses.replace(value, **changed)
     return value

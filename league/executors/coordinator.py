@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from league.executors.calls import Call
 from league.executors.executor import Executor, LocalExecutor
 from league.store import Store
+
+
+def gather(executor: Executor, calls: Sequence[Call]) -> dict[str, Any]:
+    """The results of calls by their keys, where nothing is to be written down; nobody else uses the executor."""
+    for call in calls:
+        executor.submit(call)
+    try:
+        return dict(executor.next() for _ in calls)
+    except BaseException:
+        executor.cancel()
+        raise
 
 
 @dataclass

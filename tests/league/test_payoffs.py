@@ -114,20 +114,6 @@ def test_what_is_not_a_number_is_refused_by_its_matchup():
     assert table.count.sum() == 0
 
 
-@pytest.mark.parametrize("game", [RPS, KUHN])
-def test_cells_go_to_rows_and_back(game):
-    sizes = dict.fromkeys(game.roles, 3)
-    table = PayoffTable(game, sizes)
-    table.add([[2, 0], [0, 1], [2, 1]], results([[1, -1], [0.25, -0.25]], [[-1, 1]], [[0.1, -0.1]] * 3))
-    cells = table.cells()
-    assert len(cells) == 3
-    again = PayoffTable.from_cells(game, sizes, cells)
-    assert again.cells() == cells
-    for name in ("count", "mean", "variance", "half_width", "score"):
-        torch.testing.assert_close(getattr(again, name), getattr(table, name), equal_nan=True, rtol=0.0, atol=0.0)
-    assert PayoffTable.from_cells(game, sizes, []).shape == (3, 3)
-
-
 def test_an_unknown_role_is_named():
     with pytest.raises(ConfigError, match="no role 'runner', only player_0, player_1"):
         PayoffTable(KUHN, {"runner": 1})

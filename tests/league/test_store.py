@@ -19,7 +19,8 @@ from toy_league import GAME, digests, dump, loop, random_policy, results, start,
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league import database
 from league import store as stores
-from league.store import Match, Store, derived
+from league.records import Met
+from league.store import Store, derived
 
 SCRIPT = Path(__file__).with_name("toy_league.py")
 
@@ -229,7 +230,6 @@ def test_what_adds_needs_a_task_and_what_writes_a_step(store):
         lambda: store.add_policy("first", random_policy(), "random"),
         lambda: store.add_results([[0, 0]], results(np.zeros((1, 2)), 0)),
         lambda: store.add_matches(1, "first", [[-1, 0]], [1]),
-        lambda: store.add_schedule(1, "first", [[-1, 0]]),
     ):
         with pytest.raises(GpuEnvsError, match=r"expected to be inside of store.step\(\)"):
             add()
@@ -270,7 +270,7 @@ def test_results_add_up(store):
 def test_an_empty_run_reads_as_empty(store):
     cells = store.cells()
     assert cells.matchups.shape == cells.total.shape == (0, 2)
-    assert (store.matches(), store.schedule(), store.iterations()) == ([], [], {})
+    assert (store.matches(), store.iterations()) == ([], {})
     assert (store.get("key"), store.get("key", 3), store.state("learner")) == (None, 3, None)
 
 
@@ -299,14 +299,12 @@ def test_bad_results_are_refused_whole(store):
     assert len(store.cells().count) == 0
 
 
-def test_matches_and_draws(store):
+def test_matches(store):
     grown(store)
     for number in (1, 2):
         with store.step(f"{number}"):
             store.add_matches(1, "first", [[-1, 0], [1, -1], [0, 0]], [3, 4, 0])
-            store.add_schedule(number, "main", [[-1, 0], [1, 0], [-1, 0]])
-    assert store.matches() == [Match(1, "first", (-1, 0), 6), Match(1, "first", (1, -1), 8)]
-    assert store.schedule() == [Match(n, "main", who) for n in (1, 2) for who in ((-1, 0), (1, 0), (-1, 0))]
+    assert store.matches() == [Met(1, "first", (-1, 0), 6), Met(1, "first", (1, -1), 8)]
 
 
 def test_values_and_summaries_are_replaced(store):

@@ -105,7 +105,6 @@ def evaluate(store: Store, iteration: int, seed: int) -> None:
     matchups = pairs(store)
     drawn = np.random.default_rng(derived(seed, task, "draws")).permutation(matchups)
     with store.step(task) as result:
-        store.add_schedule(iteration, "", drawn)
         for part in np.array_split(drawn, 2):  # a cell gets its results in parts
             store.add_results(part, results(part, derived(seed, task, len(part))))
         result["episodes"] = int(store.cells().count.sum())

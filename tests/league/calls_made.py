@@ -1,0 +1,162 @@
+"""What calls of tests do, in a module that workers find."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpu_envs.errors import CheckpointError
+from league.executors import Call
+from league.game import Game
+from league.matches import play_matchups
+from league.population import MixturePolicy, RandomPolicy
+from league.response import respond
+from league.seating import Draw
+from trainers.config import TrainConfig
+from trainers.ppo import PPO, PPOConfig
+from trainers.problem import Problem
+
+RPS = Game.of("RockPaperScissors-v0", {"num_steps": 1})
+
+
+class NeedsTwoError(Exception):
+    """Cannot be made again from its message alone."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def add(pools: Any, a: Any, b: Any) -> Any:
+    return a + b
+
+
+def sleep(pools: Any, seconds: float, value: Any = None) -> Any:
+    time.sleep(seconds)
+    return value
+
+
+def fail(pools: Any, how: str) -> None:
+    if how == "ours":
+        raise CheckpointError("step 7: expected a tree, got a stone")
+    if how == "two":
+        raise NeedsTwoError("one", "two")
+    raise ZeroDivisionError("division of a fish")
+
+
+def die(pools: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def threads(pools: Any) -> tuple[int, str]:
+    return torch.get_num_threads(), os.environ["OMP_NUM_THREADS"]
+
+
+def process(pools: Any, seconds: float = 0.0) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def mark(pools: Any, file: str, seconds: float) -> None:
+    time.sleep(seconds)
+    Path(file).touch()
+
+
+def node(pools: Any, seconds: float, value: int = 0) -> str:
+    """The node of a Ray cluster that it ran on."""
+    time.sleep(seconds)
+    return sys.modules["ray"].get_runtime_context().get_node_id()
+
+
+def killed_once(pools: Any, marker: str, after: float, make: Any, **arguments: Any) -> Any:
+    """`make`, whose worker dies in the middle the first time."""
+    try:
+        Path(marker).touch(exist_ok=False)
+    except FileExistsError:
+        return make(pools, **arguments)
+    threading.Timer(after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    while True:
+        make(pools, **arguments)
+
+
+def play(pools: Any, matchups: Any, episodes: int, seed: int) -> Any:
+    return play_matchups(RPS, pools, matchups, episodes, seed, max_envs=1024)
+
+
+def learn(pools: Any, seed: int, state: Any = None) -> Any:
+    """The policy of a best response, beside what was given."""
+    train = TrainConfig(
+        RPS.env_id, num_envs=8, total_steps=640, learner=PPOConfig(rollout_length=4, hidden=(8,)), seed=seed
+    )
+    draw = Draw.against(RPS, "player", [torch.ones(len(pools["player"]))] * 2)
+    return {"response": respond(RPS, "player", draw, pools, train), "state": state}
+
+
+def network(seed: int, body: str = "mlp") -> Any:
+    settings = PPOConfig(hidden=(8,), **({} if body == "mlp" else {"body": body}))
+    learner = PPO(settings, Problem(RPS.core(1).observation_spaces["player_0"].shape[0], SPACE, 1, 1, 100, seed=seed))
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in learner.net.parameters():
+        parameter.data += torch.randn(parameter.shape, generator=generator)
+    return learner.policy()
+
+
+SPACE = RPS.core(1).action_spaces["player_0"]
+
+
+def policies() -> dict[str, list[Any]]:
+    """Of every kind but tables."""
+    random = RandomPolicy.of(RPS, "player")
+    mixed = MixturePolicy(
+        [network(5), RandomPolicy.of(RPS, "player"), network(6, "gru")], torch.tensor([0.2, 0.3, 0.5])
+    )
+    return {"player": [random, network(1), network(2, "gru"), mixed]}
+
+
+def calls() -> list[Call]:
+    """Matches and responses."""
+    pools = policies()
+    size = len(pools["player"])
+    every = torch.tensor([(i, j) for i in range(size) for j in range(size)])
+    made = [
+        Call(f"play/{seed}", play, pools, {"matchups": every, "episodes": 20, "seed": seed}, device="cpu")
+        for seed in range(3)
+    ]
+    state = {
+        "weights": torch.arange(40_000.0).reshape(200, 200)[:, 3],
+        "big": torch.randn(50_000, generator=torch.Generator().manual_seed(1)),
+    }
+    learner = {"player": pools["player"][:2]}
+    made += [Call(f"learn/{seed}", learn, learner, {"seed": seed, "state": state}, learns=True) for seed in range(2)]
+    return made
+
+
+def plain(value: Any) -> Any:
+    """What a result says, to be compared bit for bit; without seconds."""
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype), tuple(value.shape), value.cpu().contiguous().view(-1).view(torch.uint8).tolist()
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if hasattr(value, "net"):
+        return plain(dict(value.net.state_dict()))
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__ if name != "seconds"}
+    return value
+
+
+def gathered(executor: Any, made: list[Call]) -> dict[str, Any]:
+    """Results by key, plain."""
+    for call in made:
+        executor.submit(call)
+    found = {}
+    while executor.pending:
+        key, result = executor.next()
+        assert key not in found
+        found[key] = plain(result)
+    return found

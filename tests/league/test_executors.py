@@ -1,0 +1,347 @@
+"""Calls done elsewhere: the same results, each committed once and in order, whatever dies meanwhile."""
+
+import functools
+import importlib.util
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+
+import calls_made
+import numpy as np
+import pytest
+import torch
+import toy_league
+from calls_made import RPS, SPACE, gathered, network, plain
+from exact_games import random_table, tree_of
+
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
+from league.exact import TablePolicy
+from league.executors import Call, Coordinator, Later, LocalExecutor, ProcessExecutor, calls, pack, packed, unpacked
+from league.population import MixturePolicy, RandomPolicy
+from league.store import Store
+from trainers.heads import action_spec
+
+# ---------------------------------------------------------------- what travels
+
+
+def table() -> TablePolicy:
+    tree = tree_of("kuhn")
+    return TablePolicy.of(tree, random_table(tree, 0, torch.Generator().manual_seed(5)), 0)
+
+
+KINDS = {
+    "mlp": lambda: network(1),
+    "gru": lambda: network(2, "gru"),
+    "random": lambda: RandomPolicy(action_spec(SPACE)),
+    "mixture": lambda: MixturePolicy([network(1), RandomPolicy(action_spec(SPACE)), network(2, "gru")]),
+    "table": table,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_policy_that_has_travelled_plays_the_same_bit_for_bit(kind):
+    policy = KINDS[kind]()
+    parcel = pack(policy)
+    assert pack(policy) is parcel
+    calls._LOADED.clear()
+    again = unpacked(packed({"who": [policy]}), "cpu")["who"][0]
+    assert again is not policy
+    assert type(again) is type(policy)
+    width = tree_of("kuhn").observations[0].shape[1] if kind == "table" else RPS.core(1).obs.shape[-1]
+    played = []
+    for each in (policy, again):
+        each.seed(3)
+        memory = each.memory(64, 1)
+        obs = torch.rand((64, 1, width), generator=torch.Generator().manual_seed(1)).round()
+        if kind == "table":
+            obs = tree_of("kuhn").observations[0][:1].expand(64, 1, -1).float()
+        played.append([plain(each.act(obs, memory=memory)) for _ in range(5)])
+    assert played[0] == played[1]
+
+
+def test_equal_policies_are_one_parcel_and_are_read_once():
+    one, other, third = network(1), network(1), network(2)
+    assert pack(one).digest == pack(other).digest != pack(third).digest
+    assert unpacked(pack(one), "cpu") is unpacked(pack(other), "cpu")
+
+
+def test_a_policy_of_an_unknown_type_does_not_travel():
+    class Stranger(RandomPolicy):
+        pass
+
+    with pytest.raises(ConfigError, match=r"^Stranger: policies of this type do not travel.*KINDS.*$"):
+        packed([Stranger(action_spec(SPACE))])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.uint8])
+def test_tensors_travel_as_what_they_show(dtype):
+    whole = torch.arange(600).reshape(20, 30).to(dtype)
+    for tensor in (whole, whole[3], whole[:, 4], whole.T, whole[2, 2], whole[:0]):
+        parcel = packed((tensor,))[0]
+        assert parcel.content.nbytes == tensor.numel() * tensor.element_size()
+        assert plain(unpacked(parcel, "cpu")) == plain(tensor)
+
+
+def test_what_is_read_later_is_read_when_it_travels():
+    read = []
+    later = Later(lambda: read.append(1) or {"weights": torch.ones(2)})
+    assert not read
+    assert plain(unpacked(packed({"state": later}), "cpu")) == plain({"state": {"weights": torch.ones(2)}})
+
+
+def test_the_policies_of_a_population_travel_from_their_files(tmp_path):
+    with toy_league.start(tmp_path / "run") as store:
+        with store.step("more"):
+            store.add_policy("first", toy_league.trained(3))
+        pool = store.populations["first"]
+        parcels = calls.pack_pool(pool)
+        assert not pool._loaded
+        assert [parcel.digest for parcel in parcels] == [pack(policy).digest for policy in pool]
+        (store.path / "policies" / f"{pool.entries[1].id}.safetensors").write_bytes(b"damaged")
+        calls._read.cache_clear()
+        with pytest.raises(CheckpointError, match="safetensors"):
+            calls.pack_pool(pool)
+
+
+# ---------------------------------------------------------------- processes
+
+
+@pytest.fixture(scope="module")
+def processes():
+    executor = ProcessExecutor(2)
+    yield executor
+    executor.close()
+
+
+def test_processes_give_what_this_one_gives(processes):
+    made = calls_made.calls()
+    assert gathered(processes, made) == gathered(LocalExecutor(), made)
+
+
+def test_workers_have_one_thread(processes):
+    assert set(gathered(processes, [Call(f"{n}", calls_made.threads) for n in range(4)]).values()) == {(1, "1")}
+
+
+def test_whoever_is_free_takes_the_next(processes):
+    made = [Call("long", calls_made.sleep, arguments={"seconds": 1.0})]
+    made += [Call(f"{n}", calls_made.sleep, arguments={"seconds": 0.02}) for n in range(6)]
+    assert list(gathered(processes, made))[-1] == "long"
+
+
+def test_errors_come_back_as_themselves(processes):
+    def ends(how: str) -> None:
+        processes.submit(Call(how, calls_made.fail, arguments={"how": how}))
+        processes.next()
+
+    with pytest.raises(CheckpointError, match=r"^step 7: expected a tree, got a stone$"):
+        ends("ours")
+    with pytest.raises(ZeroDivisionError, match="fish"):
+        ends("other")
+    with pytest.raises(GpuEnvsError, match=r"^NeedsTwoError: one and two$"):
+        ends("two")
+    assert processes.pending == 0
+
+
+@pytest.mark.parametrize("make", ["learn", pytest.param("play", marks=pytest.mark.slow)])
+def test_a_worker_killed_in_the_middle_changes_nothing(processes, tmp_path, make):
+    made = calls_made.calls()
+    of = next(call for call in made if call.key.startswith(make))
+    arguments = {"marker": str(tmp_path / "died"), "after": 0.2, "make": of.function, **of.arguments}
+    found = gathered(processes, [*made[:2], Call("killed", calls_made.killed_once, of.pools, arguments)])
+    assert (tmp_path / "died").exists()
+    assert found["killed"] == plain(of.run())
+
+
+@pytest.mark.slow
+def test_a_call_that_kills_every_worker_ends_the_run_with_its_name():
+    executor = ProcessExecutor(1)
+    executor.submit(Call("3/respond/red", calls_made.die))
+    with pytest.raises(GpuEnvsError, match=r"^3/respond/red: 4 workers have died over this call.*$"):
+        executor.next()
+    executor.close()
+
+
+def test_cancelled_calls_end_and_workers_go_on(processes):
+    for n in range(4):
+        processes.submit(Call(f"long/{n}", calls_made.sleep, arguments={"seconds": 600.0}))
+    time.sleep(0.5)
+    processes.cancel()
+    assert processes.pending == 0
+    assert gathered(processes, [Call("next", calls_made.add, arguments={"a": 1, "b": 2})]) == {"next": 3}
+
+
+def test_an_interrupt_leaves_no_call_and_no_process(tmp_path):
+    with toy_league.start(tmp_path / "run") as store:
+        coordinator = Coordinator(store, ProcessExecutor(1))
+        pids: list[int] = []
+        coordinator.submit(Call("pid", calls_made.process), pids.append)
+        coordinator.wait()
+        coordinator.submit(Call("long", calls_made.sleep, arguments={"seconds": 600.0}), print)
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            coordinator.wait()
+        assert coordinator.executor.pending == 0
+        coordinator.executor.close()
+        assert not alive(pids[0])
+
+
+@pytest.mark.slow
+def test_workers_end_with_a_coordinator_that_is_killed(tmp_path):
+    script = tmp_path / "coordinator.py"
+    script.write_text(
+        "import calls_made, os, time\n"
+        "from league.executors import Call, ProcessExecutor\n"
+        "if __name__ == '__main__':\n"
+        "    executor = ProcessExecutor(1)\n"
+        "    executor.submit(Call('pid', calls_made.process))\n"
+        "    print(executor.next()[1], flush=True)\n"
+        "    executor.submit(Call('long', calls_made.sleep, arguments={'seconds': 600.0}))\n"
+        "    time.sleep(600)\n"
+    )
+    path = os.pathsep.join([os.path.dirname(__file__), os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    coordinator = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    pid = int(coordinator.stdout.readline())
+    coordinator.kill()
+    coordinator.wait()
+    deadline = time.monotonic() + 20
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(pid)
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_numbers_of_workers_are_checked():
+    assert ProcessExecutor().workers >= 1
+    for wrong in ({"workers": 0}, {"threads": 0}):
+        with pytest.raises(ConfigError, match="expected at least 1"):
+            ProcessExecutor(**wrong)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is here")
+def test_without_ray_the_extra_is_named():
+    from league.executors import RayExecutor
+
+    with pytest.raises(MissingExtraError, match=r"^RayExecutor needs ray: pip install 'gpu-envs\[ray\]'$"):
+        RayExecutor()
+
+
+# ---------------------------------------------------------------- the coordinator
+
+
+class Shuffled:
+    """Ends calls in any order, some of them twice, and gives back what was cancelled, too."""
+
+    def __init__(self, seed: int) -> None:
+        self.random, self.given, self.ended = random.Random(seed), [], []
+        self.calls: list[Call] = []
+        self.cancelled = 0
+
+    @property
+    def pending(self) -> int:
+        return len(self.calls)
+
+    def submit(self, call: Call) -> None:
+        self.given.append(call.key)
+        self.calls.append(call)
+
+    def next(self):
+        if self.ended and self.random.random() < 0.3:
+            return self.random.choice(self.ended)
+        call = self.calls.pop(self.random.randrange(len(self.calls)))
+        self.ended.append((call.key, call.run()))
+        return self.ended[-1]
+
+    def cancel(self) -> None:
+        self.calls.clear()
+        self.cancelled += 1
+
+    def close(self) -> None:
+        pass
+
+
+def league(store: Store, executor, stop_after: int | None = None) -> list[str]:
+    """Chains of calls in three lanes, each giving the next; what was committed, in order."""
+    coordinator, written = Coordinator(store, executor), []
+
+    def commit(key: str, result: int) -> None:
+        if len(written) == stop_after:
+            raise KeyboardInterrupt
+        with store.step(key) as kept:
+            kept["result"] = result
+            store.add_results([[0, 0]], toy_league.results(np.zeros((1, 2)), result))
+        written.append(key)
+
+    def give(lane: str, number: int) -> None:
+        if number >= 6:
+            return
+        for each in (number, number + 1):  # two at a time
+            call = Call(f"{lane}/{each}", calls_made.add, arguments={"a": each, "b": 10 * ord(lane)})
+            follows = None if each == number else lambda: give(lane, number + 2)
+            coordinator.submit(call, functools.partial(commit, call.key), follows, lane)
+            coordinator.submit(call, functools.partial(commit, call.key), None, lane)  # twice: it counts once
+
+    for lane in "abc":
+        give(lane, 0)
+    coordinator.wait("b")
+    assert all(store.done(f"b/{n}") for n in range(6))
+    coordinator.wait()
+    return written
+
+
+def test_each_call_is_committed_once_and_in_the_order_of_its_lane(tmp_path):
+    with toy_league.start(tmp_path / "local") as store:
+        league(store, LocalExecutor())
+        expected = {task: store.result(task) for task in store.tasks() if "/" in task}
+        cells = store.cells()
+    assert len(expected) == 18
+    for seed in range(20):
+        with toy_league.start(tmp_path / str(seed)) as store:
+            executor = Shuffled(seed)
+            written = league(store, executor)
+            for lane in "abc":
+                assert [key for key in written if key[0] == lane] == [f"{lane}/{n}" for n in range(6)]
+            assert sorted(executor.given) == sorted(expected)
+            assert {task: store.result(task) for task in store.tasks() if "/" in task} == expected
+            assert store.cells().count.tolist() == cells.count.tolist()
+
+
+def test_a_run_that_was_interrupted_makes_only_what_is_lacking(tmp_path):
+    for seed in range(10):
+        with toy_league.start(tmp_path / str(seed)) as store:
+            first, then = Shuffled(seed), Shuffled(100 + seed)
+            with pytest.raises(KeyboardInterrupt):
+                league(store, first, stop_after=seed)
+            assert first.cancelled == 1
+            assert first.pending == 0
+            done = {task for task in store.tasks() if "/" in task}
+            assert len(done) == seed
+            for key in league(store, then):
+                assert key not in done
+            for lane in "abc":
+                assert [key for key in store.tasks() if key[0] == lane and "/" in key] == [
+                    f"{lane}/{n}" for n in range(6)
+                ]
+            assert not done & set(then.given)
+            assert len(store.tasks()) == 19
+            assert len(done) + len(then.given) == 18
+
+
+def test_what_follows_from_a_call_that_is_done_follows_at_once(tmp_path):
+    with toy_league.start(tmp_path / "run") as store:
+        followed = deque()
+        Coordinator(store, LocalExecutor()).submit(Call("start", calls_made.die), print, lambda: followed.append(1))
+        assert followed

@@ -1,0 +1,150 @@
+"""Calls done on a Ray cluster: what comes out is what comes out here, whatever dies meanwhile."""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+ray = pytest.importorskip("ray")
+LEAGUE = Path(__file__).parents[1] / "league"
+sys.path.insert(0, str(LEAGUE))
+
+import calls_made  # noqa: E402
+from calls_made import gathered  # noqa: E402
+
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError  # noqa: E402
+from league.executors import Call, LocalExecutor, RayExecutor, pack  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head that does nothing but hold the coordinator, and nodes; workers find what calls of tests do."""
+    from ray.cluster_utils import Cluster
+
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (str(LEAGUE), str(LEAGUE.parents[1]), before) if path)
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    made.add_node(num_cpus=2)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+    os.environ.pop("PYTHONPATH")
+    if before is not None:
+        os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture(scope="module")
+def executor(cluster):
+    made = RayExecutor(cluster.address)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return gathered(LocalExecutor(), calls_made.calls())
+
+
+def test_results_are_those_of_this_process_bit_for_bit(executor, expected):
+    assert gathered(executor, calls_made.calls()) == expected
+    digests = {pack(policy).digest for policy in calls_made.policies()["player"]}
+    assert digests == set(executor._parcels)  # each policy was put into the object store once
+
+
+def test_workers_have_one_thread(executor):
+    assert gathered(executor, [Call("threads", calls_made.threads)]) == {"threads": (1, "1")}
+
+
+def test_processes_stay_for_the_next_call(executor):
+    first = gathered(executor, [Call(f"{n}", calls_made.process, arguments={"seconds": 0.1}) for n in range(4)])
+    then = gathered(executor, [Call(f"{n}", calls_made.process, arguments={"seconds": 0.1}) for n in range(4)])
+    assert set(then.values()) <= set(first.values())
+
+
+def test_errors_come_back_as_themselves(executor):
+    def ends(how: str) -> BaseException:
+        executor.submit(Call(how, calls_made.fail, arguments={"how": how}))
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            executor.next()
+        return caught.value
+
+    ours, other, two = ends("ours"), ends("other"), ends("two")
+    assert (type(ours), str(ours)) == (CheckpointError, "step 7: expected a tree, got a stone")
+    assert (type(other), str(other)) == (ZeroDivisionError, "division of a fish")
+    assert (type(two), str(two)) == (GpuEnvsError, "NeedsTwoError: one and two")
+
+
+def test_a_gpu_that_is_not_there_is_refused(executor):
+    with pytest.raises(ConfigError, match=r"^device = 'cuda': the Ray cluster at '.*' has no GPU; add a node .*$"):
+        executor.submit(Call("x", calls_made.add, device="cuda"))
+    assert executor.pending == 0
+    for wrong in ({"gpus_per_learner": 1.5}, {"gpus_per_learner": 0}, {"threads": 0}):
+        with pytest.raises(ConfigError, match="expected"):
+            RayExecutor(executor.address, **wrong)
+
+
+@pytest.mark.parametrize("make", ["play", "learn"])
+def test_a_worker_killed_in_the_middle_changes_nothing(executor, expected, tmp_path, make):
+    made = calls_made.calls()
+    of = next(call for call in made if call.key.startswith(make))
+    arguments = {"marker": str(tmp_path / "died"), "after": 0.2, "make": of.function, **of.arguments}
+    found = gathered(executor, [made[1], Call("killed", calls_made.killed_once, of.pools, arguments)])
+    assert (tmp_path / "died").exists()
+    assert found == {made[1].key: expected[made[1].key], "killed": expected[of.key]}
+
+
+def test_a_call_that_kills_every_worker_ends_the_run_with_its_name(executor):
+    executor.submit(Call("3/respond/red", calls_made.die))
+    with pytest.raises(GpuEnvsError, match=r"^3/respond/red: no worker of the Ray cluster has ended this call.*$"):
+        executor.next()
+
+
+def test_cancelled_calls_are_killed_and_the_next_go_on(executor, tmp_path):
+    for n in range(6):
+        executor.submit(Call(f"{n}", calls_made.mark, arguments={"file": str(tmp_path / str(n)), "seconds": 3.0}))
+    executor.submit(Call("quick", calls_made.add, arguments={"a": 1, "b": 2}))
+    time.sleep(1.0)
+    executor.cancel()
+    assert executor.pending == 0
+    assert gathered(executor, [Call("next", calls_made.add, arguments={"a": 3, "b": 4})]) == {"next": 7}
+    time.sleep(3.0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_node_may_join_and_a_node_may_go(cluster, executor, expected, monkeypatch):
+    monkeypatch.setattr("league.executors.ray.LOOK", 0.2)
+    joined = cluster.add_node(num_cpus=2)
+    deadline = time.monotonic() + 20
+    while executor.cpus < 4 and time.monotonic() < deadline:
+        time.sleep(0.1)
+        executor._look()
+    assert executor.cpus == 4
+    nodes = gathered(executor, [Call(f"{n}", calls_made.node, arguments={"seconds": 1.0}) for n in range(8)])
+    assert len(set(nodes.values())) == 2
+    made = calls_made.calls()
+    slow = [Call(f"slow/{n}", calls_made.node, arguments={"seconds": 3.0, "value": n}) for n in range(4)]
+    threading.Timer(1.5, cluster.remove_node, (joined,), {"allow_graceful": False}).start()
+    found = gathered(executor, [*slow, *made])
+    assert {key: found[key] for key in expected} == expected
+    assert len({found[call.key] for call in slow}) == 1  # the node that is left did them all
+    assert executor.pending == 0
+
+
+def test_shares_of_gpus_are_computed_from_the_cluster(executor, monkeypatch):
+    learner, payoffs = (Call("x", calls_made.add, learns=learns, device="cuda") for learns in (True, False))
+    here = Call("x", calls_made.add, learns=True)
+    assert executor.gpus_per_learner == 0
+    for cpus, gpus, share in ((16, 1, 0.25), (8, 4, 0.5), (4, 4, 1.0), (2, 4, 1.0)):
+        monkeypatch.setattr(executor, "cpus", cpus)
+        monkeypatch.setattr(executor, "gpus", gpus)
+        assert [executor.gpus_per_call(call) for call in (learner, payoffs, here)] == [share, share / 2, 0]
+        assert executor.room(learner) == min(cpus, gpus / share)
+        assert executor.room(here) == cpus
+    monkeypatch.setattr(executor, "_given", 0.5)
+    assert executor.gpus_per_learner == 0.5
