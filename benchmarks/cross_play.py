@@ -125,13 +125,21 @@ def independent(game: Game, steps: int, seed: int) -> tuple[Side, int]:
     """
     each = steps // len(game.roles)
     train = {"total_steps": each, **preset_learner(game)}
-    config = LeagueConfig(iterations=20, steps=each // 20, episodes=32, seed=seed, train=train)
+    iterations, length = whole(each, training(game, "cpu", train).rollout_steps)
+    config = LeagueConfig(iterations=iterations, steps=length, episodes=32, seed=seed, train=train)
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "independent", config) as store:
         league = League(store, config, NoLeagueBuilder())
         league.run()
         policies = {role: [store.populations[role][-1]] for role in game.roles}
         used = sum(each.total_steps for each in league.learning.values())
     return Side(f"independent {seed}", policies, dict.fromkeys(game.roles, torch.ones(1).double())), used
+
+
+def whole(steps: int, rollout: int, iterations: int = 20) -> tuple[int, int]:
+    """About so many iterations, and their steps, of whole rollouts: together as few more than `steps` as can be."""
+    rollouts = -(-steps // rollout)
+    each = max(rollouts // iterations, 1)
+    return -(-rollouts // each), each * rollout
 
 
 def together(game: Game, steps: int, seed: int) -> tuple[Side, int]:
