@@ -155,7 +155,8 @@ def packed(value: Any) -> Any:
         return packed(value())
     if isinstance(value, Tensor):
         value = value if value.device.type == "cpu" and not value.requires_grad else value.detach().cpu()
-        return value.clone() if value.untyped_storage().nbytes() > value.nbytes else value  # without what lies around it
+        around = value.untyped_storage().nbytes() > value.nbytes
+        return value.clone() if around else value
     if _is_policy(value):
         return pack(value)
     return each(value, packed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import pickle  # noqa: TID251  between processes of one run, as `concurrent.futures` does; nothing is kept
 import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
@@ -14,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from league.executors.calls import Call, here, pack_pool, packed, unpacked
+from league.executors.calls import Call, pack, packed, unpacked
 from league.executors.worker import perform
 
 TRIES = 4
@@ -26,8 +27,8 @@ class _Job:
     """A call as it travels."""
 
     call: Call
-    pools: Any
-    arguments: Any
+    content: bytes
+    """Of plain pickle: torch would pass tensors on in shared memory, which is scarce and outlives who is killed."""
     given_up: bool = False
 
 
@@ -39,19 +40,18 @@ class _Worker:
         self.pid = 0
         self.job: _Job | None = None
 
-    def run(self, job: _Job, threads: int) -> Any:
+    def run(self, job: _Job) -> Any:
         """The packed result, or the error that the call ended with."""
         if self.pool is None:
             self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin)
             self.pid = self.pool.submit(os.getpid).result()
         if job.given_up:
             return None
-        call = job.call
-        future = self.pool.submit(perform, call.function, job.pools, job.arguments, call.device, threads)
+        future = self.pool.submit(_perform, job.content)
         error = future.exception()
         if isinstance(error, BrokenProcessPool):
             raise error
-        return future.result() if error is None else error
+        return pickle.loads(future.result()) if error is None else error
 
     def end(self) -> None:
         """Lets it go."""
@@ -72,6 +72,8 @@ class ProcessExecutor:
     A worker that dies is replaced and its call done again. Workers import what they are to do: a script that uses them
     has its work under `if __name__ == "__main__":`. On a GPU all of them share it.
     """
+
+    remote = True
 
     def __init__(self, workers: int | None = None, threads: int = 1) -> None:
         """Starts nothing before the first call.
@@ -100,8 +102,9 @@ class ProcessExecutor:
 
     def submit(self, call: Call) -> None:
         """Takes a call; the first worker that is free does it."""
-        pools = {role: pack_pool(pool) for role, pool in call.pools.items()}
-        job = _Job(call, pools, packed(dict(call.arguments)))
+        pools = {role: [pack(one) for one in pool] for role, pool in call.pools.items()}
+        content = (call.function, pools, packed(dict(call.arguments)), call.device, self.threads)
+        job = _Job(call, pickle.dumps(content))
         self._jobs.append(job)
         self._waiting.put(job)
         if len(self._serving) < min(self.workers, len(self._jobs)):
@@ -122,7 +125,7 @@ class ProcessExecutor:
         self._jobs.remove(job)
         if isinstance(outcome, BaseException):
             raise outcome
-        return job.call.key, unpacked(outcome, here(job.call.device))
+        return job.call.key, unpacked(outcome, "cpu")
 
     def cancel(self) -> None:
         """Forgets all calls; workers that are in the middle of one are killed."""
@@ -154,7 +157,7 @@ class ProcessExecutor:
     def _outcome(self, worker: _Worker, job: _Job) -> Any:
         for _ in range(TRIES):
             try:
-                return worker.run(job, self.threads)
+                return worker.run(job)
             except BrokenProcessPool:
                 worker.end()
                 if job.given_up:
@@ -165,6 +168,11 @@ class ProcessExecutor:
             f"{job.call.key}: {TRIES} workers have died over this call (killed, or out of memory); see what it needs, "
             "or use fewer workers"
         )
+
+
+def _perform(content: bytes) -> bytes:
+    """In a worker."""
+    return pickle.dumps(perform(*pickle.loads(content)))
 
 
 def _begin() -> None:

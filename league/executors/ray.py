@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from league.executors.calls import Call, Parcel, Slip, each, here, pack_pool, packed, unpacked
+from league.executors.calls import Call, Parcel, Slip, each, pack, packed, unpacked
 from league.executors.worker import perform
 from trainers.cluster.connect import connect, ray_library
 
@@ -46,6 +46,8 @@ class RayExecutor:
     GPUs it does not, as its next call may be given another. A policy is put into the object store once and fetched by
     workers that do not have it.
     """
+
+    remote = True
 
     def __init__(self, address: str | None = "auto", gpus_per_learner: float | None = None, threads: int = 1) -> None:
         """Connects to a cluster.
@@ -163,9 +165,7 @@ class RayExecutor:
         while self._calls and len(self._running) < AHEAD * self.room(self._calls[0]):
             call = self._calls.popleft()
             refs: dict[str, Any] = {}
-            pools = {
-                role: [self._slip(parcel, refs) for parcel in pack_pool(pool)] for role, pool in call.pools.items()
-            }
+            pools = {role: [self._slip(pack(one), refs) for one in pool] for role, pool in call.pools.items()}
             arguments = self._slip(packed(dict(call.arguments)), refs)
             share = self.gpus_per_call(call)
             perform = self._perform_once if share and self._several else self._perform  # it keeps the GPU it began with
@@ -196,7 +196,7 @@ class RayExecutor:
     def _result(self, call: Call, future: Future[Any]) -> Any:
         error = future.exception()
         if error is None:
-            return unpacked(future.result(), here(call.device))
+            return unpacked(future.result(), "cpu")
         errors = self._ray.exceptions
         cause = getattr(error, "cause", error)  # of what the call raised
         if not isinstance(cause, errors.RayError):

@@ -89,12 +89,11 @@ def play(pools: Any, matchups: Any, episodes: int, seed: int) -> Any:
     return play_matchups(RPS, pools, matchups, episodes, seed, max_envs=1024)
 
 
-def learn(pools: Any, seed: int, state: Any = None) -> Any:
+def learn(pools: Any, draw: Draw, seed: int, state: Any = None) -> Any:
     """The policy of a best response, beside what was given."""
     train = TrainConfig(
         RPS.env_id, num_envs=8, total_steps=640, learner=PPOConfig(rollout_length=4, hidden=(8,)), seed=seed
     )
-    draw = Draw.against(RPS, "player", [torch.ones(len(pools["player"]))] * 2)
     return {"response": respond(RPS, "player", draw, pools, train), "state": state}
 
 
@@ -133,7 +132,11 @@ def calls() -> list[Call]:
         "big": torch.randn(50_000, generator=torch.Generator().manual_seed(1)),
     }
     learner = {"player": pools["player"][:2]}
-    made += [Call(f"learn/{seed}", learn, learner, {"seed": seed, "state": state}, learns=True) for seed in range(2)]
+    draw = Draw.against(RPS, "player", [torch.ones(2)] * 2)
+    made += [
+        Call(f"learn/{seed}", learn, learner, {"draw": draw, "seed": seed, "state": state}, learns=True)
+        for seed in range(2)
+    ]
     return made
 
 

@@ -78,13 +78,14 @@ def test_a_policy_of_an_unknown_type_does_not_travel():
         packed([Stranger(action_spec(SPACE))])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.uint8])
-def test_tensors_travel_as_what_they_show(dtype):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_tensors_travel_without_what_lies_around_them(dtype):
     whole = torch.arange(600).reshape(20, 30).to(dtype)
     for tensor in (whole, whole[3], whole[:, 4], whole.T, whole[2, 2], whole[:0]):
         parcel = packed((tensor,))[0]
-        assert parcel.content.nbytes == tensor.numel() * tensor.element_size()
+        assert parcel.untyped_storage().nbytes() == tensor.nbytes
         assert plain(unpacked(parcel, "cpu")) == plain(tensor)
+    assert packed({"whole": whole})["whole"] is whole
 
 
 def test_what_is_read_later_is_read_when_it_travels():
@@ -92,20 +93,6 @@ def test_what_is_read_later_is_read_when_it_travels():
     later = Later(lambda: read.append(1) or {"weights": torch.ones(2)})
     assert not read
     assert plain(unpacked(packed({"state": later}), "cpu")) == plain({"state": {"weights": torch.ones(2)}})
-
-
-def test_the_policies_of_a_population_travel_from_their_files(tmp_path):
-    with toy_league.start(tmp_path / "run") as store:
-        with store.step("more"):
-            store.add_policy("first", toy_league.trained(3))
-        pool = store.populations["first"]
-        parcels = calls.pack_pool(pool)
-        assert not pool._loaded
-        assert [parcel.digest for parcel in parcels] == [pack(policy).digest for policy in pool]
-        (store.path / "policies" / f"{pool.entries[1].id}.safetensors").write_bytes(b"damaged")
-        calls._read.cache_clear()
-        with pytest.raises(CheckpointError, match="safetensors"):
-            calls.pack_pool(pool)
 
 
 # ---------------------------------------------------------------- processes

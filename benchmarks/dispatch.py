@@ -1,0 +1,285 @@
+"""How fast calls are given out: speed-up with devices that sleep, the coordinator's cost, and docs/scaling.md.
+
+python -m benchmarks.dispatch                    # everything, then the page; needs the extra `ray`
+python -m benchmarks.dispatch --workers 1 8      # the dispatcher with these; the rest stays as it was measured
+python -m benchmarks.dispatch --constants        # what a call costs and carries; the rest stays as it was measured
+python -m benchmarks.dispatch --write            # only the page, from what is recorded
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks import asleep, origin, scaling_page
+from league.executors import Call, Coordinator, Later, RayExecutor, pack, worker
+from league.executors import ray as of_ray
+from league.filling import Sampling
+from league.filling import cells as cells_of
+from league.game import Game
+from league.matches import MAX_ENVS
+from league.population import RandomPolicy
+from league.response import respond
+from league.run import training
+from league.seating import Draw
+from league.store import Store
+from trainers.cluster.connect import connect
+from trainers.policy import Policy
+
+RESULTS = origin.ROOT / "benchmarks" / "results" / "league" / "dispatch.json"
+WORKERS = (1, 2, 4, 8, 16, 64)
+SECONDS = 2.0
+"""That a call sleeps."""
+EACH = 10
+"""Calls for each worker."""
+CELLS = MAX_ENVS // 1000
+"""Payoff cells of a call: as many as a batch of worlds plays, 1,000 games each."""
+POLICIES = 8
+"""Per role, of calls with policies."""
+REAL = 60
+"""Calls of each kind whose cost is measured."""
+GAMES = ("KuhnPoker-v0", "LeducPoker-v0", "TagContinuous-v0")
+GAME = Game.of("LeducPoker-v0")
+
+
+class Commits:
+    """Writes payoffs to a run's store, and takes the time."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.seconds, self.processes = store, [], []
+
+    def __call__(self, key: str, found: dict[str, Any]) -> None:
+        began = time.perf_counter()
+        self.processes.append(found.pop("process"))
+        assert not found.pop("torch"), "expected a worker that sleeps to have no torch"
+        with self.store.step(key) as result:
+            self.store.add_results(np.zeros((CELLS, 2), np.int64), SimpleNamespace(**found))
+            result["process"] = self.processes[-1]
+        self.seconds.append(time.perf_counter() - began)
+
+
+def store_of(folder: str) -> Store:
+    """A run with random policies."""
+    store = Store.create(Path(folder) / "run", GAME, {})
+    with store.step("start"):
+        for role in GAME.roles:
+            store.add_policy(role, RandomPolicy.of(GAME, role), "random")
+    return store
+
+
+def dispatch(workers: int, seconds: float = SECONDS, each: int = EACH) -> dict[str, Any]:
+    """Sleeping calls on a local cluster with so many cores, given out and committed by a coordinator.
+
+    Args:
+        workers: Calls at a time.
+        seconds: That each sleeps.
+        each: Calls for each worker.
+    """
+    with tempfile.TemporaryDirectory() as folder, store_of(folder) as store:
+        ray = connect("benchmarks.dispatch", "local", num_cpus=workers)
+        for module in (of_ray, worker):  # what workers run is sent to them, so that they need not import the league
+            ray.cloudpickle.register_pickle_by_value(module)
+        try:
+            executor = RayExecutor()
+            coordinator, commits = Coordinator(store, executor), Commits(store)
+            warmed, processes = 0, 0
+            while processes < workers:  # until all workers are there
+                commits.processes.clear()
+                _give(coordinator, commits, f"warm/{warmed}", workers, 1.0)
+                warmed, processes = warmed + 1, len(set(commits.processes))
+            commits.seconds.clear()
+            executor.waited = 0.0
+            clocks = _clocks()
+            _give(coordinator, commits, "calls", workers * each, seconds)
+            took, busy, used = (now - then for now, then in zip(_clocks(), clocks, strict=True))
+        finally:
+            for module in (of_ray, worker):
+                ray.cloudpickle.unregister_pickle_by_value(module)
+            ray.shutdown()
+    calls = workers * each
+    return {
+        "workers": workers,
+        "calls": calls,
+        "sleep": seconds,
+        "seconds": took,
+        "efficiency": seconds * each / took,
+        "ms_per_call": 1e3 * (took - executor.waited) / calls,
+        "commit_ms": 1e3 * statistics.median(commits.seconds),
+        "thread_ms_per_call": 1e3 * busy / calls,
+        "process_ms_per_call": 1e3 * used / calls,
+    }
+
+
+def _clocks() -> tuple[float, float, float]:
+    """Seconds of the wall, of this thread on a core, of this process on all cores."""
+    return time.perf_counter(), time.thread_time(), time.process_time()
+
+
+def _give(coordinator: Coordinator, commits: Commits, name: str, count: int, seconds: float) -> None:
+    """So many calls, until the last is committed."""
+    for number in range(count):
+        key = f"{name}/{number}"
+        call = Call(key, asleep.asleep, arguments={"seconds": seconds, "cells": CELLS})
+        coordinator.submit(call, lambda found, key=key: commits(key, found), lane="payoffs")
+    coordinator.wait("payoffs")
+
+
+def relay(pools: Any, state: Any) -> dict[str, Any]:
+    """What a response gives, learned before."""
+    return {"policy": pools[GAME.roles[0]][0], "state": state}
+
+
+def constants() -> dict[str, Any]:
+    """What a call costs and carries: of learned policies, in games with the presets of a league."""
+    games = [_game(env_id) for env_id in GAMES]
+    policy, state = _learned(GAME)[:2]
+    with tempfile.TemporaryDirectory() as folder, store_of(folder) as store:
+        pools = {role: [_changed(policy, seed) for seed in range(POLICIES)] for role in GAME.roles}
+        connect("benchmarks.dispatch", "local", num_cpus=2)
+        executor = RayExecutor()
+        coordinator = Coordinator(store, executor)
+        try:
+            costs = [_real(coordinator, executor, pools, state, kind) for kind in ("payoffs", "response")]
+        finally:
+            executor.close()
+            of_ray.ray_library("benchmarks.dispatch").shutdown()
+    return {"env_id": GAME.env_id, "games": games, "calls": costs, "cells": CELLS, "policies": POLICIES}
+
+
+def _learned(game: Game) -> tuple[Policy, dict[str, Any], float]:
+    """A response as a league has it, a learner's state, and the seconds it took."""
+    from league.response import Training
+
+    pools: dict[str, list[Any]] = {role: [RandomPolicy.of(game, role)] for role in game.roles}
+    role, config = game.roles[0], training(game, "cpu", {})
+    draw = Draw.against(game, role, [torch.ones(1)] * len(game.seats))
+    learner = Training(game, draw, pools, config).learner(role)
+    respond(game, role, draw, pools, training(game, "cpu", {"total_steps": config.rollout_steps}))  # kernels are built
+    response = respond(game, role, draw, pools, config)
+    return response.policy, dict(learner.state_dict()), response.seconds
+
+
+def _changed(policy: Policy, seed: int) -> Policy:
+    """Another one of its size."""
+    other = Policy.from_state(policy.state_dict())
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in other.net.parameters():
+        parameter.data += 0.01 * torch.randn(parameter.shape, generator=generator)
+    return other
+
+
+def _game(env_id: str) -> dict[str, Any]:
+    policy, state, seconds = _learned(Game.of(env_id))
+    return {
+        "env_id": env_id,
+        "policy_bytes": sum(map(len, pack(policy).files.values())),
+        "state_bytes": sum(value.nbytes for value in state.values() if isinstance(value, torch.Tensor)),
+        "response_seconds": seconds,
+    }
+
+
+def _real(
+    coordinator: Coordinator, executor: RayExecutor, pools: dict[str, Any], state: dict[str, Any], kind: str
+) -> dict[str, Any]:
+    """The coordinator's cost of calls with policies and results as they are in a run."""
+    store, sampling = coordinator.store, Sampling(10, None, "cpu", 1024)
+    took: list[float] = []
+    ran: list[float] = []
+    for name, count in ((f"warm/{kind}", 4), (kind, REAL)):
+        took.clear()
+        executor.waited, began = 0.0, time.perf_counter()
+        for number in range(count):
+            key = f"{name}/{number}"
+            who = torch.stack([torch.arange(CELLS) % POLICIES, torch.arange(CELLS) // POLICIES % POLICIES], 1)
+            if kind == "payoffs":
+                call = cells_of(key, GAME, pools, who, torch.full((CELLS,), 10), 0, sampling)
+            else:
+                arguments = {"state": Later(lambda: state)}
+                call = Call(key, relay, {role: pools[role] for role in GAME.roles}, arguments, learns=True)
+
+            def commit(found: Any, key: str = key) -> None:
+                began = time.perf_counter()
+                with store.step(key) as result:
+                    if kind == "payoffs":
+                        store.add_results(torch.zeros(CELLS, 2, dtype=torch.int64), found)
+                        result["bytes"] = sum(tensor.nbytes for tensor in vars(found).values())
+                    else:
+                        store.add_policy(GAME.roles[0], found["policy"])
+                        store.put_state("learner", found["state"])
+                took.append(time.perf_counter() - began)
+
+            coordinator.submit(call, commit)
+        coordinator.wait()
+        ran.append(time.perf_counter() - began)
+    cost = {"kind": kind, "ms_per_call": 1e3 * (ran[-1] - executor.waited) / REAL}
+    cost["commit_ms"] = 1e3 * statistics.median(took)
+    if kind == "payoffs":
+        cost["result_bytes"] = store.result(f"{kind}/0")["bytes"]
+    return cost
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run what is asked for and write it down."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", nargs="*", type=int, help=f"the dispatcher with these; else {WORKERS}")
+    parser.add_argument("--constants", action="store_true", help="what a call costs and carries")
+    parser.add_argument("--write", action="store_true", help="nothing but the page, from what is recorded")
+    args = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    everything = args.workers is None and not args.constants and not args.write
+    for workers in WORKERS if everything else args.workers or ():
+        row = {**dispatch(workers), **_origin()}
+        print(json.dumps(row), flush=True)
+        rows = [each for each in recorded().get("dispatch", []) if each["workers"] != workers]
+        record({"dispatch": sorted([*rows, row], key=lambda each: each["workers"])})
+    if everything or args.constants:
+        found = {**constants(), **_origin()}
+        print(json.dumps(found), flush=True)
+        record({"constants": found})
+    if len(recorded()) == 2:
+        scaling_page.write(recorded())
+
+
+def _origin() -> dict[str, Any]:
+    import ray
+
+    machine = {**origin.machine(), "ray": ray.__version__}
+    return {"commit": origin.commit(), "date": date.today().isoformat(), "machine": machine}
+
+
+def recorded() -> dict[str, Any]:
+    """All results so far."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def record(new: dict[str, Any]) -> None:
+    """Adds results."""
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    temporary = RESULTS.with_suffix(".tmp")
+    temporary.write_text(json.dumps(rounded(recorded() | new), indent=1) + "\n")
+    temporary.replace(RESULTS)
+
+
+def rounded(value: Any) -> Any:
+    """Floats with five digits; the rest as it is."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

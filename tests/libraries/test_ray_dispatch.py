@@ -1,0 +1,14 @@
+"""The benchmark of the dispatcher runs; what it measures is for docs/scaling.md."""
+
+import pytest
+
+pytest.importorskip("ray")
+
+from benchmarks import dispatch
+
+
+def test_sleeping_calls_are_given_out_and_committed():
+    row = dispatch.dispatch(2, seconds=0.2, each=4)
+    assert (row["workers"], row["calls"]) == (2, 8)
+    assert 0.2 < row["efficiency"] <= 1.0
+    assert 0 < row["commit_ms"] < row["ms_per_call"] < 1000
