@@ -28,8 +28,8 @@ from league.seating import Draw
 from trainers.policy import Plays
 from trainers.presets import preset
 
-EPISODES = 4_000
-"""Of every pair of sides, spread over their policies by weight."""
+LEAST = 2
+"""Episodes of every pair of policies: a spread takes two, and more would be spent on what counts for little."""
 RARE = 5e-3
 """Policies of a mixture that are met less often are left out of it."""
 
@@ -61,6 +61,7 @@ def equal_samples(
     psro: Mapping[str, Any] | None = None,
     alphastar: Mapping[str, Any] | None = None,
     with_together: bool = True,
+    episodes: int = 4_000,
 ) -> dict[str, Any]:
     """Cross-play of populations and independent PPO after equally many steps of worlds.
 
@@ -69,19 +70,20 @@ def equal_samples(
 
     Args:
         env_id: A game of two seats with roles of their own.
-        steps: Of worlds, in all, of each population and of each independent training.
+        steps: Of worlds that are learned from, in all, of each population and of each independent training.
         builders: "psro", "alphastar".
         seeds: Independent trainings.
         psro: Fields of `PSROConfig` beside the preset's.
         alphastar: `iterations` of the league, `main_exploiters` and `league_exploiters` per role, `min_steps` before a
-            copy, `train`.
+            copy, `episodes` per cell of its payoff table, `train`.
         with_together: Show "together" as well.
+        episodes: Of every pair of sides, spread over their policies by weight.
     """
     game = Game.of(env_id, preset(env_id, "cpu").env)
-    sides, used, seconds = [], {}, {}
+    sides, used, seconds, payoffs = [], {}, {}, {}
     for name in builders:
         began = time.perf_counter()
-        made, used[name] = (
+        made, used[name], payoffs[name] = (
             _psro(game, steps, psro or {}) if name == "psro" else _alphastar(game, steps, alphastar or {})
         )
         sides.append(made)
@@ -94,7 +96,9 @@ def equal_samples(
             made, taken = learn(game, samples, seed)
             sides.append(made)
             used[made.name], seconds[made.name] = taken, time.perf_counter() - began
-    means, halves = cross_play(game, sides)
+    began = time.perf_counter()
+    means, halves = cross_play(game, sides, episodes)
+    print(f"cross-play {time.perf_counter() - began:.0f} s", flush=True)
     names = [side.name for side in sides]
     verdicts = {name: verdict(game, names, means, halves, name) for name in builders}
     for name, found in verdicts.items():
@@ -107,6 +111,8 @@ def equal_samples(
         "halves": halves.tolist(),
         "steps": used,
         "seconds": seconds,
+        "payoffs": payoffs,
+        "episodes": episodes,
         "verdicts": verdicts,
         "met": {name: all(each["apart"] for each in found) for name, found in verdicts.items()},
     }
@@ -119,13 +125,21 @@ def independent(game: Game, steps: int, seed: int) -> tuple[Side, int]:
     """
     each = steps // len(game.roles)
     train = {"total_steps": each, **preset_learner(game)}
-    config = LeagueConfig(iterations=20, steps=each // 20, episodes=32, seed=seed, train=train)
+    iterations, length = whole(each, training(game, "cpu", train).rollout_steps)
+    config = LeagueConfig(iterations=iterations, steps=length, episodes=32, seed=seed, train=train)
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "independent", config) as store:
         league = League(store, config, NoLeagueBuilder())
         league.run()
         policies = {role: [store.populations[role][-1]] for role in game.roles}
         used = sum(each.total_steps for each in league.learning.values())
     return Side(f"independent {seed}", policies, dict.fromkeys(game.roles, torch.ones(1).double())), used
+
+
+def whole(steps: int, rollout: int, iterations: int = 20) -> tuple[int, int]:
+    """About so many iterations, and their steps, of whole rollouts: together as few more than `steps` as can be."""
+    rollouts = -(-steps // rollout)
+    each = max(rollouts // iterations, 1)
+    return -(-rollouts // each), each * rollout
 
 
 def together(game: Game, steps: int, seed: int) -> tuple[Side, int]:
@@ -145,8 +159,8 @@ def preset_learner(game: Game) -> dict[str, Any]:
     return {f"learner.{name}": value for name, value in vars(preset(game.env_id, "cpu").learner).items()}
 
 
-def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
-    """PSRO whose responses share the steps evenly."""
+def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
+    """PSRO whose responses share the steps evenly; also the steps they took, and episodes of its payoff table."""
     fields = {**presets.psro(game.env_id), **given}
     each = steps // (fields["iterations"] * len(game.roles))
     config = PSROConfig(**{**fields, "train": {**fields.get("train", {}), "total_steps": each}})
@@ -160,11 +174,11 @@ def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
             for number in range(1, config.iterations + 1)
             for role in game.roles
         )
-    return side, used
+        return side, used, int(store.cells().count.sum())
 
 
-def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int]:
-    """AlphaStar's league whose players share the steps evenly; its mixture is of all frozen players."""
+def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
+    """AlphaStar's league whose players share the steps evenly, as `_psro`; its mixture is of all frozen players."""
     iterations = given.get("iterations", 12)
     main_exploiters, league_exploiters = given.get("main_exploiters", 1), given.get("league_exploiters", 0)
     players = (1 + main_exploiters + league_exploiters) * len(game.roles)
@@ -178,7 +192,7 @@ def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, 
             league_exploiter=dataclasses.replace(rules, count=league_exploiters, reset_probability=0.25),
         )
     )
-    episodes = presets.psro(game.env_id).get("episodes", 1_000)
+    episodes = given.get("episodes", 100)
     train = {"total_steps": iterations * each, **given.get("train", {})}  # over which learning rates fall
     config = LeagueConfig(iterations=iterations, steps=each, episodes=episodes, train=train)
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "alphastar", config) as store:
@@ -187,10 +201,11 @@ def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, 
         table = league.evaluate()
         strategy = solvers.solve("prd", table.mean, **DEFAULTS["prd"])
         used = sum(each.total_steps for each in league.learning.values())
-        return Side.mixture("alphastar", store.populations, strategy.marginals), used
+        side = Side.mixture("alphastar", store.populations, strategy.marginals)
+        return side, used, int(store.cells().count.sum())
 
 
-def cross_play(game: Game, sides: Sequence[Side]) -> tuple[Tensor, Tensor]:
+def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tuple[Tensor, Tensor]:
     """What every seat earns, (S, sides of the first seat, sides of the second), and half of the 95 % intervals."""
     first, second = game.seats
     pools = {role: [policy for side in sides for policy in side.policies[role]] for role in game.roles}
@@ -198,16 +213,16 @@ def cross_play(game: Game, sides: Sequence[Side]) -> tuple[Tensor, Tensor]:
     for side in sides:
         for role in game.roles:
             begins[role].append(begins[role][-1] + len(side.policies[role]))
-    matchups, episodes, shares, cells = [], [], [], []
+    matchups, counts, shares, cells = [], [], [], []
     for a, one in enumerate(sides):
         for b, other in enumerate(sides):
             for i, p in enumerate(one.weights[first.role].tolist()):
                 for j, q in enumerate(other.weights[second.role].tolist()):
                     matchups.append((begins[first.role][a] + i, begins[second.role][b] + j))
-                    episodes.append(max(32, round(EPISODES * p * q)))
+                    counts.append(max(LEAST, round(episodes * p * q)))
                     shares.append(p * q)
                     cells.append((a, b))
-    results = play_matchups(game, pools, matchups, episodes, seed=577_215)
+    results = play_matchups(game, pools, matchups, counts, seed=577_215)
     count, share = results.count[:, None].double(), torch.tensor(shares, dtype=torch.float64)[:, None]
     variance = (results.square / count - results.mean.square()).clamp(min=0) * count / (count - 1)
     place = torch.tensor(cells) @ torch.tensor([len(sides), 1])

@@ -100,7 +100,8 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
     steps = ", ".join(f"{name} {used:,} ({result['seconds'][name]:.0f} s)" for name, used in result["steps"].items())
     lines = [
         f"{result['env_id']}. What the seat of each role earns in an episode, with 95 % intervals: rows sit in it, "
-        f"columns opposite. Steps of worlds, all that were made: {steps}. Independent learners train in worlds of "
+        f"columns opposite. Steps of worlds that were learned from: {steps}.{_payoffs(result)} "
+        "Independent learners train in worlds of "
         'their own (`NoLeagueBuilder`); "together" in the same, each from all of these steps, which is twice as '
         "many as any other role learns from." + _of_league(result["settings"]),
         "",
@@ -125,6 +126,12 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
             told = " | ".join(f"{mean:.1f} ± {half:.1f}" for mean, half in pair)
             lines.append(f"| {name} | {row['seat']} | {told} | {'yes' if row['apart'] else '**no**'} |")
     return lines
+
+
+def _payoffs(result: Mapping[str, Any]) -> str:
+    """Episodes that populations play for their payoff tables, from which nobody learns."""
+    told = ", ".join(f"{name} {count:,}" for name, count in result.get("payoffs", {}).items())
+    return f" Episodes beside them, for payoff tables, from which no policy learns: {told}." if told else ""
 
 
 def _of_league(settings: Mapping[str, Any]) -> str:

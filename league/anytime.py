@@ -20,7 +20,7 @@ from torch import Tensor
 from gpu_envs.errors import GpuEnvsError
 from league.game import Game
 from league.oracles import LearnedOracle
-from league.response import Response, Training
+from league.response import Response, Start, Training
 from league.seating import LEARNER, Draw, Tally
 from league.solvers import MetaStrategy
 from league.solvers.minimax import minimax
@@ -28,7 +28,7 @@ from league.store import derived
 from league.targets import Target, Task, Whole, one_sum
 from trainers.config import TrainConfig
 from trainers.logs import Progress
-from trainers.policy import Plays, Policy
+from trainers.policy import Plays
 
 if TYPE_CHECKING:
     from league.psro import PSRO
@@ -161,7 +161,7 @@ def learn_opposed(
     role: str,
     draw: Draw,
     train: TrainConfig,
-    start: Policy | None,
+    start: Start | None,
     seed: int,
     size: int,
     spread: float,
@@ -199,9 +199,10 @@ def learn_opposed(
             lost += _earned(training.tallies[-1], size, weights)
             if progress is not None:
                 progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
-        tally, policy = training.tally(), training.learner(role).policy()
+        tally, learner = training.tally(), training.learner(role)
+    seconds = time.perf_counter() - began
     opponents = (average / average.sum()).tolist()
-    return Opposed(policy, tally, training.steps, time.perf_counter() - began, opponents)
+    return Opposed(learner.policy(), learner.state_dict(), tally, training.steps, seconds, opponents)
 
 
 def _facing(other: Tensor, seat: int, own: Tensor | None = None) -> list[Tensor]:

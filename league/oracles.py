@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpu_envs.errors import ConfigError
 from league.executors import Call
 from league.game import Game
-from league.response import Response, respond
+from league.response import Response, Start, respond
 from league.run import training
 from league.seating import Draw, narrow, widen
 from league.targets import Task
@@ -42,11 +42,15 @@ class LearnedOracle:
             psro.small = None
 
     def respond(self, task: Task, seed: int) -> None:
-        """Trains for `train.total_steps` steps."""
-        target = task.target
+        """Trains for `train.total_steps` steps; of learners that go on, schedules end where the run does."""
+        target, going_on = task.target, {}
+        if self.psro.config.start == "continue":
+            length = int(self.psro.store.config.get("iterations", self.psro.config.iterations))  # as the run began
+            whole = dataclasses.replace(self.train, total_steps=length * self.train.total_steps)
+            going_on = {"train": whole, "steps": self.train.total_steps}
         marginals = target.marginals if target.joint is None else None
         draw = Draw.against(self.psro.game, task.role, marginals, joint=target.joint)
-        self.submit(task, learn, draw, seed)
+        self.submit(task, learn, draw, seed, **going_on)
 
     def submit(
         self,
@@ -74,7 +78,9 @@ class LearnedOracle:
 
         def commit(response: Response) -> None:
             with psro.store.step(task.name) as result:
-                psro.store.add_policy(task.role, response.policy, parent=parent, iteration=task.iteration)
+                entry = psro.store.add_policy(task.role, response.policy, parent=parent, iteration=task.iteration)
+                if psro.config.start != "scratch":
+                    psro.store.put_state(_learner(task.role, entry.index), response.state)
                 met = widen(game, kept, response.tally.matchups)
                 psro.store.add_matches(task.iteration, task.role, met, response.tally.count)
                 result |= {"steps": response.steps, "seconds": response.seconds, "episodes": response.episodes}
@@ -83,13 +89,16 @@ class LearnedOracle:
                     more(response, result)
 
         arguments |= {"game": game, "role": task.role, "draw": dataclasses.replace(draw, matchups=narrowed)}
-        arguments |= {"train": self.train, "start": start, "seed": seed}
+        arguments = {"train": self.train, "start": start, "seed": seed, **arguments}
         device, tell = psro.config.device, self.tell(task)
         call = Call(task.name, function, pools, arguments, learns=True, device=device, progress=tell)
         psro.coordinator.submit(call, commit, then=lambda: psro.learned(task))
 
-    def start(self, task: Task) -> tuple[Policy | None, int | None]:
-        """Whose weights a response begins with, and where it stands in its population; None: from scratch."""
+    def start(self, task: Task) -> tuple[Start | None, int | None]:
+        """What a response begins with, and where it stands in its population; None: from scratch.
+
+        It is the whole learner, critics too: an actor that can play would unlearn from a critic that knows nothing.
+        """
         population = self.psro.populations[task.role]
         if self.psro.config.start == "scratch":
             return None, None
@@ -97,7 +106,10 @@ class LearnedOracle:
         if parent is None:  # what an earlier place of this iteration has made is not the latest
             learned = [each.index for each in population.entries if each.iteration < task.iteration]
             parent = max((each for each in learned if population.entries[each].kind == "policy"), default=0)
-        policy = population[parent]
+        state = self.psro.store.state(_learner(task.role, parent), self.psro.config.device)
+        if state is not None:
+            return state, parent
+        policy = population[parent]  # random, or of a run that began when learners were not kept
         return (policy, parent) if isinstance(policy, Policy) else (None, None)
 
     def tell(self, task: Task) -> Progress | None:
@@ -119,13 +131,18 @@ def learn(
     role: str,
     draw: Draw,
     train: TrainConfig,
-    start: Plays | None,
+    start: Start | None,
     seed: int,
+    steps: int | None = None,
     progress: Progress | None = None,
 ) -> Response:
     """What a call of a learned response does, see `league.response.respond`."""
-    assert start is None or isinstance(start, Policy)
-    return respond(game, role, draw, pools, train, start, seed, progress=progress)
+    return respond(game, role, draw, pools, train, start, seed, steps, progress=progress)
+
+
+def _learner(role: str, index: int) -> str:
+    """Where the learner of a response is kept."""
+    return f"response.{role}.{index}"
 
 
 class ExactOracle:

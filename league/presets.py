@@ -36,11 +36,13 @@ PSRO: dict[str, dict[str, Any]] = {
     "KuhnPoker-v0": {"iterations": 10, "start": "scratch"},
     "LeducPoker-v0": {"iterations": 25, "start": "scratch"},
     "RockPaperScissors-v0": {"iterations": 6, "start": "scratch"},
-    "SimpleTag-v0": {"iterations": 10, "episodes": 400},
-    "TagContinuous-v0": {"iterations": 8, "episodes": 200},
+    "SimpleTag-v0": {"iterations": 16, "start": "continue", "episodes": 100},
+    "TagContinuous-v0": {"iterations": 8, "start": "continue", "episodes": 20},
 }
 """Fields of `PSROConfig` by environment. Responses in games of a few moves begin anew: the last policy plays one move
-with certainty where the next has to play another, and in so short a training it does not come away from it."""
+with certainty where the next has to play another, and in so short a training it does not come away from it. To chase
+and to flee takes long to learn: there learners go on, or no response would be good (see docs/league.md). Cells of
+TagContinuous-v0 have few episodes, as these are long."""
 
 
 def train(env_id: str, device: str, algorithm: str | None = None) -> dict[str, Any]:

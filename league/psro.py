@@ -75,9 +75,11 @@ class PSROConfig:
     """Take for the result the meta-strategy that was least exploitable so far, of any variant, not the last (see
     `best_iteration` in the summaries): exploitability goes up and down on the way. Where NashConv is not known it is
     the one that the policies there now gain least against, which bounds its NashConv from below."""
-    start: str = setting("scratch", ("scratch", "latest"))
-    """Learned responses begin from "scratch", or with the weights of the latest of their role: sooner good, but with
-    little left of the exploration that finds what the latest does not do."""
+    start: str = setting("scratch", ("scratch", "latest", "continue"))
+    """Learned responses begin from "scratch"; or with the weights of the "latest" of their role, critics too: sooner
+    good, but with little left of the exploration that finds what the latest does not do; or "continue" the learner of
+    the latest, whose optimiser and schedules go on over all `iterations`: best where a role takes long to learn. In
+    anytime and self_play, which have trainings of their own, that is "latest"; a pipeline goes on in any case."""
     episodes: int = setting(1_000, ">= 1")
     """Episodes per cell of the payoff table."""
     tolerance: float | None = setting(None, "> 0")

@@ -115,6 +115,8 @@ class Response:
 
     policy: Policy
     """Frozen."""
+    state: State
+    """All of its learner: what a later response may begin with, or go on from."""
     tally: Tally
     """Episodes and what they gave while it was learning, by matchup."""
     steps: int
@@ -136,10 +138,11 @@ def respond(
     train: TrainConfig,
     start: Start | None = None,
     seed: int | None = None,
+    steps: int | None = None,
     until: Callable[[dict[str, float]], bool] | None = None,
     progress: Progress | None = None,
 ) -> Response:
-    """Trains a best response of a role for `train.total_steps` steps.
+    """Trains a best response of a role.
 
     Args:
         game: What is played.
@@ -147,8 +150,10 @@ def respond(
         draw: Against whom, see `Draw.against`.
         pools: Policies by role, as in `Seating`.
         train: Algorithm, worlds, steps, device.
-        start: Whose weights to begin with; None: from scratch.
+        start: Whose weights to begin with; None: from scratch. Of a learner's state (`Response.state`) all goes on, its
+            optimiser and its schedules too, if `steps` are given.
         seed: Of everything; None: `train.seed`. The same seed gives the same policy, bit for bit on a CPU.
+        steps: For how long, of worlds; None: `train.total_steps`, at which schedules end in any case.
         until: Called with the row of every iteration (see `Training.iterate`, and "steps"); True ends the training.
         progress: Called after every iteration.
 
@@ -160,20 +165,25 @@ def respond(
     config = train if seed is None else dataclasses.replace(train, seed=seed)
     config.prepare()
     with config.in_force():
-        training = Training(game, draw, pools, config, None if start is None else {role: start})
+        going_on = start if steps is not None and isinstance(start, dict) else None
+        begins = None if start is None or going_on is not None else {role: start}
+        training = Training(game, draw, pools, config, begins)
         learner = training.learner(role)
         if training.seating.learners != (role,):
             others = ", ".join(each for each in training.seating.learners if each != role)
             raise ConfigError(
                 f"role {role}: expected it to be the only one that learns, but the draw seats {others}, too"
             )
-        while training.iteration < config.iterations:
+        if going_on is not None:
+            learner.load_state_dict(going_on)
+        while training.steps < (config.total_steps if steps is None else steps):
             row = {**training.iterate(), "steps": training.steps}
             if progress is not None:
                 progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
             if until is not None and until(row):
                 break
-        return Response(learner.policy(), training.tally(), training.steps, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return Response(learner.policy(), learner.state_dict(), training.tally(), training.steps, seconds)
 
 
 def settled(game: Game, config: TrainConfig) -> TrainConfig:

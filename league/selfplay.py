@@ -22,7 +22,7 @@ from torch import Tensor
 from league.game import Game
 from league.oracles import LearnedOracle
 from league.population import MixturePolicy
-from league.response import Response, Training
+from league.response import Response, Start, Training
 from league.seating import Draw
 from league.store import derived
 from league.targets import Task, Whole
@@ -114,7 +114,7 @@ def learn_both(
     role: str,
     draw: Draw,
     train: TrainConfig,
-    start: Policy | None,
+    start: Start | None,
     seed: int,
     other: str,
     parts: int,
@@ -149,5 +149,6 @@ def learn_both(
                     training.seating.replace(last)
             if progress is not None:
                 progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
-        tally, policy = training.tally(), training.learner(role).policy()
-    return Both(policy, tally, training.steps, time.perf_counter() - began, MixturePolicy(snapshots))
+        tally, learner = training.tally(), training.learner(role)
+    seconds = time.perf_counter() - began
+    return Both(learner.policy(), learner.state_dict(), tally, training.steps, seconds, MixturePolicy(snapshots))

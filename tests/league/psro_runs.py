@@ -34,6 +34,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "psro": QUICK,
     "pipeline": {**QUICK, "variant": "pipeline", "levels": 2},
     "rectified": {**QUICK, "variant": "rectified"},
+    "continue": {**QUICK, "start": "continue"},
 }
 
 

@@ -181,7 +181,7 @@ def test_a_run_killed_anywhere_goes_on_as_if_it_had_not_been(tmp_path):
         run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
         assert run.returncode == 0, run.stderr
         assert int(run.stdout.split()[1]) == 20, run.stdout
-        for kind in ("exact", "psro", "pipeline", "rectified"):
+        for kind in KINDS:
             whole = contents(Path(folder) / f"whole-{kind}")
             assert len(whole["iterations"]) == 3
         for point, kind in enumerate(json.loads(run.stdout.splitlines()[1])):

@@ -8,11 +8,13 @@ import torch
 from psro_runs import EXACT, QUICK, TINY, contents, play, psro
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from league import response
 from league.exact import TablePolicy
 from league.game import Game
 from league.matches import play_matchups
 from league.population import MixturePolicy, RandomPolicy
 from league.psro import strategy_of
+from league.response import Training
 from league.small import Small
 from league.solvers import MetaStrategy
 from league.store import Store
@@ -242,3 +244,47 @@ def test_one_level_is_psro_in_parts(tmp_path):
     rows = play(tmp_path, iterations=2, **{**QUICK, "variant": "pipeline", "levels": 1})
     assert rows[2]["policies"] == {"player_0": 3, "player_1": 3}
     assert contents(tmp_path)["iterations"][2]["nash_conv"] == rows[2]["nash_conv"]
+
+
+@pytest.mark.parametrize("variant", ["psro", "anytime", "self_play"])
+def test_responses_from_the_latest_begin_with_its_critic(tmp_path, monkeypatch, variant):
+    """Else an actor that can play learns at first from a critic that knows nothing, and unlearns."""
+    iterate, begin_from, trainings, begun = Training.iterate, response.begin_from, [], []
+
+    def learning(self):
+        if not any(each is self for each in trainings):
+            trainings.append(self)
+        return iterate(self)
+
+    def beginning(learner, start, role):
+        begin_from(learner, start, role)
+        begun.append({name: value.clone() for name, value in learner.net.state_dict().items()})
+
+    monkeypatch.setattr(Training, "iterate", learning)
+    monkeypatch.setattr(response, "begin_from", beginning)
+    play(tmp_path, iterations=2, variant=variant, start="latest", episodes=10, train=TINY)
+    assert len(trainings) == 4
+    assert len(begun) == 2  # the first begin from scratch, as nobody learned before them
+    for first, weights, role in zip(trainings, begun, Game.of("KuhnPoker-v0").roles, strict=False):
+        ended = first.learner(role).net.state_dict()
+        assert any(name.startswith("critic.") for name in ended)
+        for name, value in ended.items():
+            assert torch.equal(weights[name], value), name
+
+
+def test_responses_may_go_on_with_all_of_the_latest_learner(tmp_path, monkeypatch):
+    """Its optimiser is kept, and its learning rate falls over the whole run, not within every response."""
+    begun = []
+
+    class Watched(PPO):
+        def load_state_dict(self, state):
+            super().load_state_dict(state)
+            begun.append((self.steps, self.total_steps, len(self.optimizer.state)))
+
+    monkeypatch.setattr("trainers.ppo.PPO", Watched)
+    rows = play(tmp_path, iterations=3, start="continue", episodes=10, train=TINY)
+    assert len(rows) == 4
+    total = TINY["total_steps"]
+    expected = [(total, 3 * total)] * 2 + [(2 * total, 3 * total)] * 2
+    assert [(steps, all_steps) for steps, all_steps, _ in begun] == expected
+    assert all(kept for _, _, kept in begun)
