@@ -64,11 +64,11 @@ def _dispatch(results: Mapping[str, Any]) -> list[str]:
         "local Ray cluster has as many cores as there are to be workers, and all workers are there before the clock "
         "starts. The coordinator is the league's, with `RayExecutor` and a run's store: every result is a transaction "
         "in SQLite. Efficiency is the time that the calls slept over the time that all workers had. The coordinator's "
-        "time is what it does not spend waiting for results, the disk's included; of a core its thread has less, and its "
-        "process more, as Ray has threads there.",
+        "time is what it does not spend waiting for results; it waits for the disk in it. Of a core its thread needs "
+        "less, and its process more, as Ray has threads there.",
         "",
-        "| workers | calls | seconds | speed-up | efficiency | coordinator, ms per call | of it the commit | of a core: "
-        "its thread | its process |",
+        "| workers | calls | seconds | speed-up | efficiency | coordinator, ms per call | of it the commit | "
+        "of a core: its thread | its process |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
