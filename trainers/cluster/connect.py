@@ -61,6 +61,8 @@ def connect(who: str, address: str | None = None, **options: Any) -> Any:
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     if address == "local":  # nobody else is to reach it
         options = {"include_dashboard": False, "_node_ip_address": LOOPBACK, **options}
+    if os.environ.get("RAY_AUTH_MODE"):  # it may have been set after Ray was imported, which reads it then
+        ray._raylet.Config.initialize("")
     answered = False
     try:
         if ":" in address:

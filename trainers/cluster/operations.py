@@ -243,7 +243,6 @@ def _keep(args: UpLocalArgs, host: str, shares: tuple[int, list[list[str]]], fol
     from ray.cluster_utils import Cluster
 
     address = host if host != "0.0.0.0" else ray.util.get_node_ip_address()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cluster = Cluster(shutdown_at_exit=True)
     try:
         cpus, gpus = shares
@@ -256,6 +255,7 @@ def _keep(args: UpLocalArgs, host: str, shares: tuple[int, list[list[str]]], fol
                 object_store_memory=args.object_store * MIB,
                 **(_head(args, host) if node == 0 else {}),
             )
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # until here Ray's own ends the nodes
         nodes = cluster.list_all_nodes()
         started = [info.process.pid for node in nodes for infos in node.all_processes.values() for info in infos]
         record = Record(
