@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -54,6 +55,7 @@ def cluster():
             assert gone(record.folder)
             log = (Path(record.folder) / "up-local.log").read_text()
             assert log.endswith("ending the cluster ...\n")
+            shutil.rmtree(record.folder)
 
 
 def command(*words, **env):
@@ -171,6 +173,7 @@ def test_ctrl_c():
     assert run.wait(60) == 0
     assert gone(folder)
     assert not (Path(folder) / operations.RECORD).exists()
+    shutil.rmtree(folder)
 
 
 def test_down_ends_its_own_alone(cluster, tmp_path, monkeypatch):
