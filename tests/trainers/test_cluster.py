@@ -1,0 +1,132 @@
+"""What of the way to a cluster needs no Ray."""
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpu_envs.errors import ConfigError, MissingExtraError
+from trainers.cluster import operations
+from trainers.cluster.connect import check_host, ray_library
+from trainers.cluster.operations import cluster_command
+
+MANIFESTS = Path(__file__).parents[2] / "docs" / "cluster"
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(monkeypatch):
+    """What the commands set in the environment goes with the test."""
+    for name in ("RAY_AUTH_MODE", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def without_ray(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+
+
+def test_ray_absent(without_ray):
+    """One line that names the extra."""
+    with pytest.raises(MissingExtraError, match=r"^a test needs ray: pip install 'gpu-envs\[ray\]'$"):
+        ray_library("a test")
+    for words in (["up-local"], ["status", "127.0.0.1:1"]):
+        with pytest.raises(MissingExtraError, match=r"^gpu-envs cluster [a-z-]+ needs ray: pip install"):
+            cluster_command(words)
+
+
+def test_nothing_imports_ray():
+    """Neither the package, nor the command and its help."""
+    code = (
+        "import sys; import trainers.cluster.connect, trainers.cluster.operations as o; o.cluster_command(['--help']); "
+        "assert 'ray' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.3.2.1", "::1"])
+def test_loopback_is_not_warned_of(host):
+    """And is 127.0.0.1, the one for which Ray does not listen everywhere."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check_host(host) == "127.0.0.1"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.5"])
+def test_open_host_is_warned_of(host):
+    with pytest.warns(UserWarning, match="can run any code on this machine, and nothing is encrypted; use 127.0.0.1"):
+        assert check_host(host) == host
+
+
+def test_host_is_an_address():
+    with pytest.raises(ConfigError, match=r"^host = 'everywhere': expected an IP address such as 127.0.0.1"):
+        check_host("everywhere")
+
+
+def test_open_without_token_is_refused(monkeypatch, capsys):
+    """The warning is shown as one line, not as Python's."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(ConfigError, match=r"^--host 0.0.0.0 with RAY_AUTH_MODE=disabled: anybody could run any code"):
+        cluster_command(["up-local", "--host", "0.0.0.0"])
+
+
+def test_open_host_warns_on_the_command_line(without_ray, monkeypatch, capsys):
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    with pytest.raises(MissingExtraError):
+        cluster_command(["up-local", "--host", "0.0.0.0"])
+    assert capsys.readouterr().err.startswith("gpu-envs: warning: host = 0.0.0.0: whoever reaches this address")
+
+
+def test_shares(monkeypatch):
+    """CPUs and GPUs of the machine are split over the nodes; every GPU is one node's."""
+    monkeypatch.setattr(operations.os, "sched_getaffinity", lambda pid: range(8), raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")
+    assert operations._shares(operations.UpLocalArgs(nodes=2)) == (4, [["4", "6"], ["5"]])
+    assert operations._shares(operations.UpLocalArgs(nodes=16))[0] == 1
+    assert operations._shares(operations.UpLocalArgs(nodes=3, cpus=0, gpus=1)) == (0, [["4"], ["5"], ["6"]])
+    with pytest.raises(ConfigError, match="--nodes 2 --gpus 2: expected at most the 3 of this machine in all"):
+        operations._shares(operations.UpLocalArgs(nodes=2, gpus=2))
+
+
+def test_unknown_command():
+    with pytest.raises(ConfigError, match="no command named 'up'; there are up-local, status, down"):
+        cluster_command(["up"])
+
+
+def manifest(name):
+    """What a file gives to Kubernetes."""
+    return list(yaml.safe_load_all((MANIFESTS / name).read_text()))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("raycluster.yaml", "RayCluster"), ("rayjob.yaml", "RayJob")])
+def test_manifests_of_kuberay(name, kind):
+    """The fields that KubeRay wants; limits, a token, and no service that is reached from outside."""
+    given = manifest(name)[0]
+    assert (given["apiVersion"], given["kind"]) == ("ray.io/v1", kind)
+    spec = given["spec"] if kind == "RayCluster" else given["spec"]["rayClusterSpec"]
+    assert spec["authOptions"] == {"mode": "token"}
+    assert spec["headGroupSpec"]["serviceType"] == "ClusterIP"
+    assert not spec["headGroupSpec"].get("enableIngress", False)
+    groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+    for group in groups:
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+        for container in group["template"]["spec"]["containers"]:
+            assert container["image"].endswith(f":{spec['rayVersion']}")
+            assert container["resources"]["limits"] == container["resources"]["requests"]
+    for group in spec["workerGroupSpecs"]:
+        assert group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
+        assert "nvidia.com/gpu" in group["template"]["spec"]["containers"][0]["resources"]["limits"]
+    if kind == "RayJob":
+        assert given["spec"]["entrypoint"].startswith("gpu-envs league train ")
+
+
+def test_both_clusters_of_kuberay_are_one():
+    """The job's cluster is that of raycluster.yaml, and finds its claim."""
+    cluster, claim = manifest("raycluster.yaml")
+    assert manifest("rayjob.yaml")[0]["spec"]["rayClusterSpec"] == cluster["spec"]
+    volume = cluster["spec"]["headGroupSpec"]["template"]["spec"]["volumes"][0]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
