@@ -46,6 +46,7 @@ RETRIES = 2
 """Of a trial whose machine or process was lost; it goes on from its last checkpoint."""
 WORST = -1e30
 """Score of what failed, in mode "max": finite, as schedulers interpolate between scores."""
+SIZES = ("learner.rollout_length", "learner.replay_size")
 _SMALL = {"num_envs": 4, "eval_episodes": 2}
 
 
@@ -306,8 +307,8 @@ def rehearse(config: TrainConfig, spaces: Mapping[str, Space], plan: Plan) -> No
             for value in (each.values[0], each.values[-1]):
                 other = changed(config, {name: value}, "search", FIELDS)
                 told = f"search: {name} = {value}: pbt cannot change it while a policy learns"
-                if other.rollout_steps != config.rollout_steps:
-                    raise ConfigError(f"{told}, as rollouts would change their length")
+                if name in SIZES:
+                    raise ConfigError(f"{told}, as it is the size of what a learner holds")
                 try:
                     Collector(other, make_core(other, other.num_envs, other.seed)).load_state_dict(state)
                 except CheckpointError as error:
