@@ -286,6 +286,16 @@ def test_results_without_any_score(tmp_path):
     assert written["trials"][0]["state"] == "failed"
 
 
+def test_an_interrupted_search_has_a_table():
+    """Trials that have not begun have no settings yet."""
+    done = tuning.Trial("trial-00000", {"learner.gamma": 0.5, "seed": 3}, 12.3456, 1536, "finished", "somewhere")
+    left = tuning.Trial("trial-00001", {}, None, 0, "unfinished", None)
+    lines = tuning.Tuned(cartpole(), 12.0, Path("x"), (done, left), Path("run"), False).table().splitlines()
+    assert lines[0].split() == ["trial", "score", "steps", "learner.gamma", "seed"]
+    assert lines[1].split() == ["1", "trial-00000", "12.35", "1,536", "finished", "0.5", "3"]
+    assert lines[2].split() == ["2", "trial-00001", "-", "0", "unfinished", "-", "-"]
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

@@ -130,7 +130,8 @@ class Tuned:
         lines = [["", "trial", "score", "steps", "", *names]]
         for rank, trial in enumerate(self.trials[:rows], start=1):
             score = "-" if trial.score is None else f"{trial.score:.4g}"
-            values = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in trial.settings.values()]
+            values = [trial.settings.get(name, "-") for name in names]  # one that has not begun has none
+            values = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values]
             lines.append([str(rank), trial.name, score, f"{trial.steps:,}", trial.state, *values])
         wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join("  ".join(map(str.ljust, line, wide)).rstrip() for line in lines)
@@ -473,7 +474,8 @@ def _results(grid: Any, run_dir: Path) -> Tuned:
     content |= {"complete": complete, "best": found, "trials": [dataclasses.asdict(trial) for trial in trials]}
     write_json(run_dir / RESULTS, content)
     if tuned is None:
-        why = next((trial.why for trial in trials if trial.why), "they were interrupted")
+        go_on = f"interrupted; go on with {WHO} --resume {run_dir}"
+        why = next((trial.why for trial in trials if trial.why), go_on) if complete else go_on
         raise GpuEnvsError(f"{run_dir}: no trial of {len(trials)} came to a score: {why}")
     return tuned
 
