@@ -17,8 +17,7 @@ from league.game import Game
 from league.matches import Results
 from league.payoffs import PayoffTable
 from league.store import Store
-from trainers import algorithms
-from trainers.config import TrainConfig
+from trainers.config import TrainConfig, changed
 from trainers.files import check_fields, write_json
 from trainers.presets import preset
 
@@ -40,23 +39,11 @@ def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfi
     settings = {**presets.train(game.env_id, device, settings.get("algorithm")), **settings}
     name = settings.get("algorithm", "ppo")
     base = preset(game.env_id, device, name)
-    own = {key: value for key, value in settings.items() if not key.startswith("learner.")}
-    of_learner = {key.removeprefix("learner."): value for key, value in settings.items() if key.startswith("learner.")}
-    for given, kind, prefix in ((own, TrainConfig, ""), (of_learner, type(base.learner), "learner.")):
-        known = [field.name for field in dataclasses.fields(kind)]
-        for key in given:
-            if key not in known or key in ("env_id", "env", "learner", "device", "seed", "sharing", "policies"):
-                raise ConfigError(f"train: no setting {prefix}{key}; there are {', '.join(known)}")
-        hints = get_type_hints(kind)
-        lists = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
-        try:
-            check_fields("train", lists, {key: hints[key] for key in given})
-        except CheckpointError as error:
-            raise ConfigError(str(error)) from None
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in of_learner.items()}
-    learner = algorithms.find(name).settings(**{**vars(base.learner), **values})
     plain = {"policies": {}, "until_return": None, "eval_episodes": 0, "patience": 0, "eval_against": None}
-    return dataclasses.replace(base, env=dict(game.env), device=device, learner=learner, **{**plain, **own})
+    plain = dataclasses.replace(base, env=dict(game.env), device=device, **plain)
+    fields = {field.name for field in dataclasses.fields(TrainConfig)}
+    fixed = {"env_id", "env", "learner", "device", "seed", "sharing", "policies"}
+    return changed(plain, settings, "train", fields - fixed)
 
 
 def opened(path: Path, game: Game, algorithm: str, config: Any) -> Store:

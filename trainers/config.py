@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, get_type_hints
 
@@ -150,6 +150,41 @@ class TrainConfig:
         finally:
             torch.set_num_threads(threads)
             torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+
+
+def changed(
+    config: TrainConfig, settings: Mapping[str, Any], where: str, allowed: Collection[str] | None = None
+) -> TrainConfig:
+    """A configuration with other settings.
+
+    Args:
+        config: Of the run.
+        settings: Fields of `TrainConfig`, and with "learner." before their names those of the learner's settings.
+        where: Begins messages.
+        allowed: Which fields of `TrainConfig` may change; None: all but `learner`.
+
+    Raises:
+        ConfigError: A name or a value that does not fit.
+    """
+    own = {key: value for key, value in settings.items() if not key.startswith("learner.")}
+    of_learner = {key.removeprefix("learner."): value for key, value in settings.items() if key.startswith("learner.")}
+    for given, kind, prefix in ((own, TrainConfig, ""), (of_learner, type(config.learner), "learner.")):
+        known = [field.name for field in dataclasses.fields(kind)]
+        if not prefix:
+            known = [name for name in known if name != "learner" and (allowed is None or name in allowed)]
+        for key in given:
+            if key not in known:
+                names = ", ".join(prefix + name for name in known) + ("" if prefix else "; and learner.NAME")
+                raise ConfigError(f"{where}: no setting {prefix}{key}; there are {names}")
+        hints = get_type_hints(kind)
+        lists = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+        try:
+            check_fields(where, lists, {key: hints[key] for key in given})
+        except CheckpointError as error:
+            raise ConfigError(str(error)) from None
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in of_learner.items()}
+    learner = algorithms.find(config.algorithm).settings(**{**vars(config.learner), **values})
+    return dataclasses.replace(config, learner=learner, **own)
 
 
 def _recorded(where: str, kind: type[Any], data: Any, hints: dict[str, Any]) -> dict[str, Any]:

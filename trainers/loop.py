@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpu_envs.errors import CheckpointError, ConfigError
@@ -32,6 +33,7 @@ class Trainer:
         resume: Checkpoint | None = None,
         factory: CoreFactory = make_core,
         progress: Progress | None = None,
+        on_save: Callable[[Path, Mapping[str, float]], None] | None = None,
     ) -> None:
         """Builds environment and learners, and then opens the run's folder.
 
@@ -41,6 +43,7 @@ class Trainer:
             resume: Continue from here. Later checkpoints of the same run go aside, see `runs.set_aside`.
             factory: Makes cores, `make_core` unless a test has its own.
             progress: Called after every iteration.
+            on_save: Called after every checkpoint with its folder, and the metrics of its iteration.
 
         Raises:
             ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
@@ -48,7 +51,8 @@ class Trainer:
         """
         config.prepare()
         out = runs.choose(out, resume)
-        self.config, self.progress = config, progress
+        self.config, self.progress, self.on_save = config, progress, on_save
+        self.row: dict[str, float] = {}
         if resume is not None:
             _check_resume(config, resume)
         self.core = factory(config, config.num_envs, config.seed)
@@ -130,7 +134,7 @@ class Trainer:
         phases = clock.read()
         row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
         row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": phases.get(phase, 0.0) for phase in PHASES}}
-        row |= episodes | metrics | scores
+        self.row = row = row | episodes | metrics | scores
         self.log.write(row)
         self._tell(row)
         clock.mark("logging")
@@ -158,8 +162,11 @@ class Trainer:
             state["trainer.best_score"] = self.patience.best
         policies = {name: seat.learner.policy() for name, seat in self.seats.items()}
         folder, config = self.out / "checkpoints", dataclasses.asdict(self.config)
-        checkpoint.save(folder, self.iteration, self.steps, config, state, policies, score, self.config.keep_last)
+        keep = self.config.keep_last
+        path = checkpoint.save(folder, self.iteration, self.steps, config, state, policies, score, keep)
         self.saved = self.iteration
+        if self.on_save is not None and self.row:  # what a resumed run begins with has been told of
+            self.on_save(path, self.row)
 
     def _restore(self, resume: Checkpoint) -> None:
         """Puts everything back."""

@@ -1,0 +1,166 @@
+"""Ray Tune drives our trainings: bad ones end early or copy good ones, and a killed search goes on."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpu_envs.errors import ConfigError
+from trainers import checkpoint
+from trainers.arguments import parse_train
+from trainers.cluster.tune import Plan, Trial, resume, tune
+from trainers.commands import _config
+from trainers.config import TrainConfig
+from trainers.ppo import PPOConfig
+
+ray = pytest.importorskip("ray")
+library = pytest.importorskip("ray.tune")
+ROOT = Path(__file__).parents[2]
+STEPS = 128 * 12
+"""Of a trial: twelve rollouts."""
+
+
+def cartpole(**changes):
+    learner = PPOConfig(rollout_length=16, epochs=2, minibatches=2, hidden=(16,), learning_rate_end=0.0)
+    settings = {"num_envs": 8, "total_steps": STEPS, "eval_episodes": 4, "threads": 1, "learner": learner}
+    return TrainConfig("CartPole-v1", **{**settings, **changes})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(tmp_path_factory):
+    """One for all tests here: its processes need seconds to start."""
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1",
+        logging_level="ERROR",
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+def saved(run_dir, name):
+    """The checkpoints that Tune has of a trial, by their steps."""
+    every = (checkpoint.load(path) for path in sorted((run_dir / "tune" / name).glob("checkpoint_*")))
+    return {each.steps: each for each in every}
+
+
+def test_asha_ends_bad_trials_early(tmp_path):
+    """One after another, the good ones first: a bad one goes no further than the first rung."""
+    plan = Plan(samples=1, grace=256, reduction=2, interval=128, cpus=2)
+    search = {"learner.learning_rate": "grid(0.02,0.01,1e-9,1e-8)", "learner.gamma": library.uniform(0.95, 0.96)}
+    found = tune(cartpole(), search, tmp_path / "run", plan)
+    assert found.complete
+    assert len(found.trials) == 4
+    told = {trial.settings["learner.learning_rate"]: trial for trial in found.trials}
+    assert {rate: (trial.state, trial.steps) for rate, trial in told.items() if rate != 0.01} == {
+        0.02: ("finished", STEPS),
+        1e-9: ("stopped", 256),
+        1e-8: ("stopped", 256),
+    }
+    assert found.trials[0].score == found.score == max(trial.score for trial in found.trials)
+    assert all(0.95 <= trial.settings["learner.gamma"] <= 0.96 for trial in found.trials)
+
+    assert checkpoint.load(found.checkpoint).score == pytest.approx(found.score)
+    args, _ = parse_train(shlex.split(found.command)[2:])
+    assert _config(args) == found.config
+    assert found.config.learner.learning_rate == found.trials[0].settings["learner.learning_rate"]
+    written = json.loads((tmp_path / "run" / "tune.json").read_text())
+    assert written["complete"]
+    assert written["best"]["command"] == found.command
+    assert [Trial(**trial).name for trial in written["trials"]] == [trial.name for trial in found.trials]
+    with pytest.raises(ConfigError, match="there is a search already; --resume"):
+        tune(cartpole(), search, tmp_path / "run", plan)
+
+
+def test_pbt_copies_the_good_and_changes_settings(tmp_path):
+    """A trial that cannot learn takes up one that does, and goes on with settings of its own, which take effect.
+
+    One trial at a time: they take turns, so that who copies when is no matter of luck.
+    """
+    plan = Plan("pbt", samples=1, perturb=512, interval=128, cpus=2)
+    search = {"learner.learning_rate": "grid(0.02,1e-9)", "learner.entropy": "uniform(0,0.01)"}
+    found = tune(cartpole(), search, tmp_path / "run", plan)
+    assert found.complete
+    assert [trial.state for trial in found.trials] == ["finished", "finished"]
+    good, bad = (saved(tmp_path / "run", name) for name in ("trial-00000", "trial-00001"))
+    assert len(good) == 12
+    assert max(bad) == STEPS
+    settings = {steps: each.config["learner"] for steps, each in bad.items()}
+    assert all(0 <= each["entropy"] <= 0.01 for each in settings.values())
+    first = next(steps for steps, each in settings.items() if each["entropy"] != settings[128]["entropy"])
+    assert (first - 128) % 512 == 0
+    last = max(steps for steps in bad if steps < first)
+    assert settings[last]["learning_rate"] == 1e-9
+    # the rollout after the copy is that of the other, world by world; before it was not
+    assert apart(good[first], bad[first], "core.") == 0
+    assert apart(good[last], bad[last], "core.") > 0
+    source, weights = good[first - 128], "learner.agent.net.actor."
+    assert apart(source, bad[last], weights) > 0.01
+    moved = apart(source, bad[first], weights)
+    assert moved > 1e-3 if settings[first]["learning_rate"] == 0.02 else moved < 1e-6
+
+
+def apart(one, other, prefix):
+    """The largest difference between tensors of two checkpoints."""
+    tensors = {name: value for name, value in one.state.items() if name.startswith(prefix) and value.numel()}
+    assert tensors
+    return max(float((value.double() - other.state[name].double()).abs().max()) for name, value in tensors.items())
+
+
+def test_trials_that_diverge_are_told_of(tmp_path):
+    plan = Plan("none", samples=1, interval=512, cpus=2)
+    search = {"learner.learning_rate": "grid(1e-3,1e30)"}
+    found = tune(cartpole(), search, tmp_path / "run", plan)
+    assert found.complete
+    good, bad = found.trials
+    assert (good.state, bad.state) == ("finished", "failed")
+    assert "the training has diverged" in bad.why
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, "tests/libraries")
+from test_ray_tune import cartpole
+from trainers.cluster.tune import Plan, tune
+search = {"learner.learning_rate": "grid(0.01,0.011,0.012,0.013,0.014)"}
+tune(cartpole(), search, sys.argv[1], Plan("none", samples=1, cpus=2, interval=128))
+"""
+
+
+def test_a_killed_search_goes_on(tmp_path):
+    """SIGKILL of the process that searches: what ended is not run again, what was going on goes on."""
+    run_dir, where = tmp_path / "run", {**os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local"}
+    killed = subprocess.Popen([sys.executable, "-c", SCRIPT, str(run_dir)], cwd=ROOT, env=where, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 120
+        while len(ended(run_dir)) < 2:
+            assert killed.poll() is None, "it ended by itself"
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        os.kill(killed.pid, signal.SIGKILL)
+        killed.wait()
+    time.sleep(2)  # its cluster goes with it
+    before = ended(run_dir)
+    assert 2 <= len(before) < 5
+    found = resume(run_dir)
+    assert found.complete
+    assert len(found.trials) == 5
+    assert {(trial.state, trial.steps) for trial in found.trials} == {("finished", STEPS)}
+    assert len({trial.settings["learner.learning_rate"] for trial in found.trials}) == 5
+    after = ended(run_dir)
+    assert len(after) == 5
+    again = [path for path, when in before.items() if after.get(path) != when]
+    assert len(again) <= 1  # one that ended in the moment of the kill, of which nobody knew yet
+    assert resume(run_dir).trials == found.trials
+
+
+def ended(run_dir):
+    """When the last checkpoints of trials were written, by their manifests."""
+    files = run_dir.glob("tune/trial-*/checkpoint_*/manifest.json")
+    return {file: file.stat().st_mtime_ns for file in files if f'"steps": {STEPS},' in file.read_text()}

@@ -1,0 +1,333 @@
+"""Searching for settings: all that needs no Ray."""
+
+import dataclasses
+import importlib.util
+import json
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
+from trainers import checkpoint
+from trainers.arguments import parse_train
+from trainers.cluster import search_space
+from trainers.cluster import tune as tuning
+from trainers.cluster.commands import tune_command
+from trainers.cluster.search_space import Space, parse, parse_all
+from trainers.cluster.tune import Plan, command_line, continued, rehearse, resources, trial_config
+from trainers.commands import _config
+from trainers.config import TrainConfig, changed
+from trainers.dqn import DQNConfig
+from trainers.loop import Trainer
+from trainers.ppo import PPOConfig
+from trainers.presets import preset
+
+
+def cartpole(**changes):
+    learner = PPOConfig(rollout_length=8, epochs=1, minibatches=2, hidden=(8,), learning_rate_end=0.0)
+    settings = {"num_envs": 8, "total_steps": 64 * 6, "eval_episodes": 2, "threads": 1, "learner": learner}
+    return TrainConfig("CartPole-v1", **{**settings, **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "values"),
+    [
+        ("loguniform(1e-4,1e-2)", "loguniform", (1e-4, 1e-2)),
+        (" uniform( -1 , 2 ) ", "uniform", (-1.0, 2.0)),
+        ("randint(1,8)", "randint", (1, 8)),
+        ("choice(0,0.01,0.02)", "choice", (0, 0.01, 0.02)),
+        ("choice(relu,tanh)", "choice", ("relu", "tanh")),
+        ('choice("a,b",c)', "choice", ("a,b", "c")),
+        ("choice(true,False,null,None)", "choice", (True, False, None, None)),
+        ("grid([64,64],[128])", "grid", ((64, 64), (128,))),
+    ],
+)
+def test_reads_spaces(text, kind, values):
+    found = parse(text)
+    assert (found.kind, found.values) == (kind, values)
+    assert [type(value) for value in found.values] == [type(value) for value in values]
+    assert parse(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("normal(0,1)", r"expected one of loguniform\(a,b\), uniform\(a,b\), randint\(a,b\), choice"),
+        ("__import__('os')", "expected one of loguniform"),
+        ("0.1", "expected one of loguniform"),
+        ("uniform(0,1", "expected one of loguniform"),
+        ("uniform(0)", r"expected two numbers, uniform\(a,b\)"),
+        ("uniform(0,inf)", "expected two numbers"),
+        ("uniform(0,Infinity)", "expected two numbers"),
+        ("uniform(0,true)", "expected two numbers"),
+        ("uniform(1,1)", "expected a < b"),
+        ("loguniform(0,1)", "expected 0 < a < b"),
+        ("randint(0.5,2)", "expected two whole numbers"),
+        ("choice()", "expected values with commas between them"),
+        ("choice(1,,2)", "expected values with commas between them"),
+        ("choice([1,2)", "expected values with commas between them"),
+        ("choice(1+1)", "expected numbers, words or JSON, got 1\\+1"),
+    ],
+)
+def test_refuses_what_is_no_space(text, line):
+    with pytest.raises(ConfigError, match=line) as refused:
+        parse(text)
+    assert "\n" not in str(refused.value)
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "line"),
+    [
+        (["learner.entropy"], "--search learner.entropy: expected NAME=SPACE"),
+        (["learner.entropy=uniform(0,1)", "learner.entropy=choice(0)"], "learner.entropy is searched twice"),
+        ([], "search: expected a setting to search, got none"),
+        (["learner.entrop=uniform(0,1)"], "search: no setting learner.entrop; there are learner.*learner.entropy"),
+        (["num_env=choice(8)"], "no setting num_env; there are num_envs, seed, sharing; and learner.NAME"),
+        (["device=choice(cpu)"], "no setting device"),
+        (["learner.gamma=uniform(0.9,1.1)"], r"learner.gamma = 1.1: expected in \[0, 1\]"),
+        (["learner.clip=uniform(0,0.3)"], "learner.clip = 0.0: expected > 0"),
+        (["learner.epochs=uniform(1,4)"], "learner.epochs: expected int|epochs: expected int, got 1.0"),
+        (["learner.activation=choice(relu,rely)"], "learner.activation = 'rely': expected one of"),
+        (
+            ["learner.target_kl=choice(null,0.1)", "learner.epochs=randint(1,4)"],
+            "learner.target_kl = 0.1: has no effect",
+        ),
+    ],
+)
+def test_checks_names_and_values_before_anything_starts(pairs, line):
+    with pytest.raises(ConfigError, match=line):
+        search_space.check(cartpole(), parse_all(pairs))
+
+
+def test_accepts_what_every_trial_may_be():
+    pairs = ["learner.learning_rate=loguniform(1e-4,1e-2)", "learner.hidden=choice([8],[8,8])", "num_envs=grid(8,16)"]
+    search_space.check(cartpole(), parse_all(pairs))
+
+
+def test_takes_objects_of_ray_tune():
+    """As they are in Ray, which need not be there: by their names and ends."""
+    integer = type("Integer", (), {"lower": 1, "upper": 5})()
+    assert search_space.space("learner.epochs", integer).values == (1, 4)  # Ray leaves the upper end out
+    categorical = type("Categorical", (), {"categories": [[8], [8, 8]]})()
+    assert search_space.space("learner.hidden", categorical).values == ((8,), (8, 8))
+    assert search_space.space("learner.hidden", {"grid_search": [[8]]}) == Space("grid", ((8,),))
+    endless = type("Float", (), {"lower": -float("inf"), "upper": float("inf")})()
+    with pytest.raises(ConfigError, match=r"search: learner\.gamma: expected text, or a range with ends"):
+        search_space.space("learner.gamma", endless)
+
+
+def test_a_population_stays_between_the_ends():
+    spaces = parse_all(
+        ["learner.gamma=uniform(0.9,0.99)", "learner.epochs=randint(1,4)", "learner.entropy=choice(0,1)"]
+    )
+    back = search_space.within(spaces)
+    gone = {"learner.gamma": 1.19, "learner.epochs": 5, "learner.entropy": 1}
+    assert back(gone) == {"learner.gamma": 0.99, "learner.epochs": 4, "learner.entropy": 1}
+    assert back({"learner.gamma": 0.8, "learner.epochs": 0, "learner.entropy": 0})["learner.gamma"] == 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"scheduler": "hyperband"}, "scheduler = 'hyperband': expected one of asha, pbt, none"),
+        ({"samples": 0}, "samples = 0: expected >= 1"),
+        ({"scheduler": "pbt", "grace": 5}, "grace = 5: has no effect with scheduler = 'pbt'"),
+        ({"perturb": 5}, "perturb = 5: has no effect with scheduler = 'asha'"),
+        ({"mode": "best"}, "mode = 'best': expected one of max, min"),
+    ],
+)
+def test_refuses_plans_that_make_no_sense(settings, line):
+    with pytest.raises(ConfigError, match=line):
+        Plan(**settings)
+
+
+def test_changed_settings_take_effect_where_another_goes_on(tmp_path):
+    """A copy learns with its own learning rate, not with that of the weights it took."""
+    still = cartpole(learner=dataclasses.replace(cartpole().learner, learning_rate=1e-12), total_steps=64 * 3)
+    start = checkpoint.load(Trainer(still, tmp_path / "still").run())
+
+    def moved(name, **changes):
+        config = changed(dataclasses.replace(still, total_steps=64 * 6), changes, "search")
+        trainer = Trainer(config, tmp_path / name, continued(start, config))
+        assert trainer.steps == 64 * 3
+        before = {key: value.clone() for key, value in trainer.seats["agent"].learner.actor.state_dict().items()}
+        trainer.run()
+        assert trainer.steps == 64 * 6
+        assert checkpoint.load(tmp_path / name).config["learner"]["learning_rate"] == config.learner.learning_rate
+        after = trainer.seats["agent"].learner.actor.state_dict()
+        return max(float((after[key] - value).abs().max()) for key, value in before.items())
+
+    assert moved("as it was") < 1e-9
+    assert moved("other", **{"learner.learning_rate": 0.01}) > 1e-3
+    with pytest.raises(CheckpointError, match="learner: expected"):  # a run that is resumed cannot
+        Trainer(changed(still, {"learner.learning_rate": 0.01, "total_steps": 640}, "it"), tmp_path / "no", start)
+
+
+def test_trainer_tells_of_every_checkpoint(tmp_path):
+    told = []
+    config = dataclasses.replace(cartpole(), checkpoint_every=2)
+    Trainer(
+        config, tmp_path / "run", on_save=lambda path, row: told.append((path.name, row["steps"], row["eval/score"]))
+    ).run()
+    assert [each[:2] for each in told] == [("000000002", 128), ("000000004", 256), ("000000006", 384)]
+    start = checkpoint.load(tmp_path / "run" / "checkpoints" / "000000004")
+    again = []
+    trainer = Trainer(config, tmp_path / "on", start, on_save=lambda path, row: again.append((path.name, row["steps"])))
+    assert again == []  # its first checkpoint is another's
+    trainer.run()
+    assert again == [("000000006", 384)]
+
+
+def test_intervals_are_steps_whatever_a_rollout_is():
+    config = cartpole(total_steps=64 * 100)
+    assert trial_config(config, Plan(), {}).checkpoint_every == 5
+    assert trial_config(config, Plan(interval=640), {"num_envs": 16}).checkpoint_every == 5
+    assert trial_config(config, Plan(interval=1), {}).checkpoint_every == 1
+    assert trial_config(config, Plan(), {"learner.gamma": 0.5}).learner.gamma == 0.5
+
+
+@pytest.mark.parametrize(
+    ("config", "pairs", "plan", "line"),
+    [
+        ({}, [], {"metric": "eval/scor"}, "metric = 'eval/scor': expected one of iteration, steps, .*eval/score"),
+        ({"eval_episodes": 0}, [], {}, "metric = 'eval/score': has no effect with eval_episodes = 0"),
+        ({}, ["num_envs=choice(4,8)"], {"scheduler": "pbt"}, "num_envs: pbt changes numbers of the learner"),
+        ({}, ["learner.hidden=choice([8],[9])"], {"scheduler": "pbt"}, "learner.hidden: pbt changes numbers"),
+        ({}, ["learner.rollout_length=randint(4,8)"], {"scheduler": "pbt"}, "rollout_length = 4: .* the size of what"),
+        ({"env_id": "CartPole-v9"}, [], {}, "CartPole-v9"),
+    ],
+)
+def test_a_rehearsal_finds_what_cannot_run(config, pairs, plan, line):
+    config = dataclasses.replace(cartpole(), **config)
+    with pytest.raises(GpuEnvsError, match=line):
+        rehearse(config, parse_all(pairs), Plan(**plan))
+
+
+def test_a_rehearsal_finds_states_that_do_not_fit():
+    learner = DQNConfig(rollout_length=4, replay_size=512, learning_starts=16, hidden=(8,))
+    config = cartpole(algorithm="dqn", learner=learner)
+    rehearse(config, parse_all(["learner.learning_rate=loguniform(1e-4,1e-2)"]), Plan("pbt"))
+    with pytest.raises(ConfigError, match=r"learner\.replay_size = 256: pbt cannot change it while a policy learns"):
+        rehearse(config, parse_all(["learner.replay_size=choice(256,512)"]), Plan("pbt"))
+
+
+def node(cpus, gpus=0, alive=True):
+    return {"Alive": alive, "Resources": {"CPU": float(cpus), **({"GPU": float(gpus)} if gpus else {})}}
+
+
+@pytest.mark.parametrize(
+    ("device", "plan", "trials", "nodes", "wanted"),
+    [
+        ("cpu", {}, 16, [node(2)], (1, 0)),
+        ("cpu", {}, 2, [node(8)], (4, 0)),
+        ("cpu", {}, 1, [node(2), node(2), node(4)], (4, 0)),
+        ("cpu", {}, 1, [node(2), node(4, alive=False)], (2, 0)),
+        ("cpu", {"cpus": 0.5}, 16, [node(2)], (0.5, 0)),
+        ("cuda", {}, 16, [node(8, 1)], (2, 0.25)),
+        ("cuda", {}, 2, [node(8, 1)], (4, 0.5)),
+        ("cuda", {}, 4, [node(8, 4)], (2, 1)),
+        ("cuda", {}, 16, [node(2, 1)], (0.5, 0.25)),
+        ("cuda", {"gpus": 1}, 16, [node(8, 2), node(8)], (8, 1)),
+    ],
+)
+def test_resources_come_from_the_cluster(device, plan, trials, nodes, wanted):
+    config = cartpole(device=device, threads=0)
+    assert resources(Plan(**plan), config, trials, nodes) == {"cpu": wanted[0], "gpu": wanted[1]}
+
+
+@pytest.mark.parametrize(
+    ("device", "plan", "line"),
+    [
+        ("cpu", {"cpus": 3}, "cpus = 3: expected at most the 2 of the largest machine"),
+        ("cuda", {}, "device = 'cuda': expected a cluster with GPUs"),
+        ("cpu", {"gpus": 1}, "gpus = 1: has no effect with device = 'cpu'"),
+    ],
+)
+def test_resources_that_are_not_there(device, plan, line):
+    with pytest.raises(ConfigError, match=line):
+        resources(Plan(**plan), cartpole(device=device), 4, [node(2), node(2)])
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        preset("SimpleSpread-v0", "cpu"),
+        changed(preset("SimpleSpread-v0", "cpu", "mappo"), {"learner.hidden": (32, 16), "learner.squash": True}, "it"),
+        changed(preset("SimpleTag-v0", "cpu"), {"learner.normalize_obs": False, "learner.target_kl": 0.1}, "it"),
+        TrainConfig("SimpleTag-v0", env={"max_cycles": 10}, policies={"agent": "runner"}, patience=3, capture=False),
+        changed(preset("Pendulum-v1", "cpu", "sac"), {"learner.learning_rate": 1.5e-7, "num_envs": 3}, "it"),
+    ],
+)
+def test_command_lines_give_the_configuration(config):
+    words = shlex.split(command_line(config))
+    assert words[:2] == ["gpu-envs", "train"]
+    args, resume = parse_train(words[2:])
+    assert resume is None
+    assert _config(args) == config
+
+
+def test_results_without_any_score(tmp_path):
+    config, plan = cartpole(), Plan("none", samples=1)
+    content = {"format": tuning.FORMAT, "config": dataclasses.asdict(config), "plan": dataclasses.asdict(plan)}
+    (tmp_path / "search.json").write_text(json.dumps({**content, "search": {}, "trials": 1}))
+    told = {"steps": 64, "done": True, "failed": "the training has diverged", "config": {"learner.gamma": 0.5}}
+
+    class Grid(list):
+        num_terminated, num_errors = 1, 0
+
+    grid = Grid([SimpleNamespace(metrics=told, best_checkpoints=[], error=None, path=str(tmp_path / "trial-00000"))])
+    with pytest.raises(GpuEnvsError, match="no trial of 1 came to a score: the training has diverged"):
+        tuning._results(grid, tmp_path)
+    written = json.loads((tmp_path / "tune.json").read_text())
+    assert written["best"]["config"] is None
+    assert written["trials"][0]["state"] == "failed"
+
+
+def test_an_interrupted_search_has_a_table():
+    """Trials that have not begun have no settings yet."""
+    done = tuning.Trial("trial-00000", {"learner.gamma": 0.5, "seed": 3}, 12.3456, 1536, "finished", "somewhere")
+    left = tuning.Trial("trial-00001", {}, None, 0, "unfinished", None)
+    lines = tuning.Tuned(cartpole(), 12.0, Path("x"), (done, left), Path("run"), False).table().splitlines()
+    assert lines[0].split() == ["trial", "score", "steps", "learner.gamma", "seed"]
+    assert lines[1].split() == ["1", "trial-00000", "12.35", "1,536", "finished", "0.5", "3"]
+    assert lines[2].split() == ["2", "trial-00001", "-", "0", "unfinished", "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "expected an environment, got none"),
+        (["CartPole-v1"], "search: expected a setting to search, got none"),
+        (["CartPole-v1", "--search", "learner.gamma=eval(1)"], "expected one of loguniform"),
+        (["CartPole-v1", "--search", "learner.gama=uniform(0,1)"], "no setting learner.gama"),
+        (["CartPole-v1", "--scheduler", "asha", "--perturb", "5"], "perturb = 5: has no effect"),
+        (["CartPole-v1", "--train", "total_steps=5", "--search", "seed=grid(1,2)"], "--train: no setting total_steps"),
+        (["CartPole-v1", "--resume", "somewhere"], "--resume goes on as the search was told"),
+    ],
+)
+def test_the_command_says_in_one_line_what_is_wrong(words, line):
+    with pytest.raises(ConfigError, match=line) as refused:
+        tune_command([*words, *(["--device", "cpu"] if words and "--resume" not in words else [])])
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
+@pytest.mark.parametrize(
+    "words", [["CartPole-v1", "--search", "learner.gamma=uniform(0.9,1)"], ["--resume", "out/tune"]]
+)
+def test_without_ray_the_extra_is_named(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MissingExtraError, match=r"gpu-envs tune needs ray: pip install 'gpu-envs\[ray\]'"):
+        tune_command(words)
+    assert not list(Path().iterdir())
+
+
+def test_help_shows_an_example(capsys):
+    with pytest.raises(SystemExit) as stop:
+        tune_command(["--help"])
+    assert stop.value.code == 0
+    said = capsys.readouterr().out
+    assert "gpu-envs tune SimpleSpread-v0 --search" in said

@@ -1,0 +1,178 @@
+"""What a search tries: spaces of settings, spelled `NAME=loguniform(1e-4,1e-2)` on the command line.
+
+    loguniform(a,b)    a number between a and b, its logarithm uniform; 0 < a < b
+    uniform(a,b)       a number between a and b
+    randint(a,b)       a whole number from a to b, b too
+    choice(x,y,...)    one of these
+    grid(x,y,...)      each of these in turn: as many samples of all the rest for each
+
+Values are JSON, as true, null and [64,64]; words need no quotes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_envs.errors import ConfigError
+from trainers.config import TrainConfig, changed
+
+FIELDS = ("num_envs", "seed", "sharing")
+"""Of `TrainConfig`, those that can be searched; besides all of the learner's settings."""
+RANGES = ("loguniform", "uniform", "randint")
+LISTS = ("choice", "grid")
+COMBINATIONS = 2_000
+"""Of ends and choices that are checked at most, before anything starts."""
+_WORDS = {"True": True, "False": False, "None": None}
+_FORM = f"expected one of {', '.join(f'{kind}(a,b)' for kind in RANGES)}, choice(x,y,...), grid(x,y,...)"
+
+
+@dataclass(frozen=True)
+class Space:
+    """What one setting may be."""
+
+    kind: str
+    """Of `RANGES` or `LISTS`."""
+    values: tuple[Any, ...]
+    """Lowest and highest of a range, both may occur; all of a list."""
+    own: Any = None
+    """Ray Tune's own object, where it was given as one."""
+
+    @property
+    def numbers(self) -> bool:
+        """Whether it holds numbers alone."""
+        return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
+
+    def domain(self, library: Any) -> Any:
+        """As Ray Tune has it; `library` is `ray.tune`."""
+        if self.own is not None:
+            return self.own
+        if self.kind == "randint":
+            return library.randint(self.values[0], self.values[1] + 1)
+        if self.kind == "grid":
+            return library.grid_search(list(self.values))
+        return library.choice(list(self.values)) if self.kind == "choice" else getattr(library, self.kind)(*self.values)
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return f"{self.kind}({','.join(json.dumps(value) for value in self.values)})"
+
+
+def parse(text: str) -> Space:
+    """Reads a space; ConfigError where it is none."""
+    found = re.fullmatch(r"\s*([a-z]+)\s*\((.*)\)\s*", text, re.DOTALL)
+    if found is None or found[1] not in RANGES + LISTS:
+        raise ConfigError(f"search: {text}: {_FORM}")
+    kind, values = found[1], tuple(_value(part, text) for part in _parts(found[2], text))
+    if kind in LISTS:
+        return Space(kind, values)
+    whole = kind == "randint"
+    wanted = "whole numbers" if whole else "numbers"
+    if len(values) != 2 or not all(_is_number(value, whole) for value in values):
+        raise ConfigError(f"search: {text}: expected two {wanted}, {kind}(a,b)")
+    low, high = values
+    if not (low < high and (kind != "loguniform" or low > 0)):
+        raise ConfigError(f"search: {text}: expected {'0 < ' if kind == 'loguniform' else ''}a < b")
+    return Space(kind, values if whole else (float(low), float(high)))
+
+
+def parse_all(pairs: Iterable[str]) -> dict[str, Space]:
+    """Spaces by the names of settings, from `NAME=SPACE` each."""
+    spaces: dict[str, Space] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not (name and equals):
+            raise ConfigError(f"--search {pair}: expected NAME=SPACE, such as learner.entropy=uniform(0,0.01)")
+        if name in spaces:
+            raise ConfigError(f"--search {pair}: {name} is searched twice")
+        spaces[name] = parse(text)
+    return spaces
+
+
+def space(name: str, given: Any) -> Space:
+    """A space as text, or as one of Ray Tune's own objects: a range, a choice or a grid.
+
+    Raises:
+        ConfigError: Anything else.
+    """
+    if isinstance(given, Space):
+        return given
+    if isinstance(given, str):
+        return parse(given)
+    if isinstance(given, Mapping) and set(given) == {"grid_search"}:
+        return Space("grid", tuple(_frozen(value) for value in given["grid_search"]))
+    kind, low, high = type(given).__name__, getattr(given, "lower", None), getattr(given, "upper", None)
+    if kind == "Categorical":
+        return Space("choice", tuple(_frozen(value) for value in getattr(given, "categories", ())), given)
+    if kind == "Integer" and low is not None and high is not None:
+        return Space("randint", (low, high - 1), given)
+    if kind == "Float" and low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
+        return Space("uniform", (float(low), float(high)), given)
+    raise ConfigError(f"search: {name}: expected text, or a range with ends, choice or grid of Ray Tune's, got {given}")
+
+
+def check(config: TrainConfig, spaces: Mapping[str, Space]) -> None:
+    """Sees, before anything starts, that every setting is there and may be all that it would be tried as.
+
+    Ranges are checked at both ends, lists at every value, and all of these together, as one setting may need another.
+
+    Raises:
+        ConfigError: The first that is wrong.
+    """
+    if not spaces:
+        raise ConfigError("search: expected a setting to search, got none; such as learner.entropy=choice(0,0.01)")
+    tried = (space.values for space in spaces.values())
+    for values in itertools.islice(itertools.product(*tried), COMBINATIONS):
+        changed(config, dict(zip(spaces, values, strict=True)), "search", FIELDS)
+
+
+def within(spaces: Mapping[str, Space]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Puts what a population has wandered off to back between the ends of its ranges."""
+    ends = {name: (*each.values, each.kind == "randint") for name, each in spaces.items() if each.kind in RANGES}
+
+    def back(settings: dict[str, Any]) -> dict[str, Any]:
+        for name, (low, high, whole) in ends.items():
+            value = min(max(settings[name], low), high)
+            settings[name] = round(value) if whole else float(value)
+        return settings
+
+    return back
+
+
+def _parts(inside: str, text: str) -> Sequence[str]:
+    """What stands between the commas that are in no list."""
+    parts, depth, quoted = [""], 0, False
+    for i, letter in enumerate(inside):
+        quoted ^= letter == '"' and inside[i - 1 : i] != "\\"
+        depth += 0 if quoted else (letter in "[{") - (letter in "]}")
+        if letter == "," and depth == 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if quoted or depth or not all(part.strip() for part in parts):
+        raise ConfigError(f"search: {text}: expected values with commas between them")
+    return parts
+
+
+def _value(part: str, text: str) -> Any:
+    word = part.strip()
+    try:
+        return _frozen(json.loads(word))
+    except ValueError:
+        if not re.fullmatch(r"[A-Za-z_][\w.-]*", word):
+            raise ConfigError(f"search: {text}: expected numbers, words or JSON, got {word}") from None
+        return _WORDS.get(word, word)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _is_number(value: Any, whole: bool) -> bool:
+    kinds = int if whole else int | float
+    return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
