@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from small_league import RPS, builder, league, records, trained
+from small_league import train as train_alone
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.builder import LeagueBuilder
@@ -80,7 +81,7 @@ def test_a_league_opened_anew_or_stopped_in_the_middle_gives_the_same(game, whic
     opened.begin()
     for number in range(1, 4):
         names = opened.roster.learning()
-        opened._train(number, names[0])
+        train_alone(opened, number, names[0])
         opened.store.close()  # in the middle of an iteration
         opened = league(tmp_path / "opened", which, **settings)
         assert opened.store.done(f"{number}/train/{names[0]}")
