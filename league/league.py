@@ -42,7 +42,7 @@ from league.builder import (
 )
 from league.executors import Call, Coordinator, Executor, Later
 from league.filling import Filling, Sampling, cells
-from league.matches import play_matchups
+from league.matches import Results
 from league.matchmaking import WinRates
 from league.payoffs import PayoffTable
 from league.player import forget, train_player
@@ -141,16 +141,17 @@ class League:
         """
         self.store, self.game, self.config, self.builder, self.progress = store, store.game, config, builder, progress
         self.populations = store.populations
+        self.coordinator, self.id = Coordinator(store, executor), uuid.uuid4().hex
+        weakref.finalize(self, forget, self.id)
+        self.device = self.coordinator.device(config.device)
         for population in self.populations.values():  # anybody may be met at any time
-            population.device, population.keep = config.device, sys.maxsize
+            population.device, population.keep = self.device, sys.maxsize
         length = int(store.config.get("iterations", config.iterations)) * config.steps  # as it began, if longer now
         self.train = training(self.game, config.device, {"total_steps": max(length, 1), **config.train})
         self.train.prepare()
         builder.check(self.game, self.train.learner)
         recurrent = getattr(self.train.learner, "body", "") == "gru"  # what remembers is no table
         self.small = None if recurrent else Small.of(self.game)
-        self.coordinator, self.id = Coordinator(store, executor), uuid.uuid4().hex
-        weakref.finalize(self, forget, self.id)
         self._restore()
 
     def run(self) -> list[dict[str, Any]]:
@@ -186,6 +187,7 @@ class League:
         """Every player trains, and then the league changes."""
         began, names = time.perf_counter(), self.roster.learning()
         with self._whole():
+            self._payoffs().plan(f"{number - 1}/payoffs", self.config.max_envs)  # they are played while others learn
             pools = self.pools()
             for name in names:
                 self._submit(number, name, pools, functools.partial(self._count, number, name))
@@ -221,7 +223,7 @@ class League:
             "game": self.game,
             "draw": self.draw(player),
             "config": self._config(name),
-            "state": Later(functools.partial(self.store.state, state, self.config.device)),
+            "state": Later(functools.partial(self.store.state, state, self.device)),
             "even": self.even,
             "seed": derived(self.config.seed, task),
             "steps": self.config.steps,
@@ -357,9 +359,12 @@ class League:
         if c.even is not None or self.game.zero_sum or self.game.shared:
             return c.even or 0.0
         firsts = [[self._members(seat.role).index(self.roster.learning(seat.role)[0]) for seat in self.game.seats]]
-        seed = derived(c.seed, "even")
-        one_by_one = play_matchups(self.game, self.pools(), firsts * c.episodes, 1, seed, c.device, c.max_envs)
-        first, second = one_by_one.total.T
+        one_by_one, sampling = torch.tensor(firsts * c.episodes), Sampling(1, None, c.device, c.max_envs)
+        ones, found = torch.ones(c.episodes, dtype=torch.int64), list[Results]()
+        call = cells("even", self.game, self.pools(), one_by_one, ones, c.seed, sampling)
+        self.coordinator.submit(call, found.append, lane="even")
+        self.coordinator.wait("even")
+        first, second = found[0].total.T
         return fair_line(first - second)
 
     # ---------------------------------------------------------------- learners
@@ -373,7 +378,7 @@ class League:
     def _learned(self, name: str) -> dict[str, Any]:
         """The weights of a player after its last training, as they are stored."""
         if name not in self.learned:  # it was trained before a kill
-            state = self.store.state(f"learner.{name}", self.config.device) or {}
+            state = self.store.state(f"learner.{name}", self.device) or {}
             role = self.roster.players[name].role
             self.learned[name] = _weights(part_of(state, f"learner.{role}."), self.live[name])
         return self.learned[name]
@@ -385,7 +390,7 @@ class League:
 
     def _policy(self, weights: Mapping[str, Any]) -> Policy:
         of_policy = {key: value for key, value in weights.items() if key.startswith(OF_POLICY)}
-        return Policy.from_state(of_policy, self.config.device)
+        return Policy.from_state(of_policy, self.device)
 
     # ---------------------------------------------------------------- changes
 
@@ -401,7 +406,7 @@ class League:
                 case Freeze(name):
                     self._freeze(number, name)
                 case Reset(name):
-                    first = self.store.state(f"first.{name}", self.config.device)
+                    first = self.store.state(f"first.{name}", self.device)
                     assert first is not None
                     self._begin_from(name, first)
                 case Copy(name, source, factors):
@@ -438,7 +443,8 @@ class League:
         self.learning[name] = Learning()
         alone = Draw(torch.tensor([[LEARNER if seat.role == player.role else RANDOM for seat in self.game.seats]]))
         pools = {role: [population[RANDOM]] for role, population in self.populations.items()}
-        learner = Training(self.game, alone, pools, self._config(name), even=self.even).learner(player.role)
+        config = dataclasses.replace(self._config(name), device=self.device)
+        learner = Training(self.game, alone, pools, config, even=self.even).learner(player.role)
         weights = _weights(learner.state_dict(), learner.policy())
         self.store.put_state(f"first.{name}", weights)
         self._put_live(name, weights)
@@ -504,6 +510,7 @@ class League:
         self.finished = max(store.iterations(), default=-1)
         self.coordinator.cancel()
         forget(self.id)
+        self.filling: Filling | None = None
         self.learned: dict[str, dict[str, Any]] = {}  # weights of those who trained in this iteration
         self.live: dict[str, Policy] = {}  # learning players as they were when the iteration began
         self.even: float = store.get("even", 0.0)
@@ -516,18 +523,24 @@ class League:
             self.roster.add(Player(**each))
         self.roster.retired = set(store.get("retired", []))
         for name in self.learning:
-            weights = store.state(f"live.{name}", self.config.device)
+            weights = store.state(f"live.{name}", self.device)
             if weights is None:
                 raise CheckpointError(f"{store.path}: player {name}: expected its weights, got none (damaged)")
             self.live[name] = self._policy(weights)
 
     def evaluate(self) -> PayoffTable:
         """Plays what is missing of the payoff table of all frozen players and the random one."""
-        c = self.config
-        sampling = Sampling(c.episodes, None, c.device, c.max_envs, self.even)
-        filling = Filling(self.store, Coordinator(self.store), sampling, c.seed)
-        filling.finish("payoffs")
-        return filling.table
+        with self._whole():
+            self._payoffs().finish("payoffs")
+            return self._payoffs().table
+
+    def _payoffs(self) -> Filling:
+        """The payoff table; what was planned of it is given out when it is first asked for."""
+        if self.filling is None:
+            c = self.config
+            sampling = Sampling(c.episodes, None, c.device, c.max_envs, self.even)
+            self.filling = Filling(self.store, self.coordinator, sampling, c.seed)
+        return self.filling
 
 
 def fair_line(difference: Tensor) -> float:

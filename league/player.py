@@ -6,13 +6,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
-
 from league.executors import Later
 from league.game import Game
 from league.response import Training
 from league.seating import Draw
 from trainers.config import TrainConfig
+from trainers.learner import moved
 from trainers.policy import Plays
 
 KEPT = 64
@@ -61,7 +60,7 @@ def train_player(
     if training is None or last != before:
         training = None  # it is of no use, and large
         given = state() if isinstance(state, Later) else state
-        given = {key: value.to(config.device) if isinstance(value, Tensor) else value for key, value in given.items()}
+        given = moved({**given}, config.device)
         config.prepare()
         training = Training(game, draw, pools, config, {role: given} if before is None else None, even)
         if before is not None:

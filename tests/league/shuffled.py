@@ -16,6 +16,8 @@ from league.executors import Call, calls, packed, unpacked
 class Shuffled:
     """Does calls in any order, each on some worker with caches of its own, now and then twice."""
 
+    remote = True
+
     def __init__(self, workers: int = 3, seed: int = 0) -> None:
         """Nothing to do yet."""
         self.draw = random.Random(seed)

@@ -53,6 +53,7 @@ def league(
     steps: int = STEPS,
     episodes: int = 20,
     seed: int = 0,
+    max_envs: int = 1024,
     executor: Executor | None = None,
     **train: Any,
 ) -> League:
@@ -62,7 +63,7 @@ def league(
         steps=steps,
         episodes=episodes,
         seed=seed,
-        max_envs=1024,
+        max_envs=max_envs,
         train={key: value for key, value in {**TINY, **train}.items() if value is not None},
     )
     store = opened(path, game, "league", config)
@@ -99,7 +100,7 @@ if __name__ == "__main__":
     which, folder, points = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 
     def work(path: Path, iterations: int = 3) -> None:
-        running = league(path, which, iterations)
+        running = league(path, which, iterations, max_envs=100)  # five cells fill a batch
         running.run()
         running.store.close()
 

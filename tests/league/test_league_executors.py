@@ -65,11 +65,12 @@ def test_policies_that_are_equal_travel_as_several_and_draws_to_the_last_bit():
 
 @pytest.mark.parametrize(("game", "which", "settings"), CASES)
 def test_a_league_comes_out_the_same_whatever_the_workers_do(game, which, settings, tmp_path):
-    settings = {"game": game, "which": which, **settings}
+    settings = {"game": game, "which": which, "max_envs": 100, **settings}
     run(tmp_path / "whole", **settings)
     executor = Shuffled()
     run(tmp_path / "other", executor, **settings)
     expected, found = unordered(tmp_path / "whole"), unordered(tmp_path / "other")
     for name, rows in expected.items():
         assert found[name] == rows, name
-    assert any("train" in key for key in executor.order)
+    learned = [key for key in executor.order if "train" in key]
+    assert learned != sorted(learned, key=[name for name, _ in found["tasks"]].index) or len(learned) < 5
