@@ -373,7 +373,9 @@ class League:
         """How a player learns."""
         own = self.learning[name]
         learner = dataclasses.replace(self.train.learner, **own.settings)
-        return dataclasses.replace(self.train, seed=derived(self.config.seed, "player", name, own.begun), learner=learner)
+        return dataclasses.replace(
+            self.train, seed=derived(self.config.seed, "player", name, own.begun), learner=learner
+        )
 
     def _learned(self, name: str) -> dict[str, Any]:
         """The weights of a player after its last training, as they are stored."""

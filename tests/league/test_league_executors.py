@@ -150,7 +150,9 @@ def test_who_stays_in_this_process_is_built_once_and_nothing_is_read(tmp_path, m
     read, built = [], []
     state, begin = Store.state, Training.__init__
     monkeypatch.setattr(Store, "state", lambda self, name, *rest: read.append(name) or state(self, name, *rest))
-    monkeypatch.setattr(Training, "__init__", lambda self, *given, **more: built.append(0) or begin(self, *given, **more))
+    monkeypatch.setattr(
+        Training, "__init__", lambda self, *given, **more: built.append(0) or begin(self, *given, **more)
+    )
     running = run(tmp_path, which="latest", iterations=4, executor=None)
     assert read == ["live.main_0"]
     assert len(built) == 1 + 1  # its first weights, its training
