@@ -62,13 +62,14 @@ class Filling:
             if task.endswith(_PLAN):
                 self._give_out(task.removesuffix(_PLAN))
 
-    def plan(self, name: str) -> None:
+    def plan(self, name: str, least: int = 1) -> None:
         """Gives out the cells that are missing now; those that are given out already are not missing.
 
         Args:
             name: Of the plan, its own in the run.
+            least: Episodes; nothing is given out while fewer are missing, as small batches cost as much as large ones.
         """
-        self._plan(name, None)
+        self._plan(name, None, least)
 
     def finish(self, name: str) -> None:
         """Until every cell has its episodes, and is as sure as is asked for.
@@ -87,7 +88,7 @@ class Filling:
         tolerance = self.sampling.tolerance
         raise GpuEnvsError(f"tolerance = {tolerance}: not reached after {MAX_ROUNDS} rounds; expected a wider one")
 
-    def _plan(self, name: str, tolerance: float | None) -> bool:
+    def _plan(self, name: str, tolerance: float | None, least: int = 1) -> bool:
         """Whether there is, or was, anything to play."""
         if self.store.done(name + _PLAN):
             return True
@@ -97,7 +98,7 @@ class Filling:
             due = {tuple(matchup) for chunk in self._due.values() for matchup in chunk.tolist()}
             there = torch.tensor([tuple(matchup) in due for matchup in matchups.tolist()], dtype=torch.bool)
             matchups, episodes = matchups[~there], episodes[~there]
-        if not len(matchups):
+        if int(episodes.sum()) < least:
             return False
         with self.store.step(name + _PLAN) as result:
             result |= {"matchups": matchups.tolist(), "episodes": episodes.tolist()}

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,17 +40,19 @@ from league.builder import (
     Roster,
     check_numeric,
 )
-from league.executors import Coordinator
-from league.filling import Filling, Sampling
-from league.matches import play_matchups
+from league.executors import Call, Coordinator, Executor, Later
+from league.filling import Filling, Sampling, cells
+from league.matches import Results
 from league.matchmaking import WinRates
 from league.payoffs import PayoffTable
+from league.player import forget, train_player
 from league.population import RandomPolicy
 from league.response import Training
 from league.run import training, write_summary
 from league.seating import LEARNER, Draw, Tally
 from league.small import Small
 from league.store import Store, derived
+from trainers.config import TrainConfig
 from trainers.learner import part_of
 from trainers.logs import Progress
 from trainers.policy import Plays, Policy
@@ -114,7 +119,12 @@ class League:
     """
 
     def __init__(
-        self, store: Store, config: LeagueConfig, builder: LeagueBuilder, progress: Progress | None = None
+        self,
+        store: Store,
+        config: LeagueConfig,
+        builder: LeagueBuilder,
+        progress: Progress | None = None,
+        executor: Executor | None = None,
     ) -> None:
         """Opens a run.
 
@@ -123,6 +133,7 @@ class League:
             config: As the run began with, `iterations` aside.
             builder: Likewise.
             progress: Called after the training of every player.
+            executor: Where players train and payoffs are played; None: in this process. The run comes out the same.
 
         Raises:
             ConfigError: Something of these does not fit the others.
@@ -130,8 +141,11 @@ class League:
         """
         self.store, self.game, self.config, self.builder, self.progress = store, store.game, config, builder, progress
         self.populations = store.populations
+        self.coordinator, self.id = Coordinator(store, executor), uuid.uuid4().hex
+        weakref.finalize(self, forget, self.id)
+        self.device = self.coordinator.device(config.device)
         for population in self.populations.values():  # anybody may be met at any time
-            population.device, population.keep = config.device, sys.maxsize
+            population.device, population.keep = self.device, sys.maxsize
         length = int(store.config.get("iterations", config.iterations)) * config.steps  # as it began, if longer now
         self.train = training(self.game, config.device, {"total_steps": max(length, 1), **config.train})
         self.train.prepare()
@@ -173,12 +187,12 @@ class League:
         """Every player trains, and then the league changes."""
         began, names = time.perf_counter(), self.roster.learning()
         with self._whole():
-            results: dict[str, dict[str, Any]] = {}
+            self._payoffs().plan(f"{number - 1}/payoffs", self.config.max_envs)  # they are played while others learn
+            pools = self.pools()
             for name in names:
-                self._train(number, name)
-                results[name] = self.store.result(_task(number, name))
-                self.learning[name].steps += results[name]["steps"]
-                self.learning[name].total_steps += results[name]["steps"]
+                self._submit(number, name, pools, functools.partial(self._count, number, name))
+            self.coordinator.wait("learn")
+            results = {name: self.store.result(_task(number, name)) for name in names}
             for name, result in results.items():
                 for opponent, games, score, _ in result["matches"]:
                     self.roster.win_rates.add(name, opponent, games, score)
@@ -190,28 +204,50 @@ class League:
                 row = {**_summary(self.roster, results, changes), **self._exploitability()}
                 self._keep(number, {**row, "seconds": time.perf_counter() - began})
         self.finished = number
+        self.learned.clear()
         write_summary(self.store)
 
-    def _train(self, number: int, name: str) -> None:
-        """One player's matches of an iteration, unless they are played already."""
+    def _submit(
+        self, number: int, name: str, pools: Mapping[str, Sequence[Plays]], then: Callable[[], None] | None = None
+    ) -> None:
+        """Gives out one player's matches of an iteration, unless they are played already."""
         task, player = _task(number, name), self.roster.players[name]
-        if self.store.done(task):
-            return
-        training = self._training(name, self.draw(player))
-        training.seating.reseed(derived(self.config.seed, task))  # policies are asked in the worlds of others, too
-        before = training.steps
-        with training.config.in_force():
-            while training.steps < before + self.config.steps:
-                training.iterate()
-        tally, steps = training.tally(), training.steps - before
-        training.tallies.clear()
-        with self.store.step(task) as result:
-            self.store.put_state(f"learner.{name}", training.state_dict())
-            result |= {"steps": steps, "matches": self._by_opponent(player, tally)}
-            result |= {"return": tally.mean_return(), "score": tally.mean_score(), "episodes": int(tally.count.sum())}
+        before = _task(number - 1, name) if self.store.has_state(f"learner.{name}") else None
+        state = f"live.{name}" if before is None else f"learner.{name}"
+        arguments = {
+            "run": self.id,
+            "player": name,
+            "role": player.role,
+            "before": before,
+            "task": task,
+            "game": self.game,
+            "draw": self.draw(player),
+            "config": self._config(name),
+            "state": Later(functools.partial(self.store.state, state, self.device)),
+            "even": self.even,
+            "seed": derived(self.config.seed, task),
+            "steps": self.config.steps,
+        }
+        call = Call(task, train_player, pools, arguments, learns=True, device=self.config.device)
+        self.coordinator.submit(call, functools.partial(self._trained, number, name), then, "learn")
+
+    def _trained(self, number: int, name: str, found: Mapping[str, Any]) -> None:
+        """Writes down what a player's matches gave."""
+        player, tally = self.roster.players[name], found["tally"]
+        with self.store.step(_task(number, name)) as result:
+            self.store.put_state(f"learner.{name}", found["state"])
+            result |= {"steps": found["steps"], "matches": self._by_opponent(player, tally)}
+            result |= {"return": found["return"], "score": found["score"], "episodes": int(tally.count.sum())}
+        self.learned[name] = _weights(part_of(found["state"], f"learner.{player.role}."), self.live[name])
         if self.progress is not None:
-            done = sum(each.total_steps for each in self.learning.values()) + steps
+            done = sum(each.total_steps for each in self.learning.values()) + found["steps"]
             self.progress(done, f"{name}: return {result['return']:.3f}  score {result['score']:.2f}")
+
+    def _count(self, number: int, name: str) -> None:
+        """The steps of a player's matches, once they are written down."""
+        steps = self.store.result(_task(number, name))["steps"]
+        self.learning[name].steps += steps
+        self.learning[name].total_steps += steps
 
     def _by_opponent(self, player: Player, tally: Tally) -> list[list[Any]]:
         """[opponent, games that ended, score of the player in them, games that began]."""
@@ -323,47 +359,31 @@ class League:
         if c.even is not None or self.game.zero_sum or self.game.shared:
             return c.even or 0.0
         firsts = [[self._members(seat.role).index(self.roster.learning(seat.role)[0]) for seat in self.game.seats]]
-        seed = derived(c.seed, "even")
-        one_by_one = play_matchups(self.game, self.pools(), firsts * c.episodes, 1, seed, c.device, c.max_envs)
-        first, second = one_by_one.total.T
+        one_by_one, sampling = torch.tensor(firsts * c.episodes), Sampling(1, None, c.device, c.max_envs)
+        ones, found = torch.ones(c.episodes, dtype=torch.int64), list[Results]()
+        call = cells("even", self.game, self.pools(), one_by_one, ones, c.seed, sampling)
+        self.coordinator.submit(call, found.append, lane="even")
+        self.coordinator.wait("even")
+        first, second = found[0].total.T
         return fair_line(first - second)
 
     # ---------------------------------------------------------------- learners
 
-    def _training(self, name: str, draw: Draw) -> Training:
-        """The worlds and the learner of a player, with a draw from the next episodes on."""
-        if name not in self.trainings:
-            device = self.config.device
-            start, state = self.store.state(f"live.{name}", device), self.store.state(f"learner.{name}", device)
-            self.trainings[name] = self._made(self.roster.players[name], draw, self.pools(), start)
-            if state is not None:
-                self.trainings[name].load_state_dict(state)
-        self.trainings[name].seating.replace(draw, self.pools())
-        return self.trainings[name]
-
-    def _made(
-        self,
-        player: Player,
-        draw: Draw,
-        pools: Mapping[str, Sequence[Plays]],
-        start: Mapping[str, Any] | None = None,
-    ) -> Training:
-        """A training that begins, with first weights of its own or with given ones."""
-        own = self.learning[player.name]
+    def _config(self, name: str) -> TrainConfig:
+        """How a player learns."""
+        own = self.learning[name]
         learner = dataclasses.replace(self.train.learner, **own.settings)
-        seed = derived(self.config.seed, "player", player.name, own.begun)
-        config = dataclasses.replace(self.train, seed=seed, learner=learner)
-        weights = None if start is None else {player.role: dict(start)}
-        return Training(self.game, draw, pools, config, weights, even=self.even)
+        return dataclasses.replace(
+            self.train, seed=derived(self.config.seed, "player", name, own.begun), learner=learner
+        )
 
     def _learned(self, name: str) -> dict[str, Any]:
         """The weights of a player after its last training, as they are stored."""
-        role, training = self.roster.players[name].role, self.trainings.get(name)
-        if training is not None:
-            state = training.learner(role).state_dict()
-        else:  # it was trained before a kill
-            state = part_of(self.store.state(f"learner.{name}", self.config.device) or {}, f"learner.{role}.")
-        return _weights(state, self.live[name])
+        if name not in self.learned:  # it was trained before a kill
+            state = self.store.state(f"learner.{name}", self.device) or {}
+            role = self.roster.players[name].role
+            self.learned[name] = _weights(part_of(state, f"learner.{role}."), self.live[name])
+        return self.learned[name]
 
     def _put_live(self, name: str, weights: Mapping[str, Any]) -> None:
         """Others meet a player with these weights from now on."""
@@ -372,7 +392,7 @@ class League:
 
     def _policy(self, weights: Mapping[str, Any]) -> Policy:
         of_policy = {key: value for key, value in weights.items() if key.startswith(OF_POLICY)}
-        return Policy.from_state(of_policy, self.config.device)
+        return Policy.from_state(of_policy, self.device)
 
     # ---------------------------------------------------------------- changes
 
@@ -388,7 +408,7 @@ class League:
                 case Freeze(name):
                     self._freeze(number, name)
                 case Reset(name):
-                    first = self.store.state(f"first.{name}", self.config.device)
+                    first = self.store.state(f"first.{name}", self.device)
                     assert first is not None
                     self._begin_from(name, first)
                 case Copy(name, source, factors):
@@ -399,7 +419,7 @@ class League:
                 case Retire(name):
                     self.roster.retire(name)
                     self.store.drop_state(f"learner.{name}")
-                    self.trainings.pop(name, None)
+                    forget(self.id, name)
 
     def _check(self, change: Change) -> None:
         """ConfigError where a change cannot be made."""
@@ -425,7 +445,8 @@ class League:
         self.learning[name] = Learning()
         alone = Draw(torch.tensor([[LEARNER if seat.role == player.role else RANDOM for seat in self.game.seats]]))
         pools = {role: [population[RANDOM]] for role, population in self.populations.items()}
-        learner = self._made(player, alone, pools).learner(player.role)
+        config = dataclasses.replace(self._config(name), device=self.device)
+        learner = Training(self.game, alone, pools, config, even=self.even).learner(player.role)
         weights = _weights(learner.state_dict(), learner.policy())
         self.store.put_state(f"first.{name}", weights)
         self._put_live(name, weights)
@@ -442,7 +463,6 @@ class League:
 
     def _begin_from(self, name: str, weights: Mapping[str, Any]) -> None:
         """A player goes on with other weights, in new worlds, and nobody has met it yet."""
-        self.trainings.pop(name, None)
         self.store.drop_state(f"learner.{name}")
         self.learning[name].begun += 1
         self.learning[name].steps = 0
@@ -490,7 +510,10 @@ class League:
         """Reads what `_keep` wrote, if there is anything."""
         store = self.store
         self.finished = max(store.iterations(), default=-1)
-        self.trainings: dict[str, Training] = {}
+        self.coordinator.cancel()
+        forget(self.id)
+        self.filling: Filling | None = None
+        self.learned: dict[str, dict[str, Any]] = {}  # weights of those who trained in this iteration
         self.live: dict[str, Policy] = {}  # learning players as they were when the iteration began
         self.even: float = store.get("even", 0.0)
         self.learning = {name: Learning(**each) for name, each in store.get("learning", {}).items()}
@@ -502,18 +525,24 @@ class League:
             self.roster.add(Player(**each))
         self.roster.retired = set(store.get("retired", []))
         for name in self.learning:
-            weights = store.state(f"live.{name}", self.config.device)
+            weights = store.state(f"live.{name}", self.device)
             if weights is None:
                 raise CheckpointError(f"{store.path}: player {name}: expected its weights, got none (damaged)")
             self.live[name] = self._policy(weights)
 
     def evaluate(self) -> PayoffTable:
         """Plays what is missing of the payoff table of all frozen players and the random one."""
-        c = self.config
-        sampling = Sampling(c.episodes, None, c.device, c.max_envs, self.even)
-        filling = Filling(self.store, Coordinator(self.store), sampling, c.seed)
-        filling.finish("payoffs")
-        return filling.table
+        with self._whole():
+            self._payoffs().finish("payoffs")
+            return self._payoffs().table
+
+    def _payoffs(self) -> Filling:
+        """The payoff table; what was planned of it is given out when it is first asked for."""
+        if self.filling is None:
+            c = self.config
+            sampling = Sampling(c.episodes, None, c.device, c.max_envs, self.even)
+            self.filling = Filling(self.store, self.coordinator, sampling, c.seed)
+        return self.filling
 
 
 def fair_line(difference: Tensor) -> float:

@@ -413,6 +413,10 @@ class Store:
         rows = self._rows("SELECT value FROM kv WHERE key = ?", key)
         return json.loads(rows[0][0]) if rows else default
 
+    def has_state(self, name: str) -> bool:
+        """Whether `put_state` kept something."""
+        return bool(self._rows("SELECT 1 FROM states WHERE name = ?", name))
+
     def state(self, name: str, device: torch.device | str = "cpu") -> dict[str, Any] | None:
         """What `put_state` kept, None if there is nothing; CheckpointError where its file is missing or damaged."""
         rows = self._rows("SELECT number, sha256, scalars FROM states WHERE name = ?", name)

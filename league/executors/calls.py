@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import tempfile
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,9 +132,13 @@ def kind_of(policy: object) -> str:
 
 def unpack(parcel: Parcel, device: str) -> Plays:
     """The policy of a parcel; those used last are kept."""
-    key = (parcel.digest, device)
+    return _kept((parcel.digest, device), parcel)
+
+
+def _kept(key: tuple[str, str], parcel: Parcel) -> Plays:
+    """What is kept under a digest and a device."""
     if key not in _LOADED:
-        _LOADED[key] = parcel.load(device)
+        _LOADED[key] = parcel.load(key[1])
     _LOADED.move_to_end(key)
     while len(_LOADED) > KEPT:
         _LOADED.popitem(last=False)
@@ -165,16 +170,24 @@ def packed(value: Any) -> Any:
 def unpacked(value: Any, device: str, policies: Mapping[str, Plays] | None = None) -> Any:
     """What was meant by what has travelled.
 
+    Equal policies of one value are as many, as they were: each has a random stream of its own.
+
     Args:
         value: That.
         device: Of the policies; tensors stay on the host.
         policies: By digest, those that slips stand for.
     """
-    if isinstance(value, Parcel):
-        return unpack(value, device)
-    if isinstance(value, Slip):
-        return (policies or {})[value.digest]
-    return each(value, lambda element: unpacked(element, device, policies))
+    seen = Counter[str]()
+
+    def change(one: Any) -> Any:
+        if not isinstance(one, Parcel | Slip):
+            return each(one, change)
+        policy = unpack(one, device) if isinstance(one, Parcel) else (policies or {})[one.digest]
+        number = seen[one.digest]
+        seen[one.digest] += 1
+        return _kept((f"{one.digest} {number}", device), pack(policy)) if number else policy
+
+    return change(value)
 
 
 def _is_policy(value: Any) -> bool:
@@ -195,5 +208,8 @@ def each(value: Any, change: Callable[[Any], Any]) -> Any:
         fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
         changed = {name: change(one) for name, one in fields.items()}
         if any(changed[name] is not one for name, one in fields.items()):
-            return dataclasses.replace(value, **changed)
+            other = copy.copy(value)  # not made anew: what its making works out, such as shares, stays as it is
+            for name, one in changed.items():
+                object.__setattr__(other, name, one)
+            return other
     return value

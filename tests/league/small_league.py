@@ -16,8 +16,11 @@ import toy_league
 from league.alphastar import AlphaStarLeagueBuilder, preset
 from league.baselines import PopulationBasedBuilder, PopulationBasedConfig, SelfPlayBuilder, SelfPlayConfig
 from league.builder import LeagueBuilder
+from league.executors import Executor
 from league.game import Game
 from league.league import League, LeagueConfig
+from league.player import kept
+from league.response import Training
 from league.run import opened
 from league.store import Store
 
@@ -50,6 +53,8 @@ def league(
     steps: int = STEPS,
     episodes: int = 20,
     seed: int = 0,
+    max_envs: int = 1024,
+    executor: Executor | None = None,
     **train: Any,
 ) -> League:
     """A league in a folder, begun or gone on with; its store is open."""
@@ -58,11 +63,23 @@ def league(
         steps=steps,
         episodes=episodes,
         seed=seed,
-        max_envs=1024,
+        max_envs=max_envs,
         train={key: value for key, value in {**TINY, **train}.items() if value is not None},
     )
     store = opened(path, game, "league", config)
-    return League(store, config, builder(which) if isinstance(which, str) else which)
+    return League(store, config, builder(which) if isinstance(which, str) else which, executor=executor)
+
+
+def train(running: League, number: int, *names: str) -> None:
+    """Matches of some players alone, as if the league were killed after them."""
+    for name in names:
+        running._submit(number, name, running.pools())
+    running.coordinator.wait("learn")
+
+
+def training(running: League, name: str) -> Training:
+    """A player's worlds and learner."""
+    return kept(running.id)[name]
 
 
 def records(path: Path) -> dict[str, Any]:
@@ -83,7 +100,7 @@ if __name__ == "__main__":
     which, folder, points = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 
     def work(path: Path, iterations: int = 3) -> None:
-        running = league(path, which, iterations)
+        running = league(path, which, iterations, max_envs=100)  # five cells fill a batch
         running.run()
         running.store.close()
 

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 import torch
 from scipy import stats
-from small_league import RPS, STEPS, TINY, builder, league, trained
+from small_league import RPS, STEPS, TINY, builder, league, train, trained, training
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league import builder as league_builder
@@ -29,6 +29,7 @@ from league.builder import (
 from league.game import Game
 from league.league import OF_POLICY, League, LeagueConfig, fair_line
 from league.matches import play_matchups
+from league.response import Training
 from league.run import opened
 from league.seating import LEARNER
 from league.store import Store
@@ -106,14 +107,14 @@ def test_only_who_asked_for_a_match_learns_from_it(tmp_path):
     running.iterate(1)
     for number, name in ((2, name) for name in running.roster.learning()):
         before = {role: [weights(p) for p in pool[1:]] for role, pool in running.pools().items()}
-        others = {n: t for n, t in running.trainings.items() if n != name}
+        others = [n for n in running.roster.learning() if n != name]
         nets = {n: {k: v.clone() for k, v in running._learned(n).items() if k != "spec"} for n in others}
-        running._train(number, name)
+        train(running, number, name)
         for role, pool in running.pools().items():
             assert all(equal(weights(p), b) for p, b in zip(pool[1:], before[role], strict=True))
         assert all(equal(running._learned(other), net) for other, net in nets.items())
         assert not equal(of_policy(running._learned(name)), weights(running.live[name]))
-        assert list(running.trainings[name].collector.seats) == [running.roster.players[name].role]
+        assert list(training(running, name).collector.seats) == [running.roster.players[name].role]
     running.store.close()
 
 
@@ -125,14 +126,15 @@ def test_who_meets_itself_learns_in_both_seats_and_else_in_one(tmp_path):
     own = (draw.matchups == LEARNER).all(1)
     assert own.any()
     assert bool((draw.learns.sum(1) == 1 + own.long()).all())
-    training = running._training("main_0", draw)
+    alone = training(running, "main_0")
+    alone.seating.replace(draw, running.pools())
     for _ in range(3):
-        training.collector.collect()
-        rollout, who = training.learner("player").rollout, training.seating.who
-        learns = training.seating.learns.sum(1)
+        alone.collector.collect()
+        rollout, who = alone.learner("player").rollout, alone.seating.who
+        learns = alone.seating.learns.sum(1)
         assert torch.equal(learns == 2, (who == LEARNER).all(1))
         assert set(rollout.valid.flatten(0, -2).sum(-1).tolist()) == {1, 2}
-        training.collector.update(1, str)
+        alone.collector.update(1, str)
     running.store.close()
 
 
@@ -142,15 +144,15 @@ def test_learning_opponents_are_met_as_when_the_iteration_began_after_a_resume_t
     running.iterate(1)
     first, second = running.roster.learning()
     began = weights(running.live[first])
-    running._train(2, first)
+    train(running, 2, first)
     assert not equal(of_policy(running._learned(first)), began)
     running.store.close()
     running = league(tmp_path, game=KUHN, which=NoLeagueBuilder(), iterations=2)
     (met,) = running.pools()["player_0"][1:]
     assert equal(weights(met), began)
-    seen = running._training(second, running.draw(running.roster.players[second])).seating.pools["player_0"]
-    assert equal(weights(seen[1]), began)
     running.iterate(2)
+    seen = training(running, second).seating.pools["player_0"]
+    assert equal(weights(seen[1]), began)
     assert not equal(weights(running.live[first]), began)
     running.store.close()
 
@@ -171,13 +173,19 @@ class Scripted(NoLeagueBuilder):
         return self.changes.get(result.iteration, [])
 
 
+def looked_at(training):
+    learner = training.learner("player")
+    net = {f"net.{name}": value.clone() for name, value in learner.net.state_dict().items()}
+    return net, dict(learner.optimizer.state), (learner.steps, training.steps)
+
+
 @pytest.mark.parametrize("changes", [[Freeze("main_0"), Reset("main_0")], [Reset("main_0"), Freeze("main_0")]])
-def test_a_copy_is_frozen_before_its_player_begins_anew_with_exactly_its_first_weights(changes, tmp_path):
+def test_a_copy_is_frozen_before_its_player_begins_anew_with_its_first_weights(changes, tmp_path, monkeypatch):
     running = league(tmp_path, Scripted({1: changes}), iterations=9)
     running.begin()
     first = running.store.state("first.main_0")
     assert equal(of_policy(first), weights(running.live["main_0"]))
-    running._train(1, "main_0")
+    train(running, 1, "main_0")
     learned = of_policy(running._learned("main_0"))
     assert not equal(learned, of_policy(first))
     running.iterate(1)
@@ -188,11 +196,13 @@ def test_a_copy_is_frozen_before_its_player_begins_anew_with_exactly_its_first_w
     assert (running.learning["main_0"].steps, running.learning["main_0"].total_steps) == (0, STEPS)
     assert running.roster.win_rates.rate("main_0", "main_1") == 0.5  # nobody has met it yet
     assert running.store.state("learner.main_0") is None
-    training = running._training("main_0", running.draw(running.roster.players["main_0"]))
-    learner = training.learner("player")
-    assert equal({f"net.{k}": v for k, v in learner.net.state_dict().items()}, first)  # its critic, too
-    assert not learner.optimizer.state
-    assert (learner.steps, training.steps) == (0, 0)
+    begin, seen = Training.__init__, []
+    monkeypatch.setattr(Training, "__init__", lambda self, *given: begin(self, *given) or seen.append(looked_at(self)))
+    train(running, 2, "main_0")
+    ((net, optimizer, steps),) = seen
+    assert equal(net, first)  # its critic, too
+    assert not optimizer
+    assert steps == (0, 0)
     running.store.close()
 
 
@@ -204,7 +214,7 @@ def test_copies_take_what_was_learned_and_settings_within_what_is_allowed(tmp_pa
     running.begin()
     names = running.roster.learning()
     for name in names:
-        running._train(1, name)
+        train(running, 1, name)
     learned = {name: running._learned(name) for name in names}
     running.iterate(1)
     assert equal(running.store.state("live.main_1"), learned["main_0"])
@@ -214,7 +224,7 @@ def test_copies_take_what_was_learned_and_settings_within_what_is_allowed(tmp_pa
     assert found == {"learning_rate": pytest.approx(0.075), "gamma": 1.0, "gae_lambda": 0.475, "rollout_length": 5}
     assert running.learning["main_2"].settings == {"gamma": running.train.learner.gamma * 0.5}
     running.iterate(2)
-    assert running.trainings["main_2"].config.learner.gamma == running.learning["main_2"].settings["gamma"]
+    assert training(running, "main_2").config.learner.gamma == running.learning["main_2"].settings["gamma"]
     assert equal(running.store.state("live.main_0"), running._learned("main_1"))
     assert running.learning["main_0"].settings["learning_rate"] == pytest.approx(0.075)  # of main_1's, which it had not
     assert running.learning["main_0"].begun == 3
@@ -314,8 +324,8 @@ def test_an_even_game_of_unlike_sides_is_measured_once_and_kept(tmp_path):
     )
     assert abs(float(plain) - 0.5) > 0.1, "sides that are unlike"
     assert abs(float(even) - 0.5) < 0.06, "of equal strength"
-    training = running._training(agent, running.draw(running.roster.players[agent]))
-    assert training.seating.even == running.even
+    train(running, 1, agent)
+    assert training(running, agent).seating.even == running.even
     running.store.close()
     again = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
     assert again.even == running.even

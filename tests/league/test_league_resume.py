@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from small_league import RPS, builder, league, records, trained
+from small_league import train as train_alone
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.builder import LeagueBuilder
@@ -42,7 +43,12 @@ def test_an_alphastar_league_killed_anywhere_goes_on_as_if_it_had_not_been(point
     whole = killed("alphastar", points, tmp_path)
     changes = whole["iterations"][2][1]["changes"]
     assert {"freeze main_0", "freeze main_exploiter_0", "reset main_exploiter_0"} <= set(changes)
-    assert len({row[1] for row in whole["tasks"]}) == len(whole["tasks"]) == 1 + 3 * (4 + 1) + 1
+    names = [row[1] for row in whole["tasks"]]
+    assert len({*names}) == len(names)
+    payoffs = [name for name in names if "payoffs" in name]
+    assert len(names) - len(payoffs) == 1 + 3 * (4 + 1)
+    assert names.index("2/payoffs/0") < names.index("3/change")  # some are played while the league goes on
+    assert "payoffs/0/0" in payoffs
     for number, row in whole["iterations"][1:]:
         assert all(steps == 32 for steps in row["steps"].values()), number  # nobody trained twice
         assert sum(row["matches_by_role"].values()) == sum(row["episodes"].values()) == 4 * 32
@@ -80,7 +86,7 @@ def test_a_league_opened_anew_or_stopped_in_the_middle_gives_the_same(game, whic
     opened.begin()
     for number in range(1, 4):
         names = opened.roster.learning()
-        opened._train(number, names[0])
+        train_alone(opened, number, names[0])
         opened.store.close()  # in the middle of an iteration
         opened = league(tmp_path / "opened", which, **settings)
         assert opened.store.done(f"{number}/train/{names[0]}")

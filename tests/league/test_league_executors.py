@@ -1,0 +1,172 @@
+"""A league comes out the same whoever does its work, in whatever order, and wherever it was stopped."""
+
+import gc
+import pickle
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+import torch
+from shuffled import Shuffled
+from small_league import RPS, league, records
+
+from gpu_envs.errors import GpuEnvsError
+from league import player
+from league.executors import packed, unpacked
+from league.game import Game
+from league.league import League
+from league.matches import play_matchups
+from league.population import RandomPolicy
+from league.response import Training
+from league.seating import Draw
+from league.store import Store
+
+KUHN = Game.of("KuhnPoker-v0")
+TAG = Game.of("SimpleTag-v0", {"max_cycles": 7})
+WIDE = {"num_envs": 6, "learner.rollout_length": 5, "steps": 60}  # episodes go on from iteration to iteration
+CASES = [
+    (RPS, "alphastar", {}),
+    (KUHN, "alphastar", {**WIDE, "learner.body": "gru"}),
+    (TAG, "pbt", WIDE),
+    (KUHN, "latest", {}),
+]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def unordered(path: Path) -> dict:
+    """All records of a run but the order in which tasks ended that do not wait for each other."""
+    found = records(path)
+    tasks = sorted((name, result) for _, name, result in found["tasks"])
+    return {**found, "tasks": tasks, "cells": sorted(found["cells"])}
+
+
+def run(path: Path, executor=None, **settings) -> League:
+    running = league(path, executor=executor, **settings)
+    running.run()
+    running.store.close()
+    return running
+
+
+def test_policies_that_are_equal_travel_as_several_and_draws_to_the_last_bit():
+    pools = {role: [RandomPolicy.of(KUHN, role)] for role in KUHN.roles}
+    there, again = (unpacked(pickle.loads(pickle.dumps(packed(pools))), "cpu") for _ in range(2))
+    assert there["player_0"][0] is not there["player_1"][0]
+    assert [pool[0] for pool in there.values()] == [pool[0] for pool in again.values()]  # they are kept
+    first, second = (play_matchups(KUHN, each, [[0, 0]], 500, seed=3).total for each in (pools, there))
+    assert torch.equal(first, second)
+    for seed in range(20):
+        share = torch.rand(7, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        draw = Draw(torch.arange(14).view(7, 2), share)
+        assert torch.equal(unpacked(packed(draw), "cpu").probability, draw.probability)
+
+
+@pytest.mark.parametrize(("game", "which", "settings"), CASES)
+def test_a_league_comes_out_the_same_whatever_the_workers_do(game, which, settings, tmp_path):
+    settings = {"game": game, "which": which, "max_envs": 100, **settings}
+    run(tmp_path / "whole", **settings)
+    executor = Shuffled()
+    run(tmp_path / "other", executor, **settings)
+    expected, found = unordered(tmp_path / "whole"), unordered(tmp_path / "other")
+    for name, rows in expected.items():
+        assert found[name] == rows, name
+    learned = [key for key in executor.order if "train" in key]
+    written = [name for _, name, _ in records(tmp_path / "other")["tasks"] if "train" in name]
+    assert sorted(learned) == sorted(written)
+    assert learned != written or len(learned) < 8
+
+
+@pytest.mark.parametrize("which", ["alphastar", "pbt"])
+def test_a_league_that_loses_its_store_anywhere_goes_on_as_if_it_had_not(which, tmp_path):
+    settings = {"game": KUHN, "which": which, "max_envs": 100, **WIDE}
+    run(tmp_path / "whole", **settings)
+    draw, times = random.Random(1), 0
+    while not Store.begun(tmp_path / "other") or not (tmp_path / "other" / "ended").exists():
+        running = league(tmp_path / "other", executor=Shuffled(seed=times), **settings)
+        closing(running.store, draw.randint(1, 12))
+        try:
+            running.run()
+            (tmp_path / "other" / "ended").touch()
+        except (GpuEnvsError, sqlite3.Error):
+            assert running.coordinator.executor.pending == 0
+            times += 1
+        running.store.close()
+    assert times >= 3
+    expected, found = unordered(tmp_path / "whole"), unordered(tmp_path / "other")
+    for name, rows in expected.items():
+        assert found[name] == rows, name
+
+
+def closing(store: Store, commits: int) -> None:
+    """Closes a store before a step."""
+    step, left = store.step, iter(range(commits))
+
+    def once_more(task=None):
+        if next(left, None) is None:
+            store.close()
+        return step(task)
+
+    store.step = once_more
+
+
+class Interrupted(Shuffled):
+    """As by the user's Ctrl-C, at a call."""
+
+    def next(self):
+        if len(self.order) in self.when:
+            self.when.remove(len(self.order))
+            raise KeyboardInterrupt
+        return super().next()
+
+
+def test_an_interrupt_leaves_no_call_behind_and_the_same_league_goes_on(tmp_path):
+    settings = {"game": RPS, "which": "alphastar", "max_envs": 100}
+    run(tmp_path / "whole", **settings)
+    executor = Interrupted()
+    executor.when = [2, 7, 13, 15]
+    running = league(tmp_path / "other", executor=executor, **settings)
+    for _ in range(4):
+        with pytest.raises(KeyboardInterrupt):
+            running.run()
+        assert executor.pending == 0
+        assert running.finished == max(running.store.iterations())
+        assert sum(each.total_steps for each in running.learning.values()) == running.finished * 4 * 32
+    running.run()
+    running.store.close()
+    assert not executor.when
+    expected, found = unordered(tmp_path / "whole"), unordered(tmp_path / "other")
+    for name, rows in expected.items():
+        assert found[name] == rows, name
+
+
+def test_who_stays_in_this_process_is_built_once_and_nothing_is_read(tmp_path, monkeypatch):
+    read, built = [], []
+    state, begin = Store.state, Training.__init__
+    monkeypatch.setattr(Store, "state", lambda self, name, *rest: read.append(name) or state(self, name, *rest))
+    monkeypatch.setattr(
+        Training, "__init__", lambda self, *given, **more: built.append(0) or begin(self, *given, **more)
+    )
+    running = run(tmp_path, which="latest", iterations=4, executor=None)
+    assert read == ["live.main_0"]
+    assert len(built) == 1 + 1  # its first weights, its training
+    name = running.id
+    assert list(player.kept(name)) == ["main_0"]
+    del running
+    gc.collect()
+    assert not player.kept(name)
+
+
+def test_trainings_that_are_kept_are_no_more_than_there_is_room_for(tmp_path, monkeypatch):
+    settings = {"which": "alphastar", **WIDE}
+    run(tmp_path / "whole", **settings)
+    monkeypatch.setattr(player, "KEPT", 2)
+    running = run(tmp_path / "other", **settings)
+    assert len(player.kept(running.id)) == 2
+    assert unordered(tmp_path / "whole") == unordered(tmp_path / "other")
