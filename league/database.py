@@ -178,6 +178,20 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def part(db: sqlite3.Connection) -> Iterator[None]:
+    """Within a transaction: keeps what happens inside, or takes that back."""
+    db.execute("SAVEPOINT part")
+    try:
+        yield
+        db.execute("RELEASE part")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK TO part")
+            db.execute("RELEASE part")
+        raise
+
+
+@contextlib.contextmanager
 def told(file: Path) -> Iterator[None]:
     """SQLite's errors in words of ours."""
     try:

@@ -85,6 +85,7 @@ class Store:
         """Use `create` or `open`."""
         self.path, self._db, self._lock = path, db, lock
         self._step: _Step | None = None
+        self._steps: list[_Step] | None = None  # that are written together
         meta = dict(self._rows("SELECT key, value FROM meta"))
         try:
             self.game = Game.from_json(json.loads(meta["game"]))
@@ -230,20 +231,51 @@ class Store:
         step, result = _Step(task), {}
         self._step = step
         try:
+            with contextlib.nullcontext() if self._steps is not None else self.together():
+                with database.told(self.file), database.part(self._db):
+                    yield result
+                    if task is not None:
+                        self._run("INSERT INTO tasks (name, result) VALUES (?, ?)", (task, to_json(result)))
+                assert self._steps is not None
+                self._steps.append(step)
+        except BaseException:
+            self._read_populations()
+            raise
+        finally:
+            self._step = None
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Steps inside wait for the disk once, at the end; a kill before that leaves none of them.
+
+        What fails inside takes back its own step alone.
+        """
+        if self._lock is None or self._steps is not None:
+            raise GpuEnvsError(f"{self.path}: opened for reading (or closed), or steps are put together already")
+        self._steps, failed = [], None
+        try:
             with database.told(self.file), database.transaction(self._db):
-                yield result
-                if task is not None:
-                    self._run("INSERT INTO tasks (name, result) VALUES (?, ?)", (task, to_json(result)))
-                for folder in step.folders:
+                try:
+                    yield
+                except BaseException as error:
+                    if not self._db.in_transaction:  # the disk is full
+                        raise
+                    failed = error
+                for folder in {folder for step in self._steps for folder in step.folders}:
                     fsync_folder(folder)
         except BaseException:
             self._read_populations()
             self._remove_orphans()
             raise
+        else:
+            for path in (path for step in self._steps for path in step.outdated):
+                path.unlink(missing_ok=True)
         finally:
-            self._step = None
-        for path in step.outdated:
-            path.unlink(missing_ok=True)
+            self._steps = None
+        if failed is not None:
+            self._read_populations()
+            self._remove_orphans()
+            raise failed
 
     def done(self, task: str) -> bool:
         """Whether a task's step was committed."""

@@ -83,22 +83,29 @@ class Coordinator:
         """Until all calls of a lane are committed, and those that follow from them; None: of all lanes."""
         with self.whole():
             while any(orders for name, orders in self._lanes.items() if lane in (None, name)):
-                key, result = self.executor.next()
-                order = self._orders.get(key)
-                if order is None or order.there:  # it came twice
-                    continue
-                order.result, order.there = result, True
+                self._take()
+                while self.executor.ready and self.executor.pending:
+                    self._take()
                 self._commit()
 
+    def _take(self) -> None:
+        key, result = self.executor.next()
+        order = self._orders.get(key)
+        if order is not None and not order.there:  # else it came twice
+            order.result, order.there = result, True
+
     def _commit(self) -> None:
-        """Writes what is there and whose turn it is."""
-        for orders in list(self._lanes.values()):
-            while orders and orders[0].there:
-                order = orders.popleft()
-                order.commit(order.result)
-                del self._orders[order.key]
-                if order.then is not None:
-                    order.then()
+        """Writes what is there and whose turn it is; the more there is, the less each waits for the disk."""
+        if not any(orders and orders[0].there for orders in self._lanes.values()):
+            return
+        with self.store.together():
+            for orders in list(self._lanes.values()):
+                while orders and orders[0].there:
+                    order = orders.popleft()
+                    order.commit(order.result)
+                    del self._orders[order.key]
+                    if order.then is not None:
+                        order.then()
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:

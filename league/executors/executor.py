@@ -19,6 +19,11 @@ class Executor(Protocol):
         """Calls that were submitted and whose results were not given back yet."""
         ...
 
+    @property
+    def ready(self) -> bool:
+        """Whether a result is there already."""
+        ...
+
     def submit(self, call: Call) -> None:
         """Takes a call; returns at once. It runs when a worker is free."""
         ...
@@ -44,6 +49,7 @@ class LocalExecutor:
     """Does the calls in this process, one after the other, when their results are asked for."""
 
     remote = False
+    ready = False
 
     def __init__(self) -> None:
         """Nothing to do yet."""

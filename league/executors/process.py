@@ -100,6 +100,11 @@ class ProcessExecutor:
         """Calls whose results were not given back yet."""
         return len(self._jobs)
 
+    @property
+    def ready(self) -> bool:
+        """Whether a call has ended."""
+        return not self._ended.empty()
+
     def submit(self, call: Call) -> None:
         """Takes a call; the first worker that is free does it."""
         pools = {role: [pack(one) for one in pool] for role, pool in call.pools.items()}

@@ -118,6 +118,11 @@ class RayExecutor:
         """Calls whose results were not given back yet."""
         return len(self._calls) + len(self._running)
 
+    @property
+    def ready(self) -> bool:
+        """Whether a call has ended."""
+        return not self._ended.empty()
+
     def submit(self, call: Call) -> None:
         """Takes a call; it goes to Ray as soon as there is to be room for it."""
         if _on_gpu(call) and not self.gpus:

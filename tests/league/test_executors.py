@@ -20,6 +20,7 @@ from calls_made import RPS, SPACE, gathered, network, plain
 from exact_games import random_table, tree_of
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
+from league import database
 from league.exact import TablePolicy
 from league.executors import Call, Coordinator, Later, LocalExecutor, ProcessExecutor, calls, pack, packed, unpacked
 from league.population import MixturePolicy, RandomPolicy
@@ -245,6 +246,10 @@ class Shuffled:
         self.given.append(call.key)
         self.calls.append(call)
 
+    @property
+    def ready(self) -> bool:
+        return bool(self.calls) and self.random.random() < 0.6
+
     def next(self):
         if self.ended and self.random.random() < 0.3:
             return self.random.choice(self.ended)
@@ -325,6 +330,17 @@ def test_a_run_that_was_interrupted_makes_only_what_is_lacking(tmp_path):
             assert not done & set(then.given)
             assert len(store.tasks()) == 19
             assert len(done) + len(then.given) == 18
+
+
+def test_what_is_there_at_once_is_written_at_once(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(Shuffled, "ready", property(lambda executor: bool(executor.calls)))
+    with toy_league.start(tmp_path / "run") as store:
+        transaction = database.transaction
+        monkeypatch.setattr(database, "transaction", lambda db: written.append(1) or transaction(db))
+        league(store, Shuffled(1))
+        assert len(store.tasks()) == 19
+    assert len(written) < 9  # of 18 steps
 
 
 def test_what_follows_from_a_call_that_is_done_follows_at_once(tmp_path):

@@ -1,5 +1,6 @@
 """A league's run on disk: whole after any kill, written by one process, read by any, never half-read."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -49,6 +50,57 @@ def grown(store: Store) -> None:
 
 
 # ---------------------------------------------------------------- killed and resumed
+
+
+def test_steps_together_are_whole_each_by_itself(tmp_path):
+    def write(store):
+        with store.together():
+            for number in range(3):
+                with store.step(f"{number}"):
+                    store.add_policy("first", trained(number))
+                    store.put_state("learner", {"weights": torch.full((2,), float(number))})
+                    if number == 2:
+                        raise KeyboardInterrupt
+
+    with start(tmp_path / "run") as store:
+        with store.step():
+            store.put_state("learner", {"weights": torch.full((2,), 7.0)})
+        with pytest.raises(KeyboardInterrupt):
+            write(store)
+        assert store.tasks() == ["start", "0", "1"]
+        assert store.state("learner")["weights"].tolist() == [1.0, 1.0]
+        with (  # one of them fails, and the rest goes on
+            store.together(),
+            contextlib.suppress(ZeroDivisionError),
+            store.step("fails"),
+        ):
+            store.add_policy("first", trained(9))
+            raise ZeroDivisionError
+        with pytest.raises(GpuEnvsError, match="together already"), store.together(), store.together():
+            pass
+    with Store.open(tmp_path / "run") as store:
+        assert store.tasks() == ["start", "0", "1"]
+        assert store.state("learner")["weights"].tolist() == [1.0, 1.0]
+        assert [entry.name for entry in store.populations["first"].entries] == ["random", "first-1", "first-2"]
+        assert len(list((store.path / "states").iterdir())) == 1
+        assert len({path.stem for path in (store.path / "policies").iterdir()}) == 4
+
+
+def test_a_kill_leaves_none_of_the_steps_together(tmp_path):
+    with start(tmp_path / "run") as store, store.step():
+        store.put_state("learner", {"weights": torch.full((2,), 7.0)})
+    if (child := os.fork()) == 0:
+        store = Store.open(tmp_path / "run")
+        with store.together():
+            with store.step("first"):
+                store.add_policy("first", trained(1))
+                store.put_state("learner", {"weights": torch.zeros(2)})
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with Store.open(tmp_path / "run") as store:
+        assert store.tasks() == ["start"]
+        assert store.state("learner")["weights"].tolist() == [7.0, 7.0]
+        assert len(store.populations["first"]) == 1
 
 
 def test_a_run_killed_anywhere_goes_on_as_if_it_had_not_been(tmp_path):
