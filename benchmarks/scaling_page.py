@@ -156,8 +156,8 @@ def _estimate(results: Mapping[str, Any]) -> list[str]:
         "",
         f"First to fill is {first[0].name}, at {first[1]:,.0f} GPUs, then {second[0].name}, at {second[1]:,.0f}. "
         f"With {GPUS:,} GPUs responses have to last at least {max(shortest(load) for load, _ in rows):.1f} s, or as "
-        "many times longer than that as there is to be room: all limits but that of policies to all nodes grow with "
-        f"the length of a response, {_with(rows, LONG)}.",
+        "many times longer than that as there is to be room: all limits grow with the length of a "
+        f"response, {_with(rows, LONG)}.",
         "",
     ]
 
