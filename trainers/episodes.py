@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -69,6 +69,9 @@ class Episodes:
 
     def recent_returns(self) -> dict[str, float]:
         """Mean return per agent over the last RECENT episodes, by group; {} before so many have ended."""
-        if len(self.recent) < RECENT:
-            return {}
-        return dict(zip(self.rows, self.recent.mean(0).tolist(), strict=True))
+        return mean_returns(self.recent, list(self.rows))
+
+
+def mean_returns(recent: Tensor, groups: Sequence[str]) -> dict[str, float]:
+    """Means of `Episodes.recent` by group; {} before there are RECENT episodes."""
+    return dict(zip(groups, recent.mean(0).tolist(), strict=True)) if len(recent) == RECENT else {}
