@@ -46,15 +46,18 @@ class Trainer:
             factory: Makes cores, `make_core` unless a test has its own.
             progress: Called after every iteration.
             on_save: Called after every checkpoint with its folder, and the metrics of its iteration.
-            shard: Of `config.num_envs`, which worlds are here; None: all. What is written the first rank writes.
+            shard: Of `config.num_envs`, which worlds are here, and on which device; None: all, on `config.device`. What
+                is written the first rank writes.
 
         Raises:
             ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it, or the
                 algorithm cannot be split over ranks.
             CheckpointError: `resume` does not fit `config` or lost its replay, or `eval_against` not the environment.
         """
+        if shard is not None:
+            config = dataclasses.replace(config, device=str(shard.device))
         config.prepare()
-        self.shard = shard = shard or Shard.of(0, 1, config.num_envs)
+        self.shard = shard = shard or Shard.of(0, 1, config.num_envs, config.device)
         if shard.ranks > 1:
             algorithms.find(config.algorithm).check_shards()
         if shard.first:

@@ -16,8 +16,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from trainers import algorithms, checkpoint, runs
@@ -111,6 +114,8 @@ def train(
         raise GpuEnvsError(
             f"{out}: the workers failed more than {max_failures} times; the last said: {error}"
         ) from error
+    finally:
+        shutil.rmtree(out / "ray", ignore_errors=True)  # Ray's own records; what there is to keep is a checkpoint
     if said:
         raise DivergedError(said)
     return checkpoint.find(out)
@@ -132,11 +137,12 @@ def _work(given: dict[str, Any]) -> str:
     """
     config = TrainConfig.from_json(json.loads(given["config"]))
     out = Path(given["out"])
+    device = torch.device("cpu")
     if config.device.startswith("cuda"):
         from ray.train.torch import get_device
 
-        config = dataclasses.replace(config, device=str(get_device()))
-    shard = Shard.from_env(config.num_envs, config.device)
+        device = get_device()
+    shard = Shard.from_env(config.num_envs, device)
     resume = shard.from_first(lambda: _newest(out, given["resume"]))
     if resume is not None and resume.steps >= config.total_steps:  # a worker failed when all was done
         return ""
