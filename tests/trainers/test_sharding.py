@@ -10,8 +10,10 @@ import torch
 from shard_run import ITERATIONS, RUNS, WORLDS, play, train
 
 import gpu_envs
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ConfigError, MissingExtraError
 from trainers import algorithms, checkpoint
+from trainers.cluster.data_parallel import _room
+from trainers.commands import train_command
 from trainers.config import TrainConfig
 from trainers.logs import read_rows
 from trainers.loop import Trainer
@@ -185,3 +187,19 @@ def test_knows_what_of_a_state_is_of_worlds(env_id, settings):
             assert sizes in ((7, 5), (0, 0)), name
         else:
             assert value.shape == others[name].shape, name
+
+
+def test_without_ray_a_line_names_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MissingExtraError, match=r"gpu-envs train --shards needs .*gpu-envs\[ray\]"):
+        train_command(["CartPole-v1", "--device", "cpu", "--shards", "2"])
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("each", "room"),
+    [({"CPU": 1.0}, [8, 2]), ({"CPU": 1.0, "GPU": 1.0}, [4, 0]), ({"CPU": 1.0, "GPU": 0.5}, [8, 0])],
+)
+def test_workers_go_where_there_is_room(each, room):
+    assert _room([{"CPU": 8.0, "GPU": 4.0, "memory": 1e9}, {"CPU": 2.0}], each) == room
