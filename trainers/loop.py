@@ -57,7 +57,7 @@ class Trainer:
         if shard is not None:
             config = dataclasses.replace(config, device=str(shard.device))
         config.prepare()
-        self.shard = shard = shard or Shard.of(0, 1, config.num_envs, config.device)
+        self.shard = shard = shard or Shard.of(0, 1, config.num_envs)
         if shard.ranks > 1:
             algorithms.find(config.algorithm).check_shards()
         if shard.first:
@@ -74,12 +74,12 @@ class Trainer:
         self.saved: int | None = None
         self.aside: Path | None = None
         self.shown: dict[str, str] = {}
-        self.judge = Judge(config, self.core, self.seats, factory) if shard.first else None
+        if shard.first:
+            self.judge = Judge(config, self.core, self.seats, factory)
         self.patience = Patience(config.patience)
         if resume is not None:
             self._restore(resume)
         self.out = shard.from_first(lambda: runs.open_folder(out, config.env_id))
-        self.log: RunLog | None = None
         if resume is not None and shard.from_first(lambda: runs.belongs(resume, self.out)):
             self.saved = resume.iteration
             self.aside = shard.from_first(lambda: runs.set_aside(self.out, self.iteration))
@@ -108,7 +108,7 @@ class Trainer:
             if self.saved != self.iteration:
                 self._save(score=None)
         finally:
-            if self.log is not None:
+            if self.shard.first:
                 self.log.close()
         return checkpoint.find(self.out) if self.shard.first else self.out
 
@@ -144,24 +144,20 @@ class Trainer:
         scores: dict[str, float] = {}
         due = self.iteration % self.config.checkpoint_every == 0 or self.iteration == self.config.iterations
         if due and self.config.eval_episodes:
-            scores = self.shard.from_first(self._scores)
+            scores = self.shard.from_first(lambda: self.judge.scores())
             self.patience.judge(scores["eval/score"])
             clock.mark("evaluation")
         phases = clock.read()
         row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
         row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": phases.get(phase, 0.0) for phase in PHASES}}
         self.row = row = row | episodes | metrics | scores
-        if self.log is not None:
+        if self.shard.first:
             self.log.write(row)
         self._tell(row)
         clock.mark("logging")
         if due:
             self._save(scores.get("eval/score"))
             clock.mark("checkpoint")
-
-    def _scores(self) -> dict[str, float]:
-        assert self.judge is not None
-        return self.judge.scores()
 
     def _tell(self, row: dict[str, float]) -> None:
         if self.progress is not None:
