@@ -74,8 +74,7 @@ class Trainer:
         self.saved: int | None = None
         self.aside: Path | None = None
         self.shown: dict[str, str] = {}
-        if shard.first:
-            self.judge = Judge(config, self.core, self.seats, factory)
+        self.judge = Judge(config, self.core, self.seats, factory)
         self.patience = Patience(config.patience)
         if resume is not None:
             self._restore(resume)
@@ -144,7 +143,7 @@ class Trainer:
         scores: dict[str, float] = {}
         due = self.iteration % self.config.checkpoint_every == 0 or self.iteration == self.config.iterations
         if due and self.config.eval_episodes:
-            scores = self.shard.from_first(lambda: self.judge.scores())
+            scores = self.shard.from_first(self.judge.scores)
             self.patience.judge(scores["eval/score"])
             clock.mark("evaluation")
         phases = clock.read()
