@@ -100,7 +100,7 @@ def test_goes_on_where_a_worker_was_killed(whole, tmp_path):
         assert same or name == "trainer.seconds", name
 
 
-def test_the_command_goes_on_with_a_run_in_shards(whole, tmp_path, capsys):
+def test_the_command_goes_on_with_a_run_in_shards(tmp_path, capsys):
     out = tmp_path / "run"
     Trainer(config(iterations=2), out).run()
     longer = str(9 * 8 * 4)
