@@ -86,28 +86,28 @@ class A2C:
         learning_rate = linear(c.learning_rate, c.learning_rate_end, progress)
         self.optimizer.param_groups[0]["lr"] = learning_rate
 
-        batch = self.acting.batch()
-        valid, size = batch.get("valid"), batch["obs"].shape[0]  # rows or sequences
+        batch = self.acting.batch(self.descent)
+        deck = self.descent.deck(batch, self.rollout)
         metrics: dict[str, Tensor] = {}
-        if self.descent.least(size if valid is None else int(valid.sum())) > 0:
-            metrics = self._gradient_step(batch)
-            metrics["explained_variance"] = explained_variance(batch)
+        if deck.known > 0:
+            metrics = self._gradient_step(batch, deck.count)
+            metrics["explained_variance"] = explained_variance(batch, self.descent)
             metrics["learning_rate"] = torch.full((), learning_rate, device=self.device)
             self.acting.take_in(batch, self.descent.sum)
         self.steps += self.acting.next_rollout()
         return metrics
 
-    def _gradient_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Follows the policy gradient, the value loss and the entropy bonus of the whole rollout at once."""
+    def _gradient_step(self, batch: dict[str, Tensor], count: Tensor | float | None) -> dict[str, Tensor]:
+        """Follows policy gradient, value loss and entropy bonus of the whole rollout at once; `count` as `Deck`."""
         c, part = self.config, minibatch(batch, None, self.net.outlook)
         valid = part.get("valid")
         params = through(self.actor, part["obs"], part, "actor")
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
         value = through(self.critic, part["seen"], part, "critic").squeeze(-1)
 
-        policy_loss = -masked_mean(log_prob * part["advantage"], valid)
-        value_loss = 0.5 * masked_mean((value - part["returns"]).square(), valid)
-        bonus = masked_mean(entropy, valid)
+        policy_loss = -masked_mean(log_prob * part["advantage"], valid, count)
+        value_loss = 0.5 * masked_mean((value - part["returns"]).square(), valid, count)
+        bonus = masked_mean(entropy, valid, count)
         loss = policy_loss + c.value_coef * value_loss - c.entropy * bonus
         grad_norm = self.descent(self.optimizer, loss, c.max_grad_norm)
         losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": bonus, "grad_norm": grad_norm}

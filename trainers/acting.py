@@ -11,10 +11,11 @@ from torch import Tensor
 from trainers.actor_critic import ActorCritic, ActorCriticConfig
 from trainers.advantages import by_rows, by_sequences, take_in
 from trainers.crew import Crew
-from trainers.learner import State
+from trainers.learner import ALONE, Descent, State
 from trainers.memory import Memory
 from trainers.problem import Problem
 from trainers.rollout import PER_WORLD, Rollout, Rollouts, Transition, final_rows
+from trainers.streams import of_shard
 
 
 class Acting:
@@ -24,6 +25,8 @@ class Acting:
         """Builds them."""
         self.config, self.device = config, torch.device(problem.device)
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
+        self.stream = of_shard(self.generator, problem.shard)
+        self.num_envs_total = problem.num_envs if problem.shard is None else problem.shard.num_envs_total
         self.net = net = ActorCritic(config, problem, config.action(problem.action_space))
         self.spec, self.normalizer, self.actor, self.head = net.spec, net.normalizer, net.actor, net.head
         shape, length = (problem.num_envs, problem.num_agents), config.rollout_length
@@ -44,15 +47,15 @@ class Acting:
         obs, mask = self.rollout.begin(obs, mask, to_move, state)
         seen = self.normalizer(obs)
         params = self.actor(seen) if self.memory is None else self.memory.step(self.actor, seen, self.rollout)
-        action, log_prob = self.head.sample(params, self.generator, mask)
+        action, log_prob = self.head.sample(params, self.stream, mask)
         self.rollout.decide(action, log_prob)
         return self.head.to_env(action)
 
-    def batch(self) -> dict[str, Tensor]:
+    def batch(self, descent: Descent = ALONE) -> dict[str, Tensor]:
         """The rollout's decisions, valued. The host waits for the device here."""
         if self.memory is None:
-            return by_rows(self.rollout, self.net, self.config)
-        return by_sequences(self.rollout, self.net, self.memory, self.config)
+            return by_rows(self.rollout, self.net, self.config, descent)
+        return by_sequences(self.rollout, self.net, self.memory, self.config, descent)
 
     def take_in(self, batch: dict[str, Tensor], total: Callable[[Tensor], Tensor]) -> None:
         """Brings the normalisers up to date, after gradient steps; `total` as `Descent.sum`."""
@@ -60,11 +63,11 @@ class Acting:
             take_in(batch, self.rollout, self.net, total)
 
     def next_rollout(self) -> int:
-        """Forgets the rollout; returns how many steps it had."""
+        """Forgets the rollout; returns how many steps it had, those of other ranks' worlds included."""
         self.rollout.clear()
         if self.memory is not None:
             self.memory.next_rollout()
-        return self.rollout.length * self.rollout.obs.shape[1]
+        return self.rollout.length * self.num_envs_total
 
     def state_dict(self) -> State:
         """What goes over from one rollout to the next, beside networks and generator."""
@@ -86,7 +89,7 @@ class ActingTogether:
 
     def __init__(self, members: Sequence[Acting]) -> None:
         """Moves the members' rollouts and memories to where they lie side by side."""
-        self.crew, self.streams = Crew(members), [member.generator for member in members]
+        self.crew, self.streams = Crew(members), [member.stream for member in members]
         self.rollout = Rollouts([member.rollout for member in members])
         memories = [member.memory for member in members if member.memory is not None]
         self.memory = torch.stack([memory.actor_next for memory in memories]) if memories else None

@@ -13,21 +13,22 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from trainers.actor_critic import ActorCritic, ActorCriticConfig, Outlook
 from trainers.bodies import Network
+from trainers.learner import ALONE, Descent
 from trainers.memory import Memory
 from trainers.nets import ObservationNormalizer
 from trainers.returns import gae, gae_by_turns
 from trainers.rollout import Rollout
 
-WHOLE = ("raw_obs", "states")
+WHOLE = ("raw_obs", "states", "rows")
 """Entries of a batch that minibatches do not draw from."""
 
 
-def explained_variance(batch: dict[str, Tensor]) -> Tensor:
+def explained_variance(batch: dict[str, Tensor], descent: Descent) -> Tensor:
     """Share of the returns' variance that the critic foresaw: 1 at best, 0 for a constant."""
     returns, value = batch["returns"], batch["value"]
     if "valid" in batch:
         returns, value = returns[batch["valid"]], value[batch["valid"]]
-    return 1 - (returns - value).var(correction=0) / (returns.var(correction=0) + 1e-8)
+    return 1 - descent.variance(returns - value) / (descent.variance(returns) + 1e-8)
 
 
 def minibatch(batch: dict[str, Tensor], drawn: Tensor | None, outlook: Outlook | None) -> dict[str, Tensor]:
@@ -54,7 +55,7 @@ def take_in(batch: dict[str, Tensor], r: Rollout, net: ActorCritic, total: Calla
 
 
 @torch.no_grad()
-def by_rows(r: Rollout, net: ActorCritic, c: ActorCriticConfig) -> dict[str, Tensor]:
+def by_rows(r: Rollout, net: ActorCritic, c: ActorCriticConfig, descent: Descent = ALONE) -> dict[str, Tensor]:
     """Values the rollout and compacts its N valid decisions to tensors (N, ...).
 
     The host waits for the device here, to learn how many final observations there are and how large N is.
@@ -82,9 +83,9 @@ def by_rows(r: Rollout, net: ActorCritic, c: ActorCriticConfig) -> dict[str, Ten
         keep = known.flatten()[rows]
         rows, raw_obs, obs, valued = rows[keep], raw_obs[keep], obs[keep], valued[keep]
     advantage = advantage.flatten()[rows]
-    if c.normalize_advantage and rows.numel() > 0:
-        advantage = _normalized(advantage)
-    batch = {"raw_obs": raw_obs, "obs": obs, "advantage": advantage, "returns": returns.flatten()[rows]}
+    if c.normalize_advantage:
+        advantage = descent.normalized(advantage)
+    batch = {"raw_obs": raw_obs, "obs": obs, "advantage": advantage, "returns": returns.flatten()[rows], "rows": rows}
     batch |= {"action": r.action.flatten(0, 2)[rows], "log_prob": r.log_prob.flatten()[rows], "value": valued}
     if r.mask is not None:
         batch["mask"] = r.mask[:-1].flatten(0, 2)[rows]
@@ -94,7 +95,9 @@ def by_rows(r: Rollout, net: ActorCritic, c: ActorCriticConfig) -> dict[str, Ten
 
 
 @torch.no_grad()
-def by_sequences(r: Rollout, net: ActorCritic, memory: Memory, c: ActorCriticConfig) -> dict[str, Tensor]:
+def by_sequences(
+    r: Rollout, net: ActorCritic, memory: Memory, c: ActorCriticConfig, descent: Descent = ALONE
+) -> dict[str, Tensor]:
     """Values the rollout; every agent's T steps are a sequence, tensors (E * n, T, ...).
 
     In "valid" are the decisions to learn from; what stands in others is zero, whatever it was. Steps between an agent's
@@ -124,7 +127,7 @@ def by_sequences(r: Rollout, net: ActorCritic, memory: Memory, c: ActorCriticCon
     final_value[cut] = critic.step(final, hidden[:-1].flatten(0, 1)[cut])[0].squeeze(-1)
     advantage, returns, known = _estimate(r, value[:-1], value[-1], final_value, c)
     if c.normalize_advantage:
-        advantage = torch.zeros_like(advantage).masked_scatter_(known, _normalized(advantage[known]))
+        advantage = torch.zeros_like(advantage).masked_scatter_(known, descent.normalized(advantage[known]))
     steps = {"advantage": advantage, "returns": returns, "valid": known}
     steps["action"] = r.action.masked_fill(~known.view(*known.shape, *[1] * (r.action.dim() - known.dim())), 0)
     steps |= {"log_prob": r.log_prob.masked_fill(~known, 0.0), "value": value[:-1].masked_fill(~known, 0.0)}
@@ -133,7 +136,7 @@ def by_sequences(r: Rollout, net: ActorCritic, memory: Memory, c: ActorCriticCon
     batch = {name: tensor.flatten(1, 2) for name, tensor in steps.items()}
     batch |= {"raw_obs": raw_obs, "obs": obs, "begins": begins[:-1]}
     batch = {name: tensor.transpose(0, 1) for name, tensor in batch.items()}
-    batch |= {f"memory_{name}": start for name, start in before.items()}
+    batch |= {"rows": everyone, **{f"memory_{name}": start for name, start in before.items()}}
     if states is not None:
         batch |= {"states": states[:, :-1], "agent": everyone}
     return batch
@@ -148,13 +151,6 @@ def _estimate(
         advantage, returns = gae(*steps, final_value.view_as(value), r.valid, c.gamma, c.gae_lambda)
         return advantage, returns, r.valid
     return gae_by_turns(*steps, r.valid, r.to_move, c.gamma, c.gae_lambda)
-
-
-def _normalized(advantage: Tensor) -> Tensor:
-    """Mean 0 and standard deviation 1 over a rollout (N,)."""
-    if advantage.numel() == 0:
-        return advantage
-    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
 
 
 def _states(r: Rollout) -> Tensor:

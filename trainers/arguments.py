@@ -85,6 +85,10 @@ class TrainArgs:
     """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
     capture: bool = True
     """On a GPU, record a rollout once as a CUDA graph, and replay it."""
+    shards: int | None = None
+    """Split the worlds over so many workers, under Ray, which together learn what one process would."""
+    cluster: str | None = None
+    """Ray cluster for them: "auto", "local" or HOST:PORT; without --shards, as many workers as it has room for."""
     video: bool = True
     """Write video.mp4 at the end."""
     learner: Any = None

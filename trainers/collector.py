@@ -12,10 +12,11 @@ from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError
 from trainers.config import TrainConfig
 from trainers.episodes import Episodes
-from trainers.learner import ALONE, State, part_of
+from trainers.learner import ALONE, Descent, State, part_of
 from trainers.logs import Clock
 from trainers.opposition import Opposition
 from trainers.seats import make_parts, make_seats
+from trainers.sharding import Shard
 from trainers.stopping import check_finite, largest
 
 
@@ -26,14 +27,20 @@ class Collector:
     included, is recorded once as one CUDA graph and then replayed, unless `config.capture` is off.
     """
 
-    def __init__(self, config: TrainConfig, core: Core, opposition: Opposition | None = None) -> None:
+    descent: Descent = ALONE
+
+    def __init__(
+        self, config: TrainConfig, core: Core, opposition: Opposition | None = None, shard: Shard | None = None
+    ) -> None:
         """Resets the core, which reuses its buffers, with the run's seed and builds the learners.
 
-        With an opposition only the policies that it names have learners.
+        With an opposition only the policies that it names have learners. With a shard the core has its worlds.
         """
         self.core, self.opposition = core, opposition
         self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
-        self.seats = make_seats(config, core, None if opposition is None else opposition.learners)
+        self.seats = make_seats(config, core, None if opposition is None else opposition.learners, shard)
+        if shard is not None:
+            self.follow(shard.descent)
         self.parts = make_parts(self.seats, core)
         self.length: int = config.learner.rollout_length
         self.action: Tensor = core.action_buffer
@@ -41,6 +48,12 @@ class Collector:
         self.captures = config.capture and core.device.type == "cuda"
         self.replay: Callable[[], Any] | None = None
         self.recorded = 0  # version of the opposition
+
+    def follow(self, descent: Descent) -> None:
+        """Has all learners make their gradient steps by this, with other ranks."""
+        self.descent = descent
+        for seat in self.seats.values():
+            seat.learner.descent = descent
 
     def collect(self) -> None:
         """Plays one rollout. At its end the host waits for the device, to hear of refused actions."""
@@ -100,15 +113,12 @@ class Collector:
         self.clock.read()  # the plays before the recording count for nothing
         return replay
 
-    def update(
-        self, iteration: int, where: Callable[[], str], mean: Callable[[Tensor], Tensor] = ALONE.mean
-    ) -> dict[str, float]:
+    def update(self, iteration: int, where: Callable[[], str]) -> dict[str, float]:
         """Every learner learns from the rollout; returns their metrics as "policy/metric", read at once.
 
         Args:
             iteration: Number of the update, for messages.
             where: Says what of the run is saved, likewise.
-            mean: Over processes, see `trainers.learner.Descent`.
 
         Raises:
             GpuEnvsError: Metrics or networks are not finite, see `check_finite`.
@@ -120,11 +130,17 @@ class Collector:
         self.clock.mark("learning")
         nets = {name: seat.learner.net for name, seat in self.seats.items()}
         sizes = [largest(net).to(self.core.device) for net in nets.values()]
-        values = mean(torch.stack([*sizes, *(value.float() for value in metrics.values())])).tolist()
+        values = torch.stack([*sizes, *(value.float() for value in metrics.values())])
+        values = self.descent.mean(values).tolist()
         sizes, values = values[: len(sizes)], values[len(sizes) :]
         row = dict(zip(metrics, values, strict=True))
         check_finite(iteration, row, nets, sizes, where)
         return row
+
+    @property
+    def memories(self) -> list[str]:
+        """What the names of learners' memories, which are led by worlds, begin with in `state_dict`."""
+        return [f"learner.{name}.memory." for name in self.seats]
 
     def state_dict(self) -> State:
         """All that the next rollout and update depend on."""

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import resolve_device
-from trainers import algorithms, checkpoint
+from trainers import algorithms, checkpoint, runs
 from trainers.arguments import (
     FINAL_SEED,
     SHARED,
@@ -28,7 +30,7 @@ from trainers.arguments import (
 )
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig, make_eval_core, members_by_policy
-from trainers.episodes import RECENT
+from trainers.episodes import RECENT, mean_returns
 from trainers.evaluate import Outcome, Players, by_member, crossplay, matchups, opponents, policies_of, table
 from trainers.files import check_folder, write_json
 from trainers.logs import plot_curves
@@ -48,6 +50,8 @@ def train_command(argv: list[str]) -> int:
     args, resume = parse_train(argv)
     config = _config(args)
     with config.in_force():  # for the evaluation at the end too
+        if args.shards is not None or args.cluster is not None:
+            return _train_on_cluster(config, args, resume)
         return _train(config, args, resume)
 
 
@@ -73,10 +77,46 @@ def _train(config: TrainConfig, args: TrainArgs, resume: Checkpoint | None) -> i
     if trainer.patience.over:
         best = checkpoint.best(out / "checkpoints")
         print(f"stopped early: {trainer.patience.since} evaluations without a better score; the best is {best}")
-    if config.until_return is not None:
-        print(_goal(trainer, config.until_return), flush=True)
     trained = {name: seat.learner.policy() for name, seat in trainer.seats.items()}
     sides = {name: seat.members for name, seat in trainer.seats.items()}
+    reached = _goal(config, trainer.episodes.recent_returns(), trainer.steps)
+    _show(config, args, last, sides, trained, written)
+    return int(not reached)
+
+
+def _train_on_cluster(config: TrainConfig, args: TrainArgs, resume: Checkpoint | None) -> int:
+    from trainers.cluster.connect import ray_library
+    from trainers.cluster.data_parallel import train
+
+    ray_library("gpu-envs train --shards")
+    algorithms.find(config.algorithm).check_shards()
+    out = runs.choose(args.out, resume) or runs.open_folder(None, config.env_id)
+    print(f"training on {config.env_id}: {config.num_envs} worlds, {out}/; tensorboard --logdir {out}", flush=True)
+    last = train(config, out, args.shards, args.cluster, resume=resume)
+    saved, core = checkpoint.load(last), make_eval_core(config, 1, FINAL_SEED)
+    sides = members_by_policy(config, core)
+    print(f"trained {saved.steps:,} steps")
+    recent = saved.state["episodes.recent"]
+    assert isinstance(recent, torch.Tensor)
+    reached = _goal(config, mean_returns(recent, list(core.groups)), saved.steps)
+    trained = {name: saved.policy(name, config.device) for name in sides}
+    written = [last.parent.parent / "metrics.csv", last.parent.parent / "config.json"]
+    if config.until_return is None:
+        written += _optional("curves", lambda: plot_curves(written[0], written[0].with_name("curves.png")))
+    _show(config, args, last, sides, trained, written)
+    return int(not reached)
+
+
+def _show(
+    config: TrainConfig,
+    args: TrainArgs,
+    last: Path,
+    sides: Mapping[str, Sequence[str]],
+    trained: Mapping[str, Policy],
+    written: list[Path],
+) -> None:
+    """Plays what was learned, for the table and the video, and lists all files of a finished training."""
+    out = last.parent.parent
     if config.eval_episodes and config.until_return is None:
         core = make_eval_core(config, FINAL_EPISODES, FINAL_SEED)
         results = _crossplay(core, sides, trained, None, FINAL_SEED)
@@ -92,17 +132,19 @@ def _train(config: TrainConfig, args: TrainArgs, resume: Checkpoint | None) -> i
     for file in (*written, last):
         print(f"  {file}")
     print(f"  tensorboard --logdir {out}")
-    return int(config.until_return is not None and not trainer.reached)
 
 
-def _goal(trainer: Trainer, goal: float) -> str:
-    """One line about whether and when a goal was reached."""
-    recent = trainer.episodes.recent_returns()
+def _goal(config: TrainConfig, recent: Mapping[str, float], steps: int) -> bool:
+    """Whether the goal was reached, if there is one, which a line tells then."""
+    goal = config.until_return
+    if goal is None:
+        return True
     means = ", ".join(f"{group} {value:.2f}" for group, value in recent.items())
     said = f"mean return per agent over {RECENT} episodes: {means}" if recent else f"fewer than {RECENT} episodes ended"
-    if trainer.reached:
-        return f"reached {goal:g} after {trainer.steps:,} steps, {process_seconds():.1f} s from process start ({said})"
-    return f"not reached: {goal:g} in {trainer.steps:,} steps ({said})"
+    reached = bool(recent) and min(recent.values()) >= goal
+    when = f"reached {goal:g} after {steps:,} steps, {process_seconds():.1f} s from process start"
+    print(f"{when if reached else f'not reached: {goal:g} in {steps:,} steps'} ({said})", flush=True)
+    return reached
 
 
 def _config(args: TrainArgs) -> TrainConfig:

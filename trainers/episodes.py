@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from gpu_envs.core import Core
 from gpu_envs.joint import rows_index
-from trainers.learner import ALONE
+from trainers.learner import ALONE, Descent
 
 RECENT = 100
 """Finished episodes whose mean return a training may have as its goal."""
@@ -46,19 +46,20 @@ class Episodes:
         self.returns[t].copy_(info["episode_return"])
         self.lengths[t].copy_(info["episode_length"])
 
-    def read(self, total: Callable[[Tensor], Tensor] = ALONE.sum) -> dict[str, float]:
-        """Means over agents and episodes of the rollout, NaN if none ended; waits for the device.
+    def read(self, descent: Descent = ALONE) -> dict[str, float]:
+        """Means over agents and episodes of the rollout, those of other ranks included, NaN if none ended.
 
-        `total` sums over processes, see `trainers.learner.Descent`.
+        Waits for the device.
         """
         ended = self.over.flatten().nonzero().squeeze(-1)  # in the order of time
         returns, lengths = (
             torch.stack([all_agents[:, rows].double().mean(1) for rows in self.rows.values()], 1)
             for all_agents in (buffer.flatten(0, 1)[ended] for buffer in (self.returns, self.lengths))
         )
-        self.recent = torch.cat([self.recent, returns[-RECENT:].cpu()])[-RECENT:]
+        latest = descent.in_time(ended[-RECENT:], returns[-RECENT:])
+        self.recent = torch.cat([self.recent, latest.cpu()])[-RECENT:]
         count = torch.full_like(returns[:1].sum(0), len(ended))
-        returns, lengths, count = total(torch.stack([returns.sum(0), lengths.sum(0), count]))
+        returns, lengths, count = descent.sum(torch.stack([returns.sum(0), lengths.sum(0), count]))
         means = torch.stack([returns / count, lengths / count], 1).tolist()
         row = {}
         for group, (mean_return, mean_length) in zip(self.rows, means, strict=True):
@@ -68,6 +69,9 @@ class Episodes:
 
     def recent_returns(self) -> dict[str, float]:
         """Mean return per agent over the last RECENT episodes, by group; {} before so many have ended."""
-        if len(self.recent) < RECENT:
-            return {}
-        return dict(zip(self.rows, self.recent.mean(0).tolist(), strict=True))
+        return mean_returns(self.recent, list(self.rows))
+
+
+def mean_returns(recent: Tensor, groups: Sequence[str]) -> dict[str, float]:
+    """Means of `Episodes.recent` by group; {} before there are RECENT episodes."""
+    return dict(zip(groups, recent.mean(0).tolist(), strict=True)) if len(recent) == RECENT else {}

@@ -30,11 +30,34 @@ def moved(state: State, device: torch.device | str) -> dict[str, Any]:
 Central = Literal["state", "joint"] | None
 
 
+class Deck:
+    """The rows, or sequences, of a batch, from which an update deals its minibatches."""
+
+    known: int
+    """Decisions to learn from, on every rank."""
+    most: int
+    """Minibatches that can be dealt out at most."""
+    count: Tensor | float | None = None
+    """What losses on the whole batch divide sums by, see `trainers.nets.masked_mean`."""
+
+    def __init__(self, batch: dict[str, Tensor], descent: Descent) -> None:
+        """Counts what is there; every rank draws from its own."""
+        valid, self.size, self.device = batch.get("valid"), batch["obs"].shape[0], batch["obs"].device
+        self.known = descent.least(self.size if valid is None else int(valid.sum()))
+        self.most = descent.least(self.size)
+
+    def deal(self, number: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor | float | None]]:
+        """Shuffles all rows and deals them out to minibatches: which rows, and what losses on them divide by."""
+        order = torch.randperm(self.size, generator=generator, device=self.device)
+        return [(drawn, None) for drawn in order.tensor_split(number)]
+
+
 class Descent:
     """How learners follow their gradients, and agree where several processes (ranks) learn one policy together.
 
-    This one is for a single process. `trainers.lightning` has one that averages over ranks. Ranks stay equal as long as
-    they make the same gradient steps: let `least` settle how many, and `mean` whatever else decides about them.
+    This one is for a single process. Ranks stay equal as long as they make the same gradient steps: let `mean` settle
+    whatever decides about them. `trainers.lightning` has one for ranks that learn each from worlds and minibatches of
+    its own, `trainers.sharding` one for ranks that do together what one process would.
     """
 
     def __call__(self, optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> Tensor:
@@ -81,6 +104,24 @@ class Descent:
     def least(self, count: int) -> int:
         """The smallest count of all ranks: for rows, which differ between them."""
         return count
+
+    def deck(self, batch: dict[str, Tensor], rollout: Rollout) -> Deck:
+        """What to deal minibatches from, of a batch of a rollout."""
+        return Deck(batch, self)
+
+    def normalized(self, values: Tensor) -> Tensor:
+        """Values (N,) of rows with mean 0 and standard deviation 1."""
+        if values.numel() == 0:
+            return values
+        return (values - values.mean()) / (values.std(correction=0) + 1e-8)
+
+    def variance(self, values: Tensor) -> Tensor:
+        """Of values (N,) of rows."""
+        return values.var(correction=0)
+
+    def in_time(self, places: Tensor, values: Tensor) -> Tensor:
+        """Values (N, ...) found at places (N,) of a rollout's steps and worlds, T * E flat, in their order."""
+        return values
 
 
 ALONE = Descent()

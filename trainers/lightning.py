@@ -26,9 +26,10 @@ from gpu_envs.errors import CheckpointError, ConfigError, missing
 from trainers.collector import Collector
 from trainers.config import TrainConfig, make_core
 from trainers.judge import Judge
-from trainers.learner import Descent, State
+from trainers.learner import State
 from trainers.policy import Policy
 from trainers.settings import derived_seed
+from trainers.sharding import AmongRanks
 
 try:
     from lightning.pytorch import LightningModule
@@ -127,8 +128,8 @@ class LearnerModule(LightningModule):
         self.collector = Collector(c, core)
         self.seats = self.collector.seats
         self.descent = LightningDescent(self)
+        self.collector.follow(self.descent)
         for index, seat in enumerate(self.seats.values()):
-            seat.learner.descent = self.descent
             if rank > 0:  # all begin with the same weights; their actions and minibatches are their own
                 seat.learner.generator.manual_seed(derived_seed(derived_seed(c.seed, index), rank))
             self.nets.append(seat.learner.net)
@@ -157,8 +158,8 @@ class LearnerModule(LightningModule):
         """Every learner learns from the rollout that the data loader has just played."""
         self.iteration += 1
         saved = "what Lightning has saved is from before"
-        row = self.collector.update(self.iteration, lambda: saved, self.descent.mean)
-        episodes = self.collector.episodes.read(self.descent.sum)
+        row = self.collector.update(self.iteration, lambda: saved)
+        episodes = self.collector.episodes.read(self.descent)
         self.known |= {name: value for name, value in episodes.items() if not math.isnan(value)}
         row |= {f"time/{phase}": value for phase, value in self.collector.clock.read().items()}
         now = time.perf_counter()
@@ -243,11 +244,12 @@ class Rollouts:
         """Nothing, likewise."""
 
 
-class LightningDescent(Descent):
+class LightningDescent(AmongRanks):
     """Gradient steps through Lightning, averaged over its processes."""
 
     def __init__(self, module: LearnerModule) -> None:
         """For the learners of a module."""
+        super().__init__(module.ranks)
         self.module = module
         self.wrapped: dict[int, Any] = {}
 
@@ -261,13 +263,6 @@ class LightningDescent(Descent):
         with wrapper.no_sync() if isinstance(wrapper, nn.parallel.DistributedDataParallel) else nullcontext():
             self.module.manual_backward(loss)
 
-    def average(self, gradients: list[Tensor]) -> None:
-        """One message for all of them."""
-        if self.module.ranks > 1:
-            flat = self.mean(torch.cat([gradient.flatten() for gradient in gradients]))
-            for gradient, mean in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
-                gradient.copy_(mean.view_as(gradient))
-
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Lightning's step, which counts it and calls the hooks."""
         if id(optimizer) not in self.wrapped:
@@ -275,20 +270,9 @@ class LightningDescent(Descent):
             self.wrapped = {id(each.optimizer): each for each in (every if isinstance(every, list) else [every])}
         self.wrapped[id(optimizer)].step()
 
-    def sum(self, values: Tensor) -> Tensor:
-        """Over all processes."""
-        if self.module.ranks > 1:
-            values = values.clone()
-            distributed.all_reduce(values)
-        return values
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Over all processes."""
-        return self.sum(values) / self.module.ranks if self.module.ranks > 1 else values
-
     def least(self, count: int) -> int:
         """Of all processes."""
-        if self.module.ranks > 1:
+        if self.ranks > 1:
             smallest = torch.tensor(count, device=self.module.device)
             distributed.all_reduce(smallest, distributed.ReduceOp.MIN)
             count = int(smallest)

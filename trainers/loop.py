@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import checkpoint, runs
+from trainers import algorithms, checkpoint, runs
 from trainers.checkpoint import Checkpoint
 from trainers.collector import Collector
 from trainers.config import CoreFactory, TrainConfig, make_core
 from trainers.files import write_json
 from trainers.judge import Judge
 from trainers.logs import PHASES, Progress, RunLog
+from trainers.sharding import Shard
 from trainers.stopping import Patience, signals
 
 
@@ -23,7 +24,7 @@ class Trainer:
     """Collects rollouts from one core, updates one learner per policy, and keeps the run's files.
 
     Inside a rollout nothing is read from the device and no Python runs per agent; metrics stay on the device and are
-    read once per iteration.
+    read once per iteration. With a shard it is one rank of several, of which each has a trainer for the same run.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Trainer:
         factory: CoreFactory = make_core,
         progress: Progress | None = None,
         on_save: Callable[[Path, Mapping[str, float]], None] | None = None,
+        shard: Shard | None = None,
     ) -> None:
         """Builds environment and learners, and then opens the run's folder.
 
@@ -44,19 +46,28 @@ class Trainer:
             factory: Makes cores, `make_core` unless a test has its own.
             progress: Called after every iteration.
             on_save: Called after every checkpoint with its folder, and the metrics of its iteration.
+            shard: Of `config.num_envs`, which worlds are here, and on which device; None: all, on `config.device`. What
+                is written the first rank writes.
 
         Raises:
-            ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
+            ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it, or the
+                algorithm cannot be split over ranks.
             CheckpointError: `resume` does not fit `config` or lost its replay, or `eval_against` not the environment.
         """
+        if shard is not None:
+            config = dataclasses.replace(config, device=str(shard.device))
         config.prepare()
-        out = runs.choose(out, resume)
+        self.shard = shard = shard or Shard.of(0, 1, config.num_envs)
+        if shard.ranks > 1:
+            algorithms.find(config.algorithm).check_shards()
+        if shard.first:
+            out = runs.choose(out, resume)
         self.config, self.progress, self.on_save = config, progress, on_save
         self.row: dict[str, float] = {}
         if resume is not None:
             _check_resume(config, resume)
-        self.core = factory(config, config.num_envs, config.seed)
-        self.collector = Collector(config, self.core)
+        self.core = factory(config, shard.num_envs, config.seed, **shard.offset_setting)
+        self.collector = Collector(config, self.core, shard=shard)
         self.seats, self.episodes = self.collector.seats, self.collector.episodes
         self.iteration, self.steps, self.seconds = 0, 0, 0.0
         self.stopped_by: int | None = None
@@ -67,14 +78,15 @@ class Trainer:
         self.patience = Patience(config.patience)
         if resume is not None:
             self._restore(resume)
-        self.out = runs.open_folder(out, config.env_id)
-        if resume is not None and runs.belongs(resume, self.out):
+        self.out = shard.from_first(lambda: runs.open_folder(out, config.env_id))
+        if resume is not None and shard.from_first(lambda: runs.belongs(resume, self.out)):
             self.saved = resume.iteration
-            self.aside = runs.set_aside(self.out, resume.iteration)
+            self.aside = shard.from_first(lambda: runs.set_aside(self.out, self.iteration))
         elif resume is not None:  # a run in a folder of its own has its first checkpoint there
             self._save(resume.score)
-        self.log = RunLog(self.out, after=self.iteration)
-        write_json(self.out / "config.json", dataclasses.asdict(config))
+        if shard.first:
+            self.log = RunLog(self.out, after=self.iteration)
+            write_json(self.out / "config.json", dataclasses.asdict(config))
 
     def run(self) -> Path:
         """Trains to `total_steps`, to what `reached` and `patience` say, or until SIGINT or SIGTERM.
@@ -82,7 +94,8 @@ class Trainer:
         The iteration in which a signal comes is finished, its evaluation too.
 
         Returns:
-            The last checkpoint, saved in any case. `stopped_by` holds the signal, if any.
+            The last checkpoint, saved in any case; on ranks after the first the run's folder, which may be elsewhere.
+            `stopped_by` holds the signal, if any.
 
         Raises:
             GpuEnvsError: Losses, gradients or parameters are no longer finite; the checkpoints are from before.
@@ -94,8 +107,9 @@ class Trainer:
             if self.saved != self.iteration:
                 self._save(score=None)
         finally:
-            self.log.close()
-        return checkpoint.find(self.out)
+            if self.shard.first:
+                self.log.close()
+        return checkpoint.find(self.out) if self.shard.first else self.out
 
     @property
     def reached(self) -> bool:
@@ -104,6 +118,7 @@ class Trainer:
         return goal is not None and bool(returns) and min(returns.values()) >= goal
 
     def _over(self) -> bool:
+        self.stopped_by = self.shard.largest(self.stopped_by or 0) or None
         return self.stopped_by is not None or self.patience.over or self.reached
 
     def _stop(self, number: int) -> None:
@@ -118,7 +133,7 @@ class Trainer:
         clock, begin = self.collector.clock, time.perf_counter()
         self.collector.collect()
         metrics = self.collector.update(self.iteration + 1, self._kept)
-        episodes = self.episodes.read()
+        episodes = self.episodes.read(self.collector.descent)
         clock.mark("storage")
         self.iteration += 1
         taken = self.config.rollout_steps
@@ -128,14 +143,15 @@ class Trainer:
         scores: dict[str, float] = {}
         due = self.iteration % self.config.checkpoint_every == 0 or self.iteration == self.config.iterations
         if due and self.config.eval_episodes:
-            scores = self.judge.scores()
+            scores = self.shard.from_first(self.judge.scores)
             self.patience.judge(scores["eval/score"])
             clock.mark("evaluation")
         phases = clock.read()
         row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
         row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": phases.get(phase, 0.0) for phase in PHASES}}
         self.row = row = row | episodes | metrics | scores
-        self.log.write(row)
+        if self.shard.first:
+            self.log.write(row)
         self._tell(row)
         clock.mark("logging")
         if due:
@@ -155,8 +171,11 @@ class Trainer:
         return f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
 
     def _save(self, score: float | None) -> None:
-        """Writes a checkpoint of everything the next iteration depends on."""
-        state = self.collector.state_dict()
+        """Writes a checkpoint of everything the next iteration depends on, all ranks' worlds."""
+        self.saved = self.iteration
+        state = self.shard.whole_state(self.collector.state_dict(), self.core, self.collector.memories)
+        if not self.shard.first:
+            return
         state |= {"trainer.seconds": self.seconds, "trainer.evaluations_since_best": self.patience.since}
         if math.isfinite(self.patience.best):
             state["trainer.best_score"] = self.patience.best
@@ -164,13 +183,13 @@ class Trainer:
         folder, config = self.out / "checkpoints", dataclasses.asdict(self.config)
         keep = self.config.keep_last
         path = checkpoint.save(folder, self.iteration, self.steps, config, state, policies, score, keep)
-        self.saved = self.iteration
         if self.on_save is not None and self.row:  # what a resumed run begins with has been told of
             self.on_save(path, self.row)
 
     def _restore(self, resume: Checkpoint) -> None:
         """Puts everything back."""
-        self.collector.load_state_dict(resume.state)
+        state = self.shard.own_state(resume.state, self.core, self.collector.memories)
+        self.collector.load_state_dict(state)
         self.iteration, self.steps = resume.iteration, resume.steps
         self.seconds = _number(resume, "trainer.seconds")
         self.patience.since = int(_number(resume, "trainer.evaluations_since_best"))

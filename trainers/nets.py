@@ -83,11 +83,14 @@ class ObservationNormalizer(nn.Module):
         self.count.add_(batch_count)
 
 
-def masked_mean(values: Tensor, where: Tensor | None) -> Tensor:
-    """Mean over the elements that count, all if None; 0 if none does. The others, NaN included, are not read."""
+def masked_mean(values: Tensor, where: Tensor | None, count: Tensor | float | None = None) -> Tensor:
+    """Mean over the elements that count, all if None; 0 if none does. The others, NaN included, are not read.
+
+    With a `count` it is their sum divided by that, as where others have more of them, see `trainers.learner.Deck`.
+    """
     if where is None:
-        return values.mean()
-    return values.masked_fill(~where, 0.0).sum() / where.sum().clamp(min=1)
+        return values.mean() if count is None else values.sum() / count
+    return values.masked_fill(~where, 0.0).sum() / (where.sum().clamp(min=1) if count is None else count)
 
 
 @torch.no_grad()

@@ -91,19 +91,17 @@ class PPO:
         entropy_coef = linear(c.entropy, c.entropy_end, progress)
         self.optimizer.param_groups[0]["lr"] = learning_rate
 
-        batch = self.acting.batch()
-        valid, size = batch.get("valid"), batch["obs"].shape[0]  # rows or sequences
+        batch = self.acting.batch(self.descent)
+        deck = self.descent.deck(batch, self.rollout)
         metrics: dict[str, Tensor] = {}
-        if self.descent.least(size if valid is None else int(valid.sum())) > 0:
-            most = min(c.minibatches, self.descent.least(size))
+        if deck.known > 0:
             totals: dict[str, Tensor] = {}
             gradient_steps = 0
             for _ in range(c.epochs):
                 kl_before = totals["approx_kl"].clone() if totals else torch.zeros((), device=self.device)
-                order = torch.randperm(size, generator=self.generator, device=self.device)
-                chunks = order.tensor_split(most)
-                for rows in chunks:
-                    for name, value in self._gradient_step(batch, rows, entropy_coef).items():
+                chunks = deck.deal(min(c.minibatches, deck.most), self.generator)
+                for drawn, count in chunks:
+                    for name, value in self._gradient_step(batch, drawn, count, entropy_coef).items():
                         totals[name] = totals[name] + value if name in totals else value
                 gradient_steps += len(chunks)
                 if c.target_kl is not None:
@@ -111,39 +109,43 @@ class PPO:
                     if float(kl) > c.target_kl * len(chunks):
                         break
             metrics = {name: value / gradient_steps for name, value in totals.items()}
-            metrics["explained_variance"] = explained_variance(batch)
+            metrics["explained_variance"] = explained_variance(batch, self.descent)
             numbers = {"gradient_steps": gradient_steps, "learning_rate": learning_rate, "entropy_coef": entropy_coef}
             metrics |= {name: torch.full((), float(number), device=self.device) for name, number in numbers.items()}
             self.acting.take_in(batch, self.descent.sum)
         self.steps += self.acting.next_rollout()
         return metrics
 
-    def _gradient_step(self, batch: dict[str, Tensor], drawn: Tensor, entropy_coef: float) -> dict[str, Tensor]:
-        """One step of Adam on the clipped objective of Schulman et al. 2017, eq. 9, over what was drawn."""
+    def _gradient_step(
+        self, batch: dict[str, Tensor], drawn: Tensor, count: Tensor | float | None, entropy_coef: float
+    ) -> dict[str, Tensor]:
+        """One step of Adam on the clipped objective, eq. 9, over what was drawn; `count` as `Deck`."""
         c, part = self.config, minibatch(batch, drawn, self.net.outlook)
         valid, advantage, returns = part.get("valid"), part["advantage"], part["returns"]
         params = through(self.actor, part["obs"], part, "actor")
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
         log_ratio = log_prob - part["log_prob"]
         ratio = log_ratio.exp()
-        policy_loss = -masked_mean(torch.min(ratio * advantage, ratio.clamp(1 - c.clip, 1 + c.clip) * advantage), valid)
+        gain = torch.min(ratio * advantage, ratio.clamp(1 - c.clip, 1 + c.clip) * advantage)
+        policy_loss = -masked_mean(gain, valid, count)
 
         value = through(self.critic, part["seen"], part, "critic").squeeze(-1)
         error = (value - returns).square()
         if c.clip_value is not None:
             clipped = part["value"] + (value - part["value"]).clamp(-c.clip_value, c.clip_value)
             error = torch.max(error, (clipped - returns).square())
-        value_loss = 0.5 * masked_mean(error, valid)
+        value_loss = 0.5 * masked_mean(error, valid, count)
 
-        loss = policy_loss + c.value_coef * value_loss - entropy_coef * masked_mean(entropy, valid)
+        loss = policy_loss + c.value_coef * value_loss - entropy_coef * masked_mean(entropy, valid, count)
         grad_norm = self.descent(self.optimizer, loss, c.max_grad_norm)
         with torch.no_grad():
             return {
                 "policy_loss": policy_loss.detach(),
                 "value_loss": value_loss.detach(),
-                "entropy": masked_mean(entropy, valid),
-                "approx_kl": masked_mean(ratio - 1 - log_ratio, valid),  # Schulman 2020, unbiased and never negative
-                "clip_fraction": masked_mean(((ratio - 1).abs() > c.clip).float(), valid),
+                "entropy": masked_mean(entropy, valid, count),
+                # Schulman 2020, unbiased and never negative
+                "approx_kl": masked_mean(ratio - 1 - log_ratio, valid, count),
+                "clip_fraction": masked_mean(((ratio - 1).abs() > c.clip).float(), valid, count),
                 "grad_norm": grad_norm,
             }
 

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
+from trainers.sharding import Shard
+
 
 @dataclass(frozen=True)
 class Player:
@@ -55,3 +57,5 @@ class Problem:
     """All A agents of a world, in order; () where the learner does not ask for them."""
     policy: str = ""
     """Name of the policy to learn, as in `players`."""
+    shard: Shard | None = None
+    """Which of more worlds these E are, where other processes have the others; None: these are all."""

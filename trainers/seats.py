@@ -20,6 +20,7 @@ from trainers.learner import Central, Learner
 from trainers.problem import Player, Problem
 from trainers.rollout import Transition
 from trainers.settings import derived_seed
+from trainers.sharding import Shard
 
 
 @dataclass
@@ -128,7 +129,9 @@ def _columns(core: Core) -> Tensor | None:
     return torch.tensor(columns, device=core.device)
 
 
-def make_seats(config: TrainConfig, core: Core, learning: Collection[str] | None = None) -> dict[str, Seat]:
+def make_seats(
+    config: TrainConfig, core: Core, learning: Collection[str] | None = None, shard: Shard | None = None
+) -> dict[str, Seat]:
     """One seat per policy, in the order of the environment's groups; of those in `learning` only, unless it is None.
 
     Raises:
@@ -161,6 +164,7 @@ def make_seats(config: TrainConfig, core: Core, learning: Collection[str] | None
             turns=core.to_move is not None,
             players=players,
             policy=name,
+            shard=shard,
         )
         seats[name] = Seat(tuple(members), agents, make(config.learner, problem), whole)
     if central == "joint":

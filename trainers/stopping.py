@@ -18,6 +18,10 @@ from torch import Tensor, nn
 from gpu_envs.errors import GpuEnvsError
 
 
+class DivergedError(GpuEnvsError, RuntimeError):
+    """Losses, gradients or parameters are no longer finite."""
+
+
 @dataclass
 class Patience:
     """Counts evaluations that were no better than the best before them."""
@@ -65,7 +69,7 @@ def check_finite(
         where: Says what of the run is saved; told at the end of the line.
 
     Raises:
-        GpuEnvsError: Names the iteration, the metric, the first parameter that is not finite and the last checkpoint.
+        DivergedError: Names the iteration, the metric, the first parameter that is not finite and the last checkpoint.
     """
     bad = [f"{name} is {value}" for name, value in metrics.items() if _guarded(name) and not math.isfinite(value)]
     broken = [
@@ -79,7 +83,7 @@ def check_finite(
         return
     what = bad[0] if bad else f"{broken[0]} is not finite"
     first = f" (the first parameter that is not finite: {broken[0]})" if bad and broken else ""
-    raise GpuEnvsError(
+    raise DivergedError(
         f"iteration {iteration}: {what}: the training has diverged, or the environment gave what is not finite{first}; "
         f"{where()}. Try a lower learner.learning_rate or learner.reward_scale"
     )

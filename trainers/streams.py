@@ -1,34 +1,63 @@
-"""Where noise comes from: one random stream, or one for each of several learners that draw at once."""
+"""Where noise comes from: one random stream, or one for each of several learners that draw at once.
+
+Of a shard's worlds it is the noise that they get in one process: drawn for all worlds, of which it takes its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-Stream = torch.Generator | Sequence[torch.Generator] | None
-"""Several generators draw for one entry each of the first axis: what each would draw if it were alone."""
+if TYPE_CHECKING:
+    from trainers.sharding import Shard
+
+
+@dataclass(frozen=True)
+class Part:
+    """The stream of some worlds of many."""
+
+    generator: torch.Generator
+    shard: Shard
+
+
+One = torch.Generator | Part | None
+Stream = One | Sequence[One]
+"""Several draw for one entry each of the first axis: what each would draw if it were alone."""
+
+
+def of_shard(generator: torch.Generator, shard: Shard | None) -> One:
+    """A generator's stream for the worlds of a shard; None: for all worlds."""
+    return generator if shard is None or shard.ranks == 1 else Part(generator, shard)
 
 
 def exponential(like: Tensor, stream: Stream) -> Tensor:
-    """Noise of rate 1, of the shape of a tensor."""
-    noise = torch.empty_like(like)
-    for share, generator in _shares(noise, stream):
-        share.exponential_(generator=generator)
-    return noise
+    """Noise of rate 1, of the shape of a tensor; the streams of shards are of tensors led by worlds."""
+    return _drawn(like, stream, lambda noise, generator: noise.exponential_(generator=generator))
 
 
 def normal(like: Tensor, stream: Stream) -> Tensor:
-    """Standard normal noise, of the shape of a tensor."""
+    """Standard normal noise, likewise."""
+    return _drawn(like, stream, lambda noise, generator: noise.normal_(generator=generator))
+
+
+def _drawn(like: Tensor, stream: Stream, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> Tensor:
     noise = torch.empty_like(like)
-    for share, generator in _shares(noise, stream):
-        share.normal_(generator=generator)
+    if stream is None or isinstance(stream, torch.Generator | Part):
+        _draw(noise, stream, fill)
+    else:
+        for share, one in zip(noise, stream, strict=True):
+            _draw(share, one, fill)
     return noise
 
 
-def _shares(noise: Tensor, stream: Stream) -> Iterable[tuple[Tensor, torch.Generator | None]]:
-    """What each generator is to fill."""
-    if stream is None or isinstance(stream, torch.Generator):
-        return [(noise, stream)]
-    return zip(noise, stream, strict=True)
+def _draw(noise: Tensor, stream: One, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> None:
+    if isinstance(stream, Part):
+        shard = stream.shard
+        everyone = noise.new_empty((shard.num_envs_total, *noise.shape[1:]))
+        noise.copy_(fill(everyone, stream.generator)[shard.offset : shard.offset + shard.num_envs])
+    else:
+        fill(noise, stream)

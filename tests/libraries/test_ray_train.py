@@ -1,0 +1,128 @@
+"""Training under Ray: workers together are one process, and go on where one of them was killed."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import ray
+import torch
+
+from gpu_envs.errors import ConfigError, GpuEnvsError
+from trainers import algorithms, checkpoint
+from trainers.cluster import data_parallel
+from trainers.cluster.connect import connect
+from trainers.commands import train_command
+from trainers.config import TrainConfig
+from trainers.loop import Trainer
+from trainers.stopping import DivergedError
+
+ITERATIONS = 60
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(tmp_path_factory):
+    connect("the tests", "local", num_cpus=2, object_store_memory=100_000_000)
+    yield
+    ray.shutdown()
+
+
+def config(iterations=ITERATIONS, **learner):
+    """Nine worlds: one worker has one more."""
+    settings = {"rollout_length": 8, "hidden": (16,), "epochs": 2, "minibatches": 2, **learner}
+    return TrainConfig(
+        "CartPole-v1", num_envs=9, total_steps=9 * 8 * iterations, seed=1, threads=1, checkpoint_every=5,
+        keep_last=99, eval_episodes=0, learner=algorithms.find("ppo").settings(**settings),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The run of two workers whom nothing befell."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert data_parallel.train(config(), out, shards=2) == out / "checkpoints" / f"{ITERATIONS:09d}"
+    return out
+
+
+def test_two_workers_learn_what_one_process_does(whole, tmp_path):
+    trainer = Trainer(config(), tmp_path / "alone")
+    for _ in range(5):
+        trainer.iterate()
+    one, two = (checkpoint.load(out / "checkpoints" / "000000005") for out in (tmp_path / "alone", whole))
+    assert one.steps == two.steps == 5 * 9 * 8
+    assert one.state.keys() == two.state.keys()
+    for name, value in one.state.items():
+        if isinstance(value, torch.Tensor):
+            torch.testing.assert_close(two.state[name], value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=name)
+    assert TrainConfig.from_json(two.config) == config()
+
+
+def workers_of(process: int) -> list[int]:
+    """Ray Train's workers among what this process has started."""
+    children: dict[int, list[int]] = {}
+    names = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            names[int(folder.name)] = (folder / "cmdline").read_text()
+        except OSError:  # it has ended
+            continue
+        children.setdefault(parent, []).append(int(folder.name))
+    found, todo = [], [process]
+    while todo:
+        todo += (below := children.get(todo.pop(), []))
+        found += [each for each in below if "RayTrainWorker" in names[each]]
+    return found
+
+
+def test_goes_on_where_a_worker_was_killed(whole, tmp_path):
+    out, killed = tmp_path / "run", []
+
+    def kill():
+        deadline = time.monotonic() + 100
+        while time.monotonic() < deadline and not killed:
+            if (out / "checkpoints" / "000000010").exists() and (workers := workers_of(os.getpid())):
+                os.kill(workers[-1], signal.SIGKILL)
+                killed.append(checkpoint.find(out).name)
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    last = data_parallel.train(config(), out, shards=2)
+    thread.join()
+    assert killed
+    assert int(killed[0]) < ITERATIONS
+    for name, value in checkpoint.load(whole).state.items():
+        other = checkpoint.load(last).state[name]
+        same = torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other
+        assert same or name == "trainer.seconds", name
+
+
+def test_the_command_goes_on_with_a_run_in_shards(tmp_path, capsys):
+    out = tmp_path / "run"
+    Trainer(config(iterations=2), out).run()
+    longer = str(9 * 8 * 4)
+    assert train_command(["--resume", str(out), "--shards", "2", "--total-steps", longer, "--no-video"]) == 0
+    assert checkpoint.load(out).iteration == 4
+    said = capsys.readouterr().out
+    assert "trained 288 steps" in said
+    assert str(out / "checkpoints" / "000000004") in said
+
+
+def test_what_cannot_be_is_refused_before_anything_starts(tmp_path):
+    out = tmp_path / "run"
+    replay = TrainConfig("CartPole-v1", algorithm="dqn")
+    with pytest.raises(ConfigError, match="algorithm = 'dqn': its replay cannot be split"):
+        data_parallel.train(replay, out)
+    with pytest.raises(ConfigError, match="shards = 10: expected 1 to 9"):
+        data_parallel.train(config(), out, shards=10)
+    with pytest.raises(GpuEnvsError, match="shards = 3: the cluster has room for 2 workers with 1 CPU each"):
+        data_parallel.train(config(), out, shards=3)
+    assert not out.exists()
+
+
+def test_a_training_that_diverges_is_not_tried_again(tmp_path):
+    with pytest.raises(DivergedError, match="the training has diverged"):
+        data_parallel.train(config(learning_rate=1e30, normalize_obs=False), tmp_path / "run")

@@ -1,0 +1,205 @@
+"""Several processes that train together are, but for rounding, one process with all of their worlds."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from shard_run import ITERATIONS, RUNS, WORLDS, play, train
+
+import gpu_envs
+from gpu_envs.errors import ConfigError, MissingExtraError
+from trainers import algorithms, checkpoint
+from trainers.cluster.data_parallel import _room
+from trainers.commands import train_command
+from trainers.config import TrainConfig
+from trainers.logs import read_rows
+from trainers.loop import Trainer
+from trainers.sharding import Shard, _of_worlds
+
+HERE = Path(__file__).parent
+OF_THREE = ("memory",)  # the last is also gone on with, and stopped
+OF_TWO = (*(run for run in RUNS if run != "memory"), "memory")
+CASES = [*((2, run) for run in OF_TWO), *((3, run) for run in OF_THREE)]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Folders of the runs of 2 and of 3 processes, which play while this one plays its own, of 1."""
+    outs, started = {}, []
+    where = {**os.environ, "PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"}
+    for ranks, runs in ((2, OF_TWO), (3, OF_THREE)):
+        outs[ranks] = out = tmp_path_factory.mktemp(f"ranks{ranks}")
+        for rank in range(ranks):
+            command = [sys.executable, str(HERE / "shard_run.py"), str(out), str(rank), str(ranks), *runs]
+            started.append(subprocess.Popen(command, env=where, stderr=subprocess.PIPE, text=True))
+    outs[1] = tmp_path_factory.mktemp("ranks1")
+    play(outs[1], Shard.of(0, 1, WORLDS), OF_TWO)
+    said = [process.communicate(timeout=300)[1] for process in started]
+    for process, error in zip(started, said, strict=True):
+        assert process.returncode == 0, error[-3000:]
+    return outs
+
+
+def held(out, run, ranks):
+    return [torch.load(out / f"{run}-{rank}.pt", weights_only=True) for rank in range(ranks)]
+
+
+def assert_near(one, other, what=""):
+    assert (one.shape, one.dtype) == (other.shape, other.dtype), what
+    if one.is_floating_point():  # what was never written is NaN in both
+        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5, equal_nan=True, msg=lambda said: f"{what}: {said}")
+    else:
+        assert torch.equal(one, other), what
+
+
+@pytest.mark.parametrize(("ranks", "run"), CASES)
+def test_learns_the_same_weights_on_every_rank_as_one_process(many, ranks, run):
+    whole, parts = held(many[1], run, 1)[0], held(many[ranks], run, ranks)
+    before = checkpoint.load(many[1] / run / "checkpoints" / "000000002").state
+    for policy, net in whole["nets"].items():
+        moved = [(net[name] - before[f"learner.{policy}.net.{name}"]).abs().max() for name in net if "weight" in name]
+        assert max(moved) > 1e-3  # so that tolerances mean something
+        for name, tensor in net.items():
+            assert_near(tensor, parts[0]["nets"][policy][name], name)
+            assert all(torch.equal(part["nets"][policy][name], parts[0]["nets"][policy][name]) for part in parts)
+
+
+@pytest.mark.parametrize(("ranks", "run"), CASES)
+def test_worlds_play_as_in_one_process(many, ranks, run):
+    whole, parts = held(many[1], run, 1)[0], held(many[ranks], run, ranks)
+    assert [part["offset"] for part in parts] == ([0, 4] if ranks == 2 else [0, 3, 5])
+    exact = RUNS[run][0] != "Pendulum-v1"  # a mean of actions rounds as the batch has it
+    for policy, rollout in whole["first"].items():
+        for name in ("obs", "action", "reward"):
+            together, tensor = torch.cat([part["first"][policy][name] for part in parts], 1), rollout[name]
+            assert torch.equal(together, tensor) if exact else torch.allclose(together, tensor, atol=1e-5), name
+    for part in parts:
+        torch.testing.assert_close(part["recent"], whole["recent"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("ranks", "run"), CASES)
+def test_checkpoints_and_metrics_are_those_of_one_process(many, ranks, run):
+    one, other = checkpoint.load(many[1] / run), checkpoint.load(many[ranks] / run)
+    assert (one.iteration, one.steps, one.policies) == (other.iteration, other.steps, other.policies)
+    assert one.state.keys() == other.state.keys()
+    for name, value in one.state.items():
+        if not isinstance(value, torch.Tensor):
+            assert name == "trainer.seconds" or value == pytest.approx(other.state[name])
+        elif exact_or_learned(run, name):
+            assert_near(value, other.state[name], name)
+        else:
+            assert (value.shape, value.dtype) == (other.state[name].shape, other.state[name].dtype)
+    rows = [read_rows(many[ranks_] / run / "metrics.csv") for ranks_ in (1, ranks)]
+    assert len(rows[0]) == len(rows[1]) == ITERATIONS
+    for mine, others in zip(*rows, strict=True):
+        assert mine.keys() == others.keys()
+        for name in mine:
+            if "second" not in name and not name.startswith("time/"):
+                wanted = pytest.approx(float(mine[name]), rel=1e-3, abs=1e-4) if mine[name] else ""
+                assert (float(others[name]) if others[name] else "") == wanted, name
+
+
+def exact_or_learned(run, name):
+    """Not the numbers of worlds whose dynamics make more of how an action was rounded."""
+    return RUNS[run][0] != "Pendulum-v1" or not name.startswith("core.")
+
+
+def test_kinds_of_runs_are_what_they_are_for(many):
+    """Valid rows fall unevenly on steps and ranks, and an update is stopped by its divergence."""
+    counts = [torch.stack(part["first"]["runner"]["counts"]) for part in held(many[3], "memory", 3)]
+    assert all(len(count.unique()) > 1 for count in counts)
+    assert not torch.equal(counts[1], counts[2])  # who have two worlds each
+    steps = {float(row["agent/gradient_steps"]) for row in read_rows(many[2] / "spread" / "metrics.csv")}
+    assert steps == {6.0, 9.0}
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_goes_on_bit_for_bit(many, ranks):
+    whole, again = (checkpoint.load(many[ranks] / name).state for name in ("memory", "again"))
+    for name, value in whole.items():
+        same = torch.equal(value, again[name]) if isinstance(value, torch.Tensor) else value == again[name]
+        assert same or name == "trainer.seconds", name
+
+
+def test_one_process_goes_on_with_the_run_of_several(many, tmp_path):
+    middle = checkpoint.load(many[3] / "memory" / "checkpoints" / "000000002")
+    trainer = train("memory", tmp_path / "on", Shard.of(0, 1, WORLDS), middle)[1]
+    for policy, net in held(many[1], "memory", 1)[0]["nets"].items():
+        for name, tensor in trainer.seats[policy].learner.net.state_dict().items():
+            assert_near(net[name], tensor, name)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_signal_to_one_rank_ends_the_training_of_all(many, ranks):
+    assert [part["iteration"] for part in held(many[ranks], "stopped", ranks)] == [3] * ranks
+    assert checkpoint.load(many[ranks] / "stopped").iteration == 3
+
+
+def test_shares_are_as_even_as_they_can_be():
+    shards = [Shard.of(rank, 3, 8) for rank in range(3)]
+    assert [(shard.offset, shard.num_envs) for shard in shards] == [(0, 3), (3, 3), (6, 2)]
+    assert shards[1].sizes() == [3, 3, 2]
+    assert [shard.first for shard in shards] == [True, False, False]
+    for ranks in (0, 9):
+        with pytest.raises(ConfigError, match=rf"shards = {ranks}: expected 1 to 8"):
+            Shard.of(0, ranks, 8)
+
+
+def test_a_process_by_itself_has_all_worlds_and_tells_nobody(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    alone = Shard.from_env(5)
+    assert (alone.rank, alone.ranks, alone.offset, alone.num_envs) == (0, 1, 0, 5)
+    values = torch.ones(3)
+    assert alone.sum(values) is values
+    assert alone.everyone(values) == [values]
+    assert alone.largest(7) == 7
+    assert alone.from_first(lambda: "said") == "said"
+    assert alone.whole_state({"x": values}, None, [])["x"] is values
+
+
+@pytest.mark.parametrize("name", sorted({*algorithms.ALGORITHMS} - {"ppo", "ippo", "mappo", "a2c"}))
+def test_learners_with_a_replay_are_refused(name, tmp_path):
+    made = TrainConfig("SimpleTag-v0", algorithm=name, num_envs=4)
+    with pytest.raises(ConfigError, match=rf"algorithm = '{name}': its replay .* use one of ppo, ippo, mappo, a2c, or"):
+        Trainer(made, tmp_path / "run", shard=Shard.of(0, 2, 4))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "settings"),
+    [
+        ("SimpleSpread-v0", {}),
+        ("Pendulum-v1", {"randomise": {"g": (9.0, 11.0)}}),
+        ("TicTacToe-v0", {}),
+        ("LeducPoker-v0", {}),
+        ("TagContinuous-v0", {"num_taggers": 2, "num_runners": 3}),
+    ],
+)
+def test_knows_what_of_a_state_is_of_worlds(env_id, settings):
+    many, few = (gpu_envs.make(env_id, num_envs=n, device="cpu", seed=0, **settings).core for n in (7, 5))
+    others = few.get_state()
+    for name, value in many.get_state().items():
+        if _of_worlds(f"core.{name}", many, []):
+            sizes = (len(value), len(others[name]))
+            assert sizes in ((7, 5), (0, 0)), name
+        else:
+            assert value.shape == others[name].shape, name
+
+
+def test_without_ray_a_line_names_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MissingExtraError, match=r"gpu-envs train --shards needs .*gpu-envs\[ray\]"):
+        train_command(["CartPole-v1", "--device", "cpu", "--shards", "2"])
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("each", "room"),
+    [({"CPU": 1.0}, [8, 2]), ({"CPU": 1.0, "GPU": 1.0}, [4, 0]), ({"CPU": 1.0, "GPU": 0.5}, [8, 0])],
+)
+def test_workers_go_where_there_is_room(each, room):
+    assert _room([{"CPU": 8.0, "GPU": 4.0, "memory": 1e9}, {"CPU": 2.0}], each) == room

@@ -1,0 +1,299 @@
+"""One run over several processes (ranks): each plays a share of the worlds, and all learn what one process would.
+
+    torchrun --nproc-per-node 2 train.py            # with Trainer(config, out, shard=Shard.from_env(config.num_envs))
+
+What makes it equal, but for how sums round: a world has the same seeds and the same noise on whichever rank it is; all
+ranks draw the same minibatches of the rows of all, and each computes the part of a minibatch that is of its worlds;
+what a loss, an advantage or a normaliser divides by counts the rows of all; gradients are added up before they are
+clipped; whatever else decides, the end of the training included, is decided by all. Every rank holds the same weights,
+bit for bit. The first rank evaluates and writes, and its checkpoints are those of one process: a run goes on from them
+in any number of processes.
+
+It holds for learners that learn from a rollout and forget it: ppo, ippo, mappo and a2c. Those with a replay are
+refused, see `Algorithm.check_shards`: they draw from a replay of which a rank would hold its part only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor, distributed
+
+from gpu_envs.errors import ConfigError
+from trainers.learner import ALONE, Deck, Descent, State
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
+    from trainers.rollout import Rollout
+
+T = TypeVar("T")
+NOT_OF_WORLDS = ("core.io.num_choices", "core.io.low", "core.io.high")
+"""Of a core's state: bounds of actions, which are the same in all worlds."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The worlds of a rank: `num_envs` from `offset` on, of `num_envs_total`; the first ranks have one more."""
+
+    rank: int
+    ranks: int
+    num_envs_total: int
+    offset: int
+    num_envs: int
+    device: torch.device
+    """Of its worlds and learners."""
+
+    @classmethod
+    def of(cls, rank: int, ranks: int, num_envs_total: int, device: torch.device | str = "cpu") -> Shard:
+        """The share of a rank; ConfigError where there are more ranks than worlds."""
+        check_ranks(ranks, num_envs_total)
+        each, more = divmod(num_envs_total, ranks)
+        offset = rank * each + min(rank, more)
+        return cls(rank, ranks, num_envs_total, offset, each + (rank < more), torch.device(device))
+
+    @classmethod
+    def from_env(cls, num_envs_total: int, device: torch.device | str = "cpu") -> Shard:
+        """The share of this process among those that torchrun started, or else all worlds.
+
+        Joins the process group if nobody did, with NCCL where the device is a GPU; "cuda" is the rank's own GPU then.
+        """
+        device = torch.device(device)
+        if "LOCAL_RANK" in os.environ and device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        if not distributed.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            if device.type == "cuda":
+                torch.cuda.set_device(device)
+            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        if not distributed.is_initialized():
+            return cls.of(0, 1, num_envs_total, device)
+        return cls.of(distributed.get_rank(), distributed.get_world_size(), num_envs_total, device)
+
+    @property
+    def first(self) -> bool:
+        """Whether this rank evaluates and writes."""
+        return self.rank == 0
+
+    @property
+    def descent(self) -> Descent:
+        """What learners follow their gradients by."""
+        return ShardDescent(self) if self.ranks > 1 else ALONE
+
+    @property
+    def offset_setting(self) -> dict[str, int]:
+        """For the factory of cores."""
+        return {"env_offset": self.offset} if self.ranks > 1 else {}
+
+    def sizes(self) -> list[int]:
+        """Worlds of every rank."""
+        return [Shard.of(rank, self.ranks, self.num_envs_total).num_envs for rank in range(self.ranks)]
+
+    # What ranks tell each other; of one process it is what went in
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Over all ranks, the same tensor on each."""
+        if self.ranks == 1:
+            return values
+        return total(values)
+
+    def everyone(self, values: Tensor) -> list[Tensor]:
+        """Tensors (N, ...) of all ranks, on each; N may differ."""
+        if self.ranks == 1:
+            return [values]
+        counts = self.sum(_only(len(values), self.rank, self.ranks, values.device)).tolist()
+        whole = torch.zeros((sum(counts), *values.shape[1:]), dtype=values.dtype, device=values.device)
+        before = sum(counts[: self.rank])
+        whole[before : before + len(values)] = values
+        return list(self.sum(whole).split(counts))
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What the first rank makes, on each."""
+        if self.ranks == 1:
+            return make()
+        said: list[Any] = [make() if self.first else None]
+        distributed.broadcast_object_list(said, src=0, device=_wire(self.device))
+        return said[0]
+
+    def largest(self, number: int) -> int:
+        """Of the numbers of all ranks."""
+        if self.ranks == 1:
+            return number
+        most = torch.tensor(number, device=_wire(self.device))
+        distributed.all_reduce(most, distributed.ReduceOp.MAX)
+        return int(most)
+
+    # Checkpoints
+
+    def whole_state(self, state: State, core: Core, memories: Sequence[str]) -> State:
+        """What one process would save, on the first rank; on the others their own.
+
+        Args:
+            state: Of a collector.
+            core: Its core.
+            memories: What else of it is led by worlds begins with one of these.
+        """
+        if self.ranks == 1:
+            return state
+        return {
+            name: self._gathered(value) if isinstance(value, Tensor) and _of_worlds(name, core, memories) else value
+            for name, value in state.items()
+        }
+
+    def own_state(self, state: State, core: Core, memories: Sequence[str]) -> State:
+        """This rank's part of what `whole_state` gave."""
+        if self.ranks == 1:
+            return state
+        span = slice(self.offset, self.offset + self.num_envs)
+        return {
+            name: value[span] if isinstance(value, Tensor) and _of_worlds(name, core, memories) else value
+            for name, value in state.items()
+        }
+
+    def _gathered(self, part: Tensor) -> Tensor:
+        """Parts (E, ...) of all ranks, one after the other, on the first rank's host."""
+        if not part.numel():  # such as the masks of games that have none
+            return part.new_empty((self.num_envs_total if len(part) else 0, *part.shape[1:]))
+        sizes, wire = self.sizes(), _wire(self.device)
+        padded = torch.zeros((max(sizes), *part.shape[1:]), dtype=part.dtype, device=wire)
+        padded[: len(part)] = part
+        flat = padded.view(-1).view(torch.uint8)  # of whatever type it is
+        parts = [torch.empty_like(flat) for _ in sizes] if self.first else None
+        distributed.gather(flat, parts, dst=0)
+        if parts is None:
+            return part
+        wholes = (each.cpu().view(part.dtype).view(padded.shape) for each in parts)
+        return torch.cat([whole[:size] for whole, size in zip(wholes, sizes, strict=True)])
+
+
+def check_ranks(ranks: int, num_envs: int) -> None:
+    """Raises ConfigError where there is not at least one world for each."""
+    if not 1 <= ranks <= num_envs:
+        raise ConfigError(f"shards = {ranks}: expected 1 to {num_envs}, as every shard needs a world of num_envs")
+
+
+def total(values: Tensor) -> Tensor:
+    """Sum over all processes of the group, the same tensor on each."""
+    summed = values.to(_wire(values.device), copy=True)
+    distributed.all_reduce(summed)
+    return summed.to(values.device)
+
+
+def _wire(device: torch.device) -> torch.device:
+    """Where what is sent has to be: gloo sends from the host, NCCL from the GPU."""
+    if device.type == "cuda" and distributed.get_backend() != "gloo":
+        return device
+    if "nccl" in distributed.get_backend():  # a tensor of the host
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
+def _only(number: int, rank: int, ranks: int, device: torch.device) -> Tensor:
+    """A rank's number among zeros."""
+    return torch.tensor([number if each == rank else 0 for each in range(ranks)], device=device)
+
+
+def _of_worlds(name: str, core: Core, memories: Sequence[str]) -> bool:
+    if name.startswith("core."):  # constants are one row for all, unless every world draws its own
+        return name not in NOT_OF_WORLDS and (name != "core.params" or bool(core.randomise))
+    return name.startswith(tuple(memories))
+
+
+class AmongRanks(Descent):
+    """Gradient steps that all processes of a group make together, by the mean of their gradients."""
+
+    def __init__(self, ranks: int) -> None:
+        """`ranks` is how many there are."""
+        self.ranks = ranks
+
+    def average(self, gradients: list[Tensor]) -> None:
+        """One message for all of them."""
+        if self.ranks > 1:
+            flat = self.mean(torch.cat([gradient.flatten() for gradient in gradients]))
+            for gradient, mean in zip(gradients, flat.split([each.numel() for each in gradients]), strict=True):
+                gradient.copy_(mean.view_as(gradient))
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Over all ranks."""
+        return total(values) if self.ranks > 1 else values
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Over all ranks."""
+        return self.sum(values) / self.ranks if self.ranks > 1 else values
+
+
+class ShardDescent(AmongRanks):
+    """Of shards: what one process would do with the rows of all."""
+
+    def __init__(self, shard: Shard) -> None:
+        """For the learners of a shard."""
+        super().__init__(shard.ranks)
+        self.shard = shard
+
+    def deck(self, batch: dict[str, Tensor], rollout: Rollout) -> Deck:
+        """Those of all ranks, of which this one computes its own."""
+        return ShardDeck(batch, rollout, self.shard)
+
+    def normalized(self, values: Tensor) -> Tensor:
+        """By mean and deviation of all ranks' values."""
+        mean, variance = self._moments(values)
+        return (values - mean) / (variance.sqrt() + 1e-8)
+
+    def variance(self, values: Tensor) -> Tensor:
+        """Of all ranks' values."""
+        return self._moments(values)[1]
+
+    def in_time(self, places: Tensor, values: Tensor) -> Tensor:
+        """All ranks' values, by time and world."""
+        shard = self.shard
+        step, world = places // shard.num_envs, places % shard.num_envs
+        order = torch.cat(shard.everyone(step * shard.num_envs_total + shard.offset + world)).argsort()
+        return torch.cat(shard.everyone(values))[order]
+
+    def _moments(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance, in two passes."""
+        count, whole = self.sum(torch.stack([torch.full_like(values.sum(), values.numel()), values.sum()]))
+        mean = whole / count
+        return mean, self.sum((values - mean).square().sum()) / count
+
+
+class ShardDeck(Deck):
+    """The rows of all ranks, in the order in which one process has them: by step, then by world."""
+
+    def __init__(self, batch: dict[str, Tensor], rollout: Rollout, shard: Shard) -> None:
+        """Tells the others how many rows there are here at each step, and hears it of them."""
+        rows, valid = batch["rows"], batch.get("valid")
+        self.shard, self.device = shard, rows.device
+        step = rows // rollout.valid[0].numel()
+        here = torch.bincount(step, minlength=rollout.length)
+        each = torch.stack(shard.everyone(here)).view(shard.ranks, -1)
+        at_step = each.sum(0)
+        # where the first of a step's rows of this rank stands among all, and where here
+        there = at_step.cumsum(0) - at_step + each[: shard.rank].sum(0)
+        place = torch.arange(len(rows), device=self.device) + (there - (here.cumsum(0) - here))[step]
+        self.size = self.most = int(at_step.sum())
+        self.own = torch.full((self.size,), -1, device=self.device).index_copy_(
+            0, place, torch.arange(len(rows), device=self.device)
+        )
+        self.weight: Tensor | None = None
+        self.known: int = self.size
+        if valid is not None:  # of sequences: decisions in them
+            weight = torch.zeros(self.size, dtype=torch.int64, device=self.device)
+            self.weight = shard.sum(weight.index_copy_(0, place, valid.sum(1)))
+            self.known = int(self.weight.sum())
+        # the mean over ranks of sums by this is the mean over all rows
+        self.count = self.known / shard.ranks
+
+    def deal(self, number: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor | float | None]]:
+        """The host waits for the device here, to learn how many rows of each minibatch are this rank's."""
+        order = torch.randperm(self.size, generator=generator, device=self.device)
+        own = self.own[order]
+        here = own >= 0
+        drawn = own[here].split(torch.stack([each.sum() for each in here.tensor_split(number)]).tolist())
+        counts: list[Tensor | float | None] = []
+        for chunk in order.tensor_split(number):
+            whole = len(chunk) if self.weight is None else self.weight[chunk].sum().clamp(min=1)
+            counts.append(whole / self.shard.ranks)
+        return list(zip(drawn, counts, strict=True))
