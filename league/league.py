@@ -40,9 +40,8 @@ from league.builder import (
     Roster,
     check_numeric,
 )
-from league.executors import Call, Coordinator, Executor, Later
+from league.executors import Call, Coordinator, Executor, Later, gather
 from league.filling import Filling, Sampling, cells
-from league.matches import Results
 from league.matchmaking import WinRates
 from league.payoffs import PayoffTable
 from league.player import forget, train_player
@@ -360,11 +359,9 @@ class League:
             return c.even or 0.0
         firsts = [[self._members(seat.role).index(self.roster.learning(seat.role)[0]) for seat in self.game.seats]]
         one_by_one, sampling = torch.tensor(firsts * c.episodes), Sampling(1, None, c.device, c.max_envs)
-        ones, found = torch.ones(c.episodes, dtype=torch.int64), list[Results]()
+        ones = torch.ones(c.episodes, dtype=torch.int64)
         call = cells("even", self.game, self.pools(), one_by_one, ones, c.seed, sampling)
-        self.coordinator.submit(call, found.append, lane="even")
-        self.coordinator.wait("even")
-        first, second = found[0].total.T
+        first, second = gather(self.coordinator.executor, [call])[call.key].total.T  # at the start, when nothing runs
         return fair_line(first - second)
 
     # ---------------------------------------------------------------- learners

@@ -29,7 +29,8 @@ class _Order:
     """A call that was given out."""
 
     key: str
-    commit: Callable[[Any], None]
+    commit: Callable[[Any], None] | None
+    """None: it is committed."""
     then: Callable[[], None] | None
     result: Any = None
     there: bool = False
@@ -65,23 +66,22 @@ class Coordinator:
         Args:
             call: Its key is that of the step in the store in which `commit` writes.
             commit: Called with the result, here; it writes in `store.step(call.key)`.
-            then: Called when the call is committed: at once, if it was before.
+            then: Called when the call is committed, in the order of its lane; also if it was committed before.
             lane: Of calls whose order counts.
         """
         if call.key in self._orders:
             return
-        if self.store.done(call.key):
-            if then is not None:
-                then()
-            return
-        order = _Order(call.key, commit, then)
+        done = self.store.done(call.key)
+        order = _Order(call.key, None if done else commit, then, there=done)
         self._orders[call.key] = order
         self._lanes.setdefault(lane, deque()).append(order)
-        self.executor.submit(call)
+        if not done:
+            self.executor.submit(call)
 
     def wait(self, lane: str | None = None) -> None:
         """Until all calls of a lane are committed, and those that follow from them; None: of all lanes."""
         with self.whole():
+            self._commit()
             while any(orders for name, orders in self._lanes.items() if lane in (None, name)):
                 self._take()
                 while self.executor.ready and self.executor.pending:
@@ -102,7 +102,8 @@ class Coordinator:
             for orders in list(self._lanes.values()):
                 while orders and orders[0].there:
                     order = orders.popleft()
-                    order.commit(order.result)
+                    if order.commit is not None:
+                        order.commit(order.result)
                     del self._orders[order.key]
                     if order.then is not None:
                         order.then()

@@ -30,6 +30,11 @@ class Shuffled:
         """Calls that were not given back."""
         return len(self.waiting)
 
+    @property
+    def ready(self) -> bool:
+        """Now and then several results are there at once."""
+        return self.draw.random() < 0.5
+
     def submit(self, call: Call) -> None:
         """Packs it."""
         what = (call.function, packed(dict(call.pools)), packed(dict(call.arguments)), call.device)

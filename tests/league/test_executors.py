@@ -343,8 +343,10 @@ def test_what_is_there_at_once_is_written_at_once(tmp_path, monkeypatch):
     assert len(written) < 9  # of 18 steps
 
 
-def test_what_follows_from_a_call_that_is_done_follows_at_once(tmp_path):
+def test_what_follows_from_a_call_that_is_done_follows_without_it(tmp_path):
     with toy_league.start(tmp_path / "run") as store:
-        followed = deque()
-        Coordinator(store, LocalExecutor()).submit(Call("start", calls_made.die), print, lambda: followed.append(1))
+        followed, coordinator = deque(), Coordinator(store, LocalExecutor())
+        coordinator.submit(Call("start", calls_made.die), print, lambda: followed.append(1))
+        assert not followed  # it has its turn
+        coordinator.wait()
         assert followed

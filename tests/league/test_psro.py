@@ -13,8 +13,8 @@ import torch
 from psro_runs import EXACT, KINDS, LEDUC, QUICK, SCRIPT, contents, play, psro
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from league import filling, solvers
 from league import run as runs
-from league import solvers
 from league.game import Game
 from league.population import RandomPolicy
 from league.psro import PSRO, PSROConfig, gain, strategy_of
@@ -262,20 +262,20 @@ def test_a_missing_policy_is_named_and_nothing_is_lost(tmp_path):
 def test_payoffs_that_are_none_are_refused_and_nothing_is_lost(tmp_path, monkeypatch):
     settings = {"oracle": "exact", "episodes": 20}
     play(tmp_path, iterations=1, **settings)
-    before, right = contents(tmp_path), runs.play_matchups
+    before, right = contents(tmp_path), filling.play_matchups
 
     def wrong(*args, **more):
         results = right(*args, **more)
         results.total[-1, 0] = math.nan
         return results
 
-    monkeypatch.setattr(runs, "play_matchups", wrong)
+    monkeypatch.setattr(filling, "play_matchups", wrong)
     with pytest.raises(GpuEnvsError, match="expected a finite number, got nan"):
         play(tmp_path, iterations=2, **settings)
     after = contents(tmp_path)
     assert after["cells"] == before["cells"]
     assert after["iterations"] == before["iterations"]
-    monkeypatch.setattr(runs, "play_matchups", right)
+    monkeypatch.setattr(filling, "play_matchups", right)
     play(tmp_path, iterations=2, **settings)
     play(tmp_path / "whole", iterations=2, **settings)
     assert contents(tmp_path) == contents(tmp_path / "whole")
