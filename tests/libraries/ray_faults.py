@@ -50,7 +50,7 @@ def dying(function: Any, mark: str, after: float, *given: Any, **arguments: Any)
 
 
 def faulty(address: str, folder: Path, seed: int, learns: bool) -> Any:
-    """An executor of whose calls of a kind a third kill their worker."""
+    """An executor of whose calls of a kind the first and a third of the others kill their worker."""
     from league.executors import RayExecutor
 
     class Faulty(RayExecutor):
@@ -58,7 +58,7 @@ def faulty(address: str, folder: Path, seed: int, learns: bool) -> Any:
 
         def submit(self, call: Any) -> None:
             draw = random.Random(f"{seed} {call.key}")
-            if call.learns == learns and draw.random() < 1 / 3:
+            if call.learns == learns and (draw.random() < 1 / 3 or not Faulty.killed):
                 mark = str(folder / f"{seed}-{call.key.replace('/', '-')}")
                 function = functools.partial(dying, call.function, mark, draw.uniform(0, LONGEST))
                 call = dataclasses.replace(call, function=function)
@@ -142,11 +142,13 @@ def main(folder: Path, runs: int, seed: int) -> None:
                 executor = faulty(made.address, folder, number, learns=fault == "response")
                 if fault == "node":
                     executor.submit = functools.partial(type(executor).__mro__[1].submit, executor)
-                    timer = threading.Timer(draw.uniform(0.1, 3.0), replace, [made])
+                    timer = threading.Timer(draw.uniform(0.1, 3.0), remove, [made])
                     timer.start()
                 play(kind, path, executor)
                 if fault == "node":
                     timer.join()
+                    made.add_node(num_cpus=1)  # by this thread: a node ends with the thread that has begun it
+                    made.wait_for_nodes()  # a process that joins might be given to the node that has gone
                 happened = 1 if fault == "node" else type(executor).killed
                 executor.close()
             equal = contents(path) == whole[kind]
@@ -155,10 +157,9 @@ def main(folder: Path, runs: int, seed: int) -> None:
         ray.shutdown()
 
 
-def replace(made: Any) -> None:
-    """A node goes, with whatever runs there, and another comes."""
+def remove(made: Any) -> None:
+    """A node goes, with whatever runs there."""
     made.remove_node(made.worker_nodes.copy().pop(), allow_graceful=False)
-    made.add_node(num_cpus=1)
 
 
 def contents(path: Path) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""Leagues on a Ray cluster: the same as in one process, whatever happens to workers, nodes and the coordinator."""
+# ruff: noqa: E402
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray")
+sys.path[:0] = [str(Path(__file__).parents[1] / "league"), str(Path(__file__).parent)]
+
+import psro_runs
+import ray_faults
+import small_league
+import torch
+
+from league.executors import LocalExecutor, RayExecutor
+from league.game import Game
+from league.psro import PSRO, PSROConfig
+from league.run import opened
+
+
+@pytest.fixture(scope="module")
+def address():
+    torch.set_num_threads(1)
+    with ray_faults.cluster(nodes=2) as made:
+        yield made.address
+
+
+def psro(path, executor):
+    config = PSROConfig(iterations=2, **psro_runs.QUICK)
+    with opened(path, Game.of("LeducPoker-v0"), "psro", config) as store:
+        PSRO(store, config, executor=executor).run()
+
+
+def alphastar(path, executor):
+    game = Game.of("SimpleTag-v0")
+    running = small_league.league(path, "alphastar", 2, game, executor=executor, episodes=4)
+    with running.store:
+        running.run()
+
+
+@pytest.mark.parametrize("run", [psro, alphastar])
+def test_the_run_is_that_of_one_process(run, address, tmp_path):
+    run(tmp_path / "local", LocalExecutor())
+    executor = RayExecutor(address)
+    run(tmp_path / "ray", executor)
+    executor.close()
+    assert psro_runs.contents(tmp_path / "ray") == psro_runs.contents(tmp_path / "local")
+
+
+@pytest.mark.slow
+def test_the_run_is_the_same_after_faults(tmp_path):
+    command = [sys.executable, ray_faults.__file__, str(tmp_path), "8"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run"')]
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [(each["kind"], each["fault"]) for each in told] == [
+        (kind, fault) for fault in ray_faults.FAULTS for kind in ray_faults.KINDS
+    ]
+    for each in told:
+        assert each["happened"], each
+        assert each["equal"], each
