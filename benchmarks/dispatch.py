@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -240,10 +241,11 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", nargs="*", type=int, help=f"the dispatcher with these; else {WORKERS}")
     parser.add_argument("--constants", action="store_true", help="what a call costs and carries")
+    parser.add_argument("--faults", type=int, default=0, help="so many small runs, each with a fault of its own")
     parser.add_argument("--write", action="store_true", help="nothing but the page, from what is recorded")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    everything = args.workers is None and not args.constants and not args.write
+    everything = args.workers is None and not (args.constants or args.faults or args.write)
     for workers in WORKERS if everything else args.workers or ():
         row = {**dispatch(workers), **_origin()}
         print(json.dumps(row), flush=True)
@@ -253,8 +255,19 @@ def main(argv: Sequence[str]) -> None:
         found = {**constants(), **_origin()}
         print(json.dumps(found), flush=True)
         record({"constants": found})
-    if {"dispatch", "constants"} <= recorded().keys():
+    if args.faults:
+        record({"faults": {"runs": faults(args.faults), **_origin()}})
+    if {"dispatch", "constants", "faults"} <= recorded().keys():
         scaling_page.write(recorded())
+
+
+def faults(runs: int) -> list[dict[str, Any]]:
+    """Small runs on a Ray cluster to which things happen, see tests/libraries/ray_faults.py."""
+    script = origin.ROOT / "tests" / "libraries" / "ray_faults.py"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, str(script), folder, str(runs)]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run"')]
 
 
 def _origin() -> dict[str, Any]:

@@ -49,7 +49,9 @@ def write(results: Mapping[str, Any]) -> None:
     Args:
         results: As recorded: "dispatch" and "constants".
     """
-    PAGE.write_text(HEAD + "\n".join([*_dispatch(results), *_constants(results), *_estimate(results)]), "utf-8")
+    PAGE.write_text(
+        HEAD + "\n".join([*_dispatch(results), *_faults(results), *_constants(results), *_estimate(results)]), "utf-8"
+    )
 
 
 def _dispatch(results: Mapping[str, Any]) -> list[str]:
@@ -89,6 +91,29 @@ def _dispatch(results: Mapping[str, Any]) -> list[str]:
         *(f"{row['workers']} workers: {_where(row)}" for row in rows[-1:]),
         "",
     ]
+
+
+def _faults(results: Mapping[str, Any]) -> list[str]:
+    found = results["faults"]
+    lines = [
+        "## Faults",
+        "",
+        f"    python -m benchmarks.dispatch --faults {len(found['runs'])}",
+        "",
+        "Small runs of PSRO and of an AlphaStar league on a cluster of this machine, each with a fault that its seed "
+        "chooses: workers killed (SIGKILL) while a response learns or while cells are played, a node that goes, or the "
+        "coordinator, killed at a random moment, maybe while it writes, and begun again. Equal: policies, payoffs, "
+        "episodes, matches and summaries are those of the run without a fault in one process, bit for bit.",
+        "",
+        "| league | fault | runs | it happened, times | equal |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for kind, fault in dict.fromkeys((run["kind"], run["fault"]) for run in found["runs"]):
+        runs = [run for run in found["runs"] if (run["kind"], run["fault"]) == (kind, fault)]
+        equal, happened = sum(run["equal"] for run in runs), sum(run["happened"] for run in runs)
+        lines.append(f"| {kind} | {fault} | {len(runs)} | {happened} | {equal} |")
+    equal = all(run["equal"] and run["happened"] for run in found["runs"])
+    return [*lines, "", f"All equal, and in none nothing happened: {_yes(equal)}.", "", _where(found), ""]
 
 
 def _constants(results: Mapping[str, Any]) -> list[str]:

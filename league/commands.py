@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 
 from gpu_envs.commands import settings
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from gpu_envs.registry import resolve_device, spelled
+from gpu_envs.registry import spelled
 from league import algorithms, executors, presets
 from league.executors import Executor
 from league.game import Game
@@ -130,22 +130,23 @@ def train(argv: list[str]) -> int:
     env_id = spelled(first.id)
     usual = presets.psro(env_id) if algorithm.config_type is PSROConfig else {}
     args: Any = parse(kind, "league train", argv, kind(id=env_id, **usual))
-    device = str(resolve_device(args.device))
     game = Game.of(env_id, settings(args.env), args.shared)
     values = {field.name: getattr(args, field.name) for field in dataclasses.fields(algorithm.config_type)}
     values |= {name: settings(values[name], f"--{name}") for name in pairs(algorithm.config_type)}
-    config = algorithm.config_type(**{**values, "device": device})
-    training(game, device, config.train)  # what is wrong is said before there is a folder
+    config = algorithm.config_type(**{**values, "device": args.device or "cpu"})  # what is wrong is said at once
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = args.run_dir or Path("out") / f"league-{env_id.rpartition(':')[2]}-{stamp}"
-    with contextlib.closing(args.made()) as executor, opened(path, game, name, config) as store:
-        try:
-            run, live = _begin(store, name, config, executor)
-        except GpuEnvsError:
-            if not store.tasks():  # what is wrong is said before there is anything; the folder is free again
-                discard(store)
-            raise
-        return _go_on(store, run, live, args.threads)
+    with contextlib.closing(args.made()) as executor:
+        config = dataclasses.replace(config, device=executor.device(args.device))
+        training(game, config.device, config.train)  # before there is a folder
+        with opened(path, game, name, config) as store:
+            try:
+                run, live = _begin(store, name, config, executor)
+            except GpuEnvsError:
+                if not store.tasks():  # what is wrong is said before there is anything; the folder is free again
+                    discard(store)
+                raise
+            return _go_on(store, run, live, args.threads)
 
 
 def resume(argv: list[str]) -> int:
@@ -154,9 +155,9 @@ def resume(argv: list[str]) -> int:
     with Store.open(args.run_dir) as store:
         name = store.config.get("algorithm", "")
         config = configuration(store, algorithms.find(name).config_type)
-        changes = {"iterations": args.iterations, "device": args.device and str(resolve_device(args.device))}
-        config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
         with contextlib.closing(args.made()) as executor:
+            changes = {"iterations": args.iterations, "device": args.device and executor.device(args.device)}
+            config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
             return _go_on(store, *_begin(store, name, config, executor), 0)
 
 

@@ -16,7 +16,7 @@ from league.seating import LEARNER, Draw, Seating, Tally
 from trainers.checkpoint import Checkpoint
 from trainers.collector import Collector
 from trainers.config import TrainConfig
-from trainers.learner import Learner, State, part_of
+from trainers.learner import Learner, State, moved, part_of
 from trainers.logs import Progress
 from trainers.policy import Plays, Policy
 from trainers.settings import derived_seed
@@ -175,7 +175,7 @@ def respond(
                 f"role {role}: expected it to be the only one that learns, but the draw seats {others}, too"
             )
         if going_on is not None:
-            learner.load_state_dict(going_on)
+            learner.load_state_dict(moved(going_on, config.device))
         while training.steps < (config.total_steps if steps is None else steps):
             row = {**training.iterate(), "steps": training.steps}
             if progress is not None:

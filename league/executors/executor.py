@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
+from gpu_envs.registry import resolve_device
 from league.executors.calls import Call
 
 
@@ -13,6 +14,14 @@ class Executor(Protocol):
 
     remote: bool
     """Whether calls run in other processes, which this one sends what they need."""
+
+    def device(self, asked: str | None) -> str:
+        """Where calls compute: what is asked for, or the first GPU of whoever does them, if there is one, else "cpu".
+
+        Raises:
+            DeviceError: It is not there.
+        """
+        ...
 
     @property
     def pending(self) -> int:
@@ -54,6 +63,10 @@ class LocalExecutor:
     def __init__(self) -> None:
         """Nothing to do yet."""
         self._calls: deque[Call] = deque()
+
+    def device(self, asked: str | None) -> str:
+        """One of this machine."""
+        return str(resolve_device(asked))
 
     @property
     def pending(self) -> int:

@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.registry import resolve_device
 from league.executors.calls import Call, pack, packed, unpacked
 from league.executors.worker import perform
 
@@ -94,6 +95,10 @@ class ProcessExecutor:
         self._ended: SimpleQueue[tuple[_Job, Any]] = SimpleQueue()
         self._jobs: list[_Job] = []
         self._serving: list[tuple[threading.Thread, _Worker]] = []
+
+    def device(self, asked: str | None) -> str:
+        """One of this machine."""
+        return str(resolve_device(asked))
 
     @property
     def pending(self) -> int:

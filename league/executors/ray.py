@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.errors import ConfigError, DeviceError, GpuEnvsError
 from league.executors.calls import Call, Parcel, Slip, each, pack, packed, unpacked
 from league.executors.worker import perform
 from trainers.cluster.connect import connect, ray_library
@@ -113,6 +113,22 @@ class RayExecutor:
         room, share = self.cpus // self.threads, self.gpus_per_call(call)
         return max(1, min(room, int(self.gpus / share)) if share else room)
 
+    def device(self, asked: str | None) -> str:
+        """One of a worker's, which sees those GPUs only that Ray gives it; this process may have none."""
+        if asked is None:
+            return "cuda:0" if self.gpus else "cpu"
+        if asked not in ("cpu", "cuda", "cuda:0"):
+            raise DeviceError(f"device {asked!r}: expected 'cpu' or 'cuda', as Ray gives each call its GPU")
+        if asked != "cpu" and not self.gpus:
+            raise self._no_gpu(asked)
+        return "cpu" if asked == "cpu" else "cuda:0"
+
+    def _no_gpu(self, device: str) -> DeviceError:
+        return DeviceError(
+            f"device = {device!r}: the Ray cluster at {self.address!r} has no GPU; add a node that has one, or "
+            "set device to 'cpu'"
+        )
+
     @property
     def pending(self) -> int:
         """Calls whose results were not given back yet."""
@@ -126,10 +142,7 @@ class RayExecutor:
     def submit(self, call: Call) -> None:
         """Takes a call; it goes to Ray as soon as there is to be room for it."""
         if _on_gpu(call) and not self.gpus:
-            raise ConfigError(
-                f"device = {call.device!r}: the Ray cluster at {self.address!r} has no GPU; add a node that has one, "
-                "or set device to 'cpu'"
-            )
+            raise self._no_gpu(call.device)
         self._calls.append(call)
         self._send()
 
