@@ -47,7 +47,7 @@ def write(results: Mapping[str, Any]) -> None:
     """Write the page.
 
     Args:
-        results: As recorded: "dispatch" and "constants".
+        results: As recorded: "dispatch", "faults" and "constants".
     """
     PAGE.write_text(
         HEAD + "\n".join([*_dispatch(results), *_faults(results), *_constants(results), *_estimate(results)]), "utf-8"

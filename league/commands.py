@@ -41,22 +41,32 @@ class Where:
     """local: this process; process: others of this machine; ray: the workers of a Ray cluster."""
     workers: int | None = None
     """Of "process": how many; one per core, if not given."""
-    cluster: str = "auto"
-    """Of "ray": its address; auto is that of RAY_ADDRESS, or the one on this machine."""
+    cluster: str | None = None
+    """Of "ray": its address; that of RAY_ADDRESS, or the one on this machine, if not given."""
     gpus_per_learner: float | None = None
     """Of "ray": what a learner has of a GPU; computed from the cluster, if not given."""
 
-    def made(self) -> Executor:
-        """The executor; ConfigError where there is none of this name."""
+    def made(self, threads: int = 0) -> Executor:
+        """The executor, with threads of torch in each worker; ConfigError where there is none of this name."""
         if self.executor not in EXECUTORS:
             raise ConfigError(f"--executor {self.executor}: expected one of {', '.join(EXECUTORS)}")
-        for name, owner in (("workers", "process"), ("gpus_per_learner", "ray")):
+        for name, owner in (("workers", "process"), ("gpus_per_learner", "ray"), ("cluster", "ray")):
             if getattr(self, name) is not None and self.executor != owner:
                 option = name.replace("_", "-")
                 raise ConfigError(f"--{option}: has no effect on --executor {self.executor}, only on {owner}")
         if self.executor == "ray":
-            return executors.RayExecutor(self.cluster, gpus_per_learner=self.gpus_per_learner)
-        return executors.ProcessExecutor(self.workers) if self.executor == "process" else executors.LocalExecutor()
+            return executors.RayExecutor(self.cluster or "auto", self.gpus_per_learner, threads or 1)
+        return (
+            executors.ProcessExecutor(self.workers, threads or 1)
+            if self.executor == "process"
+            else executors.LocalExecutor()
+        )
+
+    def words(self) -> str:
+        """The options that say so, as they were given."""
+        names = ("executor", "workers", "cluster", "gpus_per_learner")
+        told = [(name, getattr(self, name)) for name in names if getattr(self, name) not in (None, "local")]
+        return "".join(f" --{name.replace('_', '-')} {value}" for name, value in told)
 
 
 EXECUTORS = ("local", "process", "ray")
@@ -77,7 +87,7 @@ class TrainArgs:
     shared: bool | None = None
     """One population for all seats, whose policies play all of them; where the game is symmetric, if not given."""
     threads: int = 0
-    """Threads of torch on the CPU; 0 leaves them as they are."""
+    """Threads of torch on the CPU: here, 0 leaves them as they are; in each worker of another executor, 0 is 1."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,8 @@ class ResumeArgs(Where):
     """Make it longer: its iterations in all."""
     device: str | None = None
     """Where it goes on; where it began, if not given."""
+    threads: int = 0
+    """Threads of torch on the CPU: here, 0 leaves them as they are; in each worker of another executor, 0 is 1."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +148,12 @@ def train(argv: list[str]) -> int:
     config = algorithm.config_type(**{**values, "device": args.device or "cpu"})  # what is wrong is said at once
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = args.run_dir or Path("out") / f"league-{env_id.rpartition(':')[2]}-{stamp}"
-    with contextlib.closing(args.made()) as executor:
-        config = dataclasses.replace(config, device=executor.device(args.device))
+    asked = args.device
+    if asked is None and Store.begun(path):  # what the run began on, whatever is there now
+        with Store.open(path, write=False) as store:
+            asked = store.config.get("device")
+    with contextlib.closing(args.made(args.threads)) as executor:
+        config = dataclasses.replace(config, device=executor.device(asked))
         training(game, config.device, config.train)  # before there is a folder
         with opened(path, game, name, config) as store:
             try:
@@ -146,7 +162,7 @@ def train(argv: list[str]) -> int:
                 if not store.tasks():  # what is wrong is said before there is anything; the folder is free again
                     discard(store)
                 raise
-            return _go_on(store, run, live, args.threads)
+            return _go_on(store, run, live, args.threads, args.words())
 
 
 def resume(argv: list[str]) -> int:
@@ -155,10 +171,10 @@ def resume(argv: list[str]) -> int:
     with Store.open(args.run_dir) as store:
         name = store.config.get("algorithm", "")
         config = configuration(store, algorithms.find(name).config_type)
-        with contextlib.closing(args.made()) as executor:
+        with contextlib.closing(args.made(args.threads)) as executor:
             changes = {"iterations": args.iterations, "device": args.device and executor.device(args.device)}
             config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
-            return _go_on(store, *_begin(store, name, config, executor), 0)
+            return _go_on(store, *_begin(store, name, config, executor), args.threads, args.words())
 
 
 def report(argv: list[str]) -> int:
@@ -185,20 +201,21 @@ def _begin(store: Store, name: str, config: Any, executor: Executor) -> tuple[al
     return algorithms.find(name).make(store, config, live, executor), live
 
 
-def _go_on(store: Store, run: algorithms.Run, live: LiveTable, threads: int) -> int:
+def _go_on(store: Store, run: algorithms.Run, live: LiveTable, threads: int, where: str) -> int:
     """Runs what is left, under a live table, and prints what came of it."""
     import torch
 
     if threads:
         torch.set_num_threads(threads)
-    name = store.config["algorithm"]
-    print(f"{name} on {store.game.env_id}: populations of {', '.join(store.game.roles)}, {store.path}/", flush=True)
+    name, device = store.config["algorithm"], store.config["device"]
+    told = f"{name} on {store.game.env_id}: populations of {', '.join(store.game.roles)}"
+    print(f"{told}, {device}{where}, {store.path}/", flush=True)
     began = time.perf_counter()
     try:
         with live:
             rows = run.run()
     except KeyboardInterrupt:
-        print(f"interrupted; continue with: gpu-envs league resume {store.path}", file=sys.stderr)
+        print(f"interrupted; continue with: gpu-envs league resume {store.path}{where}", file=sys.stderr)
         return 130
     write_summary(store)
     print(table(rows))

@@ -106,7 +106,7 @@ class LearnedOracle:
         if parent is None:  # what an earlier place of this iteration has made is not the latest
             learned = [each.index for each in population.entries if each.iteration < task.iteration]
             parent = max((each for each in learned if population.entries[each].kind == "policy"), default=0)
-        device = self.psro.coordinator.device(self.psro.config.device)
+        device = self.psro.coordinator.home(self.psro.config.device)
         state = self.psro.store.state(_learner(task.role, parent), device)
         if state is not None:
             return state, parent

@@ -3,7 +3,7 @@
 Source: McAleer et al. 2020, "Pipeline PSRO: A Scalable Approach for Finding Approximate Nash Equilibria in Large Games"
 (P2SRO). The lowest responds to policies that are there for good, as in PSRO, and so keeps its guarantee; it becomes one
 of them when it has learned enough, and those above it move down, with what they have learned of it before. In the paper
-every level has a worker of its own; here they take turns, a part of their learning each.
+every level has a worker of its own; here they learn a part at a time, all at once where there is room.
 """
 
 from __future__ import annotations
@@ -161,9 +161,7 @@ class Pipeline(Whole):
     def policy(self, name: str) -> Policy | None:
         """One that is still learning; None if nobody learns for that place yet."""
         state = self.store.state(name)
-        return (
-            None if state is None else Policy.from_state(state, self.psro.coordinator.device(self.psro.config.device))
-        )
+        return None if state is None else Policy.from_state(state, self.psro.coordinator.home(self.psro.config.device))
 
 
 @dataclass(frozen=True)

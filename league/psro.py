@@ -119,7 +119,7 @@ class PSRO:
         self.populations, self.roles = store.populations, store.game.roles
         self.coordinator = Coordinator(store, executor)
         for population in self.populations.values():  # anybody may be met at any time
-            population.device, population.keep = self.coordinator.device(config.device), sys.maxsize
+            population.device, population.keep = self.coordinator.home(config.device), sys.maxsize
         self.solver = config.meta_solver
         if self.solver == "auto":
             self.solver = "nash" if self.game.zero_sum and len(self.game.seats) == 2 else "prd"
@@ -130,15 +130,20 @@ class PSRO:
             raise ConfigError(f"meta_solver = {self.solver!r}: {wanted}; use prd, alpharank or cce")
         self.small = Small.of(self.game, required="exact" in (config.oracle, config.payoffs))
         self.oracle = ORACLES[config.oracle](self)
-        sampling = Sampling(config.episodes, config.tolerance, config.device, config.max_envs)
-        self.filling = Filling(store, self.coordinator, sampling, config.seed)
         self.variant = VARIANTS[config.variant](self)
-        self.strategy: MetaStrategy | None = None
-        if rows := store.iterations():
-            self.strategy = strategy_of(rows[max(rows)])
+        self._restore()
+
+    def _restore(self) -> None:
+        """Reads what there is; calls of a run that was interrupted are given out again."""
+        c, rows = self.config, self.store.iterations()
+        self.coordinator.cancel()
+        sampling = Sampling(c.episodes, c.tolerance, c.device, c.max_envs)
+        self.filling = Filling(self.store, self.coordinator, sampling, c.seed)
+        self.strategy: MetaStrategy | None = strategy_of(rows[max(rows)]) if rows else None
 
     def run(self) -> list[dict[str, Any]]:
         """All iterations that are left; returns the summaries of all."""
+        self._restore()
         for number in range(len(self.store.iterations()), self.config.iterations + 1):
             self.iterate(number)
         return list(self.store.iterations().values())

@@ -50,9 +50,16 @@ class Coordinator:
         self._lanes: dict[str, deque[_Order]] = {}
         self._orders: dict[str, _Order] = {}
 
-    def device(self, device: str) -> str:
-        """Where this process keeps policies, of a run that computes on a device: it may have none itself."""
-        return "cpu" if self.executor.remote else device
+    def home(self, device: str) -> str:
+        """Where this process keeps policies, of a run that computes on a device: it may have none itself.
+
+        Raises:
+            DeviceError: Those who compute have none.
+        """
+        if not self.executor.remote:
+            return device
+        self.executor.device(device)
+        return "cpu"
 
     def submit(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections import OrderedDict, deque
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -66,8 +67,8 @@ class RayExecutor:
             GpuEnvsError: There is no cluster.
         """
         library = ray_library("RayExecutor")
-        if gpus_per_learner is not None and not 0 < gpus_per_learner <= 1:
-            raise ConfigError(f"gpus_per_learner = {gpus_per_learner}: expected a share, 0 < share <= 1, or None")
+        if gpus_per_learner is not None and not 0.001 <= gpus_per_learner <= 1:
+            raise ConfigError(f"gpus_per_learner = {gpus_per_learner}: expected a share, 0.001 <= share <= 1, or None")
         if threads < 1:
             raise ConfigError(f"threads = {threads}: expected at least 1")
         self._connected = not library.is_initialized()
@@ -82,7 +83,7 @@ class RayExecutor:
         self._running: dict[Future[Any], _Running] = {}
         self._ended: SimpleQueue[Future[Any]] = SimpleQueue()
         self._parcels: OrderedDict[str, Any] = OrderedDict()
-        self._looked = 0.0
+        self._looked, self._told = -LOOK, False
         self._look()
 
     def _look(self) -> None:
@@ -90,8 +91,9 @@ class RayExecutor:
         if time.monotonic() - self._looked > LOOK:
             nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
             self._looked = time.monotonic()
-            self.cpus = int(sum(node.get("CPU", 0) for node in nodes))
+            self.cpus = sum(int(node.get("CPU", 0)) for node in nodes)
             self.gpus = sum(node.get("GPU", 0) for node in nodes)
+            self._able = [node for node in nodes if node.get("CPU", 0) >= self.threads]
             self._several = any(node.get("GPU", 0) > 1 for node in nodes)
 
     @property
@@ -141,8 +143,6 @@ class RayExecutor:
 
     def submit(self, call: Call) -> None:
         """Takes a call; it goes to Ray as soon as there is to be room for it."""
-        if _on_gpu(call) and not self.gpus:
-            raise self._no_gpu(call.device)
         self._calls.append(call)
         self._send()
 
@@ -156,11 +156,25 @@ class RayExecutor:
             try:
                 future = self._ended.get(timeout=LOOK)  # a node may join meanwhile
             except Empty:
+                self._tell_if_stuck()
                 continue
             finally:
                 self.waited += time.perf_counter() - began
             if running := self._running.pop(future, None):  # else it was cancelled
                 return running.call.key, self._result(running.call, future)
+
+    def _tell_if_stuck(self) -> None:
+        """Says so, once, where no node of the cluster could do any of the calls; one may join, so that they wait."""
+        calls = [running.call for running in self._running.values()]
+        needs_gpu = all(map(_on_gpu, calls))
+        able = [node for node in self._able if node.get("GPU", 0) or not needs_gpu]
+        if calls and not able and not self._told:
+            needs = f"{self.threads} CPU{' and a GPU' if needs_gpu else ''}"
+            message = (
+                f"{calls[0].key}: waits for a node with {needs}; none of the Ray cluster at {self.address!r} has that"
+            )
+            warnings.warn(message, stacklevel=3)
+        self._told = bool(calls and not able)
 
     def cancel(self) -> None:
         """Forgets all calls; those that run are killed."""
