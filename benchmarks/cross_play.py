@@ -131,7 +131,7 @@ def independent(game: Game, steps: int, seed: int) -> tuple[Side, int]:
         league = League(store, config, NoLeagueBuilder())
         league.run()
         policies = {role: [store.populations[role][-1]] for role in game.roles}
-        used = sum(each.total_steps for each in league.learning.values())
+        used = sum(each.total_steps for each in league.standing.learning.values())
     return Side(f"independent {seed}", policies, dict.fromkeys(game.roles, torch.ones(1).double())), used
 
 
@@ -200,7 +200,7 @@ def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, 
         league.run()
         table = league.evaluate()
         strategy = solvers.solve("prd", table.mean, **DEFAULTS["prd"])
-        used = sum(each.total_steps for each in league.learning.values())
+        used = sum(each.total_steps for each in league.standing.learning.values())
         side = Side.mixture("alphastar", store.populations, strategy.marginals)
         return side, used, int(store.cells().count.sum())
 

@@ -73,7 +73,7 @@ def league(
 def train(running: League, number: int, *names: str) -> None:
     """Matches of some players alone, as if the league were killed after them."""
     for name in names:
-        running._submit(number, name, running.pools())
+        running._submit(number, name, running.standing.pools())
     running.coordinator.wait("learn")
 
 

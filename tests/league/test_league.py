@@ -10,6 +10,7 @@ from scipy import stats
 from small_league import RPS, STEPS, TINY, builder, league, train, trained, training
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from league import asking
 from league import builder as league_builder
 from league.baselines import PopulationBasedBuilder, PopulationBasedConfig
 from league.builder import (
@@ -27,11 +28,13 @@ from league.builder import (
     uniformly,
 )
 from league.game import Game
-from league.league import OF_POLICY, League, LeagueConfig, fair_line
+from league.league import League, LeagueConfig, fair_line
 from league.matches import play_matchups
+from league.player import kept
 from league.response import Training
 from league.run import opened
 from league.seating import LEARNER
+from league.standing import OF_POLICY
 from league.store import Store
 
 KUHN = Game.of("KuhnPoker-v0")
@@ -61,14 +64,14 @@ def test_drawn_matches_are_those_of_the_rules_and_both_seats_alike(game, tmp_pat
     running = league(
         tmp_path, game=game, iterations=3, steps=8 * worlds, num_envs=worlds, **{"learner.rollout_length": 8}
     )
-    tallies, note = {}, running._by_opponent
-    running._by_opponent = lambda player, tally: tallies.update({player.name: tally}) or note(player, tally)
+    tallies, write = {}, running._trained
+    running._trained = lambda number, name, found: tallies.update({name: found["tally"]}) or write(number, name, found)
     running.begin()
-    earlier = {name: set() for name in running.roster.learning()}
+    earlier = {name: set() for name in running.standing.roster.learning()}
     for number in range(1, 4):
         rules = {
-            name: {m.opponent: m.probability for m in running.builder.matches(running.roster, player)}
-            for name, player in running.roster.players.items()
+            name: {m.opponent: m.probability for m in running.builder.matches(running.standing.roster, player)}
+            for name, player in running.standing.roster.players.items()
             if player.parent is None
         }
         running.iterate(number)
@@ -88,7 +91,7 @@ def test_drawn_matches_are_those_of_the_rules_and_both_seats_alike(game, tmp_pat
             else:
                 own = 0 if "player_0" in name else 1
                 assert all(row[own] == LEARNER and row[1 - own] != LEARNER for row in tallies[name].matchups.tolist())
-    assert len(running.roster.frozen()) > 3
+    assert len(running.standing.roster.frozen()) > 3
     running.store.close()
 
 
@@ -105,16 +108,16 @@ def test_only_who_asked_for_a_match_learns_from_it(tmp_path):
     running = league(tmp_path, game=KUHN, iterations=2, num_envs=8)
     running.begin()
     running.iterate(1)
-    for number, name in ((2, name) for name in running.roster.learning()):
-        before = {role: [weights(p) for p in pool[1:]] for role, pool in running.pools().items()}
-        others = [n for n in running.roster.learning() if n != name]
-        nets = {n: {k: v.clone() for k, v in running._learned(n).items() if k != "spec"} for n in others}
+    for number, name in ((2, name) for name in running.standing.roster.learning()):
+        before = {role: [weights(p) for p in pool[1:]] for role, pool in running.standing.pools().items()}
+        others = [n for n in running.standing.roster.learning() if n != name]
+        nets = {n: {k: v.clone() for k, v in running.standing.learned(n).items() if k != "spec"} for n in others}
         train(running, number, name)
-        for role, pool in running.pools().items():
+        for role, pool in running.standing.pools().items():
             assert all(equal(weights(p), b) for p, b in zip(pool[1:], before[role], strict=True))
-        assert all(equal(running._learned(other), net) for other, net in nets.items())
-        assert not equal(of_policy(running._learned(name)), weights(running.live[name]))
-        assert list(training(running, name).collector.seats) == [running.roster.players[name].role]
+        assert all(equal(running.standing.learned(other), net) for other, net in nets.items())
+        assert not equal(of_policy(running.standing.learned(name)), weights(running.standing.live[name]))
+        assert list(training(running, name).collector.seats) == [running.standing.roster.players[name].role]
     running.store.close()
 
 
@@ -122,12 +125,12 @@ def test_who_meets_itself_learns_in_both_seats_and_else_in_one(tmp_path):
     running = league(tmp_path, iterations=1, num_envs=64)
     running.begin()
     running.run()
-    draw = running.draw(running.roster.players["main_0"])
+    draw = asking.draw(running.builder, running.standing, running.standing.roster.players["main_0"])
     own = (draw.matchups == LEARNER).all(1)
     assert own.any()
     assert bool((draw.learns.sum(1) == 1 + own.long()).all())
     alone = training(running, "main_0")
-    alone.seating.replace(draw, running.pools())
+    alone.seating.replace(draw, running.standing.pools())
     for _ in range(3):
         alone.collector.collect()
         rollout, who = alone.learner("player").rollout, alone.seating.who
@@ -142,18 +145,18 @@ def test_learning_opponents_are_met_as_when_the_iteration_began_after_a_resume_t
     running = league(tmp_path, game=KUHN, which=NoLeagueBuilder(), iterations=2)
     running.begin()
     running.iterate(1)
-    first, second = running.roster.learning()
-    began = weights(running.live[first])
+    first, second = running.standing.roster.learning()
+    began = weights(running.standing.live[first])
     train(running, 2, first)
-    assert not equal(of_policy(running._learned(first)), began)
+    assert not equal(of_policy(running.standing.learned(first)), began)
     running.store.close()
     running = league(tmp_path, game=KUHN, which=NoLeagueBuilder(), iterations=2)
-    (met,) = running.pools()["player_0"][1:]
+    (met,) = running.standing.pools()["player_0"][1:]
     assert equal(weights(met), began)
     running.iterate(2)
     seen = training(running, second).seating.pools["player_0"]
     assert equal(weights(seen[1]), began)
-    assert not equal(weights(running.live[first]), began)
+    assert not equal(weights(running.standing.live[first]), began)
     running.store.close()
 
 
@@ -184,17 +187,17 @@ def test_a_copy_is_frozen_before_its_player_begins_anew_with_its_first_weights(c
     running = league(tmp_path, Scripted({1: changes}), iterations=9)
     running.begin()
     first = running.store.state("first.main_0")
-    assert equal(of_policy(first), weights(running.live["main_0"]))
+    assert equal(of_policy(first), weights(running.standing.live["main_0"]))
     train(running, 1, "main_0")
-    learned = of_policy(running._learned("main_0"))
+    learned = of_policy(running.standing.learned("main_0"))
     assert not equal(learned, of_policy(first))
     running.iterate(1)
     copy = running.populations["player"][1]
-    assert running.roster.frozen() == ["main_0:1"]
+    assert running.standing.roster.frozen() == ["main_0:1"]
     assert equal(weights(copy), learned)
-    assert equal(weights(running.live["main_0"]), of_policy(first))
-    assert (running.learning["main_0"].steps, running.learning["main_0"].total_steps) == (0, STEPS)
-    assert running.roster.win_rates.rate("main_0", "main_1") == 0.5  # nobody has met it yet
+    assert equal(weights(running.standing.live["main_0"]), of_policy(first))
+    assert (running.standing.learning["main_0"].steps, running.standing.learning["main_0"].total_steps) == (0, STEPS)
+    assert running.standing.roster.win_rates.rate("main_0", "main_1") == 0.5  # nobody has met it yet
     assert running.store.state("learner.main_0") is None
     begin, seen = Training.__init__, []
     monkeypatch.setattr(Training, "__init__", lambda self, *given: begin(self, *given) or seen.append(looked_at(self)))
@@ -212,22 +215,23 @@ def test_copies_take_what_was_learned_and_settings_within_what_is_allowed(tmp_pa
     copies = [Copy("main_0", "main_1", factors), Copy("main_1", "main_0"), Copy("main_2", "main_0", {"gamma": 0.5})]
     running = league(tmp_path, Scripted({1: [*copies, Reset("main_0")], 2: copies[:1]}, 3), iterations=9)
     running.begin()
-    names = running.roster.learning()
+    names = running.standing.roster.learning()
     for name in names:
         train(running, 1, name)
-    learned = {name: running._learned(name) for name in names}
+    learned = {name: running.standing.learned(name) for name in names}
     running.iterate(1)
     assert equal(running.store.state("live.main_1"), learned["main_0"])
     assert equal(running.store.state("live.main_2"), learned["main_0"])
     assert equal(running.store.state("live.main_0"), running.store.state("first.main_0"))  # reset came last
-    found = running.learning["main_0"].settings
+    found = running.standing.learning["main_0"].settings
     assert found == {"learning_rate": pytest.approx(0.075), "gamma": 1.0, "gae_lambda": 0.475, "rollout_length": 5}
-    assert running.learning["main_2"].settings == {"gamma": running.train.learner.gamma * 0.5}
+    assert running.standing.learning["main_2"].settings == {"gamma": running.train.learner.gamma * 0.5}
     running.iterate(2)
-    assert training(running, "main_2").config.learner.gamma == running.learning["main_2"].settings["gamma"]
-    assert equal(running.store.state("live.main_0"), running._learned("main_1"))
-    assert running.learning["main_0"].settings["learning_rate"] == pytest.approx(0.075)  # of main_1's, which it had not
-    assert running.learning["main_0"].begun == 3
+    assert training(running, "main_2").config.learner.gamma == running.standing.learning["main_2"].settings["gamma"]
+    assert equal(running.store.state("live.main_0"), running.standing.learned("main_1"))
+    again = running.standing.learning["main_0"]
+    assert again.settings["learning_rate"] == pytest.approx(0.075)  # of main_1's, which it had not
+    assert again.begun == 3
     running.store.close()
 
 
@@ -265,9 +269,10 @@ def test_players_enter_and_leave_as_a_users_own_builder_says(tmp_path):
     rows = running.run()
     assert rows[1]["changes"] == ["enter newcomer_1"]
     assert rows[3]["changes"] == ["enter newcomer_3", "freeze newcomer_1", "retire newcomer_1"]
-    assert running.roster.learning() == ["champion", "newcomer_3", "newcomer_4"]
+    assert running.standing.roster.learning() == ["champion", "newcomer_3", "newcomer_4"]
     assert rows[4]["matches"]["champion"].keys() >= {"newcomer_1:1", "newcomer_2", "newcomer_3"}
     assert running.store.state("learner.newcomer_1") is None
+    assert not kept(running.id).keys() & running.standing.roster.retired
     begun = trained(tmp_path)["4/train/champion"]["matches"]
     assert {who for who, *_, count in begun if count} == {"newcomer_1:1", "newcomer_2", "newcomer_3"}
     assert rows[4]["matches_by_kind"].keys() == {
@@ -278,7 +283,7 @@ def test_players_enter_and_leave_as_a_users_own_builder_says(tmp_path):
     running.store.close()
     again = league(tmp_path, Openers(), iterations=5)
     again.run()
-    assert again.roster.retired == {f"newcomer_{i}" for i in (1, 2, 3)}
+    assert again.standing.roster.retired == {f"newcomer_{i}" for i in (1, 2, 3)}
     again.store.close()
 
 
@@ -316,23 +321,23 @@ def test_every_iteration_counts_matches_by_pair_and_role(tmp_path):
 def test_an_even_game_of_unlike_sides_is_measured_once_and_kept(tmp_path):
     running = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
     running.begin()
-    adversary, agent = running.roster.learning()
-    assert running.even == running.store.get("even") == running.store.iterations()[0]["even"]
+    adversary, agent = running.standing.roster.learning()
+    assert running.standing.even == running.store.get("even") == running.store.iterations()[0]["even"]
     plain, even = (
-        play_matchups(TAG, running.pools(), [[1, 1]], 4000, seed=5, even=even).score[0, 0] / 4000
-        for even in (0.0, running.even)
+        play_matchups(TAG, running.standing.pools(), [[1, 1]], 4000, seed=5, even=even).score[0, 0] / 4000
+        for even in (0.0, running.standing.even)
     )
     assert abs(float(plain) - 0.5) > 0.1, "sides that are unlike"
     assert abs(float(even) - 0.5) < 0.06, "of equal strength"
     train(running, 1, agent)
-    assert training(running, agent).seating.even == running.even
+    assert training(running, agent).seating.even == running.standing.even
     running.store.close()
     again = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
-    assert again.even == running.even
+    assert again.standing.even == running.standing.even
     again.run()
-    assert adversary in again.live
+    assert adversary in again.standing.live
     table = again.evaluate()  # by the same line
-    rows = play_matchups(TAG, again.populations, [[0, 0]], 400, 6, even=again.even).score[0, 0] / 400
+    rows = play_matchups(TAG, again.populations, [[0, 0]], 400, 6, even=again.standing.even).score[0, 0] / 400
     plain = play_matchups(TAG, again.populations, [[0, 0]], 400, 6).score[0, 0] / 400
     assert abs(float(table.win_rate()[0, 0]) - float(rows)) < 0.12
     assert abs(float(plain) - float(rows)) > 0.15
@@ -340,7 +345,7 @@ def test_an_even_game_of_unlike_sides_is_measured_once_and_kept(tmp_path):
     for game, even in ((RPS, 0.0), (KUHN, 0.0)):
         other = league(tmp_path / game.env_id, game=game, which=NoLeagueBuilder())
         other.begin()
-        assert other.even == even
+        assert other.standing.even == even
         other.store.close()
 
 
@@ -366,8 +371,8 @@ def test_games_of_two_roles_are_played_to_the_end(game, which, tmp_path):
     assert bool(table.mean.isfinite().all())
     assert min(table.shape) >= 2
     for name, met in rows[2]["matches"].items():
-        facing = running.roster.facing(running.roster.players[name])
-        assert {running.roster.players[who].role for who in met} <= {facing}
+        facing = running.standing.roster.facing(running.standing.roster.players[name])
+        assert {running.standing.roster.players[who].role for who in met} <= {facing}
     running.store.close()
 
 
@@ -436,7 +441,7 @@ def test_wrong_builders_are_told_in_one_line_and_nothing_is_lost(wrong, text, tm
         running.begin()
     running.run()
     assert [row["steps"] for row in running.store.iterations().values()][1:] == [{"main_0": STEPS}] * 3
-    assert running.learning["main_0"].total_steps == 3 * STEPS
+    assert running.standing.learning["main_0"].total_steps == 3 * STEPS
     running.store.close()
 
 

@@ -137,7 +137,7 @@ def test_an_interrupt_leaves_no_call_behind_and_the_same_league_goes_on(tmp_path
             running.run()
         assert executor.pending == 0
         assert running.finished == max(running.store.iterations())
-        assert sum(each.total_steps for each in running.learning.values()) == running.finished * 4 * 32
+        assert sum(each.total_steps for each in running.standing.learning.values()) == running.finished * 4 * 32
     running.run()
     running.store.close()
     assert not executor.when

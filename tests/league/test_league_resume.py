@@ -85,7 +85,7 @@ def test_a_league_opened_anew_or_stopped_in_the_middle_gives_the_same(game, whic
     opened = league(tmp_path / "opened", which, **settings)
     opened.begin()
     for number in range(1, 4):
-        names = opened.roster.learning()
+        names = opened.standing.roster.learning()
         train_alone(opened, number, names[0])
         opened.store.close()  # in the middle of an iteration
         opened = league(tmp_path / "opened", which, **settings)

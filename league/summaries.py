@@ -1,0 +1,77 @@
+"""What there is to say of a league's iteration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from league import solvers
+from league.builder import Change, Enter, Player, Roster
+from league.seating import LEARNER, Tally
+from league.small import Small
+from league.standing import Standing
+from league.store import Store
+
+
+def summary(roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[Change]) -> dict[str, Any]:
+    """Matches by pair, by role and by kinds, win rates, changes, and what players earned.
+
+    Args:
+        roster: After the changes.
+        results: By player that trained, what its task gave.
+        changes: That were made.
+    """
+    matches = {name: {who: games for who, games, *_ in result["matches"]} for name, result in results.items()}
+    roles, kinds = dict.fromkeys(roster.game.roles, 0), dict[str, int]()
+    for name, met in matches.items():
+        for who, games in met.items():
+            one, other = roster.players[name], roster.players[who]
+            pair = f"{one.kind} - {'frozen ' if other.parent else ''}{other.kind}"
+            kinds[pair] = kinds.get(pair, 0) + games
+            roles[one.role] += games
+    return {
+        "players": len(roster.players),
+        "matches": matches,
+        "matches_by_role": roles,
+        "matches_by_kind": kinds,
+        "win_rates": {n: {who: roster.win_rates.rate(n, who) for who in met} for n, met in matches.items()},
+        "changes": [f"{type(each).__name__.lower()} {_named(each)}" for each in changes],
+        **{
+            key: {name: None if math.isnan(result[key]) else result[key] for name, result in results.items()}
+            for key in ("return", "score", "steps", "episodes")
+        },
+    }
+
+
+def _named(change: Change) -> str:
+    return change.player.name if isinstance(change, Enter) else change.player
+
+
+def exploitability(store: Store, small: Small | None) -> dict[str, Any]:
+    """NashConv of the Nash equilibrium among all frozen policies, where the game is small and sums to 0."""
+    if small is None or not store.game.zero_sum:
+        return {"nash_conv": None, "exploitability": None, "best_so_far": None}
+    strategy = solvers.solve("nash", small.payoffs(store.populations))
+    nash_conv = small.nash_conv(store.populations, strategy.marginals)
+    earlier = [row["nash_conv"] for row in store.iterations().values()]
+    return {
+        "nash_conv": nash_conv,
+        "exploitability": nash_conv / len(store.game.seats),
+        "best_so_far": min([nash_conv, *earlier]),
+    }
+
+
+def by_opponent(standing: Standing, player: Player, tally: Tally) -> list[list[Any]]:
+    """[opponent, games that ended, score of the player in them, games that began]."""
+    found: dict[str, list[Any]] = {}
+    sums = zip(tally.count.tolist(), tally.score.tolist(), tally.begun.tolist(), strict=True)
+    for matchup, learns, (count, score, begun) in zip(
+        tally.matchups.tolist(), tally.learns.tolist(), sums, strict=True
+    ):
+        own = learns.index(True)
+        opponent, role = matchup[1 - own], standing.game.seats[1 - own].role
+        name = player.name if opponent == LEARNER else standing.members(role)[opponent]
+        entry = found.setdefault(name, [name, 0, 0.0, 0])
+        entry[1:] = entry[1] + count, entry[2] + score[own], entry[3] + begun
+    return list(found.values())
