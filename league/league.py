@@ -96,7 +96,7 @@ class League:
         self.populations = store.populations
         self.coordinator, self.id = Coordinator(store, executor), uuid.uuid4().hex
         weakref.finalize(self, forget, self.id)
-        self.device = self.coordinator.device(config.device)
+        self.device = self.coordinator.home(config.device)
         for population in self.populations.values():  # anybody may be met at any time
             population.device, population.keep = self.device, sys.maxsize
         length = int(store.config.get("iterations", config.iterations)) * config.steps  # as it began, if longer now

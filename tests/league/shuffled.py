@@ -30,6 +30,10 @@ class Shuffled:
         """Calls that were not given back."""
         return len(self.waiting)
 
+    def device(self, asked: str | None) -> str:
+        """The processor."""
+        return asked or "cpu"
+
     @property
     def ready(self) -> bool:
         """Now and then several results are there at once."""

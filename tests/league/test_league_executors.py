@@ -6,6 +6,7 @@ import random
 import sqlite3
 from pathlib import Path
 
+import psro_runs
 import pytest
 import torch
 from shuffled import Shuffled
@@ -18,7 +19,9 @@ from league.game import Game
 from league.league import League
 from league.matches import play_matchups
 from league.population import RandomPolicy
+from league.psro import PSRO, PSROConfig
 from league.response import Training
+from league.run import opened
 from league.seating import Draw
 from league.store import Store
 
@@ -170,3 +173,18 @@ def test_trainings_that_are_kept_are_no_more_than_there_is_room_for(tmp_path, mo
     running = run(tmp_path / "other", **settings)
     assert len(player.kept(running.id)) == 2
     assert unordered(tmp_path / "whole") == unordered(tmp_path / "other")
+
+
+def test_psro_that_was_interrupted_goes_on_in_the_same_process(tmp_path):
+    psro_runs.play(tmp_path / "whole", iterations=2, **psro_runs.QUICK)
+    executor, config = Interrupted(), PSROConfig(iterations=2, **psro_runs.QUICK)
+    executor.when = [0, 1, 3, 5, 8]
+    with opened(tmp_path / "other", Game.of("KuhnPoker-v0"), "psro", config) as store:
+        run = PSRO(store, config, executor=executor)
+        for _ in range(5):
+            with pytest.raises(KeyboardInterrupt):
+                run.run()
+            assert executor.pending == 0
+        run.run()
+    assert not executor.when
+    assert psro_runs.contents(tmp_path / "whole") == psro_runs.contents(tmp_path / "other")
