@@ -1,7 +1,10 @@
 """What of the way to a cluster needs no Ray."""
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -90,6 +93,48 @@ def test_shares(monkeypatch):
     assert operations._shares(operations.UpLocalArgs(nodes=3, cpus=0, gpus=1)) == (0, [["4"], ["5"], ["6"]])
     with pytest.raises(ConfigError, match="--nodes 2 --gpus 2: expected at most the 3 of this machine in all"):
         operations._shares(operations.UpLocalArgs(nodes=2, gpus=2))
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """Makes the record of a cluster that keeps its logs in a folder, and whose keeper is a process."""
+    (tmp_path / "place").mkdir()
+    monkeypatch.setattr(operations, "PLACE", tmp_path / "place")
+
+    def make(folder, keeper):
+        return operations.Record(str(folder), "127.0.0.1:1", "", 1, True, (keeper, operations._began(keeper)), ())
+
+    return make
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_record_is_found(record, tmp_path, capsys, inside):
+    """Wherever the cluster's folder is, `down` ends the cluster, and leaves no record nor a folder made for it."""
+    folder = tmp_path / "place" / "gpu-envs-ray-1" if inside else tmp_path / "elsewhere"
+    folder.mkdir()
+    keeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    threading.Thread(target=keeper.wait, daemon=True).start()  # so that nothing is left of it when it has ended
+    written = record(folder, keeper.pid)
+    operations._write(written)
+    assert operations.records() == [written]
+    assert cluster_command(["down"]) == 0
+    assert keeper.wait(10) == -signal.SIGTERM
+    assert operations.records() == []
+    assert list((tmp_path / "place").iterdir()) == ([folder] if inside else [])
+    assert f"ended the cluster at 127.0.0.1:1; its logs stay in {folder}/" in capsys.readouterr().out
+
+
+def test_folder_is_used_again(record, tmp_path):
+    """What a killed cluster left is no cluster; one that runs keeps its folder."""
+    folder = tmp_path / "elsewhere"
+    operations._write(record(folder, 2**30))
+    operations._make_room(folder)
+    assert operations.records() == []
+    running = record(folder, os.getpid())
+    operations._write(running)
+    with pytest.raises(ConfigError, match=r"the cluster at 127.0.0.1:1 runs there; choose another, or end it with"):
+        operations._make_room(folder)
+    assert operations.records() == [running]
 
 
 def test_unknown_command():
