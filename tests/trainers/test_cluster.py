@@ -1,5 +1,6 @@
 """What of the way to a cluster needs no Ray."""
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -7,13 +8,14 @@ import sys
 import threading
 import warnings
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import yaml
 
-from gpu_envs.errors import ConfigError, MissingExtraError
+from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
 from trainers.cluster import operations
-from trainers.cluster.connect import check_host, ray_library
+from trainers.cluster.connect import check_host, connect, ray_library
 from trainers.cluster.operations import cluster_command
 
 MANIFESTS = Path(__file__).parents[2] / "docs" / "cluster"
@@ -39,6 +41,42 @@ def test_ray_absent(without_ray):
     for words in (["up-local"], ["status", "127.0.0.1:1"]):
         with pytest.raises(MissingExtraError, match=r"^gpu-envs cluster [a-z-]+ needs ray: pip install"):
             cluster_command(words)
+
+
+def test_folder_named_ray(monkeypatch, tmp_path):
+    """Python takes a folder for a module without anything in it; in /tmp there is one of Ray's."""
+    if "ray" in sys.modules or importlib.util.find_spec("ray") is not None:
+        pytest.skip("Ray is installed")
+    (tmp_path / "ray").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(MissingExtraError, match=r"^a test needs ray: pip install 'gpu-envs\[ray\]'$"):
+            ray_library("a test")
+    finally:
+        sys.modules.pop("ray", None)
+
+
+@pytest.fixture
+def with_ray(monkeypatch):
+    """What `connect` wants of Ray before it calls on a cluster."""
+    constants = ModuleType("ray._private.ray_constants")
+    private = SimpleNamespace(ray_constants=constants)
+    ray = SimpleNamespace(is_initialized=lambda: False, _private=private)
+    ray.exceptions = SimpleNamespace(AuthenticationError=type("AuthenticationError", (Exception,), {}))
+    for name, module in (("ray", ray), ("ray._private", private), ("ray._private.ray_constants", constants)):
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize(
+    "address", ["foo", "6379", ":6379", "foo:", "foo:bar", "ray://foo", "a..b:1", "127.0.0.1:99999"]
+)
+def test_bad_address(with_ray, monkeypatch, address, given):
+    """One line, whether it is an option's or RAY_ADDRESS."""
+    monkeypatch.setenv("RAY_ADDRESS", "" if given else address)
+    with pytest.raises(GpuEnvsError, match=rf"^a test: no Ray cluster at '{address}' \(.+\); start one with") as error:
+        connect("a test", address if given else "auto")
+    assert "\n" not in str(error.value)
 
 
 def test_nothing_imports_ray():
