@@ -208,8 +208,9 @@ def test_manifests_of_kuberay(name, kind):
 
 
 def test_both_clusters_of_kuberay_are_one():
-    """The job's cluster is that of raycluster.yaml, and finds its claim."""
-    cluster, claim = manifest("raycluster.yaml")
+    """The job's cluster is that of raycluster.yaml, and both find the claim."""
+    (cluster,), (claim,) = manifest("raycluster.yaml"), manifest("runs.yaml")
+    assert claim["kind"] == "PersistentVolumeClaim"
     assert manifest("rayjob.yaml")[0]["spec"]["rayClusterSpec"] == cluster["spec"]
     volume = cluster["spec"]["headGroupSpec"]["template"]["spec"]["volumes"][0]
     assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
