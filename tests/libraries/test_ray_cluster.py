@@ -181,10 +181,11 @@ def test_down_ends_its_own_alone(cluster, tmp_path, monkeypatch):
     other = subprocess.Popen(["sleep", "60"])
     try:
         record = operations.Record(str(tmp_path), "127.0.0.1:1", "", 1, True, (other.pid, 1), ((os.getpid(), 1),))
-        (tmp_path / operations.RECORD).write_text(json.dumps(record.__dict__))
-        operations._end(operations._read(tmp_path / operations.RECORD))
+        operations._write(record)
+        assert record in operations.records()
+        operations._end(record)
         assert other.poll() is None
-        assert not (tmp_path / operations.RECORD).exists()
+        assert record not in operations.records()
     finally:
         other.kill()
         other.wait()

@@ -1,16 +1,21 @@
 """What of the way to a cluster needs no Ray."""
 
+import importlib.util
+import os
+import signal
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import yaml
 
-from gpu_envs.errors import ConfigError, MissingExtraError
+from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
 from trainers.cluster import operations
-from trainers.cluster.connect import check_host, ray_library
+from trainers.cluster.connect import check_host, connect, ray_library
 from trainers.cluster.operations import cluster_command
 
 MANIFESTS = Path(__file__).parents[2] / "docs" / "cluster"
@@ -36,6 +41,42 @@ def test_ray_absent(without_ray):
     for words in (["up-local"], ["status", "127.0.0.1:1"]):
         with pytest.raises(MissingExtraError, match=r"^gpu-envs cluster [a-z-]+ needs ray: pip install"):
             cluster_command(words)
+
+
+def test_folder_named_ray(monkeypatch, tmp_path):
+    """Python takes a folder for a module without anything in it; in /tmp there is one of Ray's."""
+    if "ray" in sys.modules or importlib.util.find_spec("ray") is not None:
+        pytest.skip("Ray is installed")
+    (tmp_path / "ray").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(MissingExtraError, match=r"^a test needs ray: pip install 'gpu-envs\[ray\]'$"):
+            ray_library("a test")
+    finally:
+        sys.modules.pop("ray", None)
+
+
+@pytest.fixture
+def with_ray(monkeypatch):
+    """What `connect` wants of Ray before it calls on a cluster."""
+    constants = ModuleType("ray._private.ray_constants")
+    private = SimpleNamespace(ray_constants=constants)
+    ray = SimpleNamespace(is_initialized=lambda: False, _private=private)
+    ray.exceptions = SimpleNamespace(AuthenticationError=type("AuthenticationError", (Exception,), {}))
+    for name, module in (("ray", ray), ("ray._private", private), ("ray._private.ray_constants", constants)):
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize(
+    "address", ["foo", "6379", ":6379", "foo:", "foo:bar", "ray://foo", "a..b:1", "127.0.0.1:99999"]
+)
+def test_bad_address(with_ray, monkeypatch, address, given):
+    """One line, whether it is an option's or RAY_ADDRESS."""
+    monkeypatch.setenv("RAY_ADDRESS", "" if given else address)
+    with pytest.raises(GpuEnvsError, match=rf"^a test: no Ray cluster at '{address}' \(.+\); start one with") as error:
+        connect("a test", address if given else "auto")
+    assert "\n" not in str(error.value)
 
 
 def test_nothing_imports_ray():
@@ -92,6 +133,48 @@ def test_shares(monkeypatch):
         operations._shares(operations.UpLocalArgs(nodes=2, gpus=2))
 
 
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """Makes the record of a cluster that keeps its logs in a folder, and whose keeper is a process."""
+    (tmp_path / "place").mkdir()
+    monkeypatch.setattr(operations, "PLACE", tmp_path / "place")
+
+    def make(folder, keeper):
+        return operations.Record(str(folder), "127.0.0.1:1", "", 1, True, (keeper, operations._began(keeper)), ())
+
+    return make
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_record_is_found(record, tmp_path, capsys, inside):
+    """Wherever the cluster's folder is, `down` ends the cluster, and leaves no record nor a folder made for it."""
+    folder = tmp_path / "place" / "gpu-envs-ray-1" if inside else tmp_path / "elsewhere"
+    folder.mkdir()
+    keeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    threading.Thread(target=keeper.wait, daemon=True).start()  # so that nothing is left of it when it has ended
+    written = record(folder, keeper.pid)
+    operations._write(written)
+    assert operations.records() == [written]
+    assert cluster_command(["down"]) == 0
+    assert keeper.wait(10) == -signal.SIGTERM
+    assert operations.records() == []
+    assert list((tmp_path / "place").iterdir()) == ([folder] if inside else [])
+    assert f"ended the cluster at 127.0.0.1:1; its logs stay in {folder}/" in capsys.readouterr().out
+
+
+def test_folder_is_used_again(record, tmp_path):
+    """What a killed cluster left is no cluster; one that runs keeps its folder."""
+    folder = tmp_path / "elsewhere"
+    operations._write(record(folder, 2**30))
+    operations._make_room(folder)
+    assert operations.records() == []
+    running = record(folder, os.getpid())
+    operations._write(running)
+    with pytest.raises(ConfigError, match=r"the cluster at 127.0.0.1:1 runs there; choose another, or end it with"):
+        operations._make_room(folder)
+    assert operations.records() == [running]
+
+
 def test_unknown_command():
     with pytest.raises(ConfigError, match="no command named 'up'; there are up-local, status, down"):
         cluster_command(["up"])
@@ -125,8 +208,9 @@ def test_manifests_of_kuberay(name, kind):
 
 
 def test_both_clusters_of_kuberay_are_one():
-    """The job's cluster is that of raycluster.yaml, and finds its claim."""
-    cluster, claim = manifest("raycluster.yaml")
+    """The job's cluster is that of raycluster.yaml, and both find the claim."""
+    (cluster,), (claim,) = manifest("raycluster.yaml"), manifest("runs.yaml")
+    assert claim["kind"] == "PersistentVolumeClaim"
     assert manifest("rayjob.yaml")[0]["spec"]["rayClusterSpec"] == cluster["spec"]
     volume = cluster["spec"]["headGroupSpec"]["template"]["spec"]["volumes"][0]
     assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]

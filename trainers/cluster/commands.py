@@ -69,7 +69,7 @@ class TuneArgs:
     train: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE, a setting of all trials, as num_envs=128 or learner.gamma=0.95; repeat it for more."""
     address: str | None = None
-    """Of a Ray cluster: "auto", or "HOST:PORT"; this machine alone, if not given."""
+    """Of a Ray cluster: "auto", or "HOST:PORT"; if not given RAY_ADDRESS, else this machine alone."""
     run_dir: Path | None = None
     """Folder of the search, which all machines see; out/tune-<id>-<time> if not given."""
     resume: Path | None = None

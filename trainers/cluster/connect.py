@@ -31,7 +31,7 @@ def ray_library(who: str) -> Any:
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
-        from ray._private import ray_constants
+        from ray._private import ray_constants  # not in a mere folder named ray, such as that of Ray's logs in /tmp
     except ModuleNotFoundError as error:
         raise missing(error, who, ("ray",), "'gpu-envs[ray]'") from None
     ray_constants.ENABLE_RAY_CLUSTER = os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"].lower() in ("1", "true")
@@ -58,14 +58,15 @@ def connect(who: str, address: str | None = None, **options: Any) -> Any:
     ray = ray_library(who)
     if ray.is_initialized():
         return ray
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address in (None, "", "auto"):
+        address = os.environ.get("RAY_ADDRESS") or address or "local"
     if address == "local":  # nobody else is to reach it
         options = {"include_dashboard": False, "_node_ip_address": LOOPBACK, **options}
     if os.environ.get("RAY_AUTH_MODE"):  # it may have been set after Ray was imported, which reads it then
         ray._raylet.Config.initialize("")
     answered = False
     try:
-        if ":" in address:
+        if address not in ("auto", "local"):
             _knock(address)
             answered = True
         ray.init(address=address, **{"logging_level": "WARNING", "log_to_driver": True, **options})
@@ -107,11 +108,11 @@ def check_host(host: str) -> str:
 def _knock(address: str) -> None:
     """ConnectionError where nothing listens: Ray itself would try for half a minute, and tell much."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdecimal():
+    if not host or not port.isdecimal():
         raise ConnectionError("expected HOST:PORT")
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         raise ConnectionError(getattr(error, "strerror", None) or str(error)) from error
 
 

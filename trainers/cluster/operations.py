@@ -2,14 +2,15 @@
 
 All nodes are at 127.0.0.1, each a raylet with a share of the machine. They are started by `ray.cluster_utils.Cluster`,
 because `ray start` cannot do this: it puts the machine's outer address where 127.0.0.1 is asked for, and Ray listens on
-all interfaces for every address but that one. One process keeps the cluster and ends with it; beside its logs lies a
-record of what it started, which is all that `gpu-envs cluster down` ends.
+all interfaces for every address but that one. One process keeps the cluster and ends with it; a record in /tmp tells
+what it started, which is all that `gpu-envs cluster down` ends.
 """
 # Ray is an extra: the type checker runs without it.
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -42,8 +43,8 @@ example: gpu-envs cluster up-local --nodes 3 --cpus 1
 For clusters of many machines: docs/guides/cluster.md"""
 
 RECORD = "cluster.json"
-FOLDERS = "gpu-envs-ray-*"
-"""In /tmp, and not in TMPDIR: paths of sockets may have 107 characters."""
+PLACE, PREFIX = Path("/tmp"), "gpu-envs-ray-"
+"""Where folders with records are, whatever --temp-dir says; not in TMPDIR: paths of sockets may have 107 characters."""
 START_SECONDS, STOP_SECONDS = 180.0, 30.0
 DASHBOARD_PORT = 8265
 STORE_AT_LEAST = 80
@@ -149,14 +150,15 @@ def up_local(argv: list[str]) -> int:
             raise ConfigError(f"{name} {port}: taken by another process; choose another, or 0 for a free one")
     shares = _shares(args)
     ray_library("gpu-envs cluster up-local")
-    folder = args.temp_dir or Path(tempfile.mkdtemp(prefix=FOLDERS[:-1], dir="/tmp"))
-    if len(str(folder.absolute())) > 40:
+    folder = (args.temp_dir or Path(tempfile.mkdtemp(prefix=PREFIX, dir=PLACE))).absolute()
+    if len(str(folder)) > 40:
         raise ConfigError(f"--temp-dir {folder}: at most 40 characters, because paths of sockets may have 107")
+    _make_room(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if args.detach:
         _print(_detached(argv, folder), "gpu-envs cluster down")
         return 0
-    return _keep(args, host, shares, folder.absolute())
+    return _keep(args, host, shares, folder)
 
 
 def status(argv: list[str]) -> int:
@@ -202,11 +204,45 @@ def down(argv: list[str]) -> int:
 
 def records() -> list[Record]:
     """Clusters of this user that up-local started on this machine, and that were not ended in order."""
-    found = []
-    for file in sorted(Path("/tmp").glob(f"{FOLDERS}/{RECORD}")):
-        if file.stat().st_uid == os.getuid():  # everybody writes to /tmp
-            found.append(_read(file))
+    return list(_files().values())
+
+
+def _files() -> dict[Path, Record]:
+    """Their records, and where these are."""
+    found: dict[Path, Record] = {}
+    for file in sorted(PLACE.glob(f"{PREFIX}*/{RECORD}")):
+        with contextlib.suppress(FileNotFoundError):  # the cluster has just ended
+            if file.lstat().st_uid == os.getuid():  # everybody writes to /tmp
+                found[file] = _read(file)
     return found
+
+
+def _make_room(folder: Path) -> None:
+    """Forgets a cluster of this folder that was killed; raises ConfigError if one runs there."""
+    for record in records():
+        if record.folder == str(folder) and any(map(_runs, (record.keeper, *record.processes))):
+            raise ConfigError(
+                f"--temp-dir {folder}: the cluster at {record.address} runs there; choose another, or end it with "
+                f"`gpu-envs cluster down {record.address}`"
+            )
+    _forget(folder)
+
+
+def _write(record: Record) -> None:
+    """Puts a record where `records` looks: into the cluster's folder, or one of its own if that is elsewhere."""
+    place = Path(record.folder)
+    if place.parent != PLACE or not place.name.startswith(PREFIX):
+        place = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PLACE))
+    write_json(place / RECORD, asdict(record))
+
+
+def _forget(folder: Path) -> None:
+    """Removes the record of the cluster in a folder, if there is one, and the folder made for it alone."""
+    for file, record in _files().items():
+        if record.folder == str(folder):
+            file.unlink()
+            if file.parent != folder:
+                file.parent.rmdir()
 
 
 def _read(file: Path) -> Record:
@@ -267,7 +303,7 @@ def _keep(args: UpLocalArgs, host: str, shares: tuple[int, list[list[str]]], fol
             keeper=(os.getpid(), _began(os.getpid())),
             processes=tuple((pid, _began(pid)) for pid in started),
         )
-        write_json(folder / RECORD, asdict(record))
+        _write(record)
         _print(record, "Ctrl-C")
         while cluster.remaining_processes_alive():
             time.sleep(0.5)
@@ -280,7 +316,7 @@ def _keep(args: UpLocalArgs, host: str, shares: tuple[int, list[list[str]]], fol
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         cluster.shutdown()
-        (folder / RECORD).unlink(missing_ok=True)
+        _forget(folder)
 
 
 def _head(args: UpLocalArgs, host: str) -> dict[str, Any]:
@@ -304,7 +340,7 @@ def _detached(argv: list[str], folder: Path) -> Record:
     """Starts the process that keeps a cluster, and waits until the cluster runs."""
     words = [word for word in argv if word != "--detach"] + ["--temp-dir", str(folder)]
     code = "import sys; from trainers.cluster.operations import cluster_command as c; sys.exit(c(sys.argv[1:]))"
-    log, file = folder / "up-local.log", folder / RECORD
+    log = folder / "up-local.log"
     with log.open("w") as out:
         keeper = subprocess.Popen(
             [sys.executable, "-c", code, "up-local", *words],
@@ -315,7 +351,7 @@ def _detached(argv: list[str], folder: Path) -> Record:
         )
     until = time.monotonic() + START_SECONDS
     try:
-        while not file.exists():
+        while not (started := [record for record in records() if record.keeper[0] == keeper.pid]):
             if keeper.poll() is not None:
                 last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
                 raise GpuEnvsError(f"gpu-envs cluster up-local: the cluster did not start ({last}); see {log}")
@@ -325,7 +361,7 @@ def _detached(argv: list[str], folder: Path) -> Record:
     except BaseException:
         keeper.terminate()
         raise
-    return _read(file)
+    return started[0]
 
 
 def _end(record: Record) -> None:
@@ -340,7 +376,7 @@ def _end(record: Record) -> None:
         time.sleep(0.2)
     for process in everything:
         _send(process, signal.SIGKILL)
-    (Path(record.folder) / RECORD).unlink(missing_ok=True)
+    _forget(Path(record.folder))
 
 
 def _began(pid: int) -> int:
