@@ -209,7 +209,7 @@ def _go_on(store: Store, run: algorithms.Run, live: LiveTable, threads: int, whe
         torch.set_num_threads(threads)
     name, device = store.config["algorithm"], store.config["device"]
     told = f"{name} on {store.game.env_id}: populations of {', '.join(store.game.roles)}"
-    print(f"{told}, {device}{where}, {store.path}/", flush=True)
+    print(f"{told}, on {device}{f' ({where.strip()})' if where else ''}, {store.path}/", flush=True)
     began = time.perf_counter()
     try:
         with live:

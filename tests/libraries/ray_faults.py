@@ -49,20 +49,41 @@ def dying(function: Any, mark: str, after: float, *given: Any, **arguments: Any)
     die()
 
 
+def deaths(folder: Path, seed: int) -> int:
+    """How many workers `faulty` has killed."""
+    return len(list(folder.glob(f"{seed}-*")))
+
+
+def leaving(made: Any, after: int) -> Any:
+    """An executor, and a node that goes while it does the call of that number."""
+    from league.executors import RayExecutor
+
+    class Leaving(RayExecutor):
+        calls, gone = 0, threading.Thread(target=remove, args=[made])
+
+        def next(self) -> Any:
+            Leaving.calls += 1
+            if Leaving.calls == after:
+                Leaving.gone.start()
+            return super().next()
+
+    return Leaving(made.address)
+
+
 def faulty(address: str, folder: Path, seed: int, learns: bool) -> Any:
     """An executor of whose calls of a kind the first and a third of the others kill their worker."""
     from league.executors import RayExecutor
 
     class Faulty(RayExecutor):
-        killed = 0
+        begun = 0
 
         def submit(self, call: Any) -> None:
             draw = random.Random(f"{seed} {call.key}")
-            if call.learns == learns and (draw.random() < 1 / 3 or not Faulty.killed):
+            if call.learns == learns and (draw.random() < 1 / 3 or not Faulty.begun):
                 mark = str(folder / f"{seed}-{call.key.replace('/', '-')}")
                 function = functools.partial(dying, call.function, mark, draw.uniform(0, LONGEST))
                 call = dataclasses.replace(call, function=function)
-                Faulty.killed += 1
+                Faulty.begun += 1
             super().submit(call)
 
     return Faulty(address)
@@ -128,7 +149,7 @@ def main(folder: Path, runs: int, seed: int) -> None:
         ray = connect("faults", made.address)  # for all runs: workers take long to begin
         for number in range(runs):
             began, draw = time.perf_counter(), random.Random(seed * 1_000 + number)
-            kind, fault = KINDS[number % len(KINDS)], FAULTS[number // len(KINDS) % len(FAULTS)]
+            kind, fault = KINDS[(number + number // len(FAULTS)) % len(KINDS)], FAULTS[number % len(FAULTS)]
             path, happened = folder / str(number), 0
             if fault == "coordinator":
                 code, moment = 0, draw.uniform(0.1, 4.0)
@@ -138,18 +159,18 @@ def main(folder: Path, runs: int, seed: int) -> None:
                     moment *= 0.6
                 happened = int(code == -signal.SIGKILL)
                 assert coordinator(kind, path, made.address, None) == 0, (number, kind, fault)
+            elif fault == "node":
+                executor = leaving(made, draw.randint(1, 6))
+                play(kind, path, executor)
+                executor.gone.join()  # an error if it never began
+                made.add_node(num_cpus=1)  # by this thread: a node ends with the thread that has begun it
+                made.wait_for_nodes()  # a process that joins might be given to the node that has gone
+                happened = 1
+                executor.close()
             else:
                 executor = faulty(made.address, folder, number, learns=fault == "response")
-                if fault == "node":
-                    executor.submit = functools.partial(type(executor).__mro__[1].submit, executor)
-                    timer = threading.Timer(draw.uniform(0.1, 3.0), remove, [made])
-                    timer.start()
                 play(kind, path, executor)
-                if fault == "node":
-                    timer.join()
-                    made.add_node(num_cpus=1)  # by this thread: a node ends with the thread that has begun it
-                    made.wait_for_nodes()  # a process that joins might be given to the node that has gone
-                happened = 1 if fault == "node" else type(executor).killed
+                happened = deaths(folder, number)
                 executor.close()
             equal = contents(path) == whole[kind]
             told = {"run": number, "kind": kind, "fault": fault, "happened": happened, "equal": equal}

@@ -53,13 +53,12 @@ def test_the_run_is_that_of_one_process(run, address, tmp_path):
 
 @pytest.mark.slow
 def test_the_run_is_the_same_after_faults(tmp_path):
-    command = [sys.executable, ray_faults.__file__, str(tmp_path), "8"]
+    command = [sys.executable, ray_faults.__file__, str(tmp_path), "4"]  # more: benchmarks.dispatch --faults
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run"')]
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [(each["kind"], each["fault"]) for each in told] == [
-        (kind, fault) for fault in ray_faults.FAULTS for kind in ray_faults.KINDS
-    ]
+    assert [each["fault"] for each in told] == list(ray_faults.FAULTS)
+    assert {each["kind"] for each in told} == set(ray_faults.KINDS)
     for each in told:
         assert each["happened"], each
         assert each["equal"], each
