@@ -26,7 +26,7 @@ from league.builder import Change, Enter, Freeze, LeagueBuilder, LeagueResult
 from league.executors import Call, Coordinator, Executor, Later, gather
 from league.filling import Filling, Sampling, cells
 from league.payoffs import PayoffTable
-from league.player import forget, train_player
+from league.player import AFAR, forget, train_player
 from league.population import RandomPolicy
 from league.run import training, write_summary
 from league.small import Small
@@ -200,6 +200,7 @@ class League:
             "even": self.standing.even,
             "seed": derived(self.config.seed, task),
             "steps": self.config.steps,
+            "keep": AFAR if self.coordinator.executor.remote else None,
         }
         call = Call(task, train_player, pools, arguments, learns=True, device=self.config.device)
         self.coordinator.submit(call, functools.partial(self._trained, number, name), then, "learn")

@@ -16,6 +16,8 @@ from trainers.policy import Plays
 
 KEPT = 64
 """Trainings that a process keeps, with worlds and learners: whoever goes on with one need not build it."""
+AFAR = 4
+"""The same of a worker, which gets whatever player is next: most of what it keeps has gone on elsewhere meanwhile."""
 _TRAININGS: OrderedDict[tuple[str, str], tuple[str, Training]] = OrderedDict()
 """By run and player, with the task that each did last; the last used behind."""
 
@@ -35,6 +37,7 @@ def train_player(
     even: float,
     seed: int,
     steps: int,
+    keep: int | None = None,
 ) -> dict[str, Any]:
     """Trains a player against others, from where it stands.
 
@@ -52,6 +55,7 @@ def train_player(
         even: Of two seats: by how much the first earns more than the second in a draw.
         seed: Of what others sample.
         steps: Of worlds, rounded up to whole rollouts.
+        keep: Trainings that this process keeps at most; None: `KEPT`.
 
     Returns:
         "state" (`Training.state_dict`), and of this task alone "tally", "steps", "return" and "score".
@@ -74,7 +78,7 @@ def train_player(
     tally = training.tally()
     training.tallies.clear()
     _TRAININGS[run, player] = (task, training)
-    while len(_TRAININGS) > KEPT:
+    while len(_TRAININGS) > (KEPT if keep is None else keep):
         _TRAININGS.popitem(last=False)
     return {
         "state": training.state_dict(),
