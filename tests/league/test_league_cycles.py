@@ -27,7 +27,7 @@ def test_self_play_of_rock_paper_scissors_cycles_while_psro_does_not(tmp_path):
     slow = {"learner.epochs": 2, **rates, **{f"{name}_end": value for name, value in rates.items()}}
     running = league(tmp_path / "self-play", "latest", iterations=40, steps=2048, episodes=300, **LEARN, **slow)
     running.run()
-    copies = len(running.roster.frozen())
+    copies = len(running.standing.roster.frozen())
     strategies = torch.stack(Small.of(RPS, required=True).know(running.populations)[0][1:]).double().reshape(copies, 3)
     exploitability = (strategies @ BEATS.T).amax(1)  # each by the one that beats it
     assert float(exploitability[-24:].median()) > 0.4  # the last ones are no better than the ones before
