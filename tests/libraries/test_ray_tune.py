@@ -162,5 +162,5 @@ def test_a_killed_search_goes_on(tmp_path):
 
 def ended(run_dir):
     """When the last checkpoints of trials were written, by their manifests."""
-    files = run_dir.glob("tune/trial-*/checkpoint_*/manifest.json")
+    files = sorted(run_dir.glob("tune/trial-*/checkpoint_*/manifest.json"))
     return {file: file.stat().st_mtime_ns for file in files if f'"steps": {STEPS},' in file.read_text()}

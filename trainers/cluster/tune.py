@@ -203,7 +203,7 @@ def tune(
                 verbose=0,
                 callbacks=[_teller(plan, library)] if progress else None,
                 failure_config=library.FailureConfig(max_failures=RETRIES),
-                checkpoint_config=_kept(plan, library),
+                checkpoint_config=library.CheckpointConfig(),  # all: what Tune knows after a kill may be an older one
             ),
         )
         return _results(tuner.fit(), run_dir)
@@ -375,6 +375,7 @@ def _option(prefix: str, name: str, value: Any) -> list[str]:
 @contextmanager
 def _library(address: str | None) -> Iterator[tuple[Any, Any]]:
     """Ray and `ray.tune`, connected within the block."""
+    os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "1")  # what Tune has not written down is done again after a kill
     before = ray_library(WHO).is_initialized()
     os.environ.setdefault("TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S", "0")  # small and often is right
     ray = connect(WHO, address, log_to_driver=False)  # what goes wrong in a trial is in its results
@@ -419,13 +420,6 @@ def _teller(plan: Plan, library: Any) -> Any:
             print(f"{trial}: {last.get('steps', 0):,} steps, {what} ({ended} ended)", flush=True)
 
     return Teller()
-
-
-def _kept(plan: Plan, library: Any) -> Any:
-    """Of each trial its best checkpoint and its last; with "pbt" all, as others may be about to copy them."""
-    if plan.scheduler == "pbt":
-        return library.CheckpointConfig()
-    return library.CheckpointConfig(1, checkpoint_score_attribute=plan.metric, checkpoint_score_order=plan.mode)
 
 
 def _name(trial: Any) -> str:
