@@ -58,8 +58,10 @@ def equal_samples(
     steps: int,
     builders: Sequence[str],
     seeds: int,
+    populations: int = 1,
     psro: Mapping[str, Any] | None = None,
     alphastar: Mapping[str, Any] | None = None,
+    env: Mapping[str, Any] | None = None,
     with_together: bool = True,
     episodes: int = 4_000,
 ) -> dict[str, Any]:
@@ -73,22 +75,27 @@ def equal_samples(
         steps: Of worlds that are learned from, in all, of each population and of each independent training.
         builders: "psro", "alphastar".
         seeds: Independent trainings.
+        populations: Of each builder, by seeds of their own.
         psro: Fields of `PSROConfig` beside the preset's.
         alphastar: `iterations` of the league, `main_exploiters` and `league_exploiters` per role, `min_steps` before a
             copy, `episodes` per cell of its payoff table, `train`.
+        env: Arguments of the environment beside the preset's.
         with_together: Show "together" as well.
         episodes: Of every pair of sides, spread over their policies by weight.
     """
-    game = Game.of(env_id, preset(env_id, "cpu").env)
+    game = Game.of(env_id, {**preset(env_id, "cpu").env, **(env or {})})
     sides, used, seconds, payoffs = [], {}, {}, {}
-    for name in builders:
+    for builder, seed in ((builder, seed) for builder in builders for seed in range(populations)):
         began = time.perf_counter()
-        made, used[name], payoffs[name] = (
-            _psro(game, steps, psro or {}) if name == "psro" else _alphastar(game, steps, alphastar or {})
+        made, taken, played = (
+            _psro(game, steps, seed, psro or {})
+            if builder == "psro"
+            else _alphastar(game, steps, seed, alphastar or {})
         )
         sides.append(made)
-        seconds[name] = time.perf_counter() - began
-        print(name, used[name], "steps", f"{seconds[name]:.0f} s", {r: w.tolist() for r, w in made.weights.items()})
+        used[made.name], payoffs[made.name], seconds[made.name] = taken, played, time.perf_counter() - began
+        weights = {role: [round(each, 3) for each in weight.tolist()] for role, weight in made.weights.items()}
+        print(made.name, taken, "steps", f"{seconds[made.name]:.0f} s", weights, flush=True)
     samples = max(used.values(), default=steps)
     for learn, count in ((independent, seeds), (together, 1 if with_together else 0)):
         for seed in range(count):
@@ -159,16 +166,16 @@ def preset_learner(game: Game) -> dict[str, Any]:
     return {f"learner.{name}": value for name, value in vars(preset(game.env_id, "cpu").learner).items()}
 
 
-def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
+def _psro(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
     """PSRO whose responses share the steps evenly; also the steps they took, and episodes of its payoff table."""
     fields = {**presets.psro(game.env_id), **given}
     each = steps // (fields["iterations"] * len(game.roles))
-    config = PSROConfig(**{**fields, "train": {**fields.get("train", {}), "total_steps": each}})
+    config = PSROConfig(**{**fields, "seed": seed, "train": {**fields.get("train", {}), "total_steps": each}})
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "psro", config) as store:
         run = PSRO(store, config)
         run.run()
         assert run.strategy is not None
-        side = Side.mixture("psro", store.populations, run.strategy.marginals)
+        side = Side.mixture(f"psro {seed}", store.populations, run.strategy.marginals)
         used = sum(
             store.result(f"{number}/respond/{role}/0")["steps"]
             for number in range(1, config.iterations + 1)
@@ -177,7 +184,7 @@ def _psro(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int, 
         return side, used, int(store.cells().count.sum())
 
 
-def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
+def _alphastar(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
     """AlphaStar's league whose players share the steps evenly, as `_psro`; its mixture is of all frozen players."""
     iterations = given.get("iterations", 12)
     main_exploiters, league_exploiters = given.get("main_exploiters", 1), given.get("league_exploiters", 0)
@@ -194,14 +201,14 @@ def _alphastar(game: Game, steps: int, given: Mapping[str, Any]) -> tuple[Side, 
     )
     episodes = given.get("episodes", 100)
     train = {"total_steps": iterations * each, **given.get("train", {})}  # over which learning rates fall
-    config = LeagueConfig(iterations=iterations, steps=each, episodes=episodes, train=train)
+    config = LeagueConfig(iterations=iterations, steps=each, episodes=episodes, seed=seed, train=train)
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "alphastar", config) as store:
         league = League(store, config, builder)
         league.run()
         table = league.evaluate()
         strategy = solvers.solve("prd", table.mean, **DEFAULTS["prd"])
         used = sum(each.total_steps for each in league.standing.learning.values())
-        side = Side.mixture("alphastar", store.populations, strategy.marginals)
+        side = Side.mixture(f"alphastar {seed}", store.populations, strategy.marginals)
         return side, used, int(store.cells().count.sum())
 
 
@@ -233,13 +240,14 @@ def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tupl
     return means.T.reshape(shape), 1.96 * squares.sqrt().T.reshape(shape)
 
 
-def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, name: str) -> list[dict[str, Any]]:
-    """Per seat: what a population earns against independent learners, and what those earn in that seat against it.
+def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, builder: str) -> list[dict[str, Any]]:
+    """Per seat: what populations earn against independent learners, and what those earn in that seat against them.
 
     And what independent learners earn against independent ones of another training, which neither has met. Means over
-    trainings; `apart` where the population's interval lies above that of the first.
+    populations of the builder and over trainings; `apart` where the populations' interval lies above that of the first.
+    `each` has the first two by population.
     """
-    own = names.index(name)
+    owns = [index for index, each in enumerate(names) if each.split()[0] == builder]
     others = [index for index, each in enumerate(names) if each.startswith("independent")]
     found = []
     for seat, each in enumerate(game.seats):
@@ -247,11 +255,11 @@ def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, nam
         if seat == 1:
             mean, half = mean.T, half.T  # rows: who sits here, columns: who sits opposite
         pairs = {
-            "mixture_against_independent": [(own, other) for other in others],
-            "independent_against_mixture": [(other, own) for other in others],
+            "mixture_against_independent": [(own, other) for own in owns for other in others],
+            "independent_against_mixture": [(other, own) for own in owns for other in others],
             "independent_against_others": [(a, b) for a in others for b in others if a != b],
             "independent_against_its_own": [(a, a) for a in others],
-            "mixture_against_mixture": [(own, own)],
+            "mixture_against_mixture": [(own, own) for own in owns],
         }
         row: dict[str, Any] = {"seat": each.name}
         for key, places in pairs.items():
@@ -261,5 +269,12 @@ def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, nam
                 row[key] = [float(values.mean()), float(squares.sum().sqrt()) / len(places)]
         (value, wide), (bound, width) = row["mixture_against_independent"], row["independent_against_mixture"]
         row["apart"] = value - wide > bound + width
+        row["each"] = {
+            names[own]: [
+                float(torch.stack([mean[place] for place in places]).mean())
+                for places in ([(own, other) for other in others], [(other, own) for other in others])
+            ]
+            for own in owns
+        }
         found.append(row)
     return found
