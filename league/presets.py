@@ -36,13 +36,13 @@ PSRO: dict[str, dict[str, Any]] = {
     "KuhnPoker-v0": {"iterations": 10, "start": "scratch"},
     "LeducPoker-v0": {"iterations": 25, "start": "scratch"},
     "RockPaperScissors-v0": {"iterations": 6, "start": "scratch"},
-    "SimpleTag-v0": {"iterations": 16, "start": "continue", "episodes": 100},
+    "SimpleTag-v0": {"iterations": 16, "start": "continue", "episodes": 1_000},
     "TagContinuous-v0": {"iterations": 8, "start": "continue", "episodes": 20},
 }
 """Fields of `PSROConfig` by environment. Responses in games of a few moves begin anew: the last policy plays one move
 with certainty where the next has to play another, and in so short a training it does not come away from it. To chase
 and to flee takes long to learn: there learners go on, or no response would be good (see docs/league.md). Cells of
-TagContinuous-v0 have few episodes, as these are long."""
+TagContinuous-v0 have few episodes, as these are long; where who is best is told by little, give them more."""
 
 
 def train(env_id: str, device: str, algorithm: str | None = None) -> dict[str, Any]:
