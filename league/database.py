@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 
@@ -69,7 +70,7 @@ def _flock(lock: int, kind: int) -> bool:
 
 def connect(file: Path) -> sqlite3.Connection:
     """For writing: a committed transaction survives a kill and, once its log is flushed, a power cut."""
-    with told(file):
+    with Told(file):
         db = sqlite3.connect(file, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -128,7 +129,7 @@ def begun(path: Path, alone: bool = False) -> bool:
     file = path / DATABASE
     if not file.is_file():
         return False
-    with told(file), contextlib.closing(snapshot(path, alone)) as db:
+    with Told(file), contextlib.closing(snapshot(path, alone)) as db:
         return bool(_tables(db))
 
 
@@ -138,7 +139,7 @@ def _tables(db: sqlite3.Connection) -> set[str]:
 
 def check(db: sqlite3.Connection, file: Path) -> None:
     """Sees that a database is whole and of this format, which it is brought to if need be."""
-    with told(file):
+    with Told(file):
         damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
             raise CheckpointError(
@@ -191,14 +192,21 @@ def part(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def told(file: Path) -> Iterator[None]:
-    """SQLite's errors in words of ours."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:  # a full disk, a lock, no permission
-        raise OSError(f"{file}: cannot be read or written ({error})") from error
-    except sqlite3.DatabaseError as error:
-        if type(error) is not sqlite3.DatabaseError:  # a mistake in a statement, not in the file
-            raise
-        raise CheckpointError(f"{file}: expected a league's database, got a damaged file ({error})") from error
+class Told:
+    """SQLite's errors in words of ours: `with Told(file): ...`, as often as need be."""
+
+    def __init__(self, file: Path) -> None:
+        """The database."""
+        self.file = file
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Raises OSError or CheckpointError for what SQLite has raised; mistakes in statements stay what they are."""
+        if isinstance(error, sqlite3.OperationalError):  # a full disk, a lock, no permission
+            raise OSError(f"{self.file}: cannot be read or written ({error})") from error
+        if type(error) is sqlite3.DatabaseError:
+            raise CheckpointError(f"{self.file}: expected a league's database, got a damaged file ({error})") from error

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from league import asking, changes
 from league.builder import Change, Enter, Freeze, LeagueBuilder, LeagueResult
+from league.evaluation import UNKNOWN, Evaluation
 from league.executors import Call, Coordinator, Executor, Later, gather
 from league.filling import Filling, Sampling, cells
 from league.payoffs import PayoffTable
@@ -32,7 +33,7 @@ from league.run import training, write_summary
 from league.small import Small
 from league.standing import RANDOM_NAME, Standing
 from league.store import Store, derived
-from league.summaries import by_opponent, exploitability, summary
+from league.summaries import by_opponent, summary
 from trainers.logs import Progress
 from trainers.policy import Plays
 from trainers.settings import check_settings, setting
@@ -104,7 +105,9 @@ class League:
         self.train.prepare()
         builder.check(self.game, self.train.learner)
         recurrent = getattr(self.train.learner, "body", "") == "gru"  # what remembers is no table
-        self.small = None if recurrent else Small.of(self.game)
+        self.evaluation: Evaluation | None = None
+        if not recurrent and self.game.zero_sum and Small.of(self.game) is not None:
+            self.evaluation = Evaluation(store, self.coordinator, lambda row: None)
         self._restore()
 
     def run(self) -> list[dict[str, Any]]:
@@ -114,6 +117,7 @@ class League:
         while self.finished < self.config.iterations:
             self.iterate(self.finished + 1)
         self.evaluate()
+        self._evaluate(finish=True)
         write_summary(self.store)
         return list(self.store.iterations().values())
 
@@ -131,8 +135,9 @@ class League:
             changes.make(self.standing, 0, frozen)
             row = summary(self.standing.roster, {}, frozen)
             self.standing.keep()
-            self.store.put_iteration(0, {**row, **exploitability(self.store, self.small), "even": self.standing.even})
+            self.store.put_iteration(0, {**row, **UNKNOWN, "even": self.standing.even})
         self.finished = 0
+        self._evaluate()
 
     def iterate(self, number: int) -> None:
         """Every player trains, and then the league changes."""
@@ -152,14 +157,21 @@ class League:
                 for name in names:
                     self.standing.put_live(name, self.standing.learned(name))
                 changes.make(self.standing, number, wanted)
-                row = {**summary(self.standing.roster, results, wanted), **exploitability(self.store, self.small)}
+                row = {**summary(self.standing.roster, results, wanted), **UNKNOWN}
                 self.standing.keep()
                 self.store.put_iteration(number, {**row, "seconds": time.perf_counter() - began})
         self.finished = number
         self.standing.trained.clear()
         for name in self.standing.roster.retired:  # who trains no more takes no room
             forget(self.id, name)
+        self._evaluate()
         write_summary(self.store)
+
+    def _evaluate(self, finish: bool = False) -> None:
+        """Gives out what is to be found out of the iterations so far, or waits for all of it."""
+        if self.evaluation is not None:
+            with self._whole():
+                (self.evaluation.finish if finish else self.evaluation.give_out)()
 
     def _changes(self, number: int, results: Mapping[str, Mapping[str, Any]]) -> list[Change]:
         """What the builder says; at the end of the run, all are frozen too."""

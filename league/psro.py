@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any
@@ -19,6 +20,7 @@ from torch.nn.functional import pad
 from gpu_envs.errors import ConfigError
 from league import solvers
 from league.anytime import Anytime
+from league.evaluation import UNKNOWN, Evaluation
 from league.executors import Coordinator, Executor
 from league.filling import Filling, Sampling
 from league.oracles import ORACLES
@@ -131,6 +133,9 @@ class PSRO:
         self.small = Small.of(self.game, required="exact" in (config.oracle, config.payoffs))
         self.oracle = ORACLES[config.oracle](self)
         self.variant = VARIANTS[config.variant](self)
+        self.evaluation: Evaluation | None = None
+        if self.small is not None:
+            self.evaluation = Evaluation(store, self.coordinator, strategy_of, progress)
         self._restore()
 
     def _restore(self) -> None:
@@ -146,6 +151,9 @@ class PSRO:
         self._restore()
         for number in range(len(self.store.iterations()), self.config.iterations + 1):
             self.iterate(number)
+        if self.evaluation is not None:
+            self.evaluation.finish()
+        write_summary(self.store)
         return list(self.store.iterations().values())
 
     def iterate(self, number: int) -> None:
@@ -210,33 +218,25 @@ class PSRO:
             "meta_strategy": [marginal.tolist() for marginal in strategy.marginals],
             "joint": None if strategy.joint is None else strategy.joint.tolist(),
             "value": (meta_game * strategy.distribution()).flatten(1).sum(1).tolist(),
-            **self.exploitability(strategy, list(earlier.values())),
+            **UNKNOWN,
             "nash_conv_lower": gain(meta_game, strategy),
             "previous_nash_conv_lower": None if self.strategy is None else gain(meta_game, self.strategy),
             "seconds": time.perf_counter() - began,
             "episodes": int(self.store.cells().count.sum()),
         }
-        lower = {at: gain(meta_game, strategy_of(was)) for at, was in earlier.items()} | {
-            number: row["nash_conv_lower"]
-        }
-        exact = {at: was["nash_conv"] for at, was in earlier.items()} | {number: row["nash_conv"]}
-        known = lower if self.small is None else exact
-        row["best_iteration"] = min(known, key=lambda at: (known[at], -at))
+        row["best_iteration"] = None
+        if self.small is None:
+            lower = {at: gain(meta_game, strategy_of(was)) for at, was in earlier.items()}
+            lower[number] = row["nash_conv_lower"]
+            row["best_iteration"] = min(lower, key=lambda at: (lower[at], -at))
         with self.store.step():
             self.store.put_iteration(number, row)
         self.strategy = strategy
+        if self.evaluation is not None:
+            self.evaluation.give_out()
+        elif self.progress is not None:
+            self.progress(number, "")
         write_summary(self.store)
-        if self.progress is not None:
-            told = "" if row["nash_conv"] is None else f"NashConv {row['nash_conv']:.4f}"
-            self.progress(number, told)
-
-    def exploitability(self, strategy: MetaStrategy, earlier: list[dict[str, Any]]) -> dict[str, Any]:
-        """NashConv of a meta-strategy where the game is small enough to know it; else None."""
-        if self.small is None:
-            return {"nash_conv": None, "exploitability": None, "best_so_far": None}
-        nash_conv = self.small.nash_conv(self.populations, strategy.marginals, strategy.joint)
-        best = min([nash_conv, *(row["nash_conv"] for row in earlier)])
-        return {"nash_conv": nash_conv, "exploitability": nash_conv / len(self.game.seats), "best_so_far": best}
 
 
 def gain(meta_game: Tensor, strategy: MetaStrategy) -> float:
@@ -259,7 +259,7 @@ def gain(meta_game: Tensor, strategy: MetaStrategy) -> float:
     return total
 
 
-def strategy_of(row: dict[str, Any]) -> MetaStrategy:
+def strategy_of(row: Mapping[str, Any]) -> MetaStrategy:
     """The meta-strategy that the summary of an iteration tells."""
     marginals: list[Tensor] = [torch.tensor(each, dtype=torch.float64) for each in row["meta_strategy"]]
     return MetaStrategy(

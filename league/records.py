@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -105,8 +106,8 @@ def array(values: Any, name: str, shape: tuple[int, ...], dtype: type) -> np.nda
     return array.astype(dtype)
 
 
-def key_of(matchup: np.ndarray) -> str:
-    return ",".join(map(str, matchup.tolist()))
+def key_of(matchup: Sequence[int]) -> str:
+    return ",".join(map(str, matchup))
 
 
 def players_of(key: str) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 
@@ -11,30 +13,39 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league.exact import TablePolicy, Tree, tabulate
 from league.game import Game
-from league.population import MixturePolicy, Population, RandomPolicy
+from league.population import MixturePolicy, RandomPolicy
+from league.records import to_json
 from league.targets import Target
 from trainers.policy import Plays
 
+KEPT = 4
+"""Trees that a process keeps, those that were asked for last."""
+_TREES: OrderedDict[str, Tree] = OrderedDict()
+"""By what is played."""
+_ASKED: weakref.WeakKeyDictionary[Tree, list[weakref.WeakKeyDictionary[Plays, Tensor]]] = weakref.WeakKeyDictionary()
+"""Per tree and seat the tables of policies; they are frozen."""
+
 
 class Small:
-    """Exact payoffs, best responses and NashConv of populations. Each policy is asked once what it does."""
+    """Exact payoffs, best responses and NashConv of populations. A process asks each policy once what it does."""
 
     def __init__(self, tree: Tree) -> None:
         """Takes a tree."""
         self.tree, self.game = tree, tree.game
         self.tables: list[list[Tensor]] = [[] for _ in self.game.seats]
+        self.asked = _ASKED.setdefault(tree, [weakref.WeakKeyDictionary() for _ in self.game.seats])
 
     @classmethod
     def of(cls, game: Game, required: bool = False) -> Small | None:
         """None where the game cannot be walked; ConfigError instead, if it is `required`."""
         try:
-            return cls(Tree.of(game))
+            return cls(_tree_of(game))
         except ConfigError:
             if required:
                 raise
             return None
 
-    def know(self, populations: Mapping[str, Population]) -> list[list[Tensor]]:
+    def know(self, populations: Mapping[str, Sequence[Plays]]) -> list[list[Tensor]]:
         """The tables of all policies, per seat; those that came since the last time are made."""
         for index, (seat, tables) in enumerate(zip(self.game.seats, self.tables, strict=True)):
             population = populations[seat.role]
@@ -42,6 +53,12 @@ class Small:
         return self.tables
 
     def _table(self, policy: Plays, seat: int) -> Tensor:
+        asked = self.asked[seat]
+        if policy not in asked:
+            asked[policy] = self._ask(policy, seat)
+        return asked[policy]
+
+    def _ask(self, policy: Plays, seat: int) -> Tensor:
         # a network that acts at random does so in float32, and rounding decides between responses that are alike
         if isinstance(policy, RandomPolicy):
             return self.tree.uniform(seat)
@@ -51,7 +68,7 @@ class Small:
 
     # ---------------------------------------------------------------- payoffs
 
-    def payoffs(self, populations: Mapping[str, Population]) -> Tensor:
+    def payoffs(self, populations: Mapping[str, Sequence[Plays]]) -> Tensor:
         """(S, N_1, ..., N_S), what every seat earns in every matchup.
 
         Seats of one population: what a policy earns that sits in every seat equally often, as a payoff table has it.
@@ -62,7 +79,7 @@ class Small:
         orders = list(permutations(range(len(payoffs))))
         return torch.stack([payoffs[list(order)].permute(0, *(1 + axis for axis in order)) for order in orders]).mean(0)
 
-    def mixtures(self, populations: Mapping[str, Population], marginals: Sequence[Tensor]) -> list[Tensor]:
+    def mixtures(self, populations: Mapping[str, Sequence[Plays]], marginals: Sequence[Tensor]) -> list[Tensor]:
         """Per seat the table that plays as its mixture does; marginals (n,) of the first n policies of a population."""
         tables = self.know(populations)
         return [
@@ -71,7 +88,7 @@ class Small:
         ]
 
     def nash_conv(
-        self, populations: Mapping[str, Population], marginals: Sequence[Tensor], joint: Tensor | None = None
+        self, populations: Mapping[str, Sequence[Plays]], marginals: Sequence[Tensor], joint: Tensor | None = None
     ) -> float:
         """What the seats could gain in all, each leaving a meta-strategy alone for a best response.
 
@@ -87,7 +104,7 @@ class Small:
     # ---------------------------------------------------------------- best responses
 
     def best_response(
-        self, populations: Mapping[str, Population], role: str, target: Target
+        self, populations: Mapping[str, Sequence[Plays]], role: str, target: Target
     ) -> tuple[TablePolicy, float]:
         """A pure policy of a role that earns the most against opponents on the other seats, and what it earns.
 
@@ -96,7 +113,7 @@ class Small:
         found = [self._respond(populations, target, seat) for seat in self.game.seats_of(role)]
         return self.policy(role, [table for table, _ in found]), sum(value for _, value in found) / len(found)
 
-    def _respond(self, populations: Mapping[str, Population], target: Target, seat: int) -> tuple[Tensor, float]:
+    def _respond(self, populations: Mapping[str, Sequence[Plays]], target: Target, seat: int) -> tuple[Tensor, float]:
         """The table that earns one seat the most, and what it earns."""
         if target.joint is None:
             return self.tree.best_response(self.mixtures(populations, target.marginals), seat)
@@ -120,3 +137,14 @@ class Small:
                     observations.append(padded)
                     table.append(row)
         return TablePolicy(torch.stack(observations), torch.stack(table))
+
+
+def _tree_of(game: Game) -> Tree:
+    """Walked once; ConfigError where it cannot be."""
+    key = to_json(game.to_json())
+    if key not in _TREES:
+        _TREES[key] = Tree.of(game)
+    _TREES.move_to_end(key)
+    while len(_TREES) > KEPT:
+        _TREES.popitem(last=False)
+    return _TREES[key]

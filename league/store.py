@@ -84,6 +84,8 @@ class Store:
     def __init__(self, path: Path, db: sqlite3.Connection, lock: int | None) -> None:
         """Use `create` or `open`."""
         self.path, self._db, self._lock = path, db, lock
+        self.file = path / database.DATABASE
+        self._told = database.Told(self.file)
         self._step: _Step | None = None
         self._steps: list[_Step] | None = None  # that are written together
         meta = dict(self._rows("SELECT key, value FROM meta"))
@@ -138,7 +140,7 @@ class Store:
                 "game": to_json(game.to_json()),
                 "config": to_json(dict(config)),
             }
-            with database.told(file), database.transaction(db):
+            with database.Told(file), database.transaction(db):
                 for name, columns in database.TABLES.items():
                     db.execute(f"CREATE TABLE {name} ({columns})")
                 db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
@@ -168,7 +170,7 @@ class Store:
             lock = database.hold(path) if write else None
             if lock is not None:
                 undo.callback(os.close, lock)
-            with database.told(file):
+            with database.Told(file):
                 db = database.snapshot(path, alone=write)
             undo.callback(db.close)
             database.check(db, file)
@@ -201,11 +203,6 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def file(self) -> Path:
-        """The database."""
-        return self.path / database.DATABASE
-
     # ---------------------------------------------------------------- steps
 
     @contextlib.contextmanager
@@ -232,7 +229,7 @@ class Store:
         self._step = step
         try:
             with contextlib.nullcontext() if self._steps is not None else self.together():
-                with database.told(self.file), database.part(self._db):
+                with self._told, database.part(self._db):
                     yield result
                     if task is not None:
                         self._run("INSERT INTO tasks (name, result) VALUES (?, ?)", (task, to_json(result)))
@@ -254,7 +251,7 @@ class Store:
             raise GpuEnvsError(f"{self.path}: opened for reading (or closed), or steps are put together already")
         self._steps, failed = [], None
         try:
-            with database.told(self.file), database.transaction(self._db):
+            with self._told, database.transaction(self._db):
                 try:
                     yield
                 except BaseException as error:
@@ -355,22 +352,23 @@ class Store:
             GpuEnvsError: A result that is not finite, a count below 0, or a matchup of nobody; nothing is added.
         """
         self._adds("add_results")
-        players = self._matchups(matchups, least=0)
+        players, names = self._matchups(matchups, least=0), ("total", "square", "score")
         count = array(results.count, "count", players[:, 0].shape, np.int64)
-        sums = [array(getattr(results, name), name, players.shape, np.float64) for name in ("total", "square", "score")]
+        sums = np.stack([array(getattr(results, name), name, players.shape, np.float64) for name in names])  # (3, K, S)
         if (count < 0).any():
             raise GpuEnvsError(f"{self.path}: expected counts of at least 0, got {count.min()}")
-        for name, values in zip(("total", "square", "score"), sums, strict=True):
-            if len(bad := np.argwhere(~np.isfinite(values))):
-                k, seat = bad[0]
-                raise GpuEnvsError(
-                    f"{self.path}: {name} of matchup {players[k].tolist()}, seat {self.game.seats[seat].name}: "
-                    f"expected a finite number, got {values[k, seat]}; nothing of these results was kept"
-                )
+        if not (finite := np.isfinite(sums)).all():
+            which, k, seat = np.argwhere(~finite)[0]
+            raise GpuEnvsError(
+                f"{self.path}: {names[which]} of matchup {players[k].tolist()}, seat {self.game.seats[seat].name}: "
+                f"expected a finite number, got {sums[which, k, seat]}; nothing of these results was kept"
+            )
+        played = count > 0
+        keys, by_cell = map(key_of, players[played].tolist()), sums.transpose(1, 2, 0)[played]
         rows = [
-            (key_of(players[k]), seat, int(count[k]), *(float(values[k, seat]) for values in sums))
-            for k in np.flatnonzero(count)
-            for seat in range(players.shape[1])
+            (key, seat, episodes, *earned)
+            for key, episodes, seats in zip(keys, count[played].tolist(), by_cell.tolist(), strict=True)
+            for seat, earned in enumerate(seats)
         ]
         self._run(
             "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count, "
@@ -382,10 +380,10 @@ class Store:
         """Counts matches (K, S), -1 for who learns, (K,) of each, under the name of whoever asked for them."""
         self._adds("add_matches")
         players = self._matchups(matchups, least=-1)
-        count = array(counts, "counts", players[:, 0].shape, np.int64)
+        met = zip(players.tolist(), array(counts, "counts", players[:, 0].shape, np.int64).tolist(), strict=True)
         self._run(
             "INSERT INTO matches VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-            *((int(iteration), role, key_of(players[k]), int(count[k])) for k in np.flatnonzero(count)),
+            *((int(iteration), role, key_of(who), times) for who, times in met if times),
         )
 
     # ---------------------------------------------------------------- what replaces: in any step
@@ -461,11 +459,11 @@ class Store:
     # ---------------------------------------------------------------- inside
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with database.told(self.file):
+        with self._told:
             return self._db.execute(sql, values).fetchall()
 
     def _run(self, sql: str, *rows: tuple[Any, ...]) -> None:
-        with database.told(self.file):
+        with self._told:
             self._db.executemany(sql, rows)
 
     def _writes(self, what: str) -> _Step:

@@ -6,12 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from league import solvers
 from league.builder import Change, Enter, Player, Roster
 from league.seating import LEARNER, Tally
-from league.small import Small
 from league.standing import Standing
-from league.store import Store
 
 
 def summary(roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[Change]) -> dict[str, Any]:
@@ -46,20 +43,6 @@ def summary(roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: S
 
 def _named(change: Change) -> str:
     return change.player.name if isinstance(change, Enter) else change.player
-
-
-def exploitability(store: Store, small: Small | None) -> dict[str, Any]:
-    """NashConv of the Nash equilibrium among all frozen policies, where the game is small and sums to 0."""
-    if small is None or not store.game.zero_sum:
-        return {"nash_conv": None, "exploitability": None, "best_so_far": None}
-    strategy = solvers.solve("nash", small.payoffs(store.populations))
-    nash_conv = small.nash_conv(store.populations, strategy.marginals)
-    earlier = [row["nash_conv"] for row in store.iterations().values()]
-    return {
-        "nash_conv": nash_conv,
-        "exploitability": nash_conv / len(store.game.seats),
-        "best_so_far": min([nash_conv, *earlier]),
-    }
 
 
 def by_opponent(standing: Standing, player: Player, tally: Tally) -> list[list[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,13 +13,16 @@ from league.executors.calls import Call
 from league.executors.executor import Executor, LocalExecutor
 from league.store import Store
 
+GATHER = 0.1
+"""Seconds in which results that come one after the other are written at once, if more is to come."""
+
 
 def gather(executor: Executor, calls: Sequence[Call]) -> dict[str, Any]:
     """The results of calls by their keys, where nothing is to be written down; nobody else uses the executor."""
     for call in calls:
         executor.submit(call)
     try:
-        return dict(executor.next() for _ in calls)
+        return dict(found for _ in calls if (found := executor.next()))
     except BaseException:
         executor.cancel()
         raise
@@ -91,15 +95,30 @@ class Coordinator:
             self._commit()
             while any(orders for name, orders in self._lanes.items() if lane in (None, name)):
                 self._take()
-                while self.executor.ready and self.executor.pending:
-                    self._take()
-                self._commit()
+                try:
+                    self._take_more(lane)
+                finally:  # what has come is kept, whatever comes next
+                    self._commit()
 
-    def _take(self) -> None:
-        key, result = self.executor.next()
+    def _take_more(self, lane: str | None) -> None:
+        """Takes what comes soon, too; what has come already, if nothing of the lane is lacking."""
+        until = time.monotonic() + GATHER
+        while self.executor.pending:
+            given = (order for name, orders in self._lanes.items() if lane in (None, name) for order in orders)
+            left = 0.0 if all(order.there for order in given) else max(0.0, until - time.monotonic())
+            if not self._take(left):
+                return
+
+    def _take(self, within: float | None = None) -> bool:
+        """Whether a call has ended."""
+        found = self.executor.next(within)
+        if found is None:
+            return False
+        key, result = found
         order = self._orders.get(key)
         if order is not None and not order.there:  # else it came twice
             order.result, order.there = result, True
+        return True
 
     def _commit(self) -> None:
         """Writes what is there and whose turn it is; the more there is, the less each waits for the disk."""

@@ -28,17 +28,15 @@ class Executor(Protocol):
         """Calls that were submitted and whose results were not given back yet."""
         ...
 
-    @property
-    def ready(self) -> bool:
-        """Whether a result is there already."""
-        ...
-
     def submit(self, call: Call) -> None:
         """Takes a call; returns at once. It runs when a worker is free."""
         ...
 
-    def next(self) -> tuple[str, Any]:
+    def next(self, within: float | None = None) -> tuple[str, Any] | None:
         """Waits for a call to end, whichever is first; its key and its result.
+
+        Args:
+            within: Seconds, after which it is None; None: as long as it takes.
 
         Raises:
             GpuEnvsError: The call has failed, or no worker could end it.
@@ -58,7 +56,6 @@ class LocalExecutor:
     """Does the calls in this process, one after the other, when their results are asked for."""
 
     remote = False
-    ready = False
 
     def __init__(self) -> None:
         """Nothing to do yet."""
@@ -77,8 +74,10 @@ class LocalExecutor:
         """Puts it at the end."""
         self._calls.append(call)
 
-    def next(self) -> tuple[str, Any]:
-        """Does the first."""
+    def next(self, within: float | None = None) -> tuple[str, Any] | None:
+        """Does the first; by itself, while somebody has other things to do, none ends."""
+        if within is not None:
+            return None
         call = self._calls.popleft()
         return call.key, call.run()
 

@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
@@ -105,11 +105,6 @@ class ProcessExecutor:
         """Calls whose results were not given back yet."""
         return len(self._jobs)
 
-    @property
-    def ready(self) -> bool:
-        """Whether a call has ended."""
-        return not self._ended.empty()
-
     def submit(self, call: Call) -> None:
         """Takes a call; the first worker that is free does it."""
         pools = {role: [pack(one) for one in pool] for role, pool in call.pools.items()}
@@ -124,12 +119,15 @@ class ProcessExecutor:
             self._serving.append((thread, worker))
             thread.start()
 
-    def next(self) -> tuple[str, Any]:
+    def next(self, within: float | None = None) -> tuple[str, Any] | None:
         """Waits for the first that ends; raises what it raised."""
         if not self._jobs:
             raise IndexError("no call was submitted")
         while True:
-            job, outcome = self._ended.get()
+            try:
+                job, outcome = self._ended.get(timeout=within)
+            except Empty:
+                return None
             if not job.given_up:
                 break
         self._jobs.remove(job)

@@ -136,17 +136,12 @@ class RayExecutor:
         """Calls whose results were not given back yet."""
         return len(self._calls) + len(self._running)
 
-    @property
-    def ready(self) -> bool:
-        """Whether a call has ended."""
-        return not self._ended.empty()
-
     def submit(self, call: Call) -> None:
         """Takes a call; it goes to Ray as soon as there is to be room for it."""
         self._calls.append(call)
         self._send()
 
-    def next(self) -> tuple[str, Any]:
+    def next(self, within: float | None = None) -> tuple[str, Any] | None:
         """Waits for the first that ends; raises what it raised."""
         if not self.pending:
             raise IndexError("no call was submitted")
@@ -154,8 +149,10 @@ class RayExecutor:
             self._send()
             began = time.perf_counter()
             try:
-                future = self._ended.get(timeout=LOOK)  # a node may join meanwhile
+                future = self._ended.get(timeout=LOOK if within is None else within)  # a node may join meanwhile
             except Empty:
+                if within is not None:
+                    return None
                 self._tell_if_stuck()
                 continue
             finally:
@@ -208,7 +205,7 @@ class RayExecutor:
                 max_retries=RETRIES,
                 scheduling_strategy="SPREAD",
             )
-            ref = task.remote(call.function, pools, arguments, call.device, self.threads, refs)
+            ref = task.remote((call.function, pools, arguments, call.device, self.threads, refs))
             future = ref.future()
             self._running[future] = _Running(call, ref)
             future.add_done_callback(self._ended.put)
@@ -244,6 +241,6 @@ def _on_gpu(call: Call) -> bool:
     return call.device.startswith("cuda")
 
 
-def _perform(function: Any, pools: Any, arguments: Any, device: str, threads: int, refs: dict[str, Any]) -> Any:
-    """In a worker."""
-    return perform(function, pools, arguments, device, threads, refs, sys.modules["ray"].get)
+def _perform(content: tuple[Any, ...]) -> Any:
+    """In a worker; one argument, as Ray takes its time for each."""
+    return perform(*content, sys.modules["ray"].get)

@@ -34,18 +34,15 @@ class Shuffled:
         """The processor."""
         return asked or "cpu"
 
-    @property
-    def ready(self) -> bool:
-        """Now and then several results are there at once."""
-        return self.draw.random() < 0.5
-
     def submit(self, call: Call) -> None:
         """Packs it."""
         what = (call.function, packed(dict(call.pools)), packed(dict(call.arguments)), call.device)
         self.waiting.append((call.key, pickle.dumps(what)))
 
-    def next(self) -> tuple[str, Any]:
-        """Does one of them."""
+    def next(self, within: float | None = None) -> tuple[str, Any] | None:
+        """Does one of them; now and then several results are there at once."""
+        if within is not None and self.draw.random() < 0.5:
+            return None
         key, what = self.waiting.pop(self.draw.randrange(len(self.waiting)))
         found = self.work(what)
         if self.draw.random() < 0.3:  # the result was lost, somebody else does it again

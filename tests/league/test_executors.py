@@ -246,11 +246,12 @@ class Shuffled:
         self.given.append(call.key)
         self.calls.append(call)
 
-    @property
-    def ready(self) -> bool:
+    def soon(self) -> bool:
         return bool(self.calls) and self.random.random() < 0.6
 
-    def next(self):
+    def next(self, within=None):
+        if within is not None and not self.soon():
+            return None
         if self.ended and self.random.random() < 0.3:
             return self.random.choice(self.ended)
         call = self.calls.pop(self.random.randrange(len(self.calls)))
@@ -334,7 +335,7 @@ def test_a_run_that_was_interrupted_makes_only_what_is_lacking(tmp_path):
 
 def test_what_is_there_at_once_is_written_at_once(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(Shuffled, "ready", property(lambda executor: bool(executor.calls)))
+    monkeypatch.setattr(Shuffled, "soon", lambda executor: bool(executor.calls))
     with toy_league.start(tmp_path / "run") as store:
         transaction = database.transaction
         monkeypatch.setattr(database, "transaction", lambda db: written.append(1) or transaction(db))

@@ -122,11 +122,11 @@ def closing(store: Store, commits: int) -> None:
 class Interrupted(Shuffled):
     """As by the user's Ctrl-C, at a call."""
 
-    def next(self):
+    def next(self, within=None):
         if len(self.order) in self.when:
             self.when.remove(len(self.order))
             raise KeyboardInterrupt
-        return super().next()
+        return super().next(within)
 
 
 def test_an_interrupt_leaves_no_call_behind_and_the_same_league_goes_on(tmp_path):

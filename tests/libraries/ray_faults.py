@@ -61,11 +61,11 @@ def leaving(made: Any, after: int) -> Any:
     class Leaving(RayExecutor):
         calls, gone = 0, threading.Thread(target=remove, args=[made])
 
-        def next(self) -> Any:
+        def next(self, within: float | None = None) -> Any:
             Leaving.calls += 1
             if Leaving.calls == after:
                 Leaving.gone.start()
-            return super().next()
+            return super().next(within)
 
     return Leaving(made.address)
 

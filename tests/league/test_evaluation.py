@@ -1,0 +1,154 @@
+"""How exploitable an iteration is is found out while the next goes on, and comes out the same."""
+
+import json
+import time
+
+import psro_runs
+import pytest
+import torch
+from calls_made import RPS
+from shuffled import Shuffled
+from small_league import league
+
+from gpu_envs.errors import GpuEnvsError
+from league import evaluation
+from league.executors import LocalExecutor, ProcessExecutor
+from league.game import Game
+from league.psro import PSRO, PSROConfig
+from league.run import opened
+from league.small import Small
+from league.store import Store
+
+KUHN = Game.of("KuhnPoker-v0")
+MEASURES = ("nash_conv", "exploitability", "best_so_far", "best_iteration")
+
+
+def psro(path, executor=None, progress=None, iterations=2, **settings):
+    config = PSROConfig(iterations=iterations, **{**psro_runs.QUICK, **settings})
+    with opened(path, KUHN, "psro", config) as store:
+        return PSRO(store, config, progress, executor).run()
+
+
+def summary(path):
+    told = json.loads((path / "summary.json").read_text())
+    for row in told["iterations"]:
+        row.pop("seconds", None)
+    return json.dumps(told)  # the order of fields, too
+
+
+def test_it_is_what_the_policies_of_the_iteration_give(tmp_path):
+    rows = psro(tmp_path)
+    found = []
+    with Store.open(tmp_path, write=False) as store:
+        for number, row in enumerate(rows):
+            pools = {role: pool[: row["policies"][role]] for role, pool in store.populations.items()}
+            marginals = [torch.tensor(each, dtype=torch.float64) for each in row["meta_strategy"]]
+            small = Small.of(KUHN)
+            assert small is not None
+            found.append(small.nash_conv(pools, marginals))
+            assert row["nash_conv"] == found[-1]
+            assert row["exploitability"] == found[-1] / 2
+            assert row["best_so_far"] == min(found)
+            assert row["best_iteration"] == max(at for at, each in enumerate(found) if each == min(found))
+            assert store.result(f"{number}/evaluation") == {"nash_conv": found[-1]}
+
+
+def test_the_summary_is_that_of_one_process(tmp_path):
+    torch.set_num_threads(1)
+    psro(tmp_path / "local")
+    processes = ProcessExecutor(workers=2)
+    try:
+        psro(tmp_path / "processes", processes)
+    finally:
+        processes.close()
+    for seed in range(4):
+        psro(tmp_path / str(seed), Shuffled(seed=seed))
+    for name in ("processes", *map(str, range(4))):
+        assert summary(tmp_path / name) == summary(tmp_path / "local")
+        assert psro_runs.contents(tmp_path / name) == psro_runs.contents(tmp_path / "local")
+
+
+def test_a_league_is_evaluated_likewise(tmp_path):
+    for name, executor in (("local", None), ("0", Shuffled(seed=0)), ("1", Shuffled(seed=1))):
+        running = league(tmp_path / name, "alphastar", 2, RPS, executor=executor, episodes=4)
+        with running.store:
+            assert all(row["nash_conv"] is not None for row in running.run())
+    told = {name: summary(tmp_path / name) for name in ("local", "0", "1")}
+    assert told["0"] == told["1"] == told["local"]
+
+
+class Late(LocalExecutor):
+    """Others do its calls; evaluations end when nothing else is left, the last of them first."""
+
+    remote = True
+
+    def next(self, within=None):
+        if within is not None:
+            return None
+        others = [call for call in self._calls if call.function is not evaluation.evaluate]
+        call = others[0] if others else self._calls[-1]
+        self._calls.remove(call)
+        return call.key, call.run()
+
+
+def test_the_next_responses_are_given_out_meanwhile_and_nothing_waits(tmp_path):
+    told, late = [], Late()
+    psro(tmp_path / "whole")
+    psro(tmp_path / "run", late, lambda number, text: told.append((number, text)))
+    with Store.open(tmp_path / "run", write=False) as store:
+        done = store.tasks()
+    last = done.index("2/respond/player_1/0")
+    assert [done.index(f"{number}/evaluation") > last for number in range(3)] == [True] * 3
+    assert [key for key in done if key.endswith("/evaluation")] == [f"{n}/evaluation" for n in range(3)]  # in order
+    assert [number for number, text in told if text.startswith("NashConv")] == [0, 1, 2]
+    assert summary(tmp_path / "run") == summary(tmp_path / "whole")
+
+
+def slow(pools, **arguments):
+    time.sleep(3.0)
+    return evaluation.evaluate(pools, **arguments)
+
+
+def test_a_slow_evaluation_does_not_keep_workers_from_learning(tmp_path, monkeypatch):
+    torch.set_num_threads(1)
+    psro(tmp_path / "whole", iterations=1)
+    monkeypatch.setattr(evaluation, "evaluate", slow)
+    processes, begun = ProcessExecutor(workers=2), {}
+    submit = processes.submit
+    monkeypatch.setattr(processes, "submit", lambda call: (begun.update({call.key: 0}), submit(call)))
+    try:
+        psro(tmp_path / "run", processes, iterations=1)
+    finally:
+        processes.close()
+    assert list(begun)[:2] == ["0/evaluation", "1/respond/player_0/0"]
+    with Store.open(tmp_path / "run", write=False) as store:
+        done = store.tasks()
+    assert done.index("1/respond/player_0/0") < done.index("0/evaluation")
+    assert summary(tmp_path / "run") == summary(tmp_path / "whole")
+
+
+class Stops(Late):
+    """Ends with an error before an evaluation."""
+
+    def next(self, within=None):
+        if within is None and all(call.function is evaluation.evaluate for call in self._calls):
+            raise GpuEnvsError("killed")
+        return super().next(within)
+
+
+@pytest.mark.parametrize("iterations", [0, 1, 2])
+def test_a_run_that_ended_before_its_evaluations_makes_them(iterations, tmp_path):
+    psro(tmp_path / "whole")
+    with pytest.raises(GpuEnvsError, match="killed"):
+        psro(tmp_path / "run", Stops(), iterations=iterations)
+    with Store.open(tmp_path / "run", write=False) as store:
+        rows = store.iterations()
+        assert len(rows) == iterations + 1
+        assert all(row[measure] is None for row in rows.values() for measure in MEASURES)
+        shown = psro_runs.contents(tmp_path / "run")
+        assert not any(task.endswith("/evaluation") for task in shown["tasks"])
+    for row in psro(tmp_path / "run"):
+        assert all(row[measure] is not None for measure in MEASURES)
+    told, whole = (json.loads(summary(tmp_path / name)) for name in ("run", "whole"))
+    assert told["iterations"] == whole["iterations"]
+    assert psro_runs.contents(tmp_path / "run") == psro_runs.contents(tmp_path / "whole")
