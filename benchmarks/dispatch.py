@@ -3,6 +3,7 @@
 python -m benchmarks.dispatch                    # everything, then the page; needs the extra `ray`
 python -m benchmarks.dispatch --workers 1 8      # the dispatcher with these; the rest stays as it was measured
 python -m benchmarks.dispatch --constants        # what a call costs and carries; the rest stays as it was measured
+python -m benchmarks.dispatch --faults 30        # so many runs to which things happen; the rest stays as it was
 python -m benchmarks.dispatch --write            # only the page, from what is recorded
 """
 
@@ -262,12 +263,24 @@ def main(argv: Sequence[str]) -> None:
 
 
 def faults(runs: int) -> list[dict[str, Any]]:
-    """Small runs on a Ray cluster to which things happen, see tests/libraries/ray_faults.py."""
-    script = origin.ROOT / "tests" / "libraries" / "ray_faults.py"
+    """Small runs on a Ray cluster to which things happen, see tests/libraries/ray_faults.py; prints each, and a tally.
+
+    Raises:
+        CalledProcessError: Something else has happened, or nothing.
+    """
+    script, told = origin.ROOT / "tests" / "libraries" / "ray_faults.py", []
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(script), folder, str(runs)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run"')]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:  # Ray's are among them
+                if line.startswith('{"run"'):
+                    print(line, end="", flush=True)
+                    told.append(json.loads(line))
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    print("\n".join(scaling_page.tally(told)))
+    return told
 
 
 def _origin() -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,18 @@ LONG = 600.0
 """Seconds of a response that is long: assumed."""
 PAYOFF_CALLS = 4
 """Calls that fill the cells of a new policy: assumed."""
+LEAGUES = {"psro": "PSRO", "alphastar": "an AlphaStar league"}
+FAULTS = {
+    "response": "workers killed (SIGKILL) in the middle of a best response, or of a player's matches",
+    "payoffs": "workers killed in the middle of payoff cells",
+    "saving": "workers killed with a part in bytes of what they have learned",
+    "node": "a node goes in the middle of a call",
+    "coordinator": "the coordinator killed at any moment, and begun again",
+    "half a file": "the same, with half a file of a policy or a learner's state written",
+    "files": "the same, with all files of a step under their names, and before SQLite commits it",
+    "commit": "the same, ended by the system in the middle of what SQLite's commit writes",
+}
+"""By name: what happens, see `tests/libraries/ray_faults.py`."""
 
 HEAD = """# How far it scales
 
@@ -95,25 +108,49 @@ def _dispatch(results: Mapping[str, Any]) -> list[str]:
 
 def _faults(results: Mapping[str, Any]) -> list[str]:
     found = results["faults"]
-    lines = [
+    runs = found["runs"]
+    leagues = {run["kind"]: run["game"] for run in runs}
+    named = [f"{LEAGUES[kind]} on {game}" for kind, game in leagues.items()]
+    equal = all(run["equal"] and run["happened"] for run in runs)
+    told = [f"- {fault}: {FAULTS[fault]}" for fault in dict.fromkeys(run["fault"] for run in runs)]
+    return [
         "## Faults",
         "",
-        f"    python -m benchmarks.dispatch --faults {len(found['runs'])}",
+        f"    python -m benchmarks.dispatch --faults {len(runs)}",
         "",
-        "Small runs of PSRO and of an AlphaStar league on a cluster of this machine, each with a fault that its seed "
-        "chooses: workers killed (SIGKILL) while a response learns or while cells are played, a node that goes, or the "
-        "coordinator, killed at a random moment, maybe while it writes, and begun again. Equal: policies, payoffs, "
-        "episodes, matches and summaries are those of the run without a fault in one process, bit for bit.",
+        f"Small runs of {' and '.join(named)} on a Ray cluster of this machine, with two nodes of a core each, and to "
+        "each something happens, which is drawn from its seed:",
         "",
-        "| league | fault | runs | it happened, times | equal |",
-        "| --- | --- | --- | --- | --- |",
+        *told,
+        "",
+        "Equal: policies, payoffs, matches, summaries and the counts of episodes are those of the run without a fault "
+        "in one process, bit for bit, so that every episode is counted once.",
+        "",
+        *tally(runs),
+        "",
+        f"All equal, and in none nothing happened: {_yes(equal)}.",
+        "",
+        _where(found),
+        "",
     ]
-    for kind, fault in dict.fromkeys((run["kind"], run["fault"]) for run in found["runs"]):
-        runs = [run for run in found["runs"] if (run["kind"], run["fault"]) == (kind, fault)]
-        equal, happened = sum(run["equal"] for run in runs), sum(run["happened"] for run in runs)
-        lines.append(f"| {kind} | {fault} | {len(runs)} | {happened} | {equal} |")
-    equal = all(run["equal"] and run["happened"] for run in found["runs"])
-    return [*lines, "", f"All equal, and in none nothing happened: {_yes(equal)}.", "", _where(found), ""]
+
+
+def tally(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The table of runs to which something happened.
+
+    Args:
+        runs: As `tests/libraries/ray_faults.py` tells them.
+    """
+    lines = [
+        "| league | game | fault | runs | it happened, times | equal | seconds of a run |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for key in sorted({(run["kind"], run["game"], run["fault"]) for run in runs}, reverse=True):
+        same = [run for run in runs if (run["kind"], run["game"], run["fault"]) == key]
+        happened, equal = sum(run["happened"] for run in same), sum(run["equal"] for run in same)
+        seconds = statistics.median(run["seconds"] for run in same)
+        lines.append(f"| {' | '.join(key)} | {len(same)} | {happened} | {equal} | {seconds:.1f} |")
+    return lines
 
 
 def _constants(results: Mapping[str, Any]) -> list[str]:

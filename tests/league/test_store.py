@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from toy_league import GAME, digests, dump, loop, random_policy, results, start, trained
+from toy_league import FRAME, GAME, digests, dump, end_at, loop, random_policy, results, start, trained
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league import database
@@ -101,6 +101,29 @@ def test_a_kill_leaves_none_of_the_steps_together(tmp_path):
         assert store.tasks() == ["start"]
         assert store.state("learner")["weights"].tolist() == [7.0, 7.0]
         assert len(store.populations["first"]) == 1
+
+
+@pytest.mark.parametrize("more", [0, 1000, FRAME + 10, 3 * FRAME - 1])
+def test_a_commit_that_ends_in_the_middle_leaves_nothing_of_it(more, tmp_path):
+    start(tmp_path / "run").close()
+    if (child := os.fork()) == 0:
+        store = Store.open(tmp_path / "run")
+        with store.step("first"):
+            store.put("number", 1)
+        with store.together():
+            for number in range(3):
+                with store.step(f"{number}"):
+                    store.add_policy("first", trained(number))
+            end_at(tmp_path / "run" / "league.db-wal", more)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGXFSZ
+    assert len(list((tmp_path / "run" / "policies").iterdir())) == 2 + 3 * 2
+    with Store.open(tmp_path / "run") as store:
+        assert store.tasks() == ["start", "first"]
+        assert len(store.populations["first"]) == 1
+        assert len(list((store.path / "policies").iterdir())) == 2
+        with store.step("0"):
+            assert store.add_policy("first", trained(0)).index == 1
 
 
 def test_a_run_killed_anywhere_goes_on_as_if_it_had_not_been(tmp_path):

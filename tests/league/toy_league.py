@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import resource
 import signal
 import sqlite3
 import sys
@@ -33,6 +34,8 @@ from trainers.ppo import PPO, PPOConfig
 from trainers.problem import Problem
 
 SPACE = spaces.Discrete(3)
+FRAME = 4096 + 24
+"""Bytes of a page in SQLite's log, with what stands before it."""
 GAME = Game("Toy-v0", (Seat("row", "first", ("row",)), Seat("column", "second", ("column",))), zero_sum=True)
 
 
@@ -179,6 +182,14 @@ def forked(
     count = os.read(read, 32).decode()
     os.close(read)
     return os.waitstatus_to_exitcode(status), int(count or 0), time.perf_counter() - begin
+
+
+def end_at(file: Path, more: int) -> None:
+    """Lets files grow to so many bytes more than this one has: the system writes them, and ends us over the next."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    size = file.stat().st_size + more
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def write(path: Path) -> None:

@@ -1,9 +1,9 @@
 """Leagues on a Ray cluster to which things happen: `python ray_faults.py FOLDER RUNS [SEED]`.
 
-Small runs of PSRO and of an AlphaStar league undisturbed in this process, in FOLDER/whole-KIND; then RUNS of them in
-FOLDER/0, 1, ... on a cluster of this machine, each with a fault that its seed chooses: workers that are killed while a
-response learns or while cells are played, a node that goes, or the coordinator, which is killed at a random moment,
-maybe while it writes, and begun again. Prints a line of JSON per run.
+Small runs of PSRO on Leduc poker and of an AlphaStar league on Tag undisturbed in this process, in FOLDER/whole-KIND;
+then RUNS of them in FOLDER/0, 1, ... on a cluster of this machine, each with one of `FAULTS`. Which calls or which step
+it hits, and at what moment, is drawn from its seed. Prints a line of JSON per run; ends with an error where the fault
+of a run has not happened.
 """
 # pyright: reportMissingImports=false
 
@@ -18,94 +18,101 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 HERE = [str(ROOT), str(ROOT / "tests" / "league"), str(ROOT / "tests" / "libraries")]
-FAULTS = ("response", "payoffs", "node", "coordinator")
-KINDS = ("psro", "alphastar")
-LONGEST = 1.5
-"""Seconds after which a worker dies, at most."""
+KINDS = {"psro": "LeducPoker-v0", "alphastar": "SimpleTag-v0"}
+"""Leagues, and what they play."""
+FAULTS = ("response", "commit", "node", "saving", "payoffs", "half a file", "coordinator", "files")
+"""What happens. Workers die in the middle of a response, of payoffs, or of saving what they have learned; a node goes
+while it works; the coordinator dies at any moment ("coordinator"), or while it writes, see `ray_deaths.coordinator`."""
+OF_WORKERS = {"response": [True], "saving": [True], "payoffs": [False], "node": [True, False]}
+"""Faults that hit calls: those that learn, others, or both."""
+EPISODES = 10
+"""Of a payoff cell."""
+PATIENCE = 120.0
+"""Seconds until something has to have happened."""
 
 
-def dying(function: Any, mark: str, after: float, *given: Any, **arguments: Any) -> Any:
-    """A call whose worker is killed, once: in the middle of it, or before it has given back what it has found."""
-    try:
-        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return function(*given, **arguments)
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """A run to which nothing has happened."""
 
-    def die() -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    timer = threading.Timer(after, die)
-    timer.start()
-    function(*given, **arguments)
-    die()
+    contents: dict[str, Any]
+    calls: dict[str, bool]
+    """By key, whether they learn."""
 
 
-def deaths(folder: Path, seed: int) -> int:
-    """How many workers `faulty` has killed."""
-    return len(list(folder.glob(f"{seed}-*")))
-
-
-def leaving(made: Any, after: int) -> Any:
-    """An executor, and a node that goes while it does the call of that number."""
-    from league.executors import RayExecutor
-
-    class Leaving(RayExecutor):
-        calls, gone = 0, threading.Thread(target=remove, args=[made])
-
-        def next(self, within: float | None = None) -> Any:
-            Leaving.calls += 1
-            if Leaving.calls == after:
-                Leaving.gone.start()
-            return super().next(within)
-
-    return Leaving(made.address)
-
-
-def faulty(address: str, folder: Path, seed: int, learns: bool) -> Any:
-    """An executor of whose calls of a kind the first and a third of the others kill their worker."""
-    from league.executors import RayExecutor
-
-    class Faulty(RayExecutor):
-        begun = 0
-
-        def submit(self, call: Any) -> None:
-            draw = random.Random(f"{seed} {call.key}")
-            if call.learns == learns and (draw.random() < 1 / 3 or not Faulty.begun):
-                mark = str(folder / f"{seed}-{call.key.replace('/', '-')}")
-                function = functools.partial(dying, call.function, mark, draw.uniform(0, LONGEST))
-                call = dataclasses.replace(call, function=function)
-                Faulty.begun += 1
-            super().submit(call)
-
-    return Faulty(address)
-
-
-def play(kind: str, path: Path, executor: Any = None) -> dict[str, Any]:
-    """A small run, begun or gone on with; what has come of it."""
+def play(kind: str, path: Path, executor: Any = None) -> None:
+    """A small run, begun or gone on with."""
     import psro_runs
     import small_league
 
+    from league.game import Game
     from league.psro import PSRO, PSROConfig
     from league.run import opened
 
     if kind == "psro":
-        config = PSROConfig(iterations=2, **psro_runs.KINDS["psro"])
-        with opened(path, small_league.Game.of("KuhnPoker-v0"), "psro", config) as store:
+        config = PSROConfig(iterations=2, episodes=EPISODES, train=psro_runs.TINY)
+        with opened(path, Game.of(KINDS[kind]), kind, config) as store:
             PSRO(store, config, executor=executor).run()
     else:
-        running = small_league.league(path, "alphastar", 2, executor=executor)
+        game = Game.of(KINDS[kind], {"max_cycles": 5})  # some episodes begin in one iteration and end in the next
+        running = small_league.league(path, kind, 2, game, episodes=EPISODES, max_envs=100, executor=executor)
         with running.store:
             running.run()
-    return psro_runs.contents(path)
+
+
+def undisturbed(kind: str, path: Path) -> Whole:
+    """A run in this process."""
+    from league.executors import LocalExecutor
+
+    calls: dict[str, bool] = {}
+
+    class Recording(LocalExecutor):
+        def submit(self, call: Any) -> None:
+            calls[call.key] = call.learns
+            super().submit(call)
+
+    play(kind, path, Recording())
+    assert counted_once(path)
+    return Whole(contents(path), calls)
+
+
+def contents(path: Path) -> dict[str, Any]:
+    """What has come of a run: all that is written down but how long it took, and its files by their sha256."""
+    import psro_runs
+
+    from league.store import Store
+    from trainers.files import sha256
+
+    with Store.open(path, write=False) as store:
+        results = {task: {**store.result(task), "seconds": None} for task in store.tasks()}
+    files = [*(path / "policies").iterdir(), *(path / "states").iterdir()]
+    digests = {str(file.relative_to(path)): sha256(file) for file in files}
+    return {**psro_runs.contents(path), "results": results, "files": digests}
+
+
+def counted_once(path: Path) -> bool:
+    """Whether every cell has its episodes and no more, and so has the count of who met whom while learning."""
+    from league.store import Store
+
+    with Store.open(path, write=False) as store:
+        count, played, learned = store.cells().count, 0, 0
+        for task in store.tasks():
+            episodes = store.result(task).get("episodes")
+            if isinstance(episodes, int):  # else it is a plan
+                played += episodes if "payoffs" in task.split("/") else 0
+                learned += episodes if "payoffs" not in task.split("/") else 0
+        met = sum(each.count for each in store.matches())  # PSRO's; a league has them in its summaries
+        met += sum(sum(row.get("matches_by_role", {}).values()) for row in store.iterations().values())
+    return bool((count == EPISODES).all()) and count.sum() == played and met == learned
 
 
 @contextmanager
@@ -123,83 +130,143 @@ def cluster(nodes: int) -> Iterator[Any]:
         made.shutdown()
 
 
-def coordinator(kind: str, path: Path, address: str, after: float | None) -> int:
-    """A run whose coordinator is another process, which is killed after so many seconds of work; its exit code."""
-    command = [sys.executable, __file__, "--play", kind, str(path), address]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.readline()  # it works from now on
-    if after is not None:
-        try:
-            process.wait(after)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    return process.wait()
+class Faults:
+    """The runs to which something happens."""
+
+    def __init__(self, folder: Path, made: Any, ray: Any) -> None:
+        """They share a cluster that this process stays connected to, as workers take long to begin."""
+        self.folder, self.made, self.ray = folder, made, ray
+        self.whole = {kind: undisturbed(kind, folder / f"whole-{kind}") for kind in KINDS}
+
+    def run(self, number: int, seed: int) -> dict[str, Any]:
+        """One run, and what there is to say of it."""
+        began, draw = time.perf_counter(), random.Random(seed * 1_000 + number)
+        fault, kind = FAULTS[number % len(FAULTS)], list(KINDS)[(number + number // len(FAULTS)) % len(KINDS)]
+        path, whole = self.folder / str(number), self.whole[kind]
+        hit = (self.workers if fault in OF_WORKERS else self.coordinator)(kind, fault, path, draw)
+        equal = contents(path) == whole.contents and counted_once(path)
+        told = {"run": number, "kind": kind, "game": KINDS[kind], "fault": fault, "hit": hit, "happened": len(hit)}
+        return {**told, "equal": equal, "seconds": round(time.perf_counter() - began, 1)}
+
+    def workers(self, kind: str, fault: str, path: Path, draw: random.Random) -> list[str]:
+        """A run over some of whose calls workers die, or a node goes; returns the calls."""
+        from ray_deaths import alive, tries
+
+        calls = [key for key, learns in self.whole[kind].calls.items() if learns in OF_WORKERS[fault]]
+        hit = draw.sample(calls, 1 if fault == "node" else draw.randint(1, 2))
+        words = {key: path.with_name(f"{path.name}-{key.replace('/', '-')}") for key in hit}
+        executor = deadly(self.made.address, {key: (str(words[key]), fault, draw.uniform(0, 0.5)) for key in hit})
+        with ThreadPoolExecutor(1) as aside:
+            going = aside.submit(self.remove, words[hit[0]]) if fault == "node" else None
+            play(kind, path, executor)
+            executor.close()
+        if going is not None:
+            going.result()
+            self.made.add_node(num_cpus=1)  # by this thread: a node ends with the thread that has begun it
+            self.made.wait_for_nodes()  # a process that joins might be given to the node that has gone
+        for word in words.values():
+            (process, node), *again = tries(word)
+            assert again, f"{word.name}: nobody has died over this call, it was not done again"
+            assert fault != "node" or again[0][1] != node, f"{word.name}: done again by the node that has gone"
+            until(lambda process=process: not alive(process), f"{word.name}: expected process {process} to be dead")
+        return hit
+
+    def remove(self, word: Path) -> None:
+        """A node goes, in the middle of the call that leaves this word."""
+        from ray_deaths import tries
+
+        until(lambda: tries(word), f"{word.name}: expected somebody to do this call")
+        sockets = {node["NodeID"]: node["RayletSocketName"] for node in self.ray.nodes()}
+        ((_, node_id),) = tries(word)
+        (node,) = (each for each in self.made.worker_nodes if each.raylet_socket_name == sockets[node_id])
+        self.made.remove_node(node, allow_graceful=False)
+
+    def coordinator(self, kind: str, fault: str, path: Path, draw: random.Random) -> list[str]:
+        """A run whose coordinator, another process, dies over a step that writes files; this one goes on with it."""
+        from league.executors import RayExecutor
+
+        task = draw.choice([task for task in self.whole[kind].contents["tasks"] if "payoffs" not in task])
+        moment, code = draw.random(), 0
+        while code == 0:
+            shutil.rmtree(path, ignore_errors=True)
+            arguments = [kind, str(path), self.made.address, fault, task, str(moment)]
+            code = subprocess.run([sys.executable, __file__, "--play", *arguments], check=False).returncode
+            assert code or fault == "coordinator", f"{path.name}: expected the coordinator to die over {task}"
+            moment /= 2  # it was through before it was hit
+        died = signal.SIGXFSZ if fault == "commit" else signal.SIGKILL
+        assert code == -died, f"{path.name}: expected the coordinator to die of {died!r}, got exit code {code}"
+        if fault != "coordinator":
+            assert left(path, task), f"{path.name}: expected files of {task}, which was not committed"
+        executor = RayExecutor(self.made.address)
+        play(kind, path, executor)
+        executor.close()
+        return [task]
+
+
+def left(path: Path, task: str) -> list[Path]:
+    """Files of a step that was not committed; none if it was."""
+    from league.records import state_file
+    from league.store import Store
+
+    with Store.open(path, write=False) as store:
+        named = {file for pool in store.populations.values() for entry in pool.entries for file in entry.sha256}
+        named |= {state_file(number) for (number,) in store._rows("SELECT number FROM states")}
+        files = [] if store.done(task) else [*(path / "policies").iterdir(), *(path / "states").iterdir()]
+    return [file for file in files if file.name not in named]
+
+
+def deadly(address: str, calls: dict[str, tuple[str, str, float]]) -> Any:
+    """An executor, over some of whose calls workers die, see `ray_deaths.worker`."""
+    from ray_deaths import worker
+
+    from league.executors import RayExecutor
+
+    class Deadly(RayExecutor):
+        def submit(self, call: Any) -> None:
+            if call.key in calls:
+                call = dataclasses.replace(call, function=functools.partial(worker, call.function, *calls[call.key]))
+            super().submit(call)
+
+    return Deadly(address)
+
+
+def until(there: Callable[[], Any], message: str) -> None:
+    """Waits; TimeoutError if that is for too long."""
+    deadline = time.monotonic() + PATIENCE
+    while not there():
+        if time.monotonic() > deadline:
+            raise TimeoutError(message)
+        time.sleep(0.02)
 
 
 def main(folder: Path, runs: int, seed: int) -> None:
     """All runs, one after the other."""
-    import torch
-
     from trainers.cluster.connect import connect
 
-    torch.set_num_threads(1)
-    whole = {kind: play(kind, folder / f"whole-{kind}") for kind in KINDS}
     with cluster(nodes=2) as made:
-        ray = connect("faults", made.address)  # for all runs: workers take long to begin
+        ray = connect("faults", made.address)
+        faults = Faults(folder, made, ray)
         for number in range(runs):
-            began, draw = time.perf_counter(), random.Random(seed * 1_000 + number)
-            kind, fault = KINDS[(number + number // len(FAULTS)) % len(KINDS)], FAULTS[number % len(FAULTS)]
-            path, happened = folder / str(number), 0
-            if fault == "coordinator":
-                code, moment = 0, draw.uniform(0.1, 4.0)
-                while code == 0:  # it may be through before it is hit
-                    shutil.rmtree(path, ignore_errors=True)
-                    code = coordinator(kind, path, made.address, moment)
-                    moment *= 0.6
-                happened = int(code == -signal.SIGKILL)
-                assert coordinator(kind, path, made.address, None) == 0, (number, kind, fault)
-            elif fault == "node":
-                executor = leaving(made, draw.randint(1, 6))
-                play(kind, path, executor)
-                executor.gone.join()  # an error if it never began
-                made.add_node(num_cpus=1)  # by this thread: a node ends with the thread that has begun it
-                made.wait_for_nodes()  # a process that joins might be given to the node that has gone
-                happened = 1
-                executor.close()
-            else:
-                executor = faulty(made.address, folder, number, learns=fault == "response")
-                play(kind, path, executor)
-                happened = deaths(folder, number)
-                executor.close()
-            equal = contents(path) == whole[kind]
-            told = {"run": number, "kind": kind, "fault": fault, "happened": happened, "equal": equal}
-            print(json.dumps({**told, "seconds": round(time.perf_counter() - began, 1)}), flush=True)
+            print(json.dumps(faults.run(number, seed)), flush=True)
         ray.shutdown()
 
 
-def remove(made: Any) -> None:
-    """A node goes, with whatever runs there."""
-    made.remove_node(made.worker_nodes.copy().pop(), allow_graceful=False)
+def alone(kind: str, path: str, address: str, fault: str, task: str, moment: str) -> None:
+    """A run in a process that dies over it."""
+    import ray_deaths
 
+    from league.executors import RayExecutor
 
-def contents(path: Path) -> dict[str, Any]:
-    """What has come of a run."""
-    import psro_runs
-
-    return psro_runs.contents(path)
+    ray_deaths.coordinator(fault, task, float(moment))
+    play(kind, Path(path), RayExecutor(address))
 
 
 if __name__ == "__main__":
     sys.path[:0] = HERE
+    import torch
+
+    torch.set_num_threads(1)
     if sys.argv[1] == "--play":
-        import torch
-
-        from league.executors import RayExecutor
-
-        torch.set_num_threads(1)
-        executor = RayExecutor(sys.argv[4])
-        print("working", flush=True)
-        play(sys.argv[2], Path(sys.argv[3]), executor)
+        alone(*sys.argv[2:])
     else:
-        main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 7)
+        main(Path(sys.argv[1]), *map(int, [*sys.argv[2:], 7][:2]))

@@ -57,7 +57,7 @@ def test_the_run_is_the_same_after_faults(tmp_path):
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run"')]
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [each["fault"] for each in told] == list(ray_faults.FAULTS)
+    assert [each["fault"] for each in told] == ["response", "commit", "node", "saving"]
     assert {each["kind"] for each in told} == set(ray_faults.KINDS)
     for each in told:
         assert each["happened"], each
