@@ -245,10 +245,12 @@ def main(folder: Path, runs: int, seed: int) -> None:
 
     with cluster(nodes=2) as made:
         ray = connect("faults", made.address)
-        faults = Faults(folder, made, ray)
-        for number in range(runs):
-            print(json.dumps(faults.run(number, seed)), flush=True)
-        ray.shutdown()
+        try:
+            faults = Faults(folder, made, ray)
+            for number in range(runs):
+                print(json.dumps(faults.run(number, seed)), flush=True)
+        finally:
+            ray.shutdown()
 
 
 def alone(kind: str, path: str, address: str, fault: str, task: str, moment: str) -> None:
