@@ -32,8 +32,10 @@ KINDS = {"psro": "LeducPoker-v0", "alphastar": "SimpleTag-v0"}
 FAULTS = ("response", "commit", "node", "saving", "payoffs", "half a file", "coordinator", "files")
 """What happens. Workers die in the middle of a response, of payoffs, or of saving what they have learned; a node goes
 while it works; the coordinator dies at any moment ("coordinator"), or while it writes, see `ray_deaths.coordinator`."""
-OF_WORKERS = {"response": [True], "saving": [True], "payoffs": [False], "node": [True, False]}
-"""Faults that hit calls: those that learn, others, or both."""
+OF_WORKERS = {"response": ("respond", "train"), "saving": ("respond", "train"), "payoffs": ("payoffs",), "node": ()}
+"""Faults that hit calls, and what these do; (): anything."""
+WRITE = ("begin", "respond", "train", "change")
+"""What steps do that write files."""
 EPISODES = 10
 """Of a payoff cell."""
 PATIENCE = 120.0
@@ -45,8 +47,8 @@ class Whole:
     """A run to which nothing has happened."""
 
     contents: dict[str, Any]
-    calls: dict[str, bool]
-    """By key, whether they learn."""
+    calls: list[str]
+    """Their keys."""
 
 
 def play(kind: str, path: Path, executor: Any = None) -> None:
@@ -73,11 +75,11 @@ def undisturbed(kind: str, path: Path) -> Whole:
     """A run in this process."""
     from league.executors import LocalExecutor
 
-    calls: dict[str, bool] = {}
+    calls: list[str] = []
 
     class Recording(LocalExecutor):
         def submit(self, call: Any) -> None:
-            calls[call.key] = call.learns
+            calls.append(call.key)
             super().submit(call)
 
     play(kind, path, Recording())
@@ -152,7 +154,7 @@ class Faults:
         """A run over some of whose calls workers die, or a node goes; returns the calls."""
         from ray_deaths import alive, tries
 
-        calls = [key for key, learns in self.whole[kind].calls.items() if learns in OF_WORKERS[fault]]
+        calls = [key for key in self.whole[kind].calls if is_of(key, OF_WORKERS[fault])]
         hit = draw.sample(calls, 1 if fault == "node" else draw.randint(1, 2))
         words = {key: path.with_name(f"{path.name}-{key.replace('/', '-')}") for key in hit}
         executor = deadly(self.made.address, {key: (str(words[key]), fault, draw.uniform(0, 0.5)) for key in hit})
@@ -185,7 +187,7 @@ class Faults:
         """A run whose coordinator, another process, dies over a step that writes files; this one goes on with it."""
         from league.executors import RayExecutor
 
-        task = draw.choice([task for task in self.whole[kind].contents["tasks"] if "payoffs" not in task])
+        task = draw.choice([task for task in self.whole[kind].contents["tasks"] if is_of(task, WRITE)])
         moment, code = draw.random(), 0
         while code == 0:
             shutil.rmtree(path, ignore_errors=True)
@@ -201,6 +203,12 @@ class Faults:
         play(kind, path, executor)
         executor.close()
         return [task]
+
+
+def is_of(name: str, does: tuple[str, ...]) -> bool:
+    """Whether a call or a step does one of these, by its name; (): anything."""
+    words = name.split("/")
+    return not does or ("payoffs" if "payoffs" in words else words[min(1, len(words) - 1)]) in does
 
 
 def left(path: Path, task: str) -> list[Path]:
