@@ -2,8 +2,9 @@
 
 An environment turns the state of the worlds to be shown into shapes with torch operations, and joins them:
 
-    shapes = join(boxes(obstacles, 0.5, GREY), circles(positions, 0.4, BLUE, alpha=alive))
-    frames = rasterise(Scene(shapes, bounds=(0.0, 0.0, 20.0, 20.0)), size=256)  # (W, 256, 256, 3) uint8
+    agents = circles(positions, 0.4, BLUE, alpha=alive)
+    scene = Scene(join(boxes(obstacles, 0.5, GREY), agents), bounds=(0.0, 0.0, 20.0, 20.0), agents=agents)
+    frames = rasterise(scene, size=256)  # (W, 256, 256, 3) uint8
 
 `W` counts the worlds shown and `N` the shapes of one helper call.
 """
@@ -37,7 +38,7 @@ class Scene:
     """What to draw in each of `W` worlds.
 
     Raises:
-        ValueError: if `shapes` or `bounds` have another shape or dtype than documented.
+        ValueError: if `shapes`, `bounds` or `agents` have another shape or dtype than documented.
     """
 
     shapes: torch.Tensor
@@ -52,6 +53,9 @@ class Scene:
     """Colour outside the arena."""
     border: Sequence[float] | None = (0.74, 0.76, 0.79)
     """Colour of the thin line around the arena; None draws none."""
+    agents: torch.Tensor | None = None
+    """(W, A, 10) float32, the shape that stands for each agent, by row: its body, its card; alpha 0 where it is not to
+    be seen. They are not painted, so what is to be seen is among `shapes` too. None: no agent has a place."""
 
     def __post_init__(self) -> None:
         shapes = self.shapes
@@ -59,12 +63,31 @@ class Scene:
             raise ValueError(
                 f"shapes: expected (W, M, {raster.SHAPE_SIZE}) float32, got {tuple(shapes.shape)} {shapes.dtype}"
             )
+        agents = self.agents
+        if agents is not None and (
+            agents.ndim != 3 or agents.shape[::2] != shapes.shape[::2] or agents.dtype != shapes.dtype
+        ):
+            expected = f"({shapes.shape[0]}, A, {raster.SHAPE_SIZE}) float32"
+            raise ValueError(f"agents: expected {expected}, got {tuple(agents.shape)} {agents.dtype}")
         size = torch.as_tensor(self.bounds).shape
         if tuple(size) not in ((4,), (shapes.shape[0], 4)):
             raise ValueError(f"bounds: expected 4 numbers or a ({shapes.shape[0]}, 4) tensor, got {tuple(size)}")
 
     def __len__(self) -> int:
         return self.shapes.shape[0]
+
+    @property
+    def places(self) -> torch.Tensor | None:
+        """Where every agent is, by row: (W, A, 3) float32 x, y and radius [world units].
+
+        All three are NaN where an agent is not to be seen: it has left the game, or has no place in the picture, as the
+        players of a board game. None where the scene tells nothing of agents.
+        """
+        if self.agents is None:
+            return None
+        around = self.agents[..., 3:5].abs().amax(-1, keepdim=True)
+        seen = self.agents[..., 9:] > 0.0
+        return torch.cat([self.agents[..., 1:3], around], -1).masked_fill(~seen, torch.nan)
 
 
 def _rows(

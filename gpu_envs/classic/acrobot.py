@@ -108,4 +108,4 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         circles(end, 0.02 * reach, DARK),
     ]
     side = 1.1 * reach
-    return Scene(join(*parts), bounds=torch.cat([-side, -side, side, side], 1))
+    return Scene(join(*parts), torch.cat([-side, -side, side, side], 1), agents=circles(end, 0.05 * reach, ORANGE))

@@ -93,6 +93,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     axle = places((x, zero))
     tip = places((x + 2.0 * half * torch.sin(angle), 2.0 * half * torch.cos(angle)))
     track, low, wide = -0.9 * size, -0.6 * end, size[:, None]
+    cart = boxes(places((x, -0.25 * size)), torch.stack([size, 0.45 * size], -1)[:, None], DARK)
     parts = [
         boxes(places((zero, 0.5 * (track + low))), torch.stack([end, 0.5 * (track - low)], -1)[:, None], GREY, 0.3),
         lines(places((-end, track)), places((end, track)), 0.03 * end[:, None], GREY),
@@ -100,8 +101,8 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         circles(
             places((x - 0.55 * size, track + 0.2 * size), (x + 0.55 * size, track + 0.2 * size)), 0.22 * wide, DARK
         ),
-        boxes(places((x, -0.25 * size)), torch.stack([size, 0.45 * size], -1)[:, None], DARK),
+        cart,
         lines(axle, tip, 0.3 * wide, ORANGE),
         circles(axle, 0.13 * wide, GREY),
     ]
-    return Scene(join(*parts), bounds=torch.stack([-end, low, end, low + 2.0 * end], -1))
+    return Scene(join(*parts), torch.stack([-end, low, end, low + 2.0 * end], -1), agents=cart)

@@ -116,4 +116,4 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         circles(wheels, 0.012 * unit, GREY),
     ]
     box = torch.cat([low, floor, high, floor + (high - low)], 1)
-    return Scene(join(*parts), bounds=box, background=(0.93, 0.96, 0.99))
+    return Scene(join(*parts), box, background=(0.93, 0.96, 0.99), agents=circles(body, 0.085 * unit, BLUE))

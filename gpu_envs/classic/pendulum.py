@@ -102,4 +102,4 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         circles(pivot, 0.055 * length, DARK),
     ]
     reach = 1.3 * length
-    return Scene(join(*parts), bounds=torch.cat([-reach, -reach, reach, reach], 1))
+    return Scene(join(*parts), torch.cat([-reach, -reach, reach, reach], 1), agents=circles(end, 0.1 * length, RED))

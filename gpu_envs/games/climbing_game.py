@@ -54,10 +54,10 @@ def build(config: Config) -> Definition:
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: the table as a heat map; the joint action is framed."""
-    from gpu_envs.games.drawing import heat_map
+    from gpu_envs.games.drawing import heat_map, nowhere
     from gpu_envs.rendering import Scene
 
     params = core.get_params(envs)
     table = torch.stack([params[cell] for cell in CELLS], -1)[..., None].expand(len(envs), -1, 2)
     shapes, bounds = heat_map(table, (3, 3), core.world_state["last"][envs])
-    return Scene(shapes, bounds, border=None)
+    return Scene(shapes, bounds, border=None, agents=nowhere(2, envs))

@@ -63,7 +63,7 @@ def build(config: Config) -> Definition:
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: a blue board with holes, player 0's discs red, player 1's yellow."""
-    from gpu_envs.games.drawing import GOLD, cells, marked
+    from gpu_envs.games.drawing import GOLD, cells, marked, nowhere
     from gpu_envs.rendering import RED, Scene, circles, join, rings
 
     rows, columns = core.config.rows, core.config.columns
@@ -76,4 +76,5 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
             rings(places, 0.28, rim, 0.05, alpha=discs[:, player]),
         ]
     board = (0.14, 0.36, 0.66)
-    return Scene(join(*parts), (0.0, 0.0, float(columns), float(rows)), background=board, border=board)
+    bounds = (0.0, 0.0, float(columns), float(rows))
+    return Scene(join(*parts), bounds, background=board, border=board, agents=nowhere(2, envs))

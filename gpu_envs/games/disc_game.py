@@ -59,12 +59,13 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     ahead = (points[:, 0, 0] * points[:, 1, 1] < points[:, 0, 1] * points[:, 1, 0]).long()
     light = 0.35 * players[ahead][:, None] + 0.65 * torch.tensor(PAPER, device=core.device)
     share = torch.linspace(0.0, 1.0, 81, device=core.device)[:, None]
+    agents = circles(points, 0.07, players, alpha=chosen)
     parts = [
         circles(middle, 1.0, PAPER),
         rings(middle, 1.0, GREY, 0.015),
         lines(share * points[:, :1], share * points[:, 1:], 0.02, light, alpha=chosen),  # a triangle, filled
         lines(torch.zeros_like(points), points, 0.03, players, alpha=chosen),
-        circles(points, 0.07, players, alpha=chosen),
+        agents,
         circles(middle, 0.03, DARK),
     ]
-    return Scene(join(*parts), (-1.1, -1.1, 1.1, 1.1), border=None)
+    return Scene(join(*parts), (-1.1, -1.1, 1.1, 1.1), border=None, agents=agents)

@@ -55,6 +55,17 @@ def card(
     )
 
 
+def seats(places: list[tuple[float, float]], envs: torch.Tensor) -> torch.Tensor:
+    """Agents of a scene whose players sit around a table: their cards, (W, A, 10)."""
+    centres = torch.tensor(places, device=envs.device).expand(len(envs), -1, 2)
+    return boxes(centres, torch.tensor([0.53, 0.73]), PAPER)
+
+
+def nowhere(players: int, envs: torch.Tensor) -> torch.Tensor:
+    """Agents of a scene in which no player has a place of its own: (W, A, 10), none to be seen."""
+    return circles(torch.zeros((len(envs), players, 2), device=envs.device), 0.0, PAPER, alpha=0.0)
+
+
 def chips(place: tuple[float, float], count: torch.Tensor, most: int, across: int) -> torch.Tensor:
     """Chips in rows around a middle, a single row centred: (W,) how many of up to ``most``."""
     slot = torch.arange(most, device=count.device)

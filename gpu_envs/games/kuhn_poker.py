@@ -48,14 +48,14 @@ def build(config: Config) -> Definition:
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: players around a table, chips in front; higher cards have more pips, the mover a frame."""
-    from gpu_envs.games.drawing import EDGE, FELT, card, chips, turn_marker
+    from gpu_envs.games.drawing import EDGE, FELT, card, chips, seats, turn_marker
     from gpu_envs.rendering import DARK, RED, Scene, join
 
     count, state = core.num_agents, {name: tensor[envs] for name, tensor in core.world_state.items()}
     red, dark = (torch.tensor(colour, device=core.device) for colour in (RED, DARK))
     shown = torch.ones(len(envs), dtype=torch.bool, device=core.device)
     radius = max(1.4, 1.5 * count / math.pi)
-    parts = []
+    parts, places = [], []
     assert core.to_move is not None
     for player in range(count):
         angle = 2.0 * math.pi * player / count - math.pi / 2.0
@@ -64,10 +64,11 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         has_bet = ((state["bets"] >> player) | (state["bets"] >> (player + count))) & 1
         number = state["card"][:, player]
         colour = torch.where((number % 2 == 0)[:, None], red, dark)
+        places.append(seat)
         parts += [
             turn_marker(seat, core.to_move[envs, player]),
             card(seat, number + 1, colour, count + 1, shown),
             chips(front, 1 + has_bet, 2, 2),
         ]
     half = radius + 0.95
-    return Scene(join(*parts), (-half, -half, half, half), background=FELT, border=EDGE)
+    return Scene(join(*parts), (-half, -half, half, half), background=FELT, border=EDGE, agents=seats(places, envs))

@@ -51,7 +51,7 @@ def build(config: Config) -> Definition:
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: player 0 below, player 1 above, chips beside them; ranks are pips, suits colours."""
-    from gpu_envs.games.drawing import EDGE, FELT, card, chips, turn_marker
+    from gpu_envs.games.drawing import EDGE, FELT, card, chips, seats, turn_marker
     from gpu_envs.rendering import DARK, RED, Scene, join
 
     state = {name: tensor[envs] for name, tensor in core.world_state.items()}
@@ -67,4 +67,5 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
             parts.append(turn_marker(seat, core.to_move[envs, place]))
             parts.append(chips((1.62, seat[1]), state["chips"][:, place], 15, 5))
         parts.append(card(seat, number // 2 + 1, colour, 3, shown))
-    return Scene(join(*parts), (-2.65, -2.65, 2.65, 2.65), background=FELT, border=EDGE)
+    agents = seats([seat for seat, _ in places[:2]], envs)
+    return Scene(join(*parts), (-2.65, -2.65, 2.65, 2.65), background=FELT, border=EDGE, agents=agents)

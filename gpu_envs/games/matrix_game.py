@@ -104,9 +104,9 @@ def build(config: Config) -> Definition:
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: the table as a heat map, a stripe a player; the last joint action is framed."""
-    from gpu_envs.games.drawing import heat_map
+    from gpu_envs.games.drawing import heat_map, nowhere
     from gpu_envs.rendering import Scene
 
     counts = tuple(core.num_choices[:, 0].tolist())
     shapes, bounds = heat_map(core.world_state["payoff"][envs], counts, core.world_state["last"][envs])
-    return Scene(shapes, bounds, border=None)
+    return Scene(shapes, bounds, border=None, agents=nowhere(core.num_agents, envs))

@@ -48,7 +48,7 @@ def build(config: Config) -> Definition:
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: the table as a heat map, a stripe a player; the last joint action is framed."""
-    from gpu_envs.games.drawing import heat_map
+    from gpu_envs.games.drawing import heat_map, nowhere
     from gpu_envs.rendering import Scene
 
     choice = torch.arange(3, device=core.device)
@@ -56,4 +56,4 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     gain = ((lead == 1).float() - (lead == 2).float()).flatten()
     table = torch.stack([gain, -gain], -1).expand(len(envs), -1, -1)
     shapes, bounds = heat_map(table, (3, 3), core.world_state["last"][envs])
-    return Scene(shapes, bounds, border=None)
+    return Scene(shapes, bounds, border=None, agents=nowhere(2, envs))

@@ -41,7 +41,7 @@ def build(config: Config) -> Definition:
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     """Scene of some worlds: tables A (left) and B as a heat map, one once it is chosen; the joint action is framed."""
-    from gpu_envs.games.drawing import heat_map
+    from gpu_envs.games.drawing import heat_map, nowhere
     from gpu_envs.rendering import Scene
 
     params, state = core.get_params(envs), core.world_state
@@ -61,4 +61,4 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     shown = (table[:, None] < 0) | (of == table[:, None])
     last = torch.stack([row, torch.where(column < 0, -1, column + 2 * table)], -1)
     shapes, bounds = heat_map((payoff * shown)[..., None].expand(-1, -1, 2), (2, 4), last)
-    return Scene(shapes, bounds, border=None)
+    return Scene(shapes, bounds, border=None, agents=nowhere(2, envs))

@@ -45,15 +45,16 @@ def scene(core: "Core", envs: torch.Tensor, *parts: Discs | Word) -> "Scene":
     Args:
         core: The core.
         envs: (W,) int64, the worlds.
-        *parts: In the order of painting.
+        *parts: In the order of painting. The first rows of ``pos`` are the agents'.
     """
-    from gpu_envs.rendering import DARK, Scene, boxes, join
+    from gpu_envs.rendering import DARK, Scene, boxes, circles, join
 
     pos, params = core.world_state["pos"][envs], core.get_params(envs)
-    radii = pos.new_zeros(pos.shape[:2])
+    radii, colours = pos.new_zeros(pos.shape[:2]), pos.new_zeros((*pos.shape[:2], 3))
     for part in parts:
         if isinstance(part, Discs):
             radii[:, part.rows] = params[part.size][:, None] if isinstance(part.size, str) else part.size
+            colours[:, part.rows] = torch.as_tensor(part.colour, dtype=torch.float32, device=pos.device)
     half = (1.04 * (pos.abs().amax(2) + radii).amax(1)).clamp(min=VIEW)  # (W,) half the side of what is seen [m]
     zoom = (half / VIEW)[:, None]  # of lengths that stay as they are in the picture
     if not core.config.dynamic_rescaling:
@@ -67,7 +68,8 @@ def scene(core: "Core", envs: torch.Tensor, *parts: Discs | Word) -> "Scene":
         else:
             shapes.append(_discs(pos[:, part.rows], radii[:, part.rows], part, zoom))
     bounds = torch.stack([-half, -half, half, half], dim=1)
-    return Scene(join(*shapes), bounds, margin=0.0, background=Scene.surround, border=None)
+    agents = circles(pos, radii, colours)[:, : core.num_agents]
+    return Scene(join(*shapes), bounds, margin=0.0, background=Scene.surround, border=None, agents=agents)
 
 
 def _discs(pos: torch.Tensor, radii: torch.Tensor, part: Discs, zoom: torch.Tensor) -> torch.Tensor:

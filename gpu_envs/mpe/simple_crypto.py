@@ -92,4 +92,5 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
             shapes.append(paint.boxes(spot + places.new_tensor([0.0, 0.31]), 0.055, palette[key][:, None]))
     alice = places[:, 2:]
     shapes += [paint.circles(alice, 0.1, (1.0, 1.0, 1.0)), paint.circles(alice, 0.08, palette[goal][:, None])]
-    return paint.Scene(paint.join(*shapes), bounds=(-1.0, -1.0, 1.0, 1.0), margin=0.06)
+    agents = paint.circles(places, 0.2, torch.tensor([paint.RED, paint.GREEN, paint.GREEN], device=device))
+    return paint.Scene(paint.join(*shapes), (-1.0, -1.0, 1.0, 1.0), margin=0.06, agents=agents)

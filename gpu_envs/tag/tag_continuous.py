@@ -179,11 +179,15 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     direction = core.world_state["direction"][envs]
     ahead = pos + torch.stack([direction.cos(), direction.sin()], -1) * 0.02 * size[..., None]
     radius = 0.009 * size
+    bodies = (
+        circles(pos[:, :taggers], 1.5 * radius, RED, alpha=alive[:, :taggers]),
+        circles(pos[:, taggers:], radius, BLUE, alpha=alive[:, taggers:]),
+    )
     parts = [
         rings(pos[:, :taggers], reach, RED, 0.002 * size, alpha=0.5 * alive[:, :taggers]),
         lines(pos[:, taggers:], ahead[:, taggers:], 0.004 * size, BLUE, alpha=alive[:, taggers:]),
-        circles(pos[:, taggers:], radius, BLUE, alpha=alive[:, taggers:]),
+        bodies[1],
         lines(pos[:, :taggers], ahead[:, :taggers], 0.006 * size, RED, alpha=alive[:, :taggers]),
-        circles(pos[:, :taggers], 1.5 * radius, RED, alpha=alive[:, :taggers]),
+        bodies[0],
     ]
-    return Scene(join(*parts), bounds=torch.cat([0.0 * size, 0.0 * size, size, size], 1))
+    return Scene(join(*parts), torch.cat([0.0 * size, 0.0 * size, size, size], 1), agents=join(*bodies))

@@ -108,9 +108,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     axis = torch.arange(int(cells.max()), device=core.device) + 0.5
     grid = torch.cartesian_prod(axis, axis).expand(len(envs), -1, -1)
     places = core.world_state["cell"][envs] + 0.5
-    parts = [
-        boxes(grid, 0.5, GREY, alpha=0.35 * (grid.amax(2) < cells), line_width=0.03),
-        boxes(places[:, -1:], 0.42, BLUE),
-        circles(places[:, :-1], 0.34, RED),
-    ]
-    return Scene(join(*parts), bounds=torch.cat([0.0 * cells, 0.0 * cells, cells, cells], 1))
+    lattice = boxes(grid, 0.5, GREY, alpha=0.35 * (grid.amax(2) < cells), line_width=0.03)
+    taggers, runner = circles(places[:, :-1], 0.34, RED), boxes(places[:, -1:], 0.42, BLUE)
+    bounds = torch.cat([0.0 * cells, 0.0 * cells, cells, cells], 1)
+    return Scene(join(lattice, runner, taggers), bounds, agents=join(taggers, runner))
