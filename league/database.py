@@ -108,6 +108,12 @@ def _quiet(path: Path, alone: bool) -> Iterator[bool]:
         os.close(lock)
 
 
+def writing(path: Path) -> bool:
+    """Whether a process has a run open for writing at this moment."""
+    with _quiet(path, False) as quiet:
+        return not quiet
+
+
 def _copied(path: Path) -> sqlite3.Connection:
     """With what a killed process left beside the database, to be put into it."""
     with tempfile.TemporaryDirectory() as folder:

@@ -32,7 +32,7 @@ from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig, make_eval_core, members_by_policy
 from trainers.episodes import RECENT, mean_returns
 from trainers.evaluate import Outcome, Players, by_member, crossplay, matchups, opponents, policies_of, table
-from trainers.files import check_folder, write_json
+from trainers.files import check_file, write_json
 from trainers.logs import plot_curves
 from trainers.loop import Trainer
 from trainers.policy import Policy
@@ -190,7 +190,7 @@ def eval_command(argv: list[str]) -> int:
     args = parse(EvalArgs, "eval", argv)
     check_settings(args, "--")
     if args.out is not None:
-        _check_file(args.out)
+        check_file(args.out)
     saved = checkpoint.load(args.path)
     config = TrainConfig.from_json(saved.config)
     check_id(saved, config.env_id, args.id, f"gpu-envs eval {args.path} --id {config.env_id}")
@@ -223,7 +223,7 @@ def export_command(argv: list[str]) -> int:
     from trainers.export import export_policy  # torch's exporter takes a second to import
 
     args = parse(ExportArgs, "export", argv)
-    _check_file(args.out)
+    check_file(args.out)
     if args.out.suffix != ".pt2":
         raise ConfigError(f"{args.out}: expected a file that ends in .pt2, as torch.export calls them")
     saved = checkpoint.load(args.path)
@@ -237,13 +237,6 @@ def export_command(argv: list[str]) -> int:
     program = export_policy(policy, args.out, masked=core.action_mask is not None)
     print(f"{args.out}: {name} of {saved.path}, {program}")
     return 0
-
-
-def _check_file(path: Path) -> None:
-    """Sees, before long work, that a file can be written."""
-    if path.is_dir():
-        raise ConfigError(f"--out {path}: expected a file, got a folder")
-    check_folder(path.parent)
 
 
 def _as_json(results: Sequence[tuple[dict[str, str], Outcome]]) -> dict[str, Any]:

@@ -27,13 +27,24 @@ def check_folder(path: Path) -> None:
         raise ConfigError(f"{path}: expected a folder that can be made, got {there}, which cannot be written")
 
 
+def check_file(path: Path, option: str = "--out") -> None:
+    """Sees, before long work, that a file can be written; raises ConfigError, which names the option."""
+    if path.is_dir():
+        raise ConfigError(f"{option} {path}: expected a file, got a folder")
+    check_folder(path.parent)
+
+
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Writes JSON atomically: readers see the old file or the new one, never a part."""
+    """Writes JSON atomically, see `write_text`."""
+    write_text(path, json.dumps(data, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file atomically: readers see the old one or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump(data, file, indent=2)
-            file.write("\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -118,11 +118,11 @@ class RunLog:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Complete rows of a metrics.csv; a line cut short by a kill is left out."""
+    """Complete rows of a metrics.csv; a line cut short by a kill, or still being written, is left out."""
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
-        lines = list(csv.reader(file))
+    data = path.read_bytes()
+    lines = list(csv.reader(data[: data.rfind(b"\n") + 1].decode().splitlines()))
     return [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
 
 

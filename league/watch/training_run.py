@@ -1,0 +1,148 @@
+"""A run of `gpu-envs train` to watch: metrics.csv, and the policies of its checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpu_envs.core import Core
+from gpu_envs.errors import CheckpointError
+from league.game import Seat
+from league.watch.source import Snapshot, check_named
+from trainers import checkpoint
+from trainers.config import TrainConfig, make_core, members_by_policy
+from trainers.files import read_json
+from trainers.logs import read_rows
+from trainers.policy import Plays
+
+ROWS = 2000
+"""Points of a curve; of more, neighbours are averaged."""
+QUIET = 60.0
+"""Seconds without a word after which a training counts as ended, if three of its iterations are no longer than that."""
+RANDOM = "random"
+"""Who plays beside the policies of checkpoints."""
+
+
+@dataclass(frozen=True)
+class TrainingStage:
+    """The environment of a training, and its checkpoints as players."""
+
+    config: TrainConfig
+    folder: Path
+    seats: tuple[Seat, ...]
+
+    def core(self, num_envs: int) -> Core:
+        """See `league.watch.rollouts.Stage`."""
+        return make_core(self.config, num_envs, self.config.seed, autoreset="disabled")
+
+    def policy(self, place: int, name: str) -> Plays | None:
+        """Loads the policy of a seat in a checkpoint."""
+        return None if name == RANDOM else checkpoint.load_policy(self.folder / name, self.seats[place].role)
+
+
+class TrainingRun:
+    """See `league.watch.source.Source`."""
+
+    def __init__(self, path: Path, env_id: str | None = None) -> None:
+        """Reads the configuration.
+
+        Args:
+            path: The run's folder.
+            env_id: See `check_named`.
+
+        Raises:
+            CheckpointError: There is none yet, or it is damaged.
+        """
+        self.path, self.folder = path, path / "checkpoints"
+        file = path / "config.json"
+        self.recorded: dict[str, Any] = (
+            read_json(file) if file.exists() else read_json(checkpoint.find(path) / "manifest.json")["config"]
+        )
+        config = dataclasses.replace(TrainConfig.from_json(self.recorded), device="cpu")
+        check_named(path, config.env_id, env_id)
+        core = make_core(config, 1, config.seed)
+        sides = members_by_policy(config, core)
+        self.stage = TrainingStage(
+            config, self.folder, tuple(Seat(name, name, tuple(members)) for name, members in sides.items())
+        )
+        self.agents = list(core.possible_agents)
+        self.groups = {group: [self.agents[row] for row in rows] for group, rows in core.groups.items()}
+
+    def files(self) -> Iterator[Path]:
+        """Metrics and checkpoints."""
+        yield self.path / "config.json"
+        yield self.path / "metrics.csv"
+        for folder in checkpoint.every(self.folder):
+            yield folder / "manifest.json"
+
+    def writing(self) -> bool:
+        """It has steps left to do, and told something a short while ago."""
+        rows = read_rows(self.path / "metrics.csv")[-2:]
+        if rows and int(rows[-1]["iteration"]) >= self.stage.config.iterations:
+            return False
+        lasted = float(rows[-1]["seconds"]) - float(rows[0]["seconds"]) if rows else 0.0
+        with contextlib.suppress(FileNotFoundError):
+            changed = max(file.stat().st_mtime for file in self.files() if file.exists())
+            return time.time() - changed < max(QUIET, 3.0 * lasted)
+        return True  # a checkpoint has just made room
+
+    def read(self) -> Snapshot:
+        """Reads metrics and the names of checkpoints."""
+        roles = [seat.role for seat in self.stage.seats]
+        policies = {role: [RANDOM] for role in roles}
+        for folder in checkpoint.every(self.folder):
+            with contextlib.suppress(CheckpointError):  # it has just made room for a newer one
+                for name in read_json(folder / "manifest.json").get("policies", []):
+                    policies.get(name, []).append(folder.name)
+        config = self.stage.config
+        run = {
+            "kind": "training",
+            "env_id": config.env_id,
+            "env": config.env,
+            "algorithm": config.algorithm,
+            "config": self.recorded,
+            "roles": roles,
+            "seats": [{"name": role, "role": role} for role in roles],
+            "policies": policies,
+            "agents": self.agents,
+            "groups": self.groups,
+        }
+        answers = {"run": run, "metrics": metrics(read_rows(self.path / "metrics.csv"))}
+        return Snapshot(answers, policies, self.stage, self._matchups(policies))
+
+    def _matchups(self, policies: dict[str, list[str]]) -> list[tuple[str, ...]]:
+        """The latest among themselves, the best, each against random ones, then the older ones."""
+        latest = tuple(names[-1] for names in policies.values())
+        best = checkpoint.best(self.folder)
+        found = [latest] if best is None else [latest, tuple(best.name for _ in policies)]
+        if len(policies) > 1:
+            found += [tuple(name if i == j else RANDOM for j, name in enumerate(latest)) for i in range(len(latest))]
+        older = dict.fromkeys(name for names in policies.values() for name in reversed(names))
+        found += [tuple(name for _ in policies) for name in older]
+        known = [each for each in found if all(map(list.__contains__, policies.values(), each))]
+        return list(dict.fromkeys(known))
+
+
+def metrics(rows: Sequence[dict[str, str]], most: int = ROWS) -> dict[str, Any]:
+    """Curves: every column at the steps of worlds, of more than `most` rows the means of neighbours."""
+    columns = list(rows[0]) if rows else []
+    every = max(1, -(-len(rows) // most))
+    parts = [rows[first : first + every] for first in range(0, len(rows), every)]
+    return {"x": "steps", "every": every, "columns": columns, "rows": [_mean(part, columns) for part in parts]}
+
+
+def _mean(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> list[float | int | None]:
+    """The mean of what is known; of counters, the last."""
+    found: list[float | int | None] = []
+    for column in columns:
+        known = [row[column] for row in rows if row[column]]
+        if column in ("iteration", "steps"):
+            found.append(int(known[-1]))
+        else:
+            found.append(sum(map(float, known)) / len(known) if known else None)
+    return found
