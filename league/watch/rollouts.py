@@ -80,7 +80,7 @@ def record(
     steps = min(core.definition.max_steps or MAX_STEPS, MAX_STEPS)
     size = _size(_look(core, core.alive)) // worlds  # of a world's frame
     if (fit := max(1, budget // (size * (steps + 1)))) < worlds:
-        worlds, core = fit, stage.core(fit)
+        core = stage.core(fit)
     obs, info = core.reset(seed=seed)
     frame = _look(core, core.alive)
     left_out = ("obs",) if size * (steps + 1) > budget else ()

@@ -120,8 +120,7 @@ class Latest:
         try:
             snapshot = self.source.read()
         except (GpuEnvsError, OSError) as error:  # files may go while they are read; what was read before stands
-            self.problem = str(error)
-            self._rested = time.monotonic() + 1.0
+            self.problem, self._stamp, self._rested = str(error), [], time.monotonic() + 1.0
             return
         with self._lock:
             self._snapshot, self._version = snapshot, max(self._version + 1, _newest(stamp))

@@ -70,6 +70,7 @@ class TrainingRun:
         self.stage = TrainingStage(
             config, self.folder, tuple(Seat(name, name, tuple(members)) for name, members in sides.items())
         )
+        self._iteration, self._lasted = 0, 0.0  # the last one, and how many seconds it took
         self.agents = list(core.possible_agents)
         self.groups = {group: [self.agents[row] for row in rows] for group, rows in core.groups.items()}
 
@@ -82,14 +83,13 @@ class TrainingRun:
 
     def writing(self) -> bool:
         """It has steps left to do, and told something a short while ago."""
-        rows = read_rows(self.path / "metrics.csv")[-2:]
-        if rows and int(rows[-1]["iteration"]) >= self.stage.config.iterations:
+        if self._iteration >= self.stage.config.iterations:
             return False
-        lasted = float(rows[-1]["seconds"]) - float(rows[0]["seconds"]) if rows else 0.0
-        with contextlib.suppress(FileNotFoundError):
+        try:
             changed = max(file.stat().st_mtime for file in self.files() if file.exists())
-            return time.time() - changed < max(QUIET, 3.0 * lasted)
-        return True  # a checkpoint has just made room
+        except FileNotFoundError:  # a checkpoint has just made room
+            return True
+        return time.time() - changed < max(QUIET, 3.0 * self._lasted)
 
     def read(self) -> Snapshot:
         """Reads metrics and the names of checkpoints."""
@@ -112,18 +112,22 @@ class TrainingRun:
             "agents": self.agents,
             "groups": self.groups,
         }
-        answers = {"run": run, "metrics": metrics(read_rows(self.path / "metrics.csv"))}
+        rows = read_rows(self.path / "metrics.csv")
+        if rows:
+            self._iteration = int(rows[-1]["iteration"])
+            self._lasted = float(rows[-1]["seconds"]) - float(rows[-2]["seconds"] if len(rows) > 1 else 0.0)
+        answers = {"run": run, "metrics": metrics(rows)}
         return Snapshot(answers, policies, self.stage, self._matchups(policies))
 
     def _matchups(self, policies: dict[str, list[str]]) -> list[tuple[str, ...]]:
-        """The latest among themselves, the best, each against random ones, then the older ones."""
+        """The latest among themselves, the best, the older ones, then the latest against random ones."""
         latest = tuple(names[-1] for names in policies.values())
         best = checkpoint.best(self.folder)
         found = [latest] if best is None else [latest, tuple(best.name for _ in policies)]
-        if len(policies) > 1:
-            found += [tuple(name if i == j else RANDOM for j, name in enumerate(latest)) for i in range(len(latest))]
         older = dict.fromkeys(name for names in policies.values() for name in reversed(names))
         found += [tuple(name for _ in policies) for name in older]
+        if len(policies) > 1:
+            found += [tuple(name if i == j else RANDOM for j, name in enumerate(latest)) for i in range(len(latest))]
         known = [each for each in found if all(map(list.__contains__, policies.values(), each))]
         return list(dict.fromkeys(known))
 
