@@ -1,4 +1,4 @@
-"""The viewer's answers: those of a training and of a league, while they are written too, its rollouts and its export."""
+"""The viewer's answers about a training and a league, while they are written too, its rollouts and its export."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ from league.watch.rollouts import Rollouts, record
 from league.watch.source import Latest, open_run
 from league.watch.training_run import metrics
 from trainers import recordings
-from trainers.config import TrainConfig
+from trainers.config import TrainConfig, make_core
 from trainers.loop import Trainer
 from trainers.ppo import PPOConfig
 
@@ -243,10 +243,6 @@ def test_a_rollout_is_what_was_played(training, watched):
     api = watched(training)
     told = ask(api, "rollout", "policies=random&seed=3&worlds=2")
     stage = api.latest.get()[0].stage
-    core = stage.core(2)
-    core.autoreset
-    from trainers.config import make_core
-
     episodes, _ = recordings.record(make_core(stage.config, 2, 0), {}, seed=3)
     assert told["steps"] == 7
     assert told["complete"] == [True, True]
@@ -376,12 +372,12 @@ def test_wrong_questions(training, watched, name, query, error, words):
 
 
 def test_wrong_folders(tmp_path):
-    with pytest.raises(ConfigError, match="expected the folder of a run, with league.db .* got neither"):
+    with pytest.raises(ConfigError, match=r"expected the folder of a run, with league.db .* got neither"):
         open_run(tmp_path)
     with pytest.raises(ConfigError, match="got no folder"):
         open_run(tmp_path / "nothing")
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(CheckpointError, match="config.json: expected JSON"):
+    with pytest.raises(CheckpointError, match=r"config.json: expected JSON"):
         open_run(tmp_path)
     (tmp_path / "league.db").write_text("no database")
     with pytest.raises(CheckpointError, match="damaged"):
@@ -391,7 +387,7 @@ def test_wrong_folders(tmp_path):
 def test_a_module_is_imported_only_where_it_is_named(training, tmp_path):
     recorded = json.loads((training / "config.json").read_text()) | {"env_id": "not_to_be_imported:Meet-v0"}
     (tmp_path / "config.json").write_text(json.dumps(recorded))
-    with pytest.raises(ConfigError, match="is imported only where you name it: gpu-envs watch .* --id not_to_be_imp"):
+    with pytest.raises(ConfigError, match=r"is imported only where you name it: gpu-envs watch .* --id not_to_be_imp"):
         open_run(tmp_path)
     with pytest.raises(ConfigError, match="--id Meet-v0: expected not_to_be_imported:Meet-v0"):
         open_run(tmp_path, "Meet-v0")

@@ -83,7 +83,7 @@ def test_the_page_and_its_answers(watching, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     port = watching()
     said = capsys.readouterr().out
-    assert f"training of CartPole-v1 in " in said
+    assert "training of CartPole-v1 in " in said
     assert f"http://127.0.0.1:{port}/ until Ctrl-C" in said
     assert f"ssh -N -L {port}:127.0.0.1:{port} " in said
     assert opened == [f"http://127.0.0.1:{port}/"]
