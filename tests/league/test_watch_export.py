@@ -1,0 +1,99 @@
+"""The viewer's page as one file: every answer is in it, it is bounded and written whole."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from toy_league import digests
+from watch_runs import ask, psro, trained, watching
+
+from gpu_envs.errors import ConfigError
+from league.watch import export as exporting
+from league.watch.api import rollout_path
+from league.watch.commands import watch_command
+
+PAGE = '<!doctype html><html><head><script>"</body>"</script></head><body><p>stand-in</p></body></html>'
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory) -> Path:
+    return trained(tmp_path_factory.mktemp("run") / "tag")
+
+
+@pytest.fixture(scope="module")
+def league(tmp_path_factory) -> Path:
+    return psro(tmp_path_factory.mktemp("run") / "rps")
+
+
+@pytest.fixture
+def watched():
+    """Function that gives the Api of a run."""
+    with watching() as watch:
+        yield watch
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch) -> Path:
+    path = tmp_path / "index.html"
+    path.write_text(PAGE, encoding="utf-8")
+    monkeypatch.setattr(exporting, "PAGE", path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["training", "league"])
+def test_an_export_holds_every_answer(kind, request, page, tmp_path, watched, capsys):
+    path, file = request.getfixturevalue(kind), tmp_path / "run.html"
+    before = digests(path)
+    assert watch_command([str(path), "--export", str(file)]) == 0
+    assert digests(path) == before
+    html = file.read_text(encoding="utf-8")
+    head, script, tail = html.partition('<script type="application/json" id="recorded">')
+    text, _, end = tail.partition("</script>")
+    assert (head + end.lstrip("\n")) == PAGE
+    assert script
+    answers, api = json.loads(text), watched(path)
+    for name in ("run", "metrics", *(["league"] if kind == "league" else [])):
+        assert answers.pop(f"api/{name}") == ask(api, name)
+    names = ask(api, "run")["policies"]
+    latest = tuple(names[seat["role"]][-1] for seat in ask(api, "run")["seats"])
+    assert next(iter(answers)) == rollout_path(latest, 0, 4)
+    assert len(answers) >= 4
+    for question, answer in answers.items():
+        assert answer == ask(api, "rollout", question.partition("?")[2])
+    assert f"{file}: 0." in capsys.readouterr().out
+    assert not [each for each in tmp_path.iterdir() if each not in (file, page)]
+
+
+def test_an_export_is_bounded_and_nothing_in_it_ends_the_element(training, page, tmp_path, watched, monkeypatch):
+    monkeypatch.setattr(exporting, "BYTES", 1)
+    api = watched(training)
+    api.latest.get()[0].answers["run"]["told"] = "</script><script>"
+    assert exporting.export(api, tmp_path / "run.html") == (1, [])
+    html = (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert html.count("</script>") == 2
+    assert json.loads(html.partition('id="recorded">')[2].partition("</script>")[0])["api/run"]["told"]
+
+
+def test_an_export_leaves_out_what_has_gone_meanwhile(training, page, tmp_path, watched):
+    path = Path(shutil.copytree(training, tmp_path / "copy"))
+    api = watched(path)
+    shutil.rmtree(path / "checkpoints" / "000000002")
+    played, (line, *_) = exporting.export(api, tmp_path / "run.html")
+    assert played >= 2
+    assert "000000002" in line
+
+
+def test_an_export_needs_a_page_that_was_built(training, page, tmp_path, watched):
+    page.write_text("<html>")
+    with pytest.raises(ConfigError, match="expected a page with a body that ends"):
+        exporting.export(watched(training), tmp_path / "run.html")
+    page.unlink()
+    with pytest.raises(ConfigError, match="the viewer's page is not there; build it"):
+        exporting.export(watched(training), tmp_path / "run.html")
+    with pytest.raises(ConfigError, match=f"--export {tmp_path}: expected a file, got a folder"):
+        watch_command([str(training), "--export", str(tmp_path)])
+
+
+def test_paths_of_rollouts_are_as_the_page_writes_them():
+    assert rollout_path(("a b", "c,d/é"), 7, 2) == "api/rollout?policies=a%20b,c%2Cd%2F%C3%A9&seed=7&worlds=2"

@@ -1,0 +1,144 @@
+"""Rollouts for the viewer: what was played, the same again, bounded, and of every environment."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from watch_runs import array, ask, trained, watching
+
+from gpu_envs.errors import CheckpointError
+from league.game import Game
+from league.watch import rollouts as playing
+from league.watch.rollouts import Rollouts, record
+from trainers import recordings
+from trainers.config import make_core
+
+
+class Stage:
+    """Random play."""
+
+    def __init__(self, make, seats=()) -> None:
+        self.make, self.seats = make, seats
+
+    def core(self, num_envs):
+        return self.make(num_envs, autoreset="disabled")
+
+    def policy(self, place, name):
+        return None
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory) -> Path:
+    return trained(tmp_path_factory.mktemp("run") / "tag")
+
+
+@pytest.fixture
+def watched():
+    """Function that gives the Api of a run."""
+    with watching() as watch:
+        yield watch
+
+
+def test_a_rollout_is_what_was_played(training, watched):
+    """Random play comes from the worlds' own streams, so another recorder sees the same."""
+    api = watched(training)
+    told = ask(api, "rollout", "policies=random&seed=3&worlds=2")
+    stage = api.latest.get()[0].stage
+    episodes, _ = recordings.record(make_core(stage.config, 2, 0), {}, seed=3)
+    assert told["steps"] == 7
+    assert told["complete"] == [True, True]
+    for world, episode in enumerate(sorted(episodes, key=lambda each: each.world)):
+        for name in ("obs", "action", "reward"):
+            assert np.array_equal(array(told[name])[:7, world], getattr(episode, name).float().numpy()), name
+    assert array(told["shapes"]).shape[:2] == array(told["places"]).shape[:2] == (8, 2)
+    alive = array(told["alive"])
+    assert alive[:7].all()
+    assert not alive[7].any()
+    places = array(told["places"])
+    assert np.isfinite(places).all()  # at the end too
+    assert not np.array_equal(places[7], places[6])
+    assert told["obs_widths"] == [16, 16, 16, 14]
+
+
+def test_rollouts_are_the_same_again_and_kept(training, watched, monkeypatch):
+    query = "policies=000000004,000000002&seed=5&worlds=2"
+    one, other = watched(training), watched(training)
+    answer = one.answer("rollout", query)
+    assert answer == other.answer("rollout", query)
+    assert answer != one.answer("rollout", query.replace("seed=5", "seed=6"))
+    monkeypatch.setattr("league.watch.api.record", None)
+    assert one.answer("rollout", query) is answer
+
+
+def test_who_is_first_forgotten():
+    rollouts, made = Rollouts(kept=5), []
+
+    def make(name: str) -> bytes:
+        return rollouts.get(name, lambda: made.append(name) or b"12")
+
+    for name in ("a", "b", "a", "c", "a", "b"):
+        make(name)
+    rollouts.close()
+    assert made == ["a", "b", "c", "b"]
+
+
+def test_a_rollout_that_fails_is_tried_again():
+    rollouts = Rollouts()
+    with pytest.raises(CheckpointError):
+        rollouts.get("a", lambda: (_ for _ in ()).throw(CheckpointError("gone")))
+    assert rollouts.get("a", lambda: b"there") == b"there"
+    rollouts.close()
+
+
+def test_a_world_that_is_over_stays_as_it_was():
+    told = record(Stage(Game.of("TicTacToe-v0").core), [], seed=1, worlds=8)
+    alive, shapes, reward = (array(told[name]) for name in ("alive", "shapes", "reward"))
+    length = alive.any(2).sum(0)
+    assert len(set(length)) > 1
+    assert told["steps"] == length.max()
+    for world, last in enumerate(length):
+        assert (shapes[last:, world] == shapes[last, world]).all()
+        assert not np.array_equal(shapes[last, world], shapes[last - 1, world])  # the last move is seen
+        assert not reward[last:, world].any()
+
+
+def test_what_is_too_large_has_fewer_worlds_then_no_observations_then_fewer_steps(training, watched):
+    stage = watched(training).latest.get()[0].stage
+
+    def size(told) -> int:
+        return sum(array(told[name]).nbytes for name in ("shapes", "places", "obs", "alive") if told[name])
+
+    def played(budget: int):
+        return record(stage, ["random", "random"], 0, 4, budget)
+
+    whole = played(playing.BUDGET)
+    budget = size(whole)
+    fewer = played(budget * 2 // 3)
+    assert (whole["worlds"], fewer["worlds"]) == (4, 2)
+    assert fewer["obs"]
+    blind = played(budget // 4 - 200)
+    assert (blind["worlds"], blind["obs"], blind["steps"], blind["complete"]) == (1, None, 7, [True])
+    short = played(budget // 16)
+    assert (short["worlds"], short["complete"]) == (1, [False])
+    assert 1 <= short["steps"] < 7
+    assert size(short) <= budget // 16
+
+
+def test_who_is_there_at_the_end_is_still_seen(small_core):
+    told = record(Stage(partial(small_core, "TagContinuous-v0")), [], seed=0, worlds=4)
+    seen, alive = np.isfinite(array(told["places"])).all(3), array(told["alive"])
+    length = alive.any(2).sum(0)
+    for world, last in enumerate(length):
+        assert seen[last, world, :2].all()  # the taggers
+        assert (seen[:last, world] == alive[:last, world]).all()
+        assert not alive[last:, world].any()
+    assert not seen.all()  # who was tagged is gone
+
+
+def test_every_environment_can_be_watched(env_id, small_core):
+    told = record(Stage(partial(small_core, env_id)), [], seed=0, worlds=2)
+    assert array(told["shapes"]).shape[:2] == (told["steps"] + 1, 2)
+    assert np.isfinite(array(told["shapes"])).all()
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
