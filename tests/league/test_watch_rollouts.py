@@ -94,12 +94,14 @@ def test_a_rollout_that_fails_is_tried_again():
 
 def test_a_world_that_is_over_stays_as_it_was():
     told = record(Stage(Game.of("TicTacToe-v0").core), [], seed=1, worlds=8)
-    alive, shapes, reward = (array(told[name]) for name in ("alive", "shapes", "reward"))
+    alive, shapes, obs, reward = (array(told[name]) for name in ("alive", "shapes", "obs", "reward"))
     length = alive.any(2).sum(0)
     assert len(set(length)) > 1
     assert told["steps"] == length.max()
     for world, last in enumerate(length):
         assert (shapes[last:, world] == shapes[last, world]).all()
+        assert (obs[last:, world] == obs[last, world]).all()
+        assert obs[last, world].any()
         assert not np.array_equal(shapes[last, world], shapes[last - 1, world])  # the last move is seen
         assert not reward[last:, world].any()
 
