@@ -100,7 +100,7 @@ def record(
         if stopped():
             raise Stopped("the viewer was closed")
         obs, reward, _, _, info = core.step(cast.act(obs, info))
-        played.append({"action": core.action_buffer.float(), "reward": reward.clone()})
+        played.append({"action": core.action_buffer.to(torch.float32, copy=True), "reward": reward.clone()})
         # who is there when an episode ends is still drawn, also if that was the end of all
         seen = torch.where(
             info["alive"].any(1, keepdim=True), info["alive"], torch.where(_rows(going, seen), info["valid"], seen)

@@ -128,6 +128,13 @@ def test_what_is_too_large_has_fewer_worlds_then_no_observations_then_fewer_step
     assert size(short) <= budget // 16
 
 
+def test_continuous_actions_are_those_of_their_steps(small_core):
+    told = record(Stage(partial(small_core, "SimpleTag-v0", continuous_actions=True)), [], seed=0, worlds=1)
+    action = array(told["action"])
+    assert action.shape == (7, 1, 4, 5)
+    assert not (action[:-1] == action[1:]).all((1, 2, 3)).any()
+
+
 def test_who_is_there_at_the_end_is_still_seen(small_core):
     told = record(Stage(partial(small_core, "TagContinuous-v0")), [], seed=0, worlds=4)
     seen, alive = np.isfinite(array(told["places"])).all(3), array(told["alive"])
