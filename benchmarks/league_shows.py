@@ -224,7 +224,7 @@ SHOWS: dict[str, Show] = {
             "seeds": 2,
             "populations": 2,
             "psro": {},
-            "alphastar": {"iterations": 20, "main_exploiters": 0, "min_steps": 100_000, "episodes": 1_000},
+            "alphastar": {"iterations": 40, "main_exploiters": 0, "min_steps": 50_000, "episodes": 1_000},
         },
         "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
     ),
