@@ -31,6 +31,7 @@ USAGE = """usage: gpu-envs league COMMAND ...
   gpu-envs league report DIR                                  measures and pictures of a run
 
 example: gpu-envs league train KuhnPoker-v0 --algorithm psro"""
+"""What `gpu-envs league --help` says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ class Where:
         return "".join(f" --{name.replace('_', '-')} {value}" for name, value in told)
 
 
-EXECUTORS = ("local", "process", "ray")
+EXECUTORS = ("local", "process", "ray")  # values of --executor
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ def check_id(saved: Checkpoint | Recording, recorded: str, given: str | None, co
 
 
 def policy_names(pairs: Sequence[str]) -> dict[str, str]:
-    """What the values of --policy say: policy by group."""
+    """What the values of --policy say, policy by group; ConfigError where one is no NAME=POLICY."""
     names = {}
     for pair in pairs:
         group, equals, name = pair.partition("=")

@@ -17,7 +17,7 @@ from gpu_envs.errors import ConfigError
 from trainers.boxes import GaussianHead, TanhGaussianHead, TanhHead
 from trainers.categories import CategoricalHead, GreedyHead
 
-Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead
+Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead  # what a policy's outputs mean
 _SQUASHED = {"tanh_gaussian": TanhGaussianHead, "tanh": TanhHead}
 BOX_KINDS = ("continuous", *_SQUASHED)
 """Kinds of heads for a box, as `action_spec` takes them."""

@@ -30,6 +30,7 @@ class Deals:
     field: str
     """Of the worlds' state, (E, dealt)."""
     deck: int
+    """Cards there are."""
     dealt: int
     """What lies there: every order of so many different cards out of a deck."""
 
@@ -62,6 +63,7 @@ class Walk:
     """The leaves of a game's tree, Z of them, as S seats come there."""
 
     sides: tuple[Side, ...]
+    """By seat, what it can come to know."""
     sequence: np.ndarray
     """(Z, S) int64, the last sequence of every seat."""
     chance: np.ndarray

@@ -13,7 +13,7 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.solvers.arrays import MetaStrategy, normalised, of_joint
 from league.solvers.entropy import max_entropy
 
-OBJECTIVES = ("max_entropy", "max_welfare")
+OBJECTIVES = ("max_entropy", "max_welfare")  # which of many equilibria is chosen
 
 
 def ce(payoffs: Tensor, objective: str = "max_entropy") -> MetaStrategy:

@@ -31,7 +31,7 @@ from trainers.loop import Trainer
 from trainers.sharding import Shard, check_ranks
 from trainers.stopping import DivergedError
 
-WHO = "trainers.cluster.data_parallel"
+WHO = "trainers.cluster.data_parallel"  # asks for Ray, in messages
 
 
 def train(

@@ -41,14 +41,15 @@ USAGE = """usage: gpu-envs cluster COMMAND ...
 example: gpu-envs cluster up-local --nodes 3 --cpus 1
 
 For clusters of many machines: docs/guides/cluster.md"""
+"""What `gpu-envs cluster --help` says."""
 
-RECORD = "cluster.json"
+RECORD = "cluster.json"  # file of a Record in its folder
 PLACE, PREFIX = Path("/tmp"), "gpu-envs-ray-"
 """Where folders with records are, whatever --temp-dir says; not in TMPDIR: paths of sockets may have 107 characters."""
-START_SECONDS, STOP_SECONDS = 180.0, 30.0
-DASHBOARD_PORT = 8265
-STORE_AT_LEAST = 80
-MIB = 1 << 20
+START_SECONDS, STOP_SECONDS = 180.0, 30.0  # limits of waiting
+DASHBOARD_PORT = 8265  # Ray's own choice, taken where it is free
+STORE_AT_LEAST = 80  # MiB; Ray refuses less
+MIB = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,15 @@ class Record:
     """What up-local tells of a cluster that it keeps."""
 
     folder: str
+    """Of this record, and of Ray's logs and sockets."""
     address: str
+    """HOST:PORT of the cluster."""
     dashboard: str
+    """HOST:PORT of Ray's dashboard; empty: there is none."""
     nodes: int
+    """How many, the head among them."""
     token: bool
+    """Whether those who connect need one."""
     keeper: tuple[int, int]
     """Process id and start time: another process may have the id later."""
     processes: tuple[tuple[int, int], ...]
