@@ -34,6 +34,8 @@ from trainers.settings import check_settings, setting
 
 USAGE = """usage: gpu-envs cluster COMMAND ...
 
+A Ray cluster on this machine, for a trial of what will run on many.
+
   gpu-envs cluster up-local --nodes 3    a Ray cluster on this machine, until Ctrl-C; --detach: until `down`
   gpu-envs cluster status [ADDRESS]      its nodes, and what they have free
   gpu-envs cluster down [ADDRESS]        end what up-local --detach started
@@ -83,7 +85,10 @@ class UpLocalArgs:
 
 @dataclass(frozen=True)
 class StatusArgs:
-    """Nodes of a cluster, and what they have free. Example: gpu-envs cluster status 127.0.0.1:6399."""
+    """Nodes of a cluster, and what they have free.
+
+    Example: gpu-envs cluster status 127.0.0.1:6399
+    """
 
     address: Positional[str] = ""
     """HOST:PORT; RAY_ADDRESS, or the cluster that up-local started, if not given."""
@@ -91,7 +96,10 @@ class StatusArgs:
 
 @dataclass(frozen=True)
 class DownArgs:
-    """End what `gpu-envs cluster up-local` started, and nothing else. Example: gpu-envs cluster down."""
+    """End what `gpu-envs cluster up-local` started, and nothing else.
+
+    Example: gpu-envs cluster down --all
+    """
 
     address: Positional[str] = ""
     """HOST:PORT that up-local printed; need not be given if there is one cluster."""
@@ -120,7 +128,10 @@ class Record:
 
 
 def cluster_command(argv: list[str]) -> int:
-    """`gpu-envs cluster COMMAND ...`; returns 0, or 1 where a node has ended by itself."""
+    """Start, show and end a Ray cluster on this machine.
+
+    `gpu-envs cluster COMMAND ...` returns 0, or 1 where a node has ended by itself.
+    """
     commands: dict[str, Callable[[list[str]], int]] = {"up-local": up_local, "status": status, "down": down}
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE)
