@@ -350,7 +350,10 @@ class Core:
         table = self._layout.params
         mine = self._layout.everything() | {"params": table}
         if not isinstance(state, Mapping):
-            raise CheckpointError(f"{self.id}: a state is a dict of tensors by name, got {type(state).__name__}")
+            got = type(state).__name__
+            raise CheckpointError(
+                f"{self.id}: a state is a dict of tensors by name, got {got}; take it from get_state()"
+            )
         if set(state) != set(mine):
             odd = sorted(set(state) ^ set(mine))
             raise CheckpointError(

@@ -181,7 +181,10 @@ class ShardedCore:
     def check_state(self, state: dict[str, torch.Tensor]) -> None:
         """Raise the CheckpointError that :meth:`set_state` would, see there; changes nothing."""
         if not isinstance(state, Mapping):
-            raise CheckpointError(f"{self.id}: a state is a dict of tensors by name, got {type(state).__name__}")
+            got = type(state).__name__
+            raise CheckpointError(
+                f"{self.id}: a state is a dict of tensors by name, got {got}; take it from get_state()"
+            )
         if {name.partition(".")[0] for name in state} != {f"shard{k}" for k in range(len(self.shards))}:
             count = len(self.shards)
             raise CheckpointError(f"{self.id}: this state is not of {count} shards; use the same devices and num_envs")

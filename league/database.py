@@ -161,7 +161,9 @@ def check(db: sqlite3.Connection, file: Path) -> None:
                 f"{file}: format {found} is newer than {FORMAT}, which this gpu-envs reads; update it"
             )
         if missing := [each for each in range(found, FORMAT) if each not in MIGRATIONS]:
-            raise CheckpointError(f"{file}: format {missing[0]} is too old for this gpu-envs, which reads {FORMAT}")
+            raise CheckpointError(
+                f"{file}: format {missing[0]} is too old for this gpu-envs, which reads {FORMAT}; use an older version"
+            )
         for each in range(found, FORMAT):
             with transaction(db):
                 MIGRATIONS[each](db)

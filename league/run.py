@@ -76,7 +76,8 @@ def check_same(store: Store, game: Game, algorithm: str, config: Any) -> None:
         ConfigError: It is of another one.
     """
     if store.game != game:
-        raise ConfigError(f"{store.path}: holds a run of another game, {store.game.env_id} {dict(store.game.env)}")
+        other = f"{store.game.env_id} {dict(store.game.env)}"
+        raise ConfigError(f"{store.path}: holds a run of another game, {other}; choose another folder")
     if (got := store.config.get("algorithm")) != algorithm:
         raise ConfigError(f"{store.path}: holds a run of {got}, expected {algorithm}; choose another folder")
     recorded = configuration(store, type(config))

@@ -266,7 +266,8 @@ def find(path: Path) -> Path:
     for folder in (path, path / "checkpoints"):
         if found := every(folder):
             return found[-1]
-    raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither")
+    hint = f"gpu-envs train ID --out {path} makes one"
+    raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither; {hint}")
 
 
 def best(folder: Path) -> Path | None:

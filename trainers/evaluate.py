@@ -140,7 +140,9 @@ def play(
                 break
     else:
         count = f"{int(unfinished.sum())} of {core.num_envs}"
-        raise GpuEnvsError(f"{core.id}: {count} episodes lasted over {max_steps} steps")
+        raise GpuEnvsError(
+            f"{core.id}: {count} episodes lasted over {max_steps} steps; cut them with max_episode_steps"
+        )
     return Outcome(
         episodes=core.num_envs,
         length=estimate(length),

@@ -40,7 +40,7 @@ def action_spec(space: spaces.Space[Any], init_log_std: float = 0.0, box: str = 
         return {"kind": "multi_discrete", "sizes": [int(n) for n in space.nvec]}
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         if box in _SQUASHED and not space.is_bounded():
-            raise ConfigError(f"action space {space} has no bounds, which a {box} policy needs")
+            raise ConfigError(f"action space {space} has no bounds, which a {box} policy needs; ppo does without")
         bounds = {"low": [float(x) for x in space.low], "high": [float(x) for x in space.high]}
         return {"kind": box, **bounds} | ({} if box in _SQUASHED else {"init_log_std": init_log_std})
     raise ConfigError(f"action space {space} has no head: expected Discrete, MultiDiscrete or a Box of one dimension")

@@ -136,7 +136,9 @@ def walk(game: Game) -> Walk:
             break
         world, choice, sequence = _branches(core, np.flatnonzero(~over), sequence[~over], agents, found)
         if len(world) > LARGEST:
-            raise ConfigError(f"{game.env_id}: no exact tree: over {LARGEST} histories of one length")
+            raise ConfigError(
+                f"{game.env_id}: no exact tree: over {LARGEST} histories of one length; learn and sample instead"
+            )
         chance, total = chance[world], total[world]
         core = _moved(game, core, world)
         core.step(from_numpy(choice))
@@ -178,7 +180,7 @@ def _dealt(game: Game) -> Core:
         return core
     count = math.perm(deals.deck, deals.dealt)
     if count * _DRAWS > LARGEST:
-        raise ConfigError(f"{game.env_id}: no exact tree: {count} deals are too many")
+        raise ConfigError(f"{game.env_id}: no exact tree: {count} deals are too many; learn and sample instead")
     core = game.core(count * _DRAWS, autoreset="disabled")
     core.reset(seed=0)
     cards = core.world_state[deals.field].tolist()

@@ -93,6 +93,8 @@ def _best(solver: str, payoffs: Tensor, gains: csr_array, objective: str) -> Met
             method="highs",
         )
         if result.status != 0:
-            raise GpuEnvsError(f"{solver}: the linear programme was not solved: {result.message}")
+            raise GpuEnvsError(
+                f"{solver}: the linear programme was not solved; try another meta-solver: {result.message}"
+            )
         joint = result.x
     return of_joint(normalised(payoffs.new_tensor(joint)).reshape(payoffs.shape[1:]))

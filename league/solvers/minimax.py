@@ -81,5 +81,5 @@ def minimax(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         options=_PRECISE,
     )
     if result.status != 0:
-        raise GpuEnvsError(f"nash: the linear programme was not solved: {result.message}")
+        raise GpuEnvsError(f"nash: the linear programme was not solved; try another meta-solver: {result.message}")
     return result.x[:-1], -result.ineqlin.marginals, float(result.x[-1]) * scale

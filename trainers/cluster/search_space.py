@@ -89,7 +89,7 @@ def parse_all(pairs: Iterable[str]) -> dict[str, Space]:
         if not (name and equals):
             raise ConfigError(f"--search {pair}: expected NAME=SPACE, such as learner.entropy=uniform(0,0.01)")
         if name in spaces:
-            raise ConfigError(f"--search {pair}: {name} is searched twice")
+            raise ConfigError(f"--search {pair}: {name} is searched twice; give it once")
         spaces[name] = parse(text)
     return spaces
 

@@ -307,16 +307,18 @@ def rehearse(config: TrainConfig, spaces: Mapping[str, Space], plan: Plan) -> No
         state = trainer.collector.state_dict()
         for name, each in spaces.items():
             if not name.startswith("learner.") or not each.numbers:
-                raise ConfigError(f"search: {name}: pbt changes numbers of the learner as it learns, this is none")
+                raise ConfigError(
+                    f"search: {name}: pbt changes numbers of the learner as it learns, this is none; use asha"
+                )
             for value in (each.values[0], each.values[-1]):
                 other = changed(config, {name: value}, "search", FIELDS)
                 told = f"search: {name} = {value}: pbt cannot change it while a policy learns"
                 if name in SIZES:
-                    raise ConfigError(f"{told}, as it is the size of what a learner holds")
+                    raise ConfigError(f"{told}, as it is the size of what a learner holds; use asha")
                 try:
                     Collector(other, make_core(other, other.num_envs, other.seed)).load_state_dict(state)
                 except CheckpointError as error:
-                    raise ConfigError(f"{told} ({error})") from None
+                    raise ConfigError(f"{told} ({error}); use asha") from None
 
 
 def resources(plan: Plan, config: TrainConfig, trials: int, nodes: list[dict[str, Any]]) -> dict[str, float]:
