@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from gpu_envs.views.pettingzoo import ParallelView
 
 __all__ = ["check_env", "list_envs", "make", "parallel_env", "register"]
-__version__ = "0.1.0"
+__version__ = "0.1.0"  # the one place; pyproject.toml reads it, a test compares CITATION.cff
 
 
 def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "ParallelView":

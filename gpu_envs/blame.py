@@ -13,7 +13,7 @@ from warp_kernels.step import step_phases
 if TYPE_CHECKING:
     from gpu_envs.conformance import Subject
 
-STEPS = 24
+STEPS = 24  # that two ways of playing are compared over
 SHARED = ("params", "io.num_choices", "io.low", "io.high")
 """Entries of a state that are no world's own."""
 AUTHORS = {"begin_world": "reset", "rejoin": "reset_agent", "reobserve": "observe (at the start)"}

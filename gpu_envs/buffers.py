@@ -9,7 +9,7 @@ import warp as wp
 
 from gpu_envs.errors import ConfigError
 
-LESS = "use fewer worlds or agents, or observations of less"
+LESS = "use fewer worlds or agents, or observations of less"  # the hint of messages about memory
 
 # Warp scalar type -> torch dtype of the same bytes; unsigned ones as signed, for which torch has arithmetic.
 _TORCH = {
@@ -73,7 +73,7 @@ def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
 
 
 def view(tensor: torch.Tensor, dtype: Any, ndim: int) -> wp.array:
-    """A Warp array over a tensor's memory, without a copy."""
+    """A Warp array (shape of the tensor's first ``ndim`` axes) over its memory; vectors take the last."""
     shape, strides = tensor.shape[:ndim], tuple(s * tensor.element_size() for s in tensor.stride()[:ndim])
     device = wp.device_from_torch(tensor.device)
     array = wp.array(ptr=tensor.data_ptr(), dtype=dtype, shape=tuple(shape), strides=strides, device=device, copy=False)
@@ -82,7 +82,7 @@ def view(tensor: torch.Tensor, dtype: Any, ndim: int) -> wp.array:
 
 
 def fill(struct: Any, tensors: dict[str, torch.Tensor], scalars: dict[str, int] | None = None) -> Any:
-    """An instance of a Warp struct whose arrays are views of the tensors."""
+    """An instance of a Warp struct whose arrays are views of the tensors, of the same shapes; scalars by name."""
     instance = struct()
     for name, var in struct.vars.items():
         if name in tensors:

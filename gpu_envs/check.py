@@ -38,7 +38,12 @@ def check_env(id_or_env: Any, **config: Any) -> None:
 
 
 def examine(id_or_env: Any, **config: Any) -> Iterator[str]:
-    """:func:`check_env` law by law: yields the name of each law that is kept, ``1 + len(LAWS)`` of them."""
+    """:func:`check_env` law by law: yields the name of each law that is kept, ``1 + len(LAWS)`` of them.
+
+    Raises:
+        ConfigError: It is no environment, or settings were given with one that is made.
+        ConformanceError: A law is broken; the first one.
+    """
     if isinstance(id_or_env, str):
         subject = Subject(*defined(id_or_env, config.pop("max_episode_steps", None), config))
     else:

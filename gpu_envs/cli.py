@@ -1,10 +1,13 @@
 """The console command ``gpu-envs``: subcommands are found by entry point, so lower rooms never import higher ones."""
 
+import ast
 import atexit
 import difflib
 import gc
+import importlib.util
 import sys
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 from gpu_envs.errors import GpuEnvsError
 
@@ -64,5 +67,21 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _usage(commands: dict[str, EntryPoint]) -> str:
-    names = "\n".join(f"  gpu-envs {name} --help" for name in sorted(commands))
-    return f"usage: gpu-envs COMMAND ...\n\n{names}\n\nexample: gpu-envs train TagContinuous-v0"
+    width = max(map(len, commands), default=0)
+    rows = "\n".join(f"  {name:{width}}  {_purpose(commands[name])}" for name in sorted(commands))
+    tells = "gpu-envs COMMAND --help tells its options, with an example."
+    return f"usage: gpu-envs COMMAND ...\n\n{tells}\n\n{rows}\n\nexample: gpu-envs train TagContinuous-v0"
+
+
+def _purpose(command: EntryPoint) -> str:
+    """First line of a command's docstring, read from its source: to import all of them takes seconds."""
+    try:
+        found = importlib.util.find_spec(command.module)
+    except ImportError as error:  # of an extra, says which
+        return str(error)
+    if found is None or found.origin is None or not found.origin.endswith(".py"):
+        return ""
+    for node in ast.parse(Path(found.origin).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == command.attr:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""

@@ -16,12 +16,12 @@ from gpu_envs.definition import Definition
 from gpu_envs.errors import ConformanceError
 from warp_kernels.mirror import mirror
 
-WORLDS = 12
-STEPS = 24
+WORLDS = 12  # of a core under examination
+STEPS = 24  # that it plays
 LIMIT = 8  # episodes are cut here [steps], so that every world begins several
-SEED = 20
-RESULTS: tuple[str, ...] = ("obs", "reward", "terminated", "truncated")
-Step = dict[str, torch.Tensor]
+SEED = 20  # of all its worlds
+RESULTS: tuple[str, ...] = ("obs", "reward", "terminated", "truncated")  # what a step gives of every agent, (E, A[, D])
+Step = dict[str, torch.Tensor]  # results of a step by name
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,11 @@ class Subject:
     """The environment under examination."""
 
     id: str
+    """Of the environment."""
     config: Any
+    """Its settings, an instance of the host file's ``Config``."""
     definition: Definition
+    """What the host file builds from them."""
 
     def core(self, num_envs: int = WORLDS, definition: Definition | None = None, **settings: Any) -> Core:
         """A core of it on the CPU, always with the same seed."""
@@ -38,12 +41,12 @@ class Subject:
         return Core(definition or self.definition, env_id=self.id, config=self.config, num_envs=num_envs, **settings)
 
     def demand(self, kept: Any, promise: str, found: str = "") -> None:
-        """Raise unless a promise is kept."""
+        """Raise a ConformanceError unless a promise is kept."""
         if not kept:
             raise ConformanceError(f"{self.id}: {promise}" + (f"; {found}" if found else ""))
 
     def nowhere(self, bad: torch.Tensor, promise: str, t: int, name: str) -> None:
-        """Raise where a (E, ...) mask is True, naming step, world and agent."""
+        """Raise a ConformanceError where a (E, ...) mask is True, naming step, world and agent."""
         if bad.any():
             where = bad.nonzero()[0].tolist()
             who = f" of {self.definition.agents[where[1]]}" if len(where) > 1 else ""

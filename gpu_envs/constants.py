@@ -26,7 +26,7 @@ def read(
 
 
 def changed(core: "Core", table: torch.Tensor, values: Mapping[str, Any]) -> torch.Tensor:
-    """A copy of a table with other values; see :meth:`gpu_envs.core.Core.set_params`."""
+    """A copy of a table with other values; ConfigError as of :meth:`gpu_envs.core.Core.set_params`."""
     fields = param_fields(core.definition.rules.params)
     table = table.clone()
     for name, value in values.items():

@@ -151,6 +151,12 @@ class Core:
         Returns:
             Observations (E, A, D) and info ("alive", "valid", ... see :meth:`step`). "valid" is False in the worlds
             that were reset; "final_obs" and the episodes' figures stay those of the last ends.
+
+        Raises:
+            ResetNeededError: Closed; or a mask before the first full reset.
+            ConfigError: A seed that is none.
+            ActionError: A mask of another shape, dtype or device, or an earlier bad action on a GPU.
+            CaptureError: Without a mask inside a CUDA graph.
         """
         self._check_open()
         if mask is not None:  # part of a rollout where autoreset is disabled: no waiting
@@ -299,7 +305,7 @@ class Core:
         return Recorder(self, envs)
 
     def sample_actions(self) -> torch.Tensor:
-        """Draw a uniformly random legal action for every agent, on the device, from the worlds' own streams.
+        """Draw a uniformly random legal action for every agent, (E, A) or (E, A, K), from the worlds' own streams.
 
         The draw belongs to the present step: calling twice without a step between gives the same actions.
         """
@@ -320,7 +326,10 @@ class Core:
     # ---------------------------------------------------------------- whole state and constants
 
     def get_state(self) -> dict[str, torch.Tensor]:
-        """Copy everything a continuation depends on: worlds, clocks, seeds, flags, running returns, constants."""
+        """Copy all that a continuation depends on: worlds, clocks, seeds, flags, running returns, constants.
+
+        By name: "params" (1, F) or (E, F), "state.*" (E, ...), and "io.*" of the shapes in ``warp_kernels.episode.IO``.
+        """
         state = {name: tensor.clone() for name, tensor in self._layout.everything().items()}
         return state | {"params": self._layout.params.clone()}
 
@@ -337,11 +346,14 @@ class Core:
         self._started = True
 
     def check_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Raise what :meth:`set_state` would; changes nothing."""
+        """Raise the CheckpointError that :meth:`set_state` would, see there; changes nothing."""
         table = self._layout.params
         mine = self._layout.everything() | {"params": table}
         if not isinstance(state, Mapping):
-            raise CheckpointError(f"{self.id}: a state is a dict of tensors by name, got {type(state).__name__}")
+            got = type(state).__name__
+            raise CheckpointError(
+                f"{self.id}: a state is a dict of tensors by name, got {got}; take it from get_state()"
+            )
         if set(state) != set(mine):
             odd = sorted(set(state) ^ set(mine))
             raise CheckpointError(
@@ -402,7 +414,12 @@ class Core:
     # ---------------------------------------------------------------- pictures and the end
 
     def frame(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
-        """Draw some worlds (indices, or one), frames of ``size`` pixels a side: uint8 (W, size, size, 3)."""
+        """Draw some worlds (indices, or one), frames of ``size`` pixels a side: uint8 (W, size, size, 3).
+
+        Raises:
+            ConfigError: A world that is not there, or a size below 1.
+            ResetNeededError: Before the first reset, or closed.
+        """
         from gpu_envs.rendering import rasterise
 
         self._check_open()
@@ -419,7 +436,10 @@ class Core:
 
     @property
     def action_buffer(self) -> torch.Tensor:
-        """Where the kernels read actions. A policy may write here and pass it to :meth:`step`, which saves a copy."""
+        """Where the kernels read actions, (E, A) or (E, A, K); what :meth:`step` is given is copied there.
+
+        A policy may write here and pass it to :meth:`step`, which saves that copy.
+        """
         return self._layout.action
 
     @property

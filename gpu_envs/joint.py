@@ -6,7 +6,7 @@ import torch
 
 
 def rows_index(rows: Sequence[int], device: torch.device) -> slice | torch.Tensor:
-    """What picks these rows of a tensor: a slice (a view, no copy) where they lie together, as they mostly do."""
+    """What picks these rows of a tensor: a slice (a view, no copy) where they lie together, else (rows,) int64."""
     if list(rows) == list(range(rows[0], rows[0] + len(rows))):
         return slice(rows[0], rows[0] + len(rows))
     return torch.tensor(rows, device=device)

@@ -13,6 +13,7 @@ from gpu_envs.definition import Definition
 from warp_kernels import episode
 
 AUTORESET = {"same_step": episode.SAME_STEP, "next_step": episode.NEXT_STEP, "disabled": episode.DISABLED}
+"""By the names of settings."""
 _KINDS = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi_discrete", spaces.Box: "continuous"}
 _PER_AGENT = (
     "reward",
@@ -125,7 +126,7 @@ class Layout:
             self.obs_columns = torch.tensor(columns, device=device)
 
     def structs(self, env_offset: int, autoreset: str, illegal: str) -> tuple[wp.array, Any, list[Any]]:
-        """Params, State and one IO per error slot, over these tensors.
+        """Params (a Warp array, (1,) or (E,)), State and one IO per error slot, over these tensors.
 
         Recorded launches keep them: they must not be changed afterwards.
         """

@@ -10,7 +10,7 @@ from gpu_envs.commands import command_parser
 from gpu_envs.errors import ConfigError
 from gpu_envs.registry import list_envs
 
-TEMPLATES = Path(__file__).with_name("templates")
+TEMPLATES = Path(__file__).with_name("templates")  # folder of the files that `new` fills in
 FILES = {
     "rules.py": "rules.py.txt",
     "__init__.py": "__init__.py.txt",

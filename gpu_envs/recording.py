@@ -139,7 +139,7 @@ class Recorder:
         self._before = self._look()
 
     def after_step(self) -> None:
-        """The core has stepped."""
+        """The core has stepped; CaptureError inside a CUDA graph."""
         core = self.core
         if core.device.type == "cuda" and core._is_capturing():
             raise CaptureError(f"{core.id}: recording allocates; close the recorder before a CUDA graph is captured")

@@ -21,7 +21,7 @@ from gpu_envs.errors import ConfigError, DeviceError, UnknownEnvironmentError
 from gpu_envs.shards import ShardedCore
 from gpu_envs.views.batched import BatchedEnv
 
-NAMESPACE = "gpu_envs/"
+NAMESPACE = "gpu_envs/"  # of the ids in Gymnasium's registry
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,17 @@ class Entry:
     """Where an environment's host file lives; it gives ``Config`` and ``build(config) -> Definition``."""
 
     id: str
+    """Such as "SimpleTag-v0"."""
     module: str | None = None
+    """Host file, imported at first need; None: ``config`` and ``build`` are given."""
     config: type | None = None
+    """Frozen dataclass of the settings."""
     build: Callable[[Any], Definition] | None = None
+    """Makes the definition from settings."""
     max_episode_steps: int | None = None
+    """Where it is for ``gymnasium.make`` to cut episodes [steps]; None: the rules do."""
     reward_threshold: float | None = None
+    """Return at which Gymnasium's ``EnvSpec`` calls the environment solved."""
 
     def load(self) -> tuple[type, Callable[[Any], Definition]]:
         """Config class and build function; imports the host file at first need."""
@@ -235,6 +241,11 @@ def make_core(
     ``devices`` instead of ``device`` splits the worlds over several, as a :class:`gpu_envs.shards.ShardedCore`.
     ``max_episode_steps`` cuts (truncates) episodes earlier than the environment's own time limit would end them, unless
     the environment has a setting of that name, which then is its time limit.
+
+    Raises:
+        UnknownEnvironmentError: No such id.
+        ConfigError: A setting that does not exist or has a bad value.
+        DeviceError: The device is not there.
     """
     name, settings, definition = defined(id, max_episode_steps, config)
     mode = autoreset_member(autoreset)

@@ -29,8 +29,8 @@ PURPLE = (0.60, 0.38, 0.70)
 GREY = (0.66, 0.68, 0.71)
 DARK = (0.20, 0.22, 0.26)
 
-Colour = Sequence[float] | torch.Tensor
-Values = float | Sequence[float] | torch.Tensor
+Colour = Sequence[float] | torch.Tensor  # r, g, b in 0..1, or (..., 3)
+Values = float | Sequence[float] | torch.Tensor  # one number, or what broadcasts to rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +154,7 @@ def lines(
 
 
 def join(*shapes: torch.Tensor) -> torch.Tensor:
-    """Shape rows one after another, painted in this order; rows of one world are repeated for all worlds."""
+    """Shape rows (W or 1, M, 10) one after another, painted in this order; rows of one world are repeated for all."""
     worlds = max(block.shape[0] for block in shapes)
     return torch.cat([block.expand(worlds, -1, -1) for block in shapes], dim=1)
 
@@ -170,6 +170,9 @@ def rasterise(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
 
     Returns:
         frames: (W, height, width, 3) uint8.
+
+    Raises:
+        ConfigError: A size below 1 pixel.
     """
     height, width = (size, size) if isinstance(size, int) else size
     if height < 1 or width < 1:

@@ -188,7 +188,7 @@ class Runner:
         """Say what the launches are over; they are recorded when they are first run, since that compiles their module.
 
         Args:
-            params: Warp array of the rules' Params, one row or one per world; not to be reassigned afterwards, nor
+            params: Warp array of the rules' Params, (1,) or (E,); not to be reassigned afterwards, nor
                 the others.
             state: The rules' State.
             ios: One IO per launch, alike but for the error slot.
@@ -245,7 +245,7 @@ class Runner:
         self.run("play", steps)
 
     def bind(self, buffer: torch.Tensor, results: list[torch.Tensor]) -> None:
-        """Say where kernels read actions and what a step writes, each led by the worlds."""
+        """Say where kernels read actions, (E, A[, K]), and what a step writes, (E, ...) each."""
         self._buffer, self._buffer_at, self._results = buffer, buffer.data_ptr(), results
         if self.device.is_cpu:
             self._buffer_array, self._result_arrays = buffer.numpy(), [result.numpy() for result in results]

@@ -140,11 +140,11 @@ class ShardedCore:
         )
 
     def capture(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: gathering allocates, and a CUDA graph belongs to one device."""
+        """Refused by a CaptureError: gathering allocates, and a CUDA graph belongs to one device."""
         raise CaptureError(f"{self.id}: a sharded core cannot be captured; capture each of its .shards")
 
     def record(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: a recorder stands beside one device."""
+        """Refused by a ConfigError: a recorder stands beside one device."""
         raise ConfigError(f"{self.id}: a sharded core cannot be recorded; record worlds of its .shards")
 
     def sample_actions(self) -> torch.Tensor:
@@ -169,7 +169,7 @@ class ShardedCore:
         }
 
     def set_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Put back what :meth:`get_state` gave.
+        """Put back what :meth:`get_state` gave; see :meth:`gpu_envs.core.Core.set_state`.
 
         Raises:
             CheckpointError: The state is not of as many shards, or an entry does not fit; nothing has changed then.
@@ -179,9 +179,12 @@ class ShardedCore:
             shard.set_state(_of_shard(state, k))
 
     def check_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Raise what :meth:`set_state` would; changes nothing."""
+        """Raise the CheckpointError that :meth:`set_state` would, see there; changes nothing."""
         if not isinstance(state, Mapping):
-            raise CheckpointError(f"{self.id}: a state is a dict of tensors by name, got {type(state).__name__}")
+            got = type(state).__name__
+            raise CheckpointError(
+                f"{self.id}: a state is a dict of tensors by name, got {got}; take it from get_state()"
+            )
         if {name.partition(".")[0] for name in state} != {f"shard{k}" for k in range(len(self.shards))}:
             count = len(self.shards)
             raise CheckpointError(f"{self.id}: this state is not of {count} shards; use the same devices and num_envs")
@@ -196,7 +199,7 @@ class ShardedCore:
         return per_world if envs is None else {name: values[envs] for name, values in per_world.items()}
 
     def set_params(self, **values: float | torch.Tensor) -> None:
-        """See :meth:`gpu_envs.core.Core.set_params`."""
+        """See :meth:`gpu_envs.core.Core.set_params`, also for its ConfigError."""
         tensors = {name: torch.as_tensor(value) for name, value in values.items()}
         for name, value in tensors.items():
             if value.shape not in ((), (self.num_envs,)):

@@ -16,7 +16,7 @@ import torch
 
 from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
 
-SUFFIXES = (".mp4", ".gif", ".png")
+SUFFIXES = (".mp4", ".gif", ".png")  # of files that can be written
 
 
 @overload
@@ -173,7 +173,12 @@ class Window:
         self._clock: Any = None
 
     def show(self, frame: np.ndarray | torch.Tensor) -> None:
-        """Shows a (height, width, 3) uint8 frame, handles window events and waits to keep to `fps`."""
+        """Shows a (height, width, 3) uint8 frame, handles window events and waits to keep to `fps`.
+
+        Raises:
+            GpuEnvsError: There is no display.
+            MissingExtraError: pygame is not installed.
+        """
         if self.closed:
             return
         array = _to_numpy(frame)

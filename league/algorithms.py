@@ -71,10 +71,12 @@ class Algorithm:
     """A way to grow populations."""
 
     config_type: type[Any]
+    """Class of its settings."""
     make: Callable[[Store, Any, Progress | None, Executor | None], Run]
     """A run in a store, by its configuration; it tells its progress, if told to, and has its work done by an executor.
     """
     summary: str
+    """One line for people."""
 
 
 def _league(
@@ -108,6 +110,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         LeagueConfig, _league(lambda config: NoLeagueBuilder()), "one learner per role, and nobody is kept"
     ),
 }
+"""By name."""
 
 
 def find(name: str) -> Algorithm:

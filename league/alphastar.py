@@ -32,7 +32,7 @@ from league.game import Game
 from league.matchmaking import pfsp, without_monotonic_suffix
 from trainers.settings import check_settings, setting
 
-MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main", "main_exploiter", "league_exploiter"
+MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main", "main_exploiter", "league_exploiter"  # kinds of players
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,15 @@ class AlphaStarConfig:
     """An AlphaStar league. The defaults are the pseudocode's, steps scaled down."""
 
     main: FreezeRules = field(default_factory=FreezeRules)
+    """Of main agents, which are what the league is for."""
     main_exploiter: FreezeRules = field(default_factory=lambda: FreezeRules(count=1, reset_probability=1.0))
+    """Of those who look for weaknesses of main agents."""
     league_exploiter: FreezeRules = field(default_factory=lambda: FreezeRules(count=2, reset_probability=0.25))
+    """Of those who look for weaknesses of all frozen players."""
     main_matches: MainMatches = field(default_factory=MainMatches)
+    """Whom main agents meet."""
     exploiter_matches: ExploiterMatches = field(default_factory=ExploiterMatches)
+    """Whom exploiters of both kinds meet."""
     freeze_start: bool = True
     """Copies of the main agents' first weights can be met from the beginning."""
 
@@ -118,7 +123,7 @@ class AlphaStarConfig:
 
 
 def preset(name: str = "pseudocode", min_steps: int = 100_000) -> AlphaStarConfig:
-    """The rules of "pseudocode" or "nature", with `min_steps` in place of their 2e9 steps."""
+    """The rules of "pseudocode" or "nature" (else ConfigError), with `min_steps` in place of their 2e9 steps."""
     rules = FreezeRules(min_steps=min_steps, timeout=2 * min_steps)
     config = AlphaStarConfig(
         main=rules,

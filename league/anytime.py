@@ -55,7 +55,10 @@ class Anytime(Whole):
             (self.learned if isinstance(self.psro.oracle, LearnedOracle) else self.exact)(task)
 
     def solve(self, number: int, meta_game: Tensor) -> MetaStrategy:
-        """Exact: least exploitable of all policies so far. Learned: of those that the iteration began with."""
+        """Exact: least exploitable of all policies so far. Learned: of those that the iteration began with.
+
+        Payoffs are (S, N_1, ..., N_S).
+        """
         psro, weights = self.psro, {}
         for seat, sits in enumerate(psro.game.seats):
             role = psro.game.seats[1 - seat].role  # whose response it is that hurts
@@ -98,6 +101,9 @@ class Anytime(Whole):
 
         Returns:
             Of the opponents; and the tables of responses, one for each seat of the role, the most important first.
+
+        Raises:
+            GpuEnvsError: The programme did not come to an end.
         """
         if (role, size) in self.found:
             return self.found[role, size]

@@ -31,7 +31,7 @@ from league.game import Game
 from league.matchmaking import pfsp
 from trainers.settings import check_settings, setting
 
-MAIN = "main"
+MAIN = "main"  # kind of the learning players
 
 
 @dataclass(frozen=True)

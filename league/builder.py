@@ -20,6 +20,7 @@ class Player:
     """Somebody who can be met: one that learns, or a frozen copy of one."""
 
     name: str
+    """Unique in a league."""
     role: str
     """The population it belongs to."""
     kind: str
@@ -33,7 +34,9 @@ class Match:
     """An opponent and how often it is met."""
 
     opponent: str
+    """Name of a player."""
     probability: float
+    """Share of episodes; those of a player's matches sum to 1."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Freeze:
     """A copy of a learning player, as it is now, joins its population for good."""
 
     player: str
+    """Name of the learning player."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Reset:
     """A learning player goes back to its first weights, after it was frozen if it is frozen now too."""
 
     player: str
+    """Name of the learning player."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,9 @@ class Copy:
     """A learning player takes the weights of another, and the settings of its learner, some of them changed."""
 
     player: str
+    """Name of the one that takes the weights."""
     source: str
+    """Name of the learning player that it takes them from."""
     factors: Mapping[str, float] = field(default_factory=dict)
     """By name of a numeric setting: what it is multiplied by."""
 
@@ -65,6 +72,7 @@ class Enter:
     """A new player begins to learn."""
 
     player: Player
+    """Who it is; it has no parent."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +80,10 @@ class Retire:
     """A learning player learns no more, and is drawn no more; copies of it stay, see `Freeze`."""
 
     player: str
+    """Name of the learning player."""
 
 
-Change = Freeze | Reset | Copy | Enter | Retire
+Change = Freeze | Reset | Copy | Enter | Retire  # what a builder can ask for after an iteration
 
 
 class Roster:
@@ -132,6 +141,7 @@ class LeagueResult:
     iteration: int
     """Iterations that are over."""
     roster: Roster
+    """Who is there."""
     steps: Mapping[str, int]
     """By learning player: steps of worlds that it has learned from since it was last frozen or reset."""
     total_steps: Mapping[str, int]
@@ -223,7 +233,7 @@ def uniformly(opponents: Sequence[str], share: float = 1.0) -> list[Match]:
 
 
 def weighted(opponents: Sequence[str], probabilities: Sequence[float] | np.ndarray, share: float) -> list[Match]:
-    """With probabilities that sum to 1, together `share`."""
+    """With probabilities (opponents,) that sum to 1, together `share`."""
     return [Match(opponent, share * float(p)) for opponent, p in zip(opponents, probabilities, strict=True) if p > 0]
 
 

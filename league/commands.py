@@ -26,11 +26,14 @@ from trainers.arguments import Positional, UseAppendAction, given, parse
 
 USAGE = """usage: gpu-envs league COMMAND ...
 
+Grow populations of policies that play against each other.
+
   gpu-envs league train ID --algorithm psro --run-dir DIR    grow populations of policies
   gpu-envs league resume DIR                                  go on with a run that ended, or was killed
   gpu-envs league report DIR                                  measures and pictures of a run
 
 example: gpu-envs league train KuhnPoker-v0 --algorithm psro"""
+"""What `gpu-envs league --help` says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +72,15 @@ class Where:
         return "".join(f" --{name.replace('_', '-')} {value}" for name, value in told)
 
 
-EXECUTORS = ("local", "process", "ray")
+EXECUTORS = ("local", "process", "ray")  # values of --executor
 
 
 @dataclass(frozen=True)
 class TrainArgs:
-    """Grow populations of policies that play against each other."""
+    """Grow populations of policies that play against each other.
+
+    Example: gpu-envs league train KuhnPoker-v0 --algorithm psro --iterations 10 --run-dir out/kuhn
+    """
 
     id: Positional[str] = ""
     """Environment, such as KuhnPoker-v0; it has to declare roles."""
@@ -92,7 +98,10 @@ class TrainArgs:
 
 @dataclass(frozen=True)
 class ResumeArgs(Where):
-    """Go on with a run, with the settings that it began with."""
+    """Go on with a run, with the settings that it began with.
+
+    Example: gpu-envs league resume out/kuhn --iterations 20
+    """
 
     run_dir: Positional[Path]
     """Its folder."""
@@ -106,7 +115,10 @@ class ResumeArgs(Where):
 
 @dataclass(frozen=True)
 class ReportArgs(Where):
-    """Measures and pictures of a run, which may still be going on."""
+    """Measures and pictures of a run, which may still be going on.
+
+    Example: gpu-envs league report out/kuhn --out out/kuhn-report
+    """
 
     run_dir: Positional[Path]
     """Its folder."""
@@ -120,7 +132,10 @@ class ReportArgs(Where):
 
 
 def league_command(argv: list[str]) -> int:
-    """`gpu-envs league COMMAND ...`; returns 0, or 130 when it was interrupted."""
+    """Grow populations of policies against each other, go on with them, report on them.
+
+    `gpu-envs league COMMAND ...` returns 0, or 130 when it was interrupted.
+    """
     commands: dict[str, Callable[[list[str]], int]] = {"train": train, "resume": resume, "report": report}
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE)

@@ -19,7 +19,7 @@ FORMAT = 1
 """Of the database and the files beside it."""
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
 """By format: what makes it one newer, inside a transaction."""
-DATABASE, LOCK = "league.db", "run.lock"
+DATABASE, LOCK = "league.db", "run.lock"  # files in the folder of a run
 PATIENCE = 1.0
 """Seconds to wait for the lock: readers hold it while they copy."""
 TABLES = {
@@ -41,7 +41,12 @@ TABLES = {
 
 
 def hold(path: Path) -> int:
-    """Takes the lock of a run, or says who has it; it ends with the process, however that ends."""
+    """Takes the lock of a run, or says who has it; it ends with the process, however that ends.
+
+    Raises:
+        ConfigError: The folder cannot be written in.
+        GpuEnvsError: Another process writes the run.
+    """
     try:
         lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
@@ -144,7 +149,7 @@ def _tables(db: sqlite3.Connection) -> set[str]:
 
 
 def check(db: sqlite3.Connection, file: Path) -> None:
-    """Sees that a database is whole and of this format, which it is brought to if need be."""
+    """Sees that a database is whole and of this format, which it is brought to if need be; else CheckpointError."""
     with Told(file):
         damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
@@ -162,7 +167,9 @@ def check(db: sqlite3.Connection, file: Path) -> None:
                 f"{file}: format {found} is newer than {FORMAT}, which this gpu-envs reads; update it"
             )
         if missing := [each for each in range(found, FORMAT) if each not in MIGRATIONS]:
-            raise CheckpointError(f"{file}: format {missing[0]} is too old for this gpu-envs, which reads {FORMAT}")
+            raise CheckpointError(
+                f"{file}: format {missing[0]} is too old for this gpu-envs, which reads {FORMAT}; use an older version"
+            )
         for each in range(found, FORMAT):
             with transaction(db):
                 MIGRATIONS[each](db)

@@ -25,7 +25,7 @@ from trainers.learner import State
 from trainers.policy import Plays, Policy
 from trainers.settings import SEEDS
 
-NOBODY = -1
+NOBODY = -1  # index of a seat that no policy of the ensemble plays
 BUDGET = 2**30
 """Bytes of weights that stay on a device, unless told otherwise."""
 
@@ -155,7 +155,7 @@ class Ensemble:
         return [self._generator, *(stream for stream in streams if stream is not None)]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Streams and memories; who sits where is not in it."""
+        """Streams (bytes,) and memories (E, n, H) by name; who sits where is not in it."""
         state = {f"stream.{index}": each.get_state() for index, each in enumerate(self.generators)}
         memories = {f"memory.{index}": part.memory for index, part in enumerate(self.parts)}
         return state | {name: memory.clone() for name, memory in memories.items() if memory is not None}

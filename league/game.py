@@ -19,6 +19,7 @@ class Seat:
     """One side of a game."""
 
     name: str
+    """Unique in a game."""
     role: str
     """The population that its policies come from."""
     members: tuple[str, ...]
@@ -33,7 +34,9 @@ class Game:
     """
 
     env_id: str
+    """Id of the environment."""
     seats: tuple[Seat, ...]
+    """In the order of payoffs' axes."""
     env: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the environment."""
     zero_sum: bool = False

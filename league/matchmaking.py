@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpu_envs.errors import ConfigError
 
-Rates = NDArray[np.float64]
+Rates = NDArray[np.float64]  # (opponents,), in [0, 1]
 
 WEIGHTINGS: Mapping[str, Callable[[Rates], Rates]] = {
     "variance": lambda x: x * (1 - x),
@@ -31,6 +31,9 @@ def pfsp(win_rates: Sequence[float] | Rates, weighting: str = "linear") -> Rates
     Args:
         win_rates: Against each opponent, in [0, 1], draws as half.
         weighting: One of `WEIGHTINGS`.
+
+    Raises:
+        ConfigError: An unknown weighting.
     """
     if weighting not in WEIGHTINGS:
         raise ConfigError(f"weighting = {weighting!r}: expected one of {', '.join(WEIGHTINGS)}")

@@ -43,7 +43,7 @@ class PayoffTable:
         return tuple(self.sizes[seat.role] for seat in self.game.seats)
 
     def grow(self, sizes: Mapping[str, int]) -> None:
-        """Makes room for populations of these sizes by role; it never shrinks."""
+        """Makes room for populations of these sizes by role, else ConfigError; it never shrinks."""
         for role, size in sizes.items():
             if role not in self.sizes:
                 raise ConfigError(f"{self.game.env_id}: no role {role!r}, only {', '.join(self.sizes)}")
@@ -142,6 +142,9 @@ class PayoffTable:
 
         Returns:
             Matchups (K, S) and episodes (K,), int64; of those that are one cell only one.
+
+        Raises:
+            ConfigError: No episodes, or a tolerance that is not above 0.
         """
         if episodes < 1 or (tolerance is not None and not tolerance > 0):
             raise ConfigError(

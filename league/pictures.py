@@ -30,9 +30,11 @@ class Relative:
     """A policy in the tree of a population."""
 
     name: str
+    """Of the policy."""
     parent: str | None
     """Of the same population; None: it began anew."""
     iteration: int
+    """In which it joined."""
     weight: float = 0.0
     """In the last meta-strategy."""
 

@@ -169,9 +169,11 @@ class Part:
     """What a part of the learning gave."""
 
     policy: Policy
+    """What was learned so far."""
     state: State
     """Of the training."""
     tally: Tally
+    """Episodes of this part, by matchup."""
     steps: int
     """Of worlds, in all parts so far."""
 

@@ -19,8 +19,8 @@ from trainers.files import check_digests, read_json, write_json
 from trainers.heads import action_spec, make_head
 from trainers.policy import Plays, Policy
 
-FORMAT = "gpu-envs random policy 1"
-MIXTURE = "gpu-envs mixture 1"
+FORMAT = "gpu-envs random policy 1"  # of a random policy's JSON file
+MIXTURE = "gpu-envs mixture 1"  # of a mixture's JSON file
 
 
 class RandomPolicy:
@@ -112,7 +112,11 @@ class MixturePolicy:
     def act(
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
     ) -> Tensor:
-        """Actions of those who were drawn, see `trainers.policy.Policy.act`; who is drawn is random if `greedy` too."""
+        """Actions of those who were drawn, see `trainers.policy.Policy.act`; who is drawn is random if `greedy` too.
+
+        Raises:
+            ConfigError: No memory was given.
+        """
         if memory is None:
             raise ConfigError("a mixture remembers whom it drew: expected act(..., memory=mixture.memory(E, n))")
         shape = obs.shape[:-1] if obs.dim() < 3 else (*obs.shape[:-2], 1)  # one for all agents of a seat
@@ -145,7 +149,7 @@ class MixturePolicy:
                 member.seed(seed)
 
     def save(self, path: Path) -> None:
-        """Writes `<path>.json` and, for each member, the files `<path>.PLACE.*`."""
+        """Writes `<path>.json` and, for each member, `<path>.PLACE.*`; ConfigError where one cannot be saved."""
         kinds: list[str] = []
         for place, member in enumerate(self.members):
             if not isinstance(member, _Saves):
@@ -201,7 +205,9 @@ class Entry:
     """A policy of a population: what it is and where it comes from."""
 
     name: str
+    """Unique in the population of its role."""
     role: str
+    """The population it belongs to."""
     index: int
     """Place in the population of its role, by which matchups name it."""
     kind: str

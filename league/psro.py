@@ -197,7 +197,7 @@ class PSRO:
         return self.small.payoffs(self.populations)
 
     def solve(self, meta_game: Tensor) -> MetaStrategy:
-        """What the meta-solver says, the same for all seats of a role."""
+        """What the meta-solver says of payoffs (S, N_1, ..., N_S), the same for all seats of a role."""
         strategy = solvers.solve(self.solver, meta_game, **self.solver_settings)
         if not self.game.shared:
             return strategy
@@ -240,7 +240,7 @@ class PSRO:
 
 
 def gain(meta_game: Tensor, strategy: MetaStrategy) -> float:
-    """What the seats could gain in all, each leaving a meta-strategy alone for a policy of its population.
+    """What seats could gain in payoffs (S, N_1, ..., N_S), each leaving a meta-strategy alone for one of its policies.
 
     NashConv at least, and no more than an estimate where payoffs are. The strategy may be an earlier one, of the first
     policies only; a joint one is left before the profile is drawn.

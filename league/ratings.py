@@ -56,7 +56,8 @@ def elo(score: Tensor, count: Tensor, prior: float = 0.01, mean: float = 0.0) ->
         won[:first, first:], won[first:, :first] = wins, losses.T
     won = won + prior * (1 - torch.eye(len(won), dtype=won.dtype, device=won.device))
     if prior <= 0 and not _connected(won):
-        raise ConfigError("elo: without a prior, everybody has to have lost to somebody of every other set of policies")
+        lacking = "everybody has to have lost to somebody of every other set of policies"
+        raise ConfigError(f"elo: without a prior, {lacking}; give one, such as 0.01")
     return _bradley_terry(won) * (400 / math.log(10)) + mean
 
 

@@ -59,7 +59,9 @@ class Cells:
     total: np.ndarray
     """(K, S) float64, as are the next two."""
     square: np.ndarray
+    """(K, S) float64, sum of squared returns."""
     score: np.ndarray
+    """(K, S) float64, sum of scores: 1 for a win, 1/2 for a draw."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Met:
     """Who met whom while learning."""
 
     iteration: int
+    """In which they met."""
     role: str
     """Whoever asked for the matches."""
     matchup: tuple[int, ...]
@@ -85,6 +88,7 @@ def publish(file: Path, final: Path) -> str:
 
 
 def to_json(value: Any) -> str:
+    """A line of JSON; numbers and arrays of numpy and torch as Python's, see `plain`."""
     return json.dumps(value, default=plain)
 
 
@@ -96,10 +100,12 @@ def plain(value: Any) -> Any:
 
 
 def host(values: Any) -> np.ndarray:
+    """An array on the host of the same shape, without a copy where it is there already."""
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
 def array(values: Any, name: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """A copy on the host of this dtype; GpuEnvsError, naming it, where it is not of this shape."""
     array = host(values)
     if array.shape != shape:
         raise GpuEnvsError(f"{name}: expected shape {shape}, got {array.shape}")
@@ -107,12 +113,15 @@ def array(values: Any, name: str, shape: tuple[int, ...], dtype: type) -> np.nda
 
 
 def key_of(matchup: Sequence[int]) -> str:
+    """How the database names a matchup, a policy's index by seat."""
     return ",".join(map(str, matchup))
 
 
 def players_of(key: str) -> tuple[int, ...]:
+    """The indices by seat that `key_of` wrote."""
     return tuple(map(int, key.split(",")))
 
 
 def state_file(number: int) -> str:
+    """Name of the file with the tensors of a state."""
     return f"{number:08d}.safetensors"

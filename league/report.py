@@ -43,7 +43,9 @@ class Report:
     run: str
     """Folder."""
     env_id: str
+    """Id of the environment."""
     algorithm: str
+    """Name, as `--algorithm` takes it."""
     seats: list[dict[str, Any]]
     """`name` and `role`."""
     finished: int | None

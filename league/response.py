@@ -227,7 +227,7 @@ def begin_from(learner: Learner, start: Start, role: str) -> None:
         used.add(found)
     if missing := given.keys() - used:
         raise ConfigError(
-            f"start: {role}: the learner has no place for its {sorted(missing)[0]}, it is of another kind"
+            f"start: {role}: the learner has no place for its {sorted(missing)[0]}; expected one of the same kind"
         )
     if not used:
         raise ConfigError(f"start: {role}: expected a policy, a checkpoint or a learner's state, found no weights")

@@ -22,7 +22,7 @@ from trainers.files import check_fields, write_json
 from trainers.presets import preset
 
 C = TypeVar("C")
-SUMMARY = "summary.json"
+SUMMARY = "summary.json"  # file in the folder of a run
 
 
 def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfig:
@@ -70,9 +70,14 @@ def discard(store: Store) -> None:
 
 
 def check_same(store: Store, game: Game, algorithm: str, config: Any) -> None:
-    """Sees that a run is of this game and configuration, `iterations` aside: a run can be made longer."""
+    """Sees that a run is of this game and configuration, `iterations` aside: a run can be made longer.
+
+    Raises:
+        ConfigError: It is of another one.
+    """
     if store.game != game:
-        raise ConfigError(f"{store.path}: holds a run of another game, {store.game.env_id} {dict(store.game.env)}")
+        other = f"{store.game.env_id} {dict(store.game.env)}"
+        raise ConfigError(f"{store.path}: holds a run of another game, {other}; choose another folder")
     if (got := store.config.get("algorithm")) != algorithm:
         raise ConfigError(f"{store.path}: holds a run of {got}, expected {algorithm}; choose another folder")
     recorded = configuration(store, type(config))
@@ -92,7 +97,11 @@ def configuration(store: Store, kind: type[C]) -> C:
 
 
 def from_json(kind: type[C], data: Any, where: str) -> C:
-    """A configuration, whose parts may be configurations, from what `dataclasses.asdict` gave."""
+    """A configuration, whose parts may be configurations, from what `dataclasses.asdict` gave.
+
+    Raises:
+        CheckpointError: A field is missing, unknown or of another type.
+    """
     hints = get_type_hints(kind)
     plain = {name: dict[str, Any] if dataclasses.is_dataclass(hint) else hint for name, hint in hints.items()}
     try:

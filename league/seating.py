@@ -115,7 +115,11 @@ class Draw:
 
     @classmethod
     def mix(cls, parts: Iterable[tuple[float, Draw]]) -> Draw:
-        """One of several draws, with probabilities in proportion to the numbers before them."""
+        """One of several draws, with probabilities in proportion to the numbers before them.
+
+        Raises:
+            ConfigError: All numbers are 0.
+        """
         parts = [(weight, draw) for weight, draw in parts if weight]
         if not parts:
             raise ConfigError("draws to mix: expected some with a weight above 0, got none")
@@ -246,7 +250,7 @@ class Seating:
         self.stale = False
 
     def observe(self, core: Core, info: Mapping[str, Tensor], restarted: Tensor) -> None:
-        """Counts the episodes that ended, and seats anew where one begins."""
+        """Counts the episodes that ended, and seats anew where one begins, (E,) bool."""
         if core.device.type == "cpu" and not bool(restarted.any()):
             return
         ended = restarted.unsqueeze(1)
@@ -414,7 +418,7 @@ def narrow(game: Game, matchups: Tensor) -> tuple[dict[str, list[int]], Tensor]:
 
 
 def widen(game: Game, kept: Mapping[str, Sequence[int]], narrowed: Tensor) -> Tensor:
-    """The matchups that were narrowed."""
+    """The matchups (K, S) that were narrowed."""
     matchups = narrowed.clone()
     for index, seat in enumerate(game.seats):
         who, own = torch.tensor([LEARNER, *kept[seat.role]]), narrowed[:, index]

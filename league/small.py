@@ -46,7 +46,7 @@ class Small:
             return None
 
     def know(self, populations: Mapping[str, Sequence[Plays]]) -> list[list[Tensor]]:
-        """The tables of all policies, per seat; those that came since the last time are made."""
+        """The tables (I, C) of all policies, per seat; those that came since the last time are made."""
         for index, (seat, tables) in enumerate(zip(self.game.seats, self.tables, strict=True)):
             population = populations[seat.role]
             tables += [self._table(population[place], index) for place in range(len(tables), len(population))]
@@ -125,7 +125,7 @@ class Small:
         return self.tree.best_against(torch.stack(worth).sum(0), seat)
 
     def policy(self, role: str, found: Sequence[Tensor]) -> TablePolicy:
-        """The policy that plays tables, one for each seat of a role."""
+        """The policy that plays tables (I, C), one for each seat of a role."""
         seats = self.game.seats_of(role)
         width = max(self.tree.observations[seat].shape[1] for seat in seats)
         rows: dict[bytes, int] = {}

@@ -72,7 +72,7 @@ class Standing:
         rates = store.get("win_rates")
         self.roster = Roster(self.game, WinRates(decay) if rates is None else WinRates.from_json(rates))
         if (began := store.get("builder", builder)) != builder:
-            raise CheckpointError(f"{store.path}: began with {began}, got {builder}")
+            raise CheckpointError(f"{store.path}: began with {began}, got {builder}; choose another folder")
         for each in store.get("players", []):
             self.roster.add(Player(**each))
         self.roster.retired = set(store.get("retired", []))

@@ -246,6 +246,9 @@ class Store:
         """Steps inside wait for the disk once, at the end; a kill before that leaves none of them.
 
         What fails inside takes back its own step alone.
+
+        Raises:
+            GpuEnvsError: Opened for reading, closed, or steps are put together already.
         """
         if self._lock is None or self._steps is not None:
             raise GpuEnvsError(f"{self.path}: opened for reading (or closed), or steps are put together already")

@@ -35,10 +35,13 @@ class Task:
     """One best response that an iteration needs."""
 
     iteration: int
+    """That needs it."""
     role: str
+    """Population that it joins."""
     place: int
     """Among those of the role in this iteration."""
     target: Target
+    """Whom it is to beat."""
 
     @property
     def name(self) -> str:
@@ -65,7 +68,7 @@ class Whole:
         return [Target(strategy.marginals, strategy.joint)]
 
     def solve(self, number: int, meta_game: Tensor) -> MetaStrategy:
-        """The meta-strategy of the policies so far."""
+        """The meta-strategy of the policies so far, see `PSRO.solve`."""
         return self.psro.solve(meta_game)
 
     @property

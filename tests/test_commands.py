@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import sys
 from types import SimpleNamespace
 
@@ -166,3 +167,36 @@ def test_a_closed_pipe_is_no_error(monkeypatch):
     with open(os.devnull, "w") as file:
         monkeypatch.setattr(sys, "stderr", file)
         assert cli.main(["fail"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("train SimpleTagg-v0", "did you mean SimpleTag-v0"),
+        ("train SimpleTag-v0 --env num_god=2", "did you mean num_good"),
+        ("train SimpleTag-v0 --algorithm pppo", "did you mean ppo|expected one of"),
+        ("train SimpleTag-v0 --num-envz 8", "did you mean --num-envs"),
+        ("render SimpleTag-v0 --device cuda:99", "cuda:99.*use|expected"),
+        ("eval NOWHERE", "gpu-envs train ID --out NOWHERE makes one"),
+        ("eval BAD", "manifest.json: .*expected"),
+        ("train --resume NOWHERE", "gpu-envs train ID --out NOWHERE makes one"),
+        ("eval zoo:cartpole", "cartpole-ppo"),
+        ("clone NOWHERE", "expected"),
+        ("league report NOWHERE", "expected"),
+        ("league resume NOWHERE", "expected"),
+        ("tune --resume NOWHERE", "expected|pip install"),
+    ],
+)
+def test_the_usual_mistakes_say_what_to_do_next(capsys, tmp_path, monkeypatch, line, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "BAD").mkdir()
+    (tmp_path / "BAD" / "manifest.json").write_text("{", encoding="utf-8")
+    told = refused(capsys, *line.split())
+    assert re.search(words, told), told
+    assert not (tmp_path / "NOWHERE").exists()
+
+
+def test_a_missing_extra_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio", None)
+    line = refused(capsys, "render", "SimpleTag-v0", "--steps", "1", "--size", "8", "--out", "x.mp4", "--device", "cpu")
+    assert "pip install 'gpu-envs[train]'" in line

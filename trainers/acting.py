@@ -52,7 +52,7 @@ class Acting:
         return self.head.to_env(action)
 
     def batch(self, descent: Descent = ALONE) -> dict[str, Tensor]:
-        """The rollout's decisions, valued. The host waits for the device here."""
+        """The rollout's decisions, valued: see `by_rows` and `by_sequences`. The host waits for the device here."""
         if self.memory is None:
             return by_rows(self.rollout, self.net, self.config, descent)
         return by_sequences(self.rollout, self.net, self.memory, self.config, descent)

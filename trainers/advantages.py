@@ -24,7 +24,7 @@ WHOLE = ("raw_obs", "states", "rows")
 
 
 def explained_variance(batch: dict[str, Tensor], descent: Descent) -> Tensor:
-    """Share of the returns' variance that the critic foresaw: 1 at best, 0 for a constant."""
+    """Share of the returns' variance that the critic foresaw, a scalar: 1 at best, 0 for a constant."""
     returns, value = batch["returns"], batch["value"]
     if "valid" in batch:
         returns, value = returns[batch["valid"]], value[batch["valid"]]
@@ -32,7 +32,7 @@ def explained_variance(batch: dict[str, Tensor], descent: Descent) -> Tensor:
 
 
 def minibatch(batch: dict[str, Tensor], drawn: Tensor | None, outlook: Outlook | None) -> dict[str, Tensor]:
-    """Some rows, or sequences, of a batch, or, uncopied, all of them; "seen" is what the critic values."""
+    """Some rows (B,), or sequences, of a batch, or, uncopied, all of them; "seen" is what the critic values."""
     part = {name: tensor for name, tensor in batch.items() if name not in WHOLE}
     if drawn is not None:
         part = {name: tensor[drawn] for name, tensor in part.items()}

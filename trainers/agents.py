@@ -55,7 +55,9 @@ def agents_of(core: Core, members: Sequence[str]) -> Agents:
     names = [core.possible_agents[row] for row in rows]
     space = core.action_spaces[names[0]]
     if any(core.action_spaces[name] != space for name in names):
-        raise ConfigError(f"policies: {', '.join(members)} differ in action space, they cannot share a policy")
+        raise ConfigError(
+            f"policies: {', '.join(members)} differ in action space, they cannot share a policy; give each its own"
+        )
     if core.action_mask is not None and not isinstance(space, spaces.Discrete):
         raise ConfigError(f"{core.id}: {', '.join(members)}: action masks need Discrete actions, got {space}")
     return Agents(

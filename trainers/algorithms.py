@@ -16,6 +16,7 @@ class Algorithm:
     """Where an algorithm is, and which settings make it what its name says."""
 
     name: str
+    """As `--algorithm` takes it."""
     module: str
     """File in `trainers`, without its suffix."""
     learner: str
@@ -81,6 +82,7 @@ _ALL = (
     Algorithm("masac", "masac", "MASAC", "SAC with critics of all agents' observations and actions"),
 )
 ALGORITHMS: dict[str, Algorithm] = {each.name: each for each in _ALL}
+"""By name, those that play and learn."""
 RECORDED: dict[str, Algorithm] = {
     "bc": Algorithm("bc", "bc", "BC", "behaviour cloning: do as was done in recorded episodes", recorded=True)
 }

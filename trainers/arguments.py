@@ -42,7 +42,10 @@ SHARED = (
 
 @dataclass
 class TrainArgs:
-    """Train policies, one per group of agents. Defaults are the environment's preset for the device."""
+    """Train policies, one per group of agents. Defaults are the environment's preset for the device.
+
+    Example: gpu-envs train SimpleTag-v0 --total-steps 2000000 --learner.learning-rate 3e-4
+    """
 
     id: Positional[str] = ""
     """Environment, such as TagContinuous-v0 (`gpu-envs list` shows all); not needed with --resume."""
@@ -97,7 +100,10 @@ class TrainArgs:
 
 @dataclass
 class EvalArgs:
-    """Play trained policies against random ones and, if given, those of another checkpoint."""
+    """Play trained policies against random ones and, if given, those of another checkpoint.
+
+    Example: gpu-envs eval out/mine --against out/other --episodes 1000
+    """
 
     path: Positional[Path]
     """Run or checkpoint."""
@@ -121,7 +127,10 @@ class EvalArgs:
 
 @dataclass
 class ExportArgs:
-    """Write a trained policy as a program of torch.export, which runs without this library."""
+    """Write a trained policy as a program of torch.export, which runs without this library.
+
+    Example: gpu-envs export out/mine tagger.pt2 --policy tagger
+    """
 
     path: Positional[Path]
     """Run or checkpoint."""
@@ -215,7 +224,7 @@ def check_id(saved: Checkpoint | Recording, recorded: str, given: str | None, co
 
 
 def policy_names(pairs: Sequence[str]) -> dict[str, str]:
-    """What the values of --policy say: policy by group."""
+    """What the values of --policy say, policy by group; ConfigError where one is no NAME=POLICY."""
     names = {}
     for pair in pairs:
         group, equals, name = pair.partition("=")

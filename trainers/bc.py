@@ -70,7 +70,7 @@ class Decisions:
         return len(self.obs)
 
     def rows(self, rows: Tensor) -> Decisions:
-        """Some of them."""
+        """Some of them, by their numbers (B,)."""
         return Decisions(self.obs[rows], self.action[rows], None if self.mask is None else self.mask[rows])
 
 
@@ -79,6 +79,7 @@ class Clone:
     """What a fit gave."""
 
     policy: Policy
+    """The best of all passes, by the loss."""
     epochs: int
     """Passes until the best."""
     loss: float

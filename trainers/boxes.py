@@ -18,7 +18,9 @@ class BoxHead(nn.Module):
     """What heads of continuous actions have in common: they act in [-1, 1] per dimension, mapped to the box."""
 
     low: Tensor
+    """(K,) lower bounds of the box."""
     high: Tensor
+    """(K,) upper bounds."""
 
     def __init__(self, low: Sequence[float], high: Sequence[float]) -> None:
         """Args are the bounds of each dimension."""
@@ -31,7 +33,7 @@ class BoxHead(nn.Module):
         self.register_buffer("high", torch.tensor(high, dtype=torch.float32), persistent=False)
 
     def random(self, params: Tensor, generator: torch.Generator | None, mask: Tensor | None = None) -> Tensor:
-        """Codes of uniformly random actions, one for each row of the outputs."""
+        """Codes (..., K) of uniformly random actions, one for each row of the outputs."""
         return torch.empty_like(params[..., : self.code_width]).uniform_(-1.0, 1.0, generator=generator)
 
     def encode(self, action: Tensor) -> Tensor:
@@ -39,7 +41,7 @@ class BoxHead(nn.Module):
         return (action - self.low) * (2.0 / (self.high - self.low)) - 1.0
 
     def decode(self, code: Tensor) -> Tensor:
-        """The environment's actions, from codes: where the box is finite they are mapped to it, and always clipped."""
+        """Actions (..., K) of codes: where the box is finite they are mapped to it, and always clipped."""
         if self.bounded:
             code = self.low + (code + 1.0) * 0.5 * (self.high - self.low)
         return torch.minimum(torch.maximum(code, self.low), self.high)
@@ -63,7 +65,7 @@ class GaussianHead(BoxHead):
         return action, self.evaluate(mean, action, mask)[0]
 
     def mode(self, mean: Tensor, mask: Tensor | None) -> Tensor:
-        """The mean."""
+        """The mean (..., K)."""
         return mean
 
     def evaluate(self, mean: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -74,7 +76,7 @@ class GaussianHead(BoxHead):
         return log_prob, entropy
 
     def to_env(self, action: Tensor) -> Tensor:
-        """Maps [-1, 1] to the box and clips to it."""
+        """Maps actions (..., K) in [-1, 1] to the box and clips to it."""
         return self.decode(action)
 
 
@@ -97,7 +99,7 @@ class TanhGaussianHead(BoxHead):
         return action, self._log_prob(mean, log_std, action)
 
     def mode(self, params: Tensor, mask: Tensor | None) -> Tensor:
-        """The mean, before the tanh."""
+        """The mean (..., K), before the tanh."""
         return self._split(params)[0]
 
     def evaluate(self, params: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -112,7 +114,7 @@ class TanhGaussianHead(BoxHead):
         return self._log_prob(mean, log_std, action), entropy.sum(-1)
 
     def to_env(self, action: Tensor) -> Tensor:
-        """Squashes actions and maps them to the box."""
+        """Squashes actions (..., K) and maps them to the box."""
         return self.decode(action.tanh())
 
     def relaxed(
@@ -148,16 +150,16 @@ class TanhHead(BoxHead):
         return params.tanh(), torch.zeros_like(params[..., 0])
 
     def mode(self, params: Tensor, mask: Tensor | None) -> Tensor:
-        """The same action."""
+        """The same action, (..., K)."""
         return params.tanh()
 
     def evaluate(self, params: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Zeros (...), twice: what is certain has log-probability and entropy 0."""
+        """Zeros of the shape of `params[..., 0]`, twice: what is certain has log-probability and entropy 0."""
         certain = torch.zeros_like(params[..., 0])
         return certain, certain
 
     def to_env(self, action: Tensor) -> Tensor:
-        """Maps [-1, 1] to the box."""
+        """Maps actions (..., K) in [-1, 1] to the box."""
         return self.decode(action)
 
     def relaxed(

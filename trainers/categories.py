@@ -49,7 +49,7 @@ class CategoricalHead(nn.Module):
         return self._shape(index), log_probs.gather(-1, index).sum((-1, -2))
 
     def mode(self, logits: Tensor, mask: Tensor | None) -> Tensor:
-        """The most probable actions."""
+        """The most probable actions, of the shape that `sample` gives."""
         return self._shape(self.log_probs(logits, mask).argmax(-1, keepdim=True))
 
     def evaluate(self, logits: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -59,7 +59,7 @@ class CategoricalHead(nn.Module):
         return log_probs.gather(-1, self._index(action)).sum((-1, -2)), entropy
 
     def to_env(self, action: Tensor) -> Tensor:
-        """Categories are the environment's actions."""
+        """Categories are the environment's actions, of the same shape."""
         return action
 
     def relaxed(
@@ -89,7 +89,7 @@ class CategoricalHead(nn.Module):
         return self._flat(torch.zeros(shape, device=action.device).scatter_(-1, index, 1.0))
 
     def decode(self, code: Tensor) -> Tensor:
-        """The environment's actions, from codes."""
+        """The environment's actions, (...) or (..., K), from codes (..., `code_width`)."""
         index = torch.stack([part.argmax(-1) for part in code.split(self.sizes, -1)], -1)
         return index if self.multi else index[..., 0]
 

@@ -37,10 +37,10 @@ from trainers.files import (
 )
 from trainers.policy import Policy
 
-FORMAT = "gpu-envs checkpoint 2"
+FORMAT = "gpu-envs checkpoint 2"  # of manifest.json
 ZOO = "zoo:"
 """Before the name of a model of `trainers.zoo`, in place of a path."""
-REPLAY = "replay.safetensors"
+REPLAY = "replay.safetensors"  # file of what a replay holds
 IN_REPLAY = ".replay."
 """In the names of what goes there."""
 SUFFIXES = (".json", ".safetensors")
@@ -63,8 +63,11 @@ class Checkpoint:
     """A checkpoint that has been read and verified."""
 
     path: Path
+    """Its folder."""
     iteration: int
+    """Rollouts that were learned from."""
     steps: int
+    """Steps of worlds that were played."""
     config: dict[str, Any]
     """The run's TrainConfig as JSON."""
     score: float | None
@@ -72,6 +75,7 @@ class Checkpoint:
     state: dict[str, Tensor | int | float | str]
     """Everything a continuation needs, by name; see `check_resumable`."""
     policies: tuple[str, ...]
+    """Names of the policies in it."""
     replay_left: bool = False
     """It had a replay, which has left for that of a newer checkpoint."""
 
@@ -248,7 +252,11 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def find(path: Path) -> Path:
-    """The checkpoint folder that `path` means: itself, the last one of a run, or with "zoo:NAME" that of a model."""
+    """The checkpoint folder that `path` means: itself, the last one of a run, or with "zoo:NAME" that of a model.
+
+    Raises:
+        CheckpointError: There is none.
+    """
     if str(path).startswith(ZOO):
         from trainers import zoo  # it stands on this file
 
@@ -258,7 +266,8 @@ def find(path: Path) -> Path:
     for folder in (path, path / "checkpoints"):
         if found := every(folder):
             return found[-1]
-    raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither")
+    hint = f"gpu-envs train ID --out {path} makes one"
+    raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither; {hint}")
 
 
 def best(folder: Path) -> Path | None:

@@ -33,7 +33,10 @@ from trainers.settings import check_settings, derived_seed, setting
 
 @dataclass
 class CloneArgs:
-    """Fit policies to what others did, by behaviour cloning."""
+    """Fit policies to what others did, by behaviour cloning.
+
+    Example: gpu-envs clone scripted --id SimpleTag-v0 --episodes 512
+    """
 
     source: Positional[str]
     """Folder of recorded episodes, a run or checkpoint whose policies are played and recorded, or "scripted"."""
@@ -58,7 +61,10 @@ class CloneArgs:
 
 
 def clone_command(argv: list[str]) -> int:
-    """`gpu-envs clone SOURCE ...`: writes a run with one checkpoint, for `gpu-envs eval`; returns 0."""
+    """Fit policies to what others did, by behaviour cloning.
+
+    `gpu-envs clone SOURCE ...` writes a run with one checkpoint, for `gpu-envs eval`; returns 0.
+    """
     args = parse(with_learner(CloneArgs, "bc"), "clone", argv)
     check_settings(args, "--")
     out = runs.choose(args.out, None)

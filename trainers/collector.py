@@ -28,6 +28,7 @@ class Collector:
     """
 
     descent: Descent = ALONE
+    """Makes the learners' gradient steps, see `Learner.descent`."""
 
     def __init__(
         self, config: TrainConfig, core: Core, opposition: Opposition | None = None, shard: Shard | None = None

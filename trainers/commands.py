@@ -46,7 +46,10 @@ FINAL_EPISODES = 256
 
 
 def train_command(argv: list[str]) -> int:
-    """`gpu-envs train ID ...`; returns 0, 1 where a goal was not reached, or 128 + n when signal n ended the run."""
+    """Train policies, one per group of agents.
+
+    `gpu-envs train ID ...` returns 0, 1 where a goal was not reached, or 128 + n when signal n ended the run.
+    """
     args, resume = parse_train(argv)
     config = _config(args)
     with config.in_force():  # for the evaluation at the end too
@@ -186,7 +189,10 @@ def _crossplay(
 
 
 def eval_command(argv: list[str]) -> int:
-    """`gpu-envs eval PATH ...`: prints the cross-play table of a checkpoint; returns 0."""
+    """Play trained policies against random or other ones, and print the cross-play table.
+
+    `gpu-envs eval PATH ...` returns 0.
+    """
     args = parse(EvalArgs, "eval", argv)
     check_settings(args, "--")
     if args.out is not None:
@@ -219,7 +225,10 @@ def eval_command(argv: list[str]) -> int:
 
 
 def export_command(argv: list[str]) -> int:
-    """`gpu-envs export PATH FILE ...`: writes a policy for torch.export.load; returns 0."""
+    """Write a trained policy as a program of torch.export.
+
+    `gpu-envs export PATH FILE ...` returns 0.
+    """
     from trainers.export import export_policy  # torch's exporter takes a second to import
 
     args = parse(ExportArgs, "export", argv)

@@ -19,7 +19,7 @@ from trainers.settings import check_settings, completed, has_default, setting
 
 CoreFactory: TypeAlias = Callable[..., Core]
 """(config, num_envs, seed, **settings) -> core."""
-CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # variable that cuBLAS wants for deterministic sums
 FIXED = ("env_id", "env", "num_envs", "seed", "sharing", "policies", "algorithm", "learner")
 """Fields of TrainConfig that a resumed run cannot change."""
 
@@ -198,6 +198,9 @@ def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
     """Who plays each policy: groups, or single agents where the agents of a group do not all play the same.
 
     `config.sharing` decides, and `config.policies` where it names the group or the agent.
+
+    Raises:
+        ConfigError: `config.policies` names nobody, or a policy by what cannot be part of a file's name.
     """
     for who, name in config.policies.items():
         if who not in core.groups and who not in core.possible_agents:

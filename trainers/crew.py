@@ -152,7 +152,7 @@ def _layer(layers: Sequence[nn.Module], stack: _Stack) -> nn.Module | _Linear:
 
 
 def mapped(crew: Crew, change: Callable[[Tensor], Tensor]) -> Crew:
-    """A crew whose tensors, each led by P, are made of this one's: chosen members, or all on another device."""
+    """A crew whose tensors, (P, ...) each, are made of this one's: chosen members, or all on another device."""
 
     def entrywise(module: M) -> M:
         new = copy.copy(module)

@@ -73,5 +73,5 @@ class Episodes:
 
 
 def mean_returns(recent: Tensor, groups: Sequence[str]) -> dict[str, float]:
-    """Means of `Episodes.recent` by group; {} before there are RECENT episodes."""
+    """Means of `Episodes.recent`, (episodes, groups), by group; {} before there are RECENT episodes."""
     return dict(zip(groups, recent.mean(0).tolist(), strict=True)) if len(recent) == RECENT else {}

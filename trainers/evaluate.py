@@ -35,7 +35,9 @@ class Estimate:
     """Mean over episodes and the half-width of its 95 % interval (normal approximation, 1.96 standard errors)."""
 
     mean: float
+    """Over episodes."""
     half: float
+    """Half the width of the interval, in the mean's unit."""
 
     def __str__(self) -> str:
         return f"{self.mean:.2f} ± {self.half:.2f}"
@@ -46,6 +48,7 @@ class Outcome:
     """What a number of episodes gave."""
 
     episodes: int
+    """How many were played to their end."""
     length: Estimate
     """Steps until all agents of the world were done."""
     returns: dict[str, Estimate]
@@ -57,7 +60,11 @@ class Outcome:
 
 
 def policies_of(saved: Checkpoint, sides: Mapping[str, Sequence[str]], core: Core) -> dict[str, Policy]:
-    """The policies that the sides need, checked against the environment they are to play in."""
+    """The policies that the sides need, checked against the environment they are to play in.
+
+    Raises:
+        CheckpointError: A policy is missing, or sees or does something else than its agents here.
+    """
     policies = {name: saved.policy(name, core.device) for name in sides}
     for name, members in sides.items():
         policy, agents = policies[name], agents_of(core, members)
@@ -133,7 +140,9 @@ def play(
                 break
     else:
         count = f"{int(unfinished.sum())} of {core.num_envs}"
-        raise GpuEnvsError(f"{core.id}: {count} episodes lasted over {max_steps} steps")
+        raise GpuEnvsError(
+            f"{core.id}: {count} episodes lasted over {max_steps} steps; cut them with max_episode_steps"
+        )
     return Outcome(
         episodes=core.num_envs,
         length=estimate(length),

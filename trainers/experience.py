@@ -24,7 +24,7 @@ class ReplayConfig(BodyConfig):
     """Settings of every learner with a replay. A "step" is one step of one world, whatever the number of its agents."""
 
     names = "learners with a replay"
-    # what users call the algorithms with these settings, for messages; not a setting: it has no type
+    """What users call the algorithms with these settings, for messages. Not a setting: it has no type."""
     hidden: tuple[int, ...] = setting((256, 256), ">= 1")
     """Widths of the hidden layers."""
     activation: str = setting("relu", tuple(ACTIVATIONS))
@@ -70,6 +70,7 @@ class Experience:
     """
 
     replay: Replay
+    """Steps of earlier rollouts, on the learner's device."""
 
     def __init__(self, config: ReplayConfig, problem: Problem, head: Head) -> None:
         """Allocates both.
@@ -173,7 +174,7 @@ def clean(rows: Tensor, valid: Tensor) -> Tensor:
 
 
 def means(found: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Means by name over what several gradient steps found, not all of them the same names."""
+    """Means, scalars by name, over what several gradient steps found, not all of them the same names."""
     by_name: dict[str, list[Tensor]] = {}
     for each in found:
         for name, value in each.items():

@@ -104,7 +104,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Writes copies of tensors to a safetensors file and flushes it to disk."""
+    """Writes copies of tensors of any shapes to a safetensors file and flushes it to disk."""
     # clone(): safetensors refuses tensors that share memory, as views of one buffer do
     try:
         save_file({name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}, path)
@@ -115,7 +115,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-    """Reads a safetensors file; raises CheckpointError if it is missing or damaged."""
+    """Reads a safetensors file, tensors of any shapes by name; CheckpointError if it is missing or damaged."""
     try:
         return load_file(path, device=str(device))
     except OSError as error:

@@ -17,7 +17,7 @@ from gpu_envs.errors import ConfigError
 from trainers.boxes import GaussianHead, TanhGaussianHead, TanhHead
 from trainers.categories import CategoricalHead, GreedyHead
 
-Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead
+Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead  # what a policy's outputs mean
 _SQUASHED = {"tanh_gaussian": TanhGaussianHead, "tanh": TanhHead}
 BOX_KINDS = ("continuous", *_SQUASHED)
 """Kinds of heads for a box, as `action_spec` takes them."""
@@ -40,7 +40,7 @@ def action_spec(space: spaces.Space[Any], init_log_std: float = 0.0, box: str = 
         return {"kind": "multi_discrete", "sizes": [int(n) for n in space.nvec]}
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         if box in _SQUASHED and not space.is_bounded():
-            raise ConfigError(f"action space {space} has no bounds, which a {box} policy needs")
+            raise ConfigError(f"action space {space} has no bounds, which a {box} policy needs; ppo does without")
         bounds = {"low": [float(x) for x in space.low], "high": [float(x) for x in space.high]}
         return {"kind": box, **bounds} | ({} if box in _SQUASHED else {"init_log_std": init_log_std})
     raise ConfigError(f"action space {space} has no head: expected Discrete, MultiDiscrete or a Box of one dimension")

@@ -21,7 +21,9 @@ class Answers(Protocol):
     """A learner whose policy other learners' critics can ask, and whose steps go to the replay of all."""
 
     head: Head
+    """Distribution and codes of its actions."""
     experience: JointExperience
+    """Its rollout and the replay of all."""
 
     def answer(self, obs: Tensor, generator: torch.Generator, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Codes (B, n, code_width) of what its agents do next when they see (B, n, D), and entropies (B, n).
@@ -134,6 +136,7 @@ class JointCritic(Network):
         self.register_buffer("rows", rows, persistent=False)
 
     rows: Tensor
+    """(n,) int64, rows of the policy's agents among all."""
 
     def forward(self, x: Tensor, code: Tensor | None = None) -> Tensor:
         """Situations (B, `JointView.width`) and own codes (B, n, own), if it takes them -> (B, n, outputs)."""

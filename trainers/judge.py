@@ -41,7 +41,8 @@ class Judge:
         self.opponents: dict[str, Policy] = {}
         if config.eval_against is not None:
             if len(self.sides) == 1:
-                raise ConfigError(f"eval_against: all agents of {core.id} play one policy, there is no other side")
+                told = f"all agents of {core.id} play one policy, there is no other side"
+                raise ConfigError(f"eval_against: {told}; leave it out")
             policies = opponents(Path(config.eval_against), config.env_id, self.sides, core)[1]
             self.opponents = {member: policies[name] for name, members in self.sides.items() for member in members}
 

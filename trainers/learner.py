@@ -27,7 +27,7 @@ def moved(state: State, device: torch.device | str) -> dict[str, Any]:
     return {name: value.to(device) if isinstance(value, Tensor) else value for name, value in state.items()}
 
 
-Central = Literal["state", "joint"] | None
+Central = Literal["state", "joint"] | None  # see Learner.central
 
 
 class Deck:
@@ -47,7 +47,7 @@ class Deck:
         self.most = descent.least(self.size)
 
     def deal(self, number: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor | float | None]]:
-        """Shuffles all rows and deals them out to minibatches: which rows, and what losses on them divide by."""
+        """Shuffles all rows and deals them out to minibatches: which rows (B,), and what losses on them divide by."""
         order = torch.randperm(self.size, generator=generator, device=self.device)
         return [(drawn, None) for drawn in order.tensor_split(number)]
 
@@ -83,22 +83,22 @@ class Descent:
         return norm
 
     def backward(self, loss: Tensor) -> None:
-        """Computes gradients."""
+        """Computes gradients of a loss, a scalar."""
         loss.backward()
 
     def average(self, gradients: list[Tensor]) -> None:
-        """Gives every rank the mean of all ranks' gradients, in place."""
+        """Gives every rank the mean of all ranks' gradients, of any shapes, in place."""
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Follows the gradients."""
         optimizer.step()
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sums over all ranks, the same tensor on each: for statistics that all ranks share."""
+        """Sums over all ranks, of any shape, the same tensor on each: for statistics that all ranks share."""
         return values
 
     def mean(self, values: Tensor) -> Tensor:
-        """Means over all ranks, the same tensor on each: for what decides about gradient steps."""
+        """Means over all ranks, of any shape, the same tensor on each: for what decides about gradient steps."""
         return values
 
     def least(self, count: int) -> int:
@@ -106,7 +106,7 @@ class Descent:
         return count
 
     def deck(self, batch: dict[str, Tensor], rollout: Rollout) -> Deck:
-        """What to deal minibatches from, of a batch of a rollout."""
+        """What to deal minibatches from, of a batch of a rollout, tensors led by rows, (B, ...)."""
         return Deck(batch, self)
 
     def normalized(self, values: Tensor) -> Tensor:

@@ -109,7 +109,11 @@ class LearnerModule(LightningModule):
         return []
 
     def setup(self, stage: str) -> None:
-        """Makes this process's worlds, and the learners, unless they are there from an earlier fit."""
+        """Makes this process's worlds, and the learners, unless they are there from an earlier fit.
+
+        Raises:
+            ConfigError: It has learned in other processes, or on another device.
+        """
         device, ranks = self.trainer.strategy.root_device, self.trainer.world_size
         if not self.seats:
             self._build(device, self.global_rank, ranks)
@@ -155,7 +159,7 @@ class LearnerModule(LightningModule):
     # The training
 
     def training_step(self, _: Tensor) -> None:
-        """Every learner learns from the rollout that the data loader has just played."""
+        """Every learner learns from the rollout that the data loader has just played; the batch is a scalar."""
         self.iteration += 1
         saved = "what Lightning has saved is from before"
         row = self.collector.update(self.iteration, lambda: saved)
@@ -258,7 +262,7 @@ class LightningDescent(AmongRanks):
         return super().__call__(optimizer, loss, self.module.max_norm or max_norm)
 
     def backward(self, loss: Tensor) -> None:
-        """Lightning's backward. DDP's own averaging keeps out: it wants a fixed set of parameters in every loss."""
+        """Lightning's, of a scalar. DDP's own averaging keeps out: it wants a fixed set of parameters in every loss."""
         wrapper = self.module.trainer.strategy.model
         with wrapper.no_sync() if isinstance(wrapper, nn.parallel.DistributedDataParallel) else nullcontext():
             self.module.manual_backward(loss)

@@ -24,7 +24,7 @@ from trainers.td3 import TD3, TD3Config
 class MADDPGConfig(TD3Config):
     """Settings of MADDPG, those of TD3 and one more."""
 
-    names = "maddpg and matd3"
+    names = "maddpg and matd3"  # see ReplayConfig
     logit_penalty: float = setting(1e-3, ">= 0")
     """Weight of the mean square of a discrete policy's logits in its loss, which keeps it from becoming certain too
     soon; the default is that of Lowe et al.'s code."""
@@ -35,7 +35,9 @@ class MADDPG(TD3):
 
     central: Central = "joint"
     config: MADDPGConfig
+    """Its settings."""
     experience: JointExperience
+    """Its rollout, and the replay that all learners share."""
 
     def __init__(self, config: MADDPGConfig, problem: Problem) -> None:
         """Builds networks and buffers; before it acts it has to `meet` the others."""

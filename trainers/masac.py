@@ -1,4 +1,7 @@
-"""MASAC: soft actor-critic whose critics see all agents' observations and actions, while policies see their own."""
+"""MASAC: soft actor-critic whose critics see all agents' observations and actions, while policies see their own.
+
+Sources: Haarnoja et al. (2018) for the actor and its temperature, Lowe et al. (2017) for critics of all agents.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ class MASAC(SAC):
 
     central: Central = "joint"
     experience: JointExperience
+    """Its rollout, and the replay that all learners share."""
 
     def __init__(self, config: MASACConfig, problem: Problem) -> None:
         """Builds networks and buffers; before it learns it has to `meet` the others."""

@@ -32,7 +32,7 @@ class Memory:
         return outputs
 
     def starts(self) -> dict[str, Tensor]:
-        """What was remembered before the rollout's first step."""
+        """What was remembered before the rollout's first step, (E, n, H) each."""
         return {"actor": self.actor, "critic": self.critic}
 
     def next_rollout(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}  # by the names of settings
 
 
 def mlp(
@@ -39,8 +39,11 @@ class ObservationNormalizer(nn.Module):
     """Running mean and variance per observation entry, over valid rows, kept and applied on the device."""
 
     count: Tensor
+    """Valid rows so far, scalar float64."""
     mean: Tensor
+    """(D,) of them."""
     var: Tensor
+    """(D,) of them."""
 
     def __init__(self, width: int, clip: float = 10.0) -> None:
         """Args are the observation width D and the bound, in standard deviations, of normalised entries."""

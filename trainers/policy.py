@@ -17,7 +17,7 @@ from trainers.files import check_tensors, read_json, read_tensors, write_json, w
 from trainers.heads import Head, make_head
 from trainers.nets import ObservationNormalizer
 
-FORMAT = "gpu-envs policy 2"
+FORMAT = "gpu-envs policy 2"  # of a policy's JSON file
 
 
 class Plays(Protocol):
@@ -30,7 +30,7 @@ class Plays(Protocol):
         ...
 
     def memory(self, *shape: int) -> Tensor | None:
-        """What it remembers before an episode; None if it remembers nothing."""
+        """What it remembers before an episode, (*shape, H) zeros; None if it remembers nothing."""
         ...
 
     def seed(self, seed: int) -> None:
@@ -117,6 +117,9 @@ class Policy:
 
         Returns:
             (...) int64, (..., K) int64 or (..., K) float32, by the kind of the action space.
+
+        Raises:
+            ConfigError: It remembers, and no memory was given.
         """
         if self.actor.memory_width and memory is None:
             raise ConfigError("this policy remembers: expected act(..., memory=policy.memory(E, n)), got no memory")

@@ -156,6 +156,7 @@ FALLBACK: dict[str, dict[str, Any]] = {
     "cpu": {"num_envs": 64, "total_steps": 500_000, "threads": 1},
     "cuda": {"num_envs": 2048, "total_steps": 20_000_000, "checkpoint_every": 100},
 }
+"""By kind of device: where nothing is known of an environment."""
 
 
 def preset(env_id: str, device: str, algorithm: str = "ppo") -> TrainConfig:

@@ -23,8 +23,8 @@ from trainers.evaluate import Outcome, Players, play
 from trainers.files import check_fields, check_folder, read_json, read_tensors, sha256, write_json, write_tensors
 from trainers.logs import Progress
 
-FORMAT = "gpu-envs recording 1"
-STEPS = "steps.safetensors"
+FORMAT = "gpu-envs recording 1"  # of manifest.json
+STEPS = "steps.safetensors"  # file of all episodes' steps
 MANIFEST = {
     "format": str,
     "env_id": str,
@@ -43,10 +43,13 @@ class Recording:
     """Episodes of one environment."""
 
     path: Path
+    """Its folder."""
     env_id: str
+    """Environment that they were played in."""
     env: dict[str, Any]
     """Its settings, where they differ from its defaults."""
     episodes: list[Episode]
+    """One of a world after another."""
 
 
 def record(

@@ -64,7 +64,7 @@ class Replay:
         return -(-capacity // num_envs) * num_envs * of_step
 
     def add(self, steps: Mapping[str, Tensor]) -> None:
-        """Appends T steps, tensors (T, E, ...) by name; what is oldest leaves."""
+        """Appends T steps, tensors (T, E, ...) by name; what is oldest leaves. ConfigError where it holds fewer."""
         count = next(iter(steps.values())).shape[0]
         if count > self.length:
             raise ConfigError(
@@ -147,7 +147,7 @@ class Replay:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that can still be allocated on a device."""
+    """Bytes that can still be allocated on a device; ConfigError where the system does not tell."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

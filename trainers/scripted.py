@@ -44,7 +44,7 @@ MOVES = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))
 
 
 def simple_tag(core: Core, rows: slice | Tensor, pushes: Tensor) -> Outlook:
-    """A constant push for some steps, without contacts and speed caps; others coast."""
+    """A constant push (choices, 2) for some steps, without contacts and speed caps; others coast."""
     ahead, state, params = 4, core.world_state, core.get_params()
     kept, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
     glide = (1.0 - kept**ahead) / (1.0 - kept)  # an agent without a push is displaced by so many of its steps
@@ -64,13 +64,13 @@ def simple_tag(core: Core, rows: slice | Tensor, pushes: Tensor) -> Outlook:
 
 
 def tag_gridworld(core: Core, rows: slice | Tensor, moves: Tensor) -> Outlook:
-    """A move, up to the wall; others stay."""
+    """A move (choices, 2), up to the wall; others stay."""
     cell, size = core.world_state["cell"].float(), core.get_params()["grid_length"][:, None, None, None]
     return Outlook(cell, torch.minimum((cell[:, rows, None] + moves).clamp(min=0.0), size), cell)
 
 
 def tag_continuous(core: Core, rows: slice | Tensor, _: Tensor) -> Outlook:
-    """Every acceleration with every turn, up to the wall; others go on as they do."""
+    """Every acceleration with every turn, up to the wall; others go on as they do. See `Outlook` for shapes."""
     state, params, config = core.world_state, core.get_params(), core.config
     p = {name: value[:, None, None] for name, value in params.items()}
     cap = p["max_speed"] * torch.cat(

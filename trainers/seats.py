@@ -30,7 +30,9 @@ class Seat:
     members: tuple[str, ...]
     """Groups, or agents where a group's agents have policies of their own."""
     agents: Agents
+    """Their rows, spaces and masks."""
     learner: Learner
+    """Learns from what they do."""
     whole: WholeWorld
     """What its critic sees."""
 
@@ -40,8 +42,11 @@ class Part:
     """Agents that are asked at once, those of one seat or of several, and what answers for them."""
 
     agents: Agents
+    """Rows, spaces and masks of those who are asked."""
     answers: Learner | ActingTogether
+    """A seat's learner, or several in one batch."""
     whole: WholeWorld
+    """What critics see."""
 
     def start(self) -> None:
         """Begins a rollout."""
@@ -49,7 +54,7 @@ class Part:
             self.answers.start()
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
-        """Asks for actions and writes them into those of all agents."""
+        """Asks for actions and writes them into those of all agents, (E, A[, K])."""
         mask, to_move = self.agents.mask(info.get("action_mask")), self._to_move(info)
         obs = core.obs[:, self.agents.rows, : self.agents.width]
         self.agents.put(self.answers.act(obs, mask, to_move, self.whole.now()), into)

@@ -40,10 +40,15 @@ class Shard:
     """The worlds of a rank: `num_envs` from `offset` on, of `num_envs_total`; the first ranks have one more."""
 
     rank: int
+    """Of this process, in [0, ranks)."""
     ranks: int
+    """Processes that learn together."""
     num_envs_total: int
+    """Worlds of all ranks."""
     offset: int
+    """Global index of this rank's first world."""
     num_envs: int
+    """Worlds of this rank."""
     device: torch.device
     """Of its worlds and learners."""
 
@@ -94,7 +99,7 @@ class Shard:
     # What ranks tell each other; of one process it is what went in
 
     def sum(self, values: Tensor) -> Tensor:
-        """Over all ranks, the same tensor on each."""
+        """Over all ranks, the same tensor, of the values' shape, on each."""
         if self.ranks == 1:
             return values
         return total(values)
@@ -175,7 +180,7 @@ def check_ranks(ranks: int, num_envs: int) -> None:
 
 
 def total(values: Tensor) -> Tensor:
-    """Sum over all processes of the group, the same tensor on each."""
+    """Sum over all processes of the group, the same tensor, of the values' shape, on each."""
     summed = values.to(_wire(values.device), copy=True)
     distributed.all_reduce(summed)
     return summed.to(values.device)
@@ -287,7 +292,7 @@ class ShardDeck(Deck):
         self.count = self.known / shard.ranks
 
     def deal(self, number: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor | float | None]]:
-        """The host waits for the device here, to learn how many rows of each minibatch are this rank's."""
+        """As `Deck.deal`. The host waits for the device here, to learn how many rows of a minibatch are this rank's."""
         order = torch.randperm(self.size, generator=generator, device=self.device)
         own = self.own[order]
         here = own >= 0

@@ -29,6 +29,7 @@ class Patience:
     limit: int
     """Evaluations without a better score that end the training; 0: it never ends for that."""
     best: float = -math.inf
+    """The highest score so far."""
     since: int = 0
     """Evaluations after the best."""
 
@@ -43,12 +44,12 @@ class Patience:
 
 
 def weights(net: nn.Module) -> list[tuple[str, Tensor]]:
-    """What a network has learned, parameters and statistics, by name."""
+    """What a network has learned, parameters and statistics of any shapes, by name."""
     return [(name, tensor) for name, tensor in net.state_dict().items() if tensor.is_floating_point()]
 
 
 def largest(net: nn.Module) -> Tensor:
-    """The largest magnitude in a network, on its device; not finite where anything in it is not."""
+    """The largest magnitude in a network, a scalar on its device; not finite where anything in it is not."""
     return nn.utils.get_total_norm([tensor for _, tensor in weights(net)], math.inf).float()
 
 

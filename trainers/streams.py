@@ -21,10 +21,12 @@ class Part:
     """The stream of some worlds of many."""
 
     generator: torch.Generator
+    """The same in all ranks."""
     shard: Shard
+    """Which worlds are meant."""
 
 
-One = torch.Generator | Part | None
+One = torch.Generator | Part | None  # None: torch's own
 Stream = One | Sequence[One]
 """Several draw for one entry each of the first axis: what each would draw if it were alone."""
 
@@ -40,7 +42,7 @@ def exponential(like: Tensor, stream: Stream) -> Tensor:
 
 
 def normal(like: Tensor, stream: Stream) -> Tensor:
-    """Standard normal noise, likewise."""
+    """Standard normal noise, of the shape of a tensor, as `exponential`."""
     return _drawn(like, stream, lambda noise, generator: noise.normal_(generator=generator))
 
 

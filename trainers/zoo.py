@@ -15,7 +15,7 @@ from trainers import checkpoint
 from trainers.checkpoint import Checkpoint
 from trainers.files import read_json, write_json
 
-FOLDER = Path(__file__).parent / "models"
+FOLDER = Path(__file__).parent / "models"  # of the models that come with the package
 MAX_BYTES = 300_000
 """Of an entry."""
 

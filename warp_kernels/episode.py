@@ -24,7 +24,7 @@ OUT_OF_RANGE = wp.constant(1)
 NOT_FINITE = wp.constant(2)
 ILLEGAL = wp.constant(3)
 
-NO_ERROR = (1 << 63) - 1
+NO_ERROR = (1 << 63) - 1  # IO.error where no action was bad: above every code
 
 
 @wp.struct

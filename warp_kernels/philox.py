@@ -29,8 +29,8 @@ class Stream:
 
     seed: wp.uint64  # key
     world: wp.uint32  # global index of the world, env_offset included
-    episode: wp.uint32
-    step: wp.uint32
+    episode: wp.uint32  # episodes the world has started before
+    step: wp.uint32  # steps taken in this episode
 
 
 @wp.func

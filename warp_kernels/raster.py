@@ -11,7 +11,7 @@ import warp as wp
 CIRCLE = wp.constant(0)  # half_width is the radius; line_width 0 fills it, else only the outline is drawn
 BOX = wp.constant(1)  # likewise, axis-aligned
 LINE = wp.constant(2)  # from centre - half to centre + half, where half may be negative; round ends
-SHAPE_SIZE = 10
+SHAPE_SIZE = 10  # entries of a row
 
 
 @wp.func

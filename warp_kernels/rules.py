@@ -5,8 +5,8 @@ from typing import Any
 
 import warp as wp
 
-AGENT = "agent"
-WORLD = "world"
+AGENT = "agent"  # phases over agents
+WORLD = "world"  # phases over worlds
 LAST = wp.constant(2**31 - 1)
 """Masked with it, an index is seen by the compiler not to count from the end."""
 
@@ -16,7 +16,7 @@ class Phase:
     """One phase: a Warp function ``f(params, state, io, env[, index])`` and the index set it runs over."""
 
     over: str | int  # AGENT, WORLD, or how many of anything else a world has
-    run: Any
+    run: Any  # the Warp function
     name: str = ""  # of the function that was wrapped
 
     @property
@@ -50,13 +50,13 @@ class Rules:
     ``key`` names the specialisation (name and every size captured as a constant): same key, same kernels.
     """
 
-    key: str
+    key: str  # unique among all rules
     params: type  # Warp struct of scalars; the runner may hold one per batch or one per world
     state: type  # Warp struct of arrays led by num_envs
-    num_agents: int
+    num_agents: int  # A, the size of the roster
     action_size: int  # K, components of an action
-    continuous: bool
-    phases: tuple[Phase, ...]
+    continuous: bool  # actions are boxes (io.control), not choices (io.choice)
+    phases: tuple[Phase, ...]  # of a step, in order
     observe: Any  # agent phase; writes the agent's row of io.obs (and io.action_mask, io.to_move), and its own memory
     legal: Any = None  # agent phase that writes io.action_mask and io.to_move; observe then writes io.obs and no more
     reset: Any = None  # f(params, state, env, rng) starts an episode

@@ -23,7 +23,7 @@ MANY = 128  # agents beyond which a call per phase and world costs nothing besid
 class Stage(NamedTuple):
     """A kernel, and how it is launched."""
 
-    kernel: Any
+    kernel: Any  # of Warp
     over: str | int  # what its threads are: FUSED or WORLD (worlds), or how many of them a world has
     more: tuple[int, ...] = ()  # what a fused kernel is told behind its worlds
 
@@ -32,10 +32,10 @@ class Stage(NamedTuple):
 class Program:
     """Kernels of one schedule, run in order."""
 
-    step: tuple[Stage, ...]
-    reset: tuple[Stage, ...]
-    sample: tuple[Stage, ...]
-    global_state: tuple[Stage, ...]
+    step: tuple[Stage, ...]  # plays, and starts episodes again
+    reset: tuple[Stage, ...]  # starts episodes in some worlds
+    sample: tuple[Stage, ...]  # draws legal actions
+    global_state: tuple[Stage, ...]  # writes io.global_state
     module: Any  # Warp module that holds all of them
 
 

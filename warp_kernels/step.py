@@ -16,8 +16,8 @@ FEW = 16  # agents up to which a loop over them is worth unrolling
 class Parts:
     """A step is ``play`` and ``start``; a reset by mask is ``renew`` and ``start``."""
 
-    play: tuple[Phase, ...]
-    renew: tuple[Phase, ...]
+    play: tuple[Phase, ...]  # moves, rewards, ends
+    renew: tuple[Phase, ...]  # what a reset does before episodes start
     start: tuple[Phase, ...]  # in worlds where an episode starts
 
 

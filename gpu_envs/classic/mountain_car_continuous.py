@@ -1,4 +1,7 @@
-"""MountainCarContinuous-v0 on the host: settings, spaces. Its picture is that of MountainCar-v0."""
+"""MountainCarContinuous-v0 on the host: settings, spaces.
+
+Its picture is that of MountainCar-v0. Rules: ``warp_kernels/classic/mountain_car_continuous.py``.
+"""
 
 from dataclasses import dataclass
 

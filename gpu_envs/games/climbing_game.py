@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Scene
 
-AGENTS = ("player_0", "player_1")
+AGENTS = ("player_0", "player_1")  # in the order of rows
 CELLS = tuple(f"payoff_{row}{column}" for row in range(3) for column in range(3))
 """Constants that hold the table, row by row; player 0 chooses the row."""
-CLIMBING = (11.0, -30.0, 0.0, -30.0, 7.0, 6.0, 0.0, 0.0, 5.0)
+CLIMBING = (11.0, -30.0, 0.0, -30.0, 7.0, 6.0, 0.0, 0.0, 5.0)  # payoffs, a row per action of player 0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Scene
 
-AGENTS = ("player_0", "player_1")
+AGENTS = ("player_0", "player_1")  # in the order of rows
 
 
 @dataclass(frozen=True)

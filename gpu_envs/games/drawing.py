@@ -6,6 +6,7 @@ import torch
 
 from gpu_envs.rendering import BLUE, DARK, ORANGE, RED, boxes, circles, join, rings
 
+# Colours of tables and cards, as r, g, b in 0..1.
 FELT = (0.16, 0.42, 0.34)
 PAPER = (0.985, 0.985, 0.97)
 GOLD = (0.98, 0.78, 0.25)

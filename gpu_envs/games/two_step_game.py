@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Scene
 
-AGENTS = ("player_0", "player_1")
+AGENTS = ("player_0", "player_1")  # in the order of rows
+# Of both tables, by setting, as in Rashid et al. (2018).
 PAYOFFS = {"payoff_a": 7.0, "payoff_b_00": 0.0, "payoff_b_01": 1.0, "payoff_b_10": 1.0, "payoff_b_11": 8.0}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpu_envs.mpe.drop_in import Scenario
 
+    # Made at first use, by the names of mpe2's modules.
     simple_v3: Scenario
     simple_adversary_v3: Scenario
     simple_crypto_v3: Scenario

@@ -24,6 +24,7 @@ class Discs(NamedTuple):
     colour: "Colour"
     """It broadcasts to (W, rows, 3)."""
     alpha: float = 1.0
+    """Opacity in 0..1."""
     target: bool = False
     """A ring around a dot, for places to go to, instead of a disc."""
 

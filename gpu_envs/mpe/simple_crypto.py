@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Scene
 
-AGENTS = ("eve_0", "bob_0", "alice_0")
-LETTERS = int(simple_crypto.LETTERS)
+AGENTS = ("eve_0", "bob_0", "alice_0")  # in the order of rows
+LETTERS = int(simple_crypto.LETTERS)  # of the alphabet
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Scene
 
-AGENTS = ("agent_0", "agent_1")
-LETTERS = int(simple_reference.LETTERS)
+AGENTS = ("agent_0", "agent_1")  # in the order of rows
+LETTERS = int(simple_reference.LETTERS)  # of the alphabet
 SIZE = 0.05
 """Radius of everything [m]; it matters in pictures only."""
 

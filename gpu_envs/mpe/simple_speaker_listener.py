@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Scene
 
-AGENTS = ("speaker_0", "listener_0")
-LETTERS = int(simple_speaker_listener.LETTERS)
+AGENTS = ("speaker_0", "listener_0")  # in the order of rows
+LETTERS = int(simple_speaker_listener.LETTERS)  # of the alphabet
 AGENT_SIZE, LANDMARK_SIZE = 0.075, 0.04
 """Radii [m]; they matter in pictures only."""
 

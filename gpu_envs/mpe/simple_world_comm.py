@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Scene
 
-LETTERS = int(simple_world_comm.LETTERS)
+LETTERS = int(simple_world_comm.LETTERS)  # of the leader's alphabet
 
 
 @dataclass(frozen=True)

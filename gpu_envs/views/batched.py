@@ -11,8 +11,8 @@ from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
 from gpu_envs.views.options import reset
 
-TensorDict = dict[str, torch.Tensor]
-RENDER_MODES = ["rgb_array", "human"]
+TensorDict = dict[str, torch.Tensor]  # by agent, each led by the worlds
+RENDER_MODES = ["rgb_array", "human"]  # besides None
 
 
 class BatchedEnv:
@@ -215,7 +215,7 @@ class Screen:
         self.window: Any = None
 
     def show(self, envs: tuple[int, ...]) -> np.ndarray | None:
-        """Draw these worlds."""
+        """Draw these worlds, tiled: a frame (height, width, 3) uint8, or None where a window shows it."""
         from gpu_envs.video import Window, tile
 
         frames = self.core.frame(envs, self.size if len(envs) == 1 else self.size // 2)
@@ -234,7 +234,7 @@ class Screen:
 
 
 def check_render_mode(env_id: str, render_mode: str | None) -> None:
-    """Refuse an unknown render mode."""
+    """Refuse an unknown render mode by a ConfigError."""
     if render_mode not in (None, "rgb_array", "human"):
         raise ConfigError(f"{env_id}: render_mode must be 'rgb_array', 'human' or None, got {render_mode!r}")
 

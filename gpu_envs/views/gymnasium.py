@@ -82,7 +82,7 @@ class LearnerEnv(gymnasium.Env, Anew):
         return self._world.observation(self.learner), self._world.info(self.learner)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Play the learner's action, and the others' beside it.
+        """Play the learner's action, and the others' beside it; its observation is (D,) float32.
 
         Raises:
             ActionError: The action, or one of a scripted agent, does not fit; nothing has moved.

@@ -12,7 +12,7 @@ from gpu_envs.errors import ActionError, ConfigError
 def reset(
     core: Core, seed: int | torch.Tensor | None, mask: torch.Tensor | None, options: dict[str, Any] | None
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """:meth:`gpu_envs.core.Core.reset`, with the constants of the rules that the options set while it starts.
+    """See :meth:`gpu_envs.core.Core.reset`; the constants that the options name are theirs while episodes start.
 
     Raises:
         ConfigError: An option has a value that makes no sense; nothing has been reset.

@@ -13,7 +13,7 @@ from gpu_envs.views.anew import Anew
 from gpu_envs.views.options import one_seed
 from gpu_envs.views.single import OneWorld
 
-Infos = dict[str, dict[str, Any]]
+Infos = dict[str, dict[str, Any]]  # by agent
 
 
 def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "ParallelView":

@@ -175,7 +175,7 @@ class RowsEnv(VectorEnv, Anew):
             ConfigError: The environment has no illegal actions.
         """
         if self.core.action_mask is None:
-            raise ConfigError(f"{self.core.id} has no action masks: all actions are legal")
+            raise ConfigError(f"{self.core.id} has no action masks: all actions are legal; ask for none")
         return self._row(self.core.action_mask[:, self._rows, : self._choices].clone())
 
     def sample_actions(self) -> Any:

@@ -21,7 +21,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error, "gpu_envs.views.sb3", ("stable_baselines3",), "'gpu-envs[sb3]'") from None
 
-FIXED = ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy")
+FIXED = ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy")  # arguments that this view chooses
 PICTURES = 16  # worlds that are drawn, at most
 
 
@@ -99,7 +99,7 @@ class SB3VecEnv(VecEnv, Anew):
         self._ezpickle_kwargs["others"] = others  # for copies
 
     def reset(self) -> np.ndarray:
-        """Start new episodes in all worlds, with what ``seed`` and ``set_options`` left for this reset.
+        """Start new episodes in all worlds, with what ``seed`` and ``set_options`` left for it: (rows, D) float32.
 
         Worlds draw from streams of their own under one key: the first of the seeds.
 

@@ -13,7 +13,7 @@ from gpu_envs.registry import make_core
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.options import reset as options_reset
 
-FIXED = ("num_envs", "autoreset", "reuse_buffers")
+FIXED = ("num_envs", "autoreset", "reuse_buffers")  # arguments that this view chooses
 
 
 class OneWorld:
@@ -115,14 +115,14 @@ class OneWorld:
         return self._started and not self.agents
 
     def check_running(self) -> None:
-        """Refuse to go on where there is no episode."""
+        """Raise a ResetNeededError where there is no episode."""
         if not self._started:
             raise ResetNeededError(f"{self.core.id}: step before the first reset; call reset() first")
         if not self.agents:
             raise ResetNeededError(f"{self.core.id}: the episode is over, all agents have left; call reset()")
 
     def check(self, agent: str, action: Any) -> None:
-        """Refuse an action that does not lie in the agent's space, or is illegal."""
+        """Raise an ActionError for an action that does not lie in the agent's space, or is illegal."""
         space, value = self.action_spaces[agent], self._shaped(agent, action)
         if self.core.illegal == "loss":  # part of the game
             return
@@ -137,7 +137,7 @@ class OneWorld:
             raise ActionError(f"{told} is illegal here (see action_mask)")
 
     def observation(self, agent: str) -> np.ndarray:
-        """What an agent sees: float32, its true width."""
+        """What an agent sees: (D,) float32, D its true width."""
         return self._obs[self._rows[agent], : self.observation_spaces[agent].shape[0]].copy()
 
     def outcome(self, agent: str) -> tuple[float, bool, bool]:
@@ -146,7 +146,7 @@ class OneWorld:
         return float(self._reward[row]), bool(self._terminated[row]), bool(self._truncated[row])
 
     def action_mask(self, agent: str) -> np.ndarray:
-        """Legal actions for the next step as int8, which is what a space's ``sample(mask)`` takes."""
+        """Legal actions for the next step, (n,) int8, which is what a space's ``sample(mask)`` takes."""
         assert self.core.action_mask is not None
         return self.core.action_mask[0, self._rows[agent], : self.mask_size(agent)].cpu().numpy().astype(np.int8)
 

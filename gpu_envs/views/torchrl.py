@@ -112,13 +112,13 @@ class TorchRLEnv(EnvBase):
         self._next_seed = seed
 
     def render(self, mode: str = "rgb_array") -> np.ndarray:
-        """World 0 as uint8 (512, 512, 3)."""
+        """World 0 as uint8 (512, 512, 3); ConfigError for any mode but "rgb_array"."""
         if mode != "rgb_array":
             raise ConfigError(f"{self.core.id}: this view renders to mode 'rgb_array' only, got {mode!r}")
         return self.core.frame((0,), 512)[0]
 
     def to(self, device: Any) -> "TorchRLEnv":
-        """The environment itself; it lives where it was made."""
+        """The environment itself; it lives where it was made, anything else is a DeviceError."""
         asked, own = torch.device(device), self.core.device
         if asked.type != own.type or asked.index not in (None, own.index or 0):
             raise DeviceError(f"{self.core.id} lives on {own}; make it anew with device={str(device)!r}")

@@ -16,7 +16,7 @@ from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError, listed
 from gpu_envs.joint import rows_index
 
-FLAGS = ("done", "terminated", "truncated")
+FLAGS = ("done", "terminated", "truncated")  # entries that every group has
 _RESERVED = ("state", "next", "_reset", *FLAGS)
 
 
@@ -25,7 +25,9 @@ class Group:
     """What a group's part of every tensor is."""
 
     agents: list[str]
+    """Names, in the order of rows."""
     rows: slice | torch.Tensor
+    """Theirs among the agents of a core; a tensor is (agents,) int64."""
     width: int  # of its observation
     choices: int  # width of its action mask; 0 where every choice is always legal
 

@@ -32,7 +32,7 @@ class ClipAction(TensorWrapper):
         return self.env.step(self.actions(actions))
 
     def actions(self, actions: Any) -> torch.Tensor:
-        """The actions within the bounds."""
+        """The actions (rows, ...) within the bounds."""
         return torch.clamp(self._actions(actions), self._low, self._high)
 
 
@@ -71,6 +71,6 @@ class RescaleAction(TensorWrapper):
         return self.env.step(self.actions(actions))
 
     def actions(self, actions: Any) -> torch.Tensor:
-        """The actions as the environment takes them."""
+        """The actions (rows, ...) as the environment takes them."""
         share = (self._actions(actions) - self._min) / (self._max - self._min)
         return torch.lerp(self._low.expand_as(share), self._high.expand_as(share), share)  # exact at both ends

@@ -51,7 +51,7 @@ class FrameStackObservation(TensorWrapper):
         self._last = torch.zeros(shape, device=self.device)  # when the agent last acted
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Start new episodes, with padding before their first observations."""
+        """Start new episodes, with padding before their first observations: (rows, frames, ...)."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._frames = torch.where(wide(self._reset_rows(options), self._frames), self._first(obs), self._frames)
         return self._frames.clone(), info

@@ -68,7 +68,7 @@ class NormalizeObservation(TensorWrapper):
         self.update_running_mean = True
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Start new episodes; their first observations are counted."""
+        """Start new episodes; their first observations, (rows, ...), are counted."""
         obs, info = self.env.reset(seed=seed, options=options)
         if self.update_running_mean:
             self.obs_rms.update(obs, self._reset_rows(options))

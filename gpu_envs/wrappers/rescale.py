@@ -48,7 +48,7 @@ class RescaleObservation(TensorWrapper):
         self._offset = self._tensor(np.where(below, new_first - factor * first, new_last - factor * last))
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Start new episodes."""
+        """Start new episodes: observations (rows, ...)."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self._rescaled(obs, here(info)), info
 

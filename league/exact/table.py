@@ -15,7 +15,7 @@ from trainers.files import read_json, read_tensors, write_json, write_tensors
 from trainers.heads import CategoricalHead
 from trainers.policy import Plays, Policy
 
-FORMAT = "gpu-envs table 1"
+FORMAT = "gpu-envs table 1"  # of a table's JSON file
 _MULTIPLIERS = 0x51ED270B  # seed of the hash
 
 

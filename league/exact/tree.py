@@ -47,7 +47,7 @@ class Tree:
         return cls(game, found.sides, *arrays)
 
     def uniform(self, seat: int) -> Tensor:
-        """The table that takes every legal choice alike."""
+        """The table (I, C) that takes every legal choice alike."""
         legal = self.legal[seat].double()
         return legal / legal.sum(-1, keepdim=True)
 
@@ -80,7 +80,7 @@ class Tree:
         return cells @ reach[-1].T
 
     def best_response(self, profile: Profile, seat: int, tie: float = 0.0) -> tuple[Tensor, float]:
-        """A pure table that earns a seat the most against the others of a profile, and what it earns.
+        """A pure table (I, C) that earns a seat the most against the others of a profile, and what it earns.
 
         Ties go to the lowest action index, also at infosets that chance or the others never let it reach. Values tie
         where their sums, as floats, are equal. So they do in OpenSpiel 2.0.2, and rounding may tell actions apart that

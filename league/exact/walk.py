@@ -30,6 +30,7 @@ class Deals:
     field: str
     """Of the worlds' state, (E, dealt)."""
     deck: int
+    """Cards there are."""
     dealt: int
     """What lies there: every order of so many different cards out of a deck."""
 
@@ -62,6 +63,7 @@ class Walk:
     """The leaves of a game's tree, Z of them, as S seats come there."""
 
     sides: tuple[Side, ...]
+    """By seat, what it can come to know."""
     sequence: np.ndarray
     """(Z, S) int64, the last sequence of every seat."""
     chance: np.ndarray
@@ -134,7 +136,9 @@ def walk(game: Game) -> Walk:
             break
         world, choice, sequence = _branches(core, np.flatnonzero(~over), sequence[~over], agents, found)
         if len(world) > LARGEST:
-            raise ConfigError(f"{game.env_id}: no exact tree: over {LARGEST} histories of one length")
+            raise ConfigError(
+                f"{game.env_id}: no exact tree: over {LARGEST} histories of one length; learn and sample instead"
+            )
         chance, total = chance[world], total[world]
         core = _moved(game, core, world)
         core.step(from_numpy(choice))
@@ -176,7 +180,7 @@ def _dealt(game: Game) -> Core:
         return core
     count = math.perm(deals.deck, deals.dealt)
     if count * _DRAWS > LARGEST:
-        raise ConfigError(f"{game.env_id}: no exact tree: {count} deals are too many")
+        raise ConfigError(f"{game.env_id}: no exact tree: {count} deals are too many; learn and sample instead")
     core = game.core(count * _DRAWS, autoreset="disabled")
     core.reset(seed=0)
     cards = core.world_state[deals.field].tolist()

@@ -89,6 +89,7 @@ class Slip:
     """Stands for a parcel that travels by itself."""
 
     digest: str
+    """Sha256 of the parcel."""
 
 
 _PACKED: weakref.WeakKeyDictionary[Any, Parcel] = weakref.WeakKeyDictionary()

@@ -28,6 +28,9 @@ def perform(
         threads: Of torch.
         parcels: By digest, whatever `fetch` turns into the parcels that slips stand for.
         fetch: Called with those of them that are not kept here from earlier calls.
+
+    Raises:
+        GpuEnvsError: The call failed with an error that cannot travel; others are raised as they are.
     """
     os.environ["OMP_NUM_THREADS"] = str(threads)  # of a torch that is still to come
     if parcels or "torch" in sys.modules:  # else neither policies nor tensors have travelled

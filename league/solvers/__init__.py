@@ -34,6 +34,7 @@ SOLVERS: dict[str, Callable[..., MetaStrategy]] = {
     "ce": ce,
     "cce": cce,
 }
+"""By name; sources are with the functions."""
 
 __all__ = ["SOLVERS", "MetaStrategy", "by_role", "checked", "deviations", "nash_gap", "product", "solve"]
 

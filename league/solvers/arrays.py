@@ -26,7 +26,7 @@ class MetaStrategy:
 
 
 def of_joint(joint: Tensor) -> MetaStrategy:
-    """A correlated meta-strategy with its marginals."""
+    """A correlated meta-strategy (N_1, ..., N_S) with its marginals."""
     seats = range(joint.dim())
     return MetaStrategy(
         tuple(joint.sum([t for t in seats if t != s]) if len(seats) > 1 else joint for s in seats), joint
@@ -57,7 +57,7 @@ def checked(payoffs: Tensor) -> Tensor:
 
 
 def two_seats(payoffs: Tensor, solver: str, instead: str) -> None:
-    """ConfigError where there are not two seats."""
+    """ConfigError where payoffs (S, N_1, ..., N_S) are not of two seats."""
     if payoffs.shape[0] != 2:
         raise ConfigError(f"{solver}: expected two seats, got {payoffs.shape[0]}; {instead} take any number")
 
@@ -99,7 +99,7 @@ def deviations(payoffs: Tensor, marginals: Sequence[Tensor]) -> list[Tensor]:
 
 
 def nash_gap(payoffs: Tensor, strategy: MetaStrategy) -> float:
-    """NashConv within the meta-game: what the seats gain in sum by their best policies against the marginals."""
+    """NashConv within the meta-game, (S, N_1, ..., N_S): what all gain by their best policies against the marginals."""
     values = deviations(payoffs, strategy.marginals)
     return sum(float(value.max() - value @ own) for value, own in zip(values, strategy.marginals, strict=True))
 
@@ -117,6 +117,6 @@ def positive(solver: str, **settings: float) -> None:
 
 
 def normalised(weights: Tensor) -> Tensor:
-    """A distribution of weights that may be negative by rounding."""
+    """A distribution of weights (N,), or of any shape, that may be negative by rounding."""
     weights = weights.clamp(min=0)
     return weights / weights.sum()

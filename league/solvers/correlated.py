@@ -13,7 +13,7 @@ from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.solvers.arrays import MetaStrategy, normalised, of_joint
 from league.solvers.entropy import max_entropy
 
-OBJECTIVES = ("max_entropy", "max_welfare")
+OBJECTIVES = ("max_entropy", "max_welfare")  # which of many equilibria is chosen
 
 
 def ce(payoffs: Tensor, objective: str = "max_entropy") -> MetaStrategy:
@@ -93,6 +93,8 @@ def _best(solver: str, payoffs: Tensor, gains: csr_array, objective: str) -> Met
             method="highs",
         )
         if result.status != 0:
-            raise GpuEnvsError(f"{solver}: the linear programme was not solved: {result.message}")
+            raise GpuEnvsError(
+                f"{solver}: the linear programme was not solved; try another meta-solver: {result.message}"
+            )
         joint = result.x
     return of_joint(normalised(payoffs.new_tensor(joint)).reshape(payoffs.shape[1:]))

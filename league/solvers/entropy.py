@@ -58,7 +58,9 @@ def _interior(limits: Any, slack: float, steps: int) -> np.ndarray:
         # In torch, which keeps to its number of threads.
         factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(curvature))
         if failed:
-            raise GpuEnvsError("greatest entropy: the constraints leave too little room for the method")
+            raise GpuEnvsError(
+                "greatest entropy: the constraints leave too little room for the method; try another meta-solver"
+            )
         both = torch.cholesky_solve(torch.from_numpy(np.stack((wanted, np.ones(number)), axis=1)), factor)
         moved, spread = both.numpy().T
         rise = (moved.sum() + excess) / spread.sum()
@@ -68,7 +70,7 @@ def _interior(limits: Any, slack: float, steps: int) -> np.ndarray:
         length = min(_reach(p, moved), _reach(room, opened), _reach(force, pressed))
         p, room, force = p + length * moved, room + length * opened, force + length * pressed
         level += length * rise
-    raise GpuEnvsError(f"greatest entropy: not found in {steps} steps")
+    raise GpuEnvsError(f"greatest entropy: not found in {steps} steps; try another meta-solver")
 
 
 def _reach(values: np.ndarray, moves: np.ndarray) -> float:

@@ -47,6 +47,9 @@ def regret_matching(payoffs: Tensor, iterations: int = 100_000, gamma: float = 1
         payoffs: (S, N_1, ..., N_S).
         iterations: Steps; the start counts in the average too.
         gamma: Share of uniform play mixed in.
+
+    Raises:
+        ConfigError: A setting out of its range.
     """
     positive("regret_matching", iterations=iterations)
     if not 0 <= gamma <= 1:

@@ -20,7 +20,7 @@ _SLACKS = (1e-9, 1e-7, 1e-6)
 def nash(payoffs: Tensor) -> MetaStrategy:
     """A Nash equilibrium; where there are several, the corner of their set that the simplex method finds.
 
-    von Neumann's minimax theorem as a linear programme, solved by HiGHS; the dual is the second seat's strategy.
+    The minimax theorem of von Neumann (1928) as a linear programme, solved by HiGHS; its dual is the second strategy.
 
     Args:
         payoffs: (2, N_1, N_2), zero-sum or constant-sum.
@@ -62,7 +62,11 @@ def _most_entropic(limits: np.ndarray) -> np.ndarray:
 
 
 def minimax(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Strategies of both seats and the value of a zero-sum game; `table` (N_1, N_2) is what the first seat earns."""
+    """Strategies of both seats and the value of a zero-sum game; `table` (N_1, N_2) is what the first seat earns.
+
+    Raises:
+        GpuEnvsError: The linear programme was not solved.
+    """
     rows, columns = table.shape
     scale = max(np.abs(table).max(), 1e-300)
     # Maximise v, so that x @ table >= v in every column.
@@ -77,5 +81,5 @@ def minimax(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         options=_PRECISE,
     )
     if result.status != 0:
-        raise GpuEnvsError(f"nash: the linear programme was not solved: {result.message}")
+        raise GpuEnvsError(f"nash: the linear programme was not solved; try another meta-solver: {result.message}")
     return result.x[:-1], -result.ineqlin.marginals, float(result.x[-1]) * scale

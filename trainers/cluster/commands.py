@@ -77,7 +77,10 @@ class TuneArgs:
 
 
 def tune_command(argv: list[str]) -> int:
-    """`gpu-envs tune ID --search NAME=SPACE ...`; returns 0, or 130 when it was interrupted."""
+    """Search for settings of a training with Ray Tune.
+
+    `gpu-envs tune ID --search NAME=SPACE ...` returns 0, or 130 when it was interrupted.
+    """
     args = parse(TuneArgs, "tune", argv)
     if args.resume is not None:
         allowed = dataclasses.replace(TuneArgs(), resume=args.resume, address=args.address)

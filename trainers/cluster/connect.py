@@ -13,7 +13,7 @@ from typing import Any
 
 from gpu_envs.errors import ConfigError, GpuEnvsError, missing
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK = "127.0.0.1"  # reached from this machine alone
 ANSWER_SECONDS = 5.0
 """How long a cluster may take to accept a connection."""
 

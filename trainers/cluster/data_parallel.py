@@ -31,7 +31,7 @@ from trainers.loop import Trainer
 from trainers.sharding import Shard, check_ranks
 from trainers.stopping import DivergedError
 
-WHO = "trainers.cluster.data_parallel"
+WHO = "trainers.cluster.data_parallel"  # asks for Ray, in messages
 
 
 def train(
@@ -86,7 +86,7 @@ def train(
     if not 1 <= shards <= sum(room):
         raise GpuEnvsError(
             f"shards = {shards}: the cluster has room for {sum(room)} workers with "
-            f"{', '.join(f'{count:g} {what}' for what, count in each.items())} each"
+            f"{', '.join(f'{count:g} {what}' for what, count in each.items())} each; ask for fewer shards"
         )
     if resume is not None and runs.belongs(resume, out):  # what workers go on from is then the newest in any case
         runs.set_aside(out, resume.iteration)

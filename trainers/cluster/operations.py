@@ -34,6 +34,8 @@ from trainers.settings import check_settings, setting
 
 USAGE = """usage: gpu-envs cluster COMMAND ...
 
+A Ray cluster on this machine, for a trial of what will run on many.
+
   gpu-envs cluster up-local --nodes 3    a Ray cluster on this machine, until Ctrl-C; --detach: until `down`
   gpu-envs cluster status [ADDRESS]      its nodes, and what they have free
   gpu-envs cluster down [ADDRESS]        end what up-local --detach started
@@ -41,14 +43,15 @@ USAGE = """usage: gpu-envs cluster COMMAND ...
 example: gpu-envs cluster up-local --nodes 3 --cpus 1
 
 For clusters of many machines: docs/guides/cluster.md"""
+"""What `gpu-envs cluster --help` says."""
 
-RECORD = "cluster.json"
+RECORD = "cluster.json"  # file of a Record in its folder
 PLACE, PREFIX = Path("/tmp"), "gpu-envs-ray-"
 """Where folders with records are, whatever --temp-dir says; not in TMPDIR: paths of sockets may have 107 characters."""
-START_SECONDS, STOP_SECONDS = 180.0, 30.0
-DASHBOARD_PORT = 8265
-STORE_AT_LEAST = 80
-MIB = 1 << 20
+START_SECONDS, STOP_SECONDS = 180.0, 30.0  # limits of waiting
+DASHBOARD_PORT = 8265  # Ray's own choice, taken where it is free
+STORE_AT_LEAST = 80  # MiB; Ray refuses less
+MIB = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,10 @@ class UpLocalArgs:
 
 @dataclass(frozen=True)
 class StatusArgs:
-    """Nodes of a cluster, and what they have free. Example: gpu-envs cluster status 127.0.0.1:6399."""
+    """Nodes of a cluster, and what they have free.
+
+    Example: gpu-envs cluster status 127.0.0.1:6399
+    """
 
     address: Positional[str] = ""
     """HOST:PORT; RAY_ADDRESS, or the cluster that up-local started, if not given."""
@@ -90,7 +96,10 @@ class StatusArgs:
 
 @dataclass(frozen=True)
 class DownArgs:
-    """End what `gpu-envs cluster up-local` started, and nothing else. Example: gpu-envs cluster down."""
+    """End what `gpu-envs cluster up-local` started, and nothing else.
+
+    Example: gpu-envs cluster down --all
+    """
 
     address: Positional[str] = ""
     """HOST:PORT that up-local printed; need not be given if there is one cluster."""
@@ -103,10 +112,15 @@ class Record:
     """What up-local tells of a cluster that it keeps."""
 
     folder: str
+    """Of this record, and of Ray's logs and sockets."""
     address: str
+    """HOST:PORT of the cluster."""
     dashboard: str
+    """HOST:PORT of Ray's dashboard; empty: there is none."""
     nodes: int
+    """How many, the head among them."""
     token: bool
+    """Whether those who connect need one."""
     keeper: tuple[int, int]
     """Process id and start time: another process may have the id later."""
     processes: tuple[tuple[int, int], ...]
@@ -114,7 +128,10 @@ class Record:
 
 
 def cluster_command(argv: list[str]) -> int:
-    """`gpu-envs cluster COMMAND ...`; returns 0, or 1 where a node has ended by itself."""
+    """Start, show and end a Ray cluster on this machine.
+
+    `gpu-envs cluster COMMAND ...` returns 0, or 1 where a node has ended by itself.
+    """
     commands: dict[str, Callable[[list[str]], int]] = {"up-local": up_local, "status": status, "down": down}
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE)

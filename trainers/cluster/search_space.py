@@ -24,8 +24,8 @@ from trainers.config import TrainConfig, changed
 
 FIELDS = ("num_envs", "seed", "sharing")
 """Of `TrainConfig`, those that can be searched; besides all of the learner's settings."""
-RANGES = ("loguniform", "uniform", "randint")
-LISTS = ("choice", "grid")
+RANGES = ("loguniform", "uniform", "randint")  # spaces with two ends
+LISTS = ("choice", "grid")  # spaces of given values
 COMBINATIONS = 2_000
 """Of ends and choices that are checked at most, before anything starts."""
 _WORDS = {"True": True, "False": False, "None": None}
@@ -82,14 +82,14 @@ def parse(text: str) -> Space:
 
 
 def parse_all(pairs: Iterable[str]) -> dict[str, Space]:
-    """Spaces by the names of settings, from `NAME=SPACE` each."""
+    """Spaces by the names of settings, from `NAME=SPACE` each; ConfigError where one is not of that form."""
     spaces: dict[str, Space] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not (name and equals):
             raise ConfigError(f"--search {pair}: expected NAME=SPACE, such as learner.entropy=uniform(0,0.01)")
         if name in spaces:
-            raise ConfigError(f"--search {pair}: {name} is searched twice")
+            raise ConfigError(f"--search {pair}: {name} is searched twice; give it once")
         spaces[name] = parse(text)
     return spaces
 

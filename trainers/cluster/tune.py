@@ -35,9 +35,9 @@ from trainers.loop import Trainer
 from trainers.presets import preset
 from trainers.settings import check_settings, setting
 
-WHO = "gpu-envs tune"
-FORMAT = "gpu-envs search 1"
-SEARCH, RESULTS = "search.json", "tune.json"
+WHO = "gpu-envs tune"  # asks for Ray, in messages
+FORMAT = "gpu-envs search 1"  # of search.json
+SEARCH, RESULTS = "search.json", "tune.json"  # what was asked, what was found
 TUNE = "tune"
 """Folder of Tune's own in that of a search."""
 SHARE = 4
@@ -46,7 +46,7 @@ RETRIES = 2
 """Of a trial whose machine or process was lost; it goes on from its last checkpoint."""
 WORST = -1e30
 """Score of what failed, in mode "max": finite, as schedulers interpolate between scores."""
-SIZES = ("learner.rollout_length", "learner.replay_size")
+SIZES = ("learner.rollout_length", "learner.replay_size")  # settings that memory depends on
 _SMALL = {"num_envs": 4, "eval_episodes": 2}
 
 
@@ -90,6 +90,7 @@ class Trial:
     """What came of one."""
 
     name: str
+    """Ray Tune's id of it."""
     settings: dict[str, Any]
     """What was searched; of a trial whose settings changed, those of its best checkpoint."""
     score: float | None
@@ -111,11 +112,13 @@ class Tuned:
     config: TrainConfig
     """That of the best trial."""
     score: float
+    """Of the best trial, by the metric of the search."""
     checkpoint: Path
     """Its own best; it can be evaluated, exported and trained on."""
     trials: tuple[Trial, ...]
     """All, the best first."""
     run_dir: Path
+    """Folder of the search."""
     complete: bool
     """Whether all trials are through; else `resume` goes on."""
 
@@ -304,16 +307,18 @@ def rehearse(config: TrainConfig, spaces: Mapping[str, Space], plan: Plan) -> No
         state = trainer.collector.state_dict()
         for name, each in spaces.items():
             if not name.startswith("learner.") or not each.numbers:
-                raise ConfigError(f"search: {name}: pbt changes numbers of the learner as it learns, this is none")
+                raise ConfigError(
+                    f"search: {name}: pbt changes numbers of the learner as it learns, this is none; use asha"
+                )
             for value in (each.values[0], each.values[-1]):
                 other = changed(config, {name: value}, "search", FIELDS)
                 told = f"search: {name} = {value}: pbt cannot change it while a policy learns"
                 if name in SIZES:
-                    raise ConfigError(f"{told}, as it is the size of what a learner holds")
+                    raise ConfigError(f"{told}, as it is the size of what a learner holds; use asha")
                 try:
                     Collector(other, make_core(other, other.num_envs, other.seed)).load_state_dict(state)
                 except CheckpointError as error:
-                    raise ConfigError(f"{told} ({error})") from None
+                    raise ConfigError(f"{told} ({error}); use asha") from None
 
 
 def resources(plan: Plan, config: TrainConfig, trials: int, nodes: list[dict[str, Any]]) -> dict[str, float]:

@@ -29,7 +29,7 @@ class Params:
     nips: int  # 1: the dynamics printed in the paper, 0: those of the book
     goal_height: float  # cos-sum of the links that ends the episode when it is exceeded
     start_low: float  # every part of the start lies in [start_low, start_high) [rad, rad/s]
-    start_high: float
+    start_high: float  # end of it, not included [rad, rad/s]
 
 
 @wp.struct

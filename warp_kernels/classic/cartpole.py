@@ -26,7 +26,7 @@ class Params:
     step_reward: float  # for a step that leaves the pole up
     fall_reward: float  # for the step that ends the episode
     start_low: float  # every part of the start lies in [start_low, start_high) [m, m/s, rad, rad/s]
-    start_high: float
+    start_high: float  # end of it, not included [m, m/s, rad, rad/s]
 
 
 @wp.struct

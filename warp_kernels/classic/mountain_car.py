@@ -22,7 +22,7 @@ class Params:
     force: float  # acceleration of a push [m/step^2]
     gravity: float  # acceleration along the steepest ground [m/step^2]
     start_low: float  # the car starts at rest, anywhere in [start_low, start_high) [m]
-    start_high: float
+    start_high: float  # end of it, not included [m]
 
 
 @wp.struct

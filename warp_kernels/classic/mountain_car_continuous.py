@@ -26,7 +26,7 @@ class Params:
     goal_reward: float  # for the arrival
     action_cost: float  # times the square of the action, every step
     start_low: float  # the car starts at rest, anywhere in [start_low, start_high) [m]
-    start_high: float
+    start_high: float  # end of it, not included [m]
 
 
 @wp.struct

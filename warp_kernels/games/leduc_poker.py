@@ -13,10 +13,12 @@ from warp_kernels.episode import IO
 from warp_kernels.games import cards
 from warp_kernels.rules import Rules, world_phase
 
+# Actions, as OpenSpiel numbers them.
 FOLD = wp.constant(0)
 CALL = wp.constant(1)
 RAISE = wp.constant(2)
-CARDS = wp.constant(6)
+
+CARDS = wp.constant(6)  # of the deck: three ranks in two suits
 PUBLIC = wp.constant(2)  # place of the public card in State.card, behind the players'
 MAX_RAISES = wp.constant(2)  # of a round
 STORY = wp.constant(8)  # bits of a round's story: two for each of call, raise, raise, call

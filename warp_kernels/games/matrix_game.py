@@ -1,4 +1,7 @@
-"""MatrixGame: all players choose at once, and a table says what everybody earns; played for a number of steps."""
+"""MatrixGame: all players choose at once, and a table says what everybody earns; played for a number of steps.
+
+Normal-form games after von Neumann and Morgenstern (1944); compared with OpenSpiel 2.0.2's matrix games.
+"""
 
 from functools import cache
 from typing import Any

@@ -12,10 +12,10 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import speech
 from warp_kernels.rules import Rules, agent_phase
 
-EVE = wp.constant(0)
-BOB = wp.constant(1)
-ALICE = wp.constant(2)
-NUM_AGENTS = 3
+EVE = wp.constant(0)  # row of the one that listens in
+BOB = wp.constant(1)  # row of the one that is spoken to
+ALICE = wp.constant(2)  # row of the one that speaks
+NUM_AGENTS = 3  # all of them
 LETTERS = wp.constant(4)  # of the alphabet
 SECRETS = wp.constant(2)  # of them, the first, goals and keys are drawn
 

@@ -12,7 +12,7 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import neighbours, particles
 from warp_kernels.rules import Rules, agent_phase
 
-OBSERVATIONS = {"adversary": 8, "agent": 19}
+OBSERVATIONS = {"adversary": 8, "agent": 19}  # widths by group
 GOOD = wp.constant(1)  # row of the good agent; the landmarks are rows 2 and 3
 
 

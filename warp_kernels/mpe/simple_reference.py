@@ -12,9 +12,9 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import particles, speech
 from warp_kernels.rules import Rules, agent_phase
 
-AGENTS = wp.constant(2)
-LANDMARKS = wp.constant(3)
-ENTITIES = wp.constant(5)
+AGENTS = wp.constant(2)  # the first rows
+LANDMARKS = wp.constant(3)  # the rows behind them
+ENTITIES = wp.constant(5)  # both
 LETTERS = wp.constant(10)  # of the alphabet
 LIT = wp.constant(0.75)  # a landmark's colour in its own channel of red, green, blue
 UNLIT = wp.constant(0.25)  # and in the two others

@@ -12,11 +12,11 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import particles, speech
 from warp_kernels.rules import Rules, agent_phase
 
-SPEAKER = wp.constant(0)
-LISTENER = wp.constant(1)
-AGENTS = wp.constant(2)
-LANDMARKS = wp.constant(3)
-ENTITIES = wp.constant(5)
+SPEAKER = wp.constant(0)  # its row
+LISTENER = wp.constant(1)  # its row
+AGENTS = wp.constant(2)  # the first rows
+LANDMARKS = wp.constant(3)  # the rows behind them
+ENTITIES = wp.constant(5)  # both
 LETTERS = wp.constant(3)  # of the alphabet
 LIT = wp.constant(0.65)  # a landmark's colour in its own channel of red, green, blue
 UNLIT = wp.constant(0.15)  # and in the two others

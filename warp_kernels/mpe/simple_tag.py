@@ -50,10 +50,10 @@ class State:
 class Sizes:
     """What the rules are specialised to."""
 
-    num_good: int
-    num_adversaries: int
-    num_obstacles: int
-    continuous: bool
+    num_good: int  # good agents, behind the adversaries
+    num_adversaries: int  # adversaries, the first rows
+    num_obstacles: int  # obstacles, behind all agents
+    continuous: bool  # actions are boxes
     agents_seen: int | None = None  # nearest agents observed; None: all
     landmarks_seen: int | None = None  # nearest obstacles observed; None: all
     benchmark: bool = False  # tell mpe2's benchmark_data

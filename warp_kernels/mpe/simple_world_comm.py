@@ -13,7 +13,7 @@ from warp_kernels.episode import IO
 from warp_kernels.mpe import particles, speech
 from warp_kernels.rules import Rules, agent_phase
 
-LEADER = wp.constant(0)
+LEADER = wp.constant(0)  # its row
 LETTERS = wp.constant(4)  # of the leader's alphabet
 
 

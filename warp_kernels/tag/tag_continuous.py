@@ -13,8 +13,8 @@ from warp_kernels.episode import IO
 from warp_kernels.neighbours import FAR, distance, distance_of, row_of
 from warp_kernels.rules import Rules, agent_phase
 
-TWO_PI = wp.constant(6.2831855)
-HALF_PI = wp.constant(1.5707964)
+TWO_PI = wp.constant(6.2831855)  # [rad]
+HALF_PI = wp.constant(1.5707964)  # [rad]
 FEATURES = 7  # of another agent: dx, dy, d speed, d acceleration, d direction, type, alive
 
 
@@ -54,10 +54,10 @@ class State:
     tags: wp.array2d(dtype=int)  # (E, number of taggers) runners that a tagger tags in this step
     left: wp.array(dtype=int)  # (E,) 1: a runner stays in the game after this step
     near: wp.array3d(dtype=int)  # (E, A, K) rows last observed as nearest, -1 for none; empty where unused
-    cells: wp.array2d(dtype=int)  # the grid of warp_kernels/cells.py; empty without
-    slot: wp.array2d(dtype=int)
-    who: wp.array2d(dtype=int)
-    spot: wp.array2d(dtype=wp.vec2)
+    cells: wp.array2d(dtype=int)  # (E, cells) the grid, see warp_kernels/cells.py; empty without, as the next three
+    slot: wp.array2d(dtype=int)  # (E, A) an agent's number in its cell
+    who: wp.array2d(dtype=int)  # (E, A) rows in the order of cells
+    spot: wp.array2d(dtype=wp.vec2)  # (E, A) places in the order of cells [m]
     start: wp.array2d(dtype=wp.vec3)  # (E, A) given x [m], y [m], direction [rad]; empty where starts are drawn
 
 

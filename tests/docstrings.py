@@ -1,0 +1,197 @@
+"""What is public in the packages, and the words that stand with it; read from the sources, so nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("gpu_envs", "trainers", "league", "warp_kernels")
+HOOKS = ("draw",)
+"""Functions of a host file whose arguments and results are told once, with the field of Definition that takes them."""
+
+
+@dataclass
+class Symbol:
+    """Something public."""
+
+    where: str
+    """File and line."""
+    name: str
+    kind: str
+    """module, class, function, field or constant."""
+    words: str
+    """Docstring; of fields and constants the string below, the comment on the line, or that of their block."""
+    node: ast.AST = field(repr=False)
+    owner: str = ""
+    """Class that it belongs to."""
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.name}"
+
+
+@functools.cache
+def symbols() -> list[Symbol]:
+    """All public symbols of the packages."""
+    found = []
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if not any(part.startswith("_") and part != "__init__.py" for part in path.relative_to(ROOT).parts):
+                found += _File(path).symbols()
+    return found
+
+
+@functools.cache
+def classes() -> dict[str, list[ast.ClassDef]]:
+    """Public classes by name; several modules may have one of a name."""
+    found: dict[str, list[ast.ClassDef]] = {}
+    for each in symbols():
+        if isinstance(each.node, ast.ClassDef):
+            found.setdefault(each.node.name, []).append(each.node)
+    return found
+
+
+@functools.cache
+def members() -> dict[tuple[str, str], str]:
+    """Words of members by class and name."""
+    return {(each.owner, each.name.rpartition(".")[2]): each.words for each in symbols() if each.owner}
+
+
+def above(name: str) -> list[str]:
+    """A class and all that it extends, by name."""
+    found = [name]
+    for each in found:
+        for node in classes().get(each, ()):
+            bases = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+            found += [base for base in bases if base not in found]
+    return found
+
+
+@functools.cache
+def stands_for(name: str) -> list[str]:
+    """The classes above one, itself not among them, and the protocols whose methods it has."""
+    own = above(name)
+    has = {member for owner, member in members() if owner in own}
+    protocols = [each for each in classes() if "Protocol" in above(each) and each not in own]
+    return own[1:] + [each for each in protocols if methods(each) and methods(each) <= has]
+
+
+def methods(name: str) -> set[str]:
+    """Public methods of a class."""
+    return {each.name for node in classes()[name] for each in node.body if isinstance(each, ast.FunctionDef)}
+
+
+def inherited(symbol: Symbol) -> str:
+    """The words of what a member stands for: the same of a class above its own, or of a protocol that it keeps."""
+    name = symbol.name.rpartition(".")[2]
+    found = [members().get((owner, name), "") for owner in stands_for(symbol.owner)] if symbol.owner else []
+    return "\n".join(filter(None, found))
+
+
+class _File:
+    def __init__(self, path: Path) -> None:
+        text = path.read_text(encoding="utf-8")
+        self.path, self.lines, self.tree = path.relative_to(ROOT), text.splitlines(), ast.parse(text)
+
+    def symbols(self) -> Iterator[Symbol]:
+        yield Symbol(str(self.path), str(self.path), "module", ast.get_docstring(self.tree) or "", self.tree)
+        yield from self._within(self.tree.body, "")
+
+    def _within(self, body: list[ast.stmt], owner: str) -> Iterator[Symbol]:
+        for index, node in enumerate(body):
+            if isinstance(node, ast.If | ast.Try):
+                yield from self._within(node.body, owner)
+                continue
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                if node.name.startswith("_") or "overload" in map(ast.unparse, node.decorator_list):
+                    continue
+                kind = "class" if isinstance(node, ast.ClassDef) else "function"
+                yield self._symbol(node, node.name, kind, ast.get_docstring(node) or "", owner)
+                if isinstance(node, ast.ClassDef):
+                    yield from self._within(node.body, node.name)
+            for name in _assigned(node):
+                if not name.startswith("_"):
+                    words = self._words(body, index, bool(owner))
+                    yield self._symbol(node, name, "field" if owner else "constant", words, owner)
+
+    def _symbol(self, node: ast.stmt, name: str, kind: str, words: str, owner: str) -> Symbol:
+        name = f"{owner}.{name}" if owner else name
+        return Symbol(f"{self.path}:{node.lineno}", name, kind, words, node, owner)
+
+    def _words(self, body: list[ast.stmt], index: int, in_class: bool) -> str:
+        """Fields are told one by one; constants may share the words of a block without blank lines."""
+        node, after = body[index], body[index + 1 : index + 2]
+        found = [self.lines[line].partition("#")[2] for line in range(node.lineno - 1, node.end_lineno or 0)]
+        if after and _is_text(after[0]):
+            found.append(ast.unparse(after[0]))
+        if not in_class:
+            first = node.lineno - 2
+            while first >= 0 and self.lines[first].strip() not in ("", ")", "}", "]"):
+                line = self.lines[first].strip()
+                found.append(line[1:] if line.startswith("#") else "")
+                first -= 1
+        return "\n".join(filter(None, found))
+
+
+def _assigned(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    elif isinstance(node, ast.Assign):
+        if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "TypeVar":
+            return []
+        targets = node.targets
+    else:
+        return []
+    names = [each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return [name.id for name in names if isinstance(name, ast.Name)]
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+ARRAYS = re.compile(r"\b(Tensor|ndarray|NDArray|array[1-4]?d?)\b")
+SHAPE = re.compile(
+    r"\([\w.*]+( (or|[-+*/]) \w+)*,[^)]*\)|\([A-Z]\)"
+    r"|\b(scalars?|numbers?|shapes?|one-element|One element|[sS]ee)\b|\b[aA]s (of |for )?[:`]"
+)
+"""A shape in brackets, a word that says there is none to tell, or where to read it."""
+
+
+def lacks_shape(symbol: Symbol) -> bool:
+    """Whether it takes, gives or is an array, and says of what shape nowhere."""
+    node = symbol.node
+    if isinstance(node, ast.FunctionDef):
+        given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        kinds = [each.annotation for each in given if each is not None] + [node.returns]
+    elif isinstance(node, ast.AnnAssign) and symbol.owner:
+        kinds = [node.annotation]
+    else:
+        return False
+    arrays = any(ARRAYS.search(ast.unparse(kind)) for kind in kinds if kind is not None)
+    return arrays and not SHAPE.search(symbol.words) and not SHAPE.search(inherited(symbol))
+
+
+@functools.cache
+def errors() -> frozenset[str]:
+    """Names of the deliberate errors."""
+    tree = ast.parse((ROOT / "gpu_envs" / "errors.py").read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+
+
+def raised(function: ast.FunctionDef) -> set[str]:
+    """Deliberate errors that the lines of a function raise themselves."""
+    found, waiting = set(), list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            name = ast.unparse(node.exc.func).rpartition(".")[2]
+            found.add({"missing": "MissingExtraError"}.get(name, name))
+        waiting += ast.iter_child_nodes(node)
+    return found & errors()

@@ -1,0 +1,78 @@
+"""What is public is told: what it is, shapes, units, errors, where it comes from."""
+
+import ast
+import re
+import sys
+
+import pytest
+
+from league import solvers
+from tests.docstrings import HOOKS, ROOT, inherited, lacks_shape, raised, symbols
+from trainers import algorithms
+
+SOURCE = re.compile(r"\b(19|20)\d\d\b|\b(mpe2|Gymnasium|OpenSpiel) \d|\bWarpDrive\b")
+UNITLESS = re.compile(r"reward|penalty|cost|payoff|weight|ratio|skill_level|max_action|goal_height")
+"""Constants that have no unit: points, shares, factors."""
+LEAGUES = ("psro", "anytime", "pipeline", "alphastar", "baselines", "matchmaking")
+
+
+def untold(found):
+    """What is missing, a line each."""
+    return "\n".join(["", *map(str, found)])
+
+
+def test_everything_public_has_words():
+    found = [each for each in symbols() if not each.words and not inherited(each)]
+    assert not found, untold(found)
+
+
+def test_shapes_are_told():
+    found = [each for each in symbols() if each.name not in HOOKS and lacks_shape(each)]
+    assert not found, untold(found)
+
+
+def test_errors_are_told():
+    """But for console commands, whose errors are lines that the command line prints."""
+    found = []
+    for each in symbols():
+        if not isinstance(each.node, ast.FunctionDef) or [arg.arg for arg in each.node.args.args] == ["argv"]:
+            continue
+        left = raised(each.node)
+        left = left and {error for error in left if error not in each.words + inherited(each)}
+        found += [f"{each}: {', '.join(sorted(left))}"] if left else []
+    assert not found, untold(found)
+
+
+def test_constants_of_rules_have_units():
+    found = [
+        each
+        for each in symbols()
+        if each.where.startswith("warp_kernels/") and each.owner == "Params" and isinstance(each.node, ast.AnnAssign)
+        if ast.unparse(each.node.annotation) == "float" and not UNITLESS.search(each.name) and "[" not in each.words
+    ]
+    assert not found, untold(found)
+
+
+def words_of(path):
+    return ast.get_docstring(ast.parse((ROOT / path).read_text(encoding="utf-8"))) or ""
+
+
+@pytest.mark.parametrize("package", ["classic", "games", "mpe", "tag"])
+def test_rules_name_their_source(package):
+    """The host file of an environment names the file of its rules."""
+    names = {file.name for file in (ROOT / "gpu_envs" / package).glob("*.py")} - {"__init__.py"}
+    rules = names & {file.name for file in (ROOT / "warp_kernels" / package).glob("*.py")}
+    assert rules
+    for name in sorted(rules):
+        path = f"warp_kernels/{package}/{name}"
+        assert SOURCE.search(words_of(path)), f"{path} names no source"
+        assert path in words_of(f"gpu_envs/{package}/{name}"), f"gpu_envs/{package}/{name} does not name {path}"
+
+
+def test_algorithms_name_their_source():
+    files = {f"trainers/{each.module}.py" for each in (*algorithms.ALGORITHMS.values(), *algorithms.RECORDED.values())}
+    for path in sorted(files | {f"league/{name}.py" for name in LEAGUES}):
+        assert SOURCE.search(words_of(path)), f"{path} names no source"
+    for name, solver in solvers.SOLVERS.items():
+        words = f"{solver.__doc__}\n{sys.modules[solver.__module__].__doc__}"
+        assert name == "uniform" or SOURCE.search(words), f"league.solvers: {name} names no source"

@@ -1,0 +1,135 @@
+"""What is released: its version, its papers, and a wheel and an sdist that work where nothing of the checkout is."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+import yaml
+
+import gpu_envs
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("gpu_envs", "league", "trainers", "warp_kernels")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_version_is_said_once():
+    assert "version" in PROJECT["dynamic"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", gpu_envs.__version__)
+    assert citation()["version"] == gpu_envs.__version__
+
+
+def citation():
+    return yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+
+
+def test_citation_has_what_its_schema_demands():
+    """https://github.com/citation-file-format/citation-file-format, schema 1.2.0: keys, and which are required."""
+    found = citation()
+    assert found["cff-version"] == "1.2.0"
+    assert {"authors", "cff-version", "message", "title"} <= found.keys()
+    assert found.keys() <= {"abstract", "authors", "cff-version", "date-released", "keywords", "license", "message",
+                            "title", "type", "version"}  # fmt: skip
+    assert found["authors"] == [{"name": "The gpu-envs contributors"}] == PROJECT["authors"]
+    assert found["license"] == PROJECT["license"]
+    assert found["type"] == "software"
+    assert all(isinstance(found[key], str) for key in ("abstract", "message", "title", "version"))
+
+
+def test_the_changelog_keeps_its_form():
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    versions = [line for line in lines if line.startswith("## ")]
+    assert versions[0] == "## [Unreleased]"
+    assert all(re.fullmatch(r"## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", line) for line in versions[1:])
+    kinds = {line for line in lines if line.startswith("### ")}
+    assert kinds <= {f"### {kind}" for kind in ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")}
+
+
+def run(*command, cwd, env=None):
+    """Standard output of a command that has to succeed."""
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def tracked():
+    """Files of the checkout, by their path; new ones too."""
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).splitlines()
+    return [name for name in listed if (ROOT / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """`python -m build` of a clean checkout: an sdist, and from it a wheel. Nothing is downloaded."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in tracked():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source), cwd=source)
+    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
+    assert wheel.name == f"gpu_envs-{gpu_envs.__version__}-py3-none-any.whl"
+    assert sdist.name == f"gpu_envs-{gpu_envs.__version__}.tar.gz"
+    return {"wheel": wheel, "sdist": sdist}
+
+
+@pytest.mark.slow
+def test_what_is_in_the_wheel(built):
+    info = f"gpu_envs-{gpu_envs.__version__}.dist-info"
+    with zipfile.ZipFile(built["wheel"]) as wheel:
+        names, about = set(wheel.namelist()), message_from_bytes(wheel.read(f"{info}/METADATA"))
+        entries = wheel.read(f"{info}/entry_points.txt").decode()
+    page = "league/watch/page/"
+    wanted = {name for name in tracked() if name.partition("/")[0] in PACKAGES and not name.startswith(page)}
+    assert {name for name in names if not name.startswith(info)} == wanted
+    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    assert "gpu_envs/templates/rules.py.txt" in names
+    assert "trainers/models/cartpole-ppo/manifest.json" in names
+    assert {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"} <= names
+    assert (about["Version"], about["License-Expression"]) == (gpu_envs.__version__, "Apache-2.0")
+    assert about.get_payload().startswith("# gpu-envs")
+    for name, value in PROJECT["entry-points"]["gpu_envs.commands"].items():
+        assert f"{name} = {value}\n" in entries + "\n"
+
+
+@pytest.mark.slow
+def test_what_is_in_the_sdist(built):
+    with tarfile.open(built["sdist"]) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml"} <= names
+    folders = {name.partition("/")[0] for name in names if "/" in name}
+    assert folders == set(PACKAGES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_installed_it_works_from_an_empty_folder(built, kind, tmp_path):
+    home, here = tmp_path / "venv", tmp_path / "empty"
+    here.mkdir()
+    run(sys.executable, "-m", "venv", "--without-pip", str(home), cwd=tmp_path)
+    packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(home), "platbase": str(home)}))
+    # what it depends on; a folder that is named in a .pth brings no .pth of its own, so that no checkout comes with it
+    shared = [sysconfig.get_path("purelib"), *(path for path in sys.path if path.endswith("site-packages"))]
+    (packages / "shared.pth").write_text("\n".join(dict.fromkeys(shared)) + "\n", encoding="utf-8")
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env |= {"PATH": f"{home / 'bin'}{os.pathsep}{env['PATH']}", "OMP_NUM_THREADS": "1"}
+    pip = (sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--no-deps", "--no-index")
+    run(*pip, "--no-build-isolation", "--disable-pip-version-check", str(built[kind]), cwd=here, env=env)
+
+    where = run("python", "-c", "import gpu_envs, league; print(gpu_envs.__file__)", cwd=here, env=env)
+    assert Path(where.strip()).is_relative_to(packages), where
+    assert "SimpleTag-v0" in run("gpu-envs", "list", cwd=here, env=env).split()
+    assert run("gpu-envs", "check", "SimpleTag-v0", cwd=here, env=env) == "SimpleTag-v0 keeps the contract\n"
+    train = "gpu-envs train SimpleTag-v0 --device cpu --num-envs 16 --total-steps 4096 --eval-episodes 0 --no-video"
+    assert "trained" in run(*train.split(), "--out", "run", cwd=here, env=env)
+    assert (here / "run" / "metrics.csv").exists()
+    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    run("python", "-c", example[1], cwd=here, env=env)
