@@ -71,6 +71,7 @@ from league.watch.source import Latest, Snapshot
 from trainers.settings import SEEDS
 
 WORLDS = 4
+"""Of a rollout, if the question names no number."""
 
 
 class NotThere(GpuEnvsError):

@@ -12,6 +12,7 @@ from trainers.files import write_text
 from trainers.logs import Progress
 
 PAGE = Path(__file__).with_name("static") / "index.html"
+"""Built from the sources in `page`."""
 ROLLOUTS = 32
 """In a file, at most."""
 BYTES = 24 * 2**20
@@ -40,6 +41,9 @@ def export(api: Api, file: Path, progress: Progress | None = None) -> tuple[int,
 
     Returns:
         How many rollouts are in it, and a line about each that could not be played.
+
+    Raises:
+        ConfigError: The page has not been built, or not as it should be.
     """
     html = page()
     end = html.rfind("</body>")

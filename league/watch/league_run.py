@@ -19,6 +19,7 @@ from trainers.policy import Plays
 CELLS = 1_000_000
 """Of a payoff table that is shown."""
 CURVES = ("seconds", "episodes", "nash_conv", "exploitability", "best_so_far", "population_gain")
+"""Measures of an iteration that are drawn, where they are known."""
 
 
 class LeagueStage:

@@ -24,6 +24,7 @@ from trainers.policy import Plays
 from trainers.settings import derived_seed
 
 MAX_WORLDS = 16
+"""Of a rollout."""
 MAX_STEPS = 1000
 """Steps that a rollout ends at in any case."""
 BUDGET = 32 * 2**20
@@ -174,6 +175,7 @@ def _answer(
 
 
 ARRAYS = ("shapes", "places", "obs", "alive", "action", "reward")
+"""Of an answer, each over steps and worlds (T, W, ...)."""
 
 
 def packed(tensor: Tensor) -> dict[str, Any]:

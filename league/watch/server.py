@@ -14,6 +14,7 @@ from league.watch.api import Api, NotThere, encoded
 from league.watch.export import page
 
 LOOPBACK = "127.0.0.1"
+"""Reached from this machine alone."""
 HEADERS = {
     # The page needs nothing from elsewhere, so nothing may be loaded from there, or sent there.
     "Content-Security-Policy": "default-src 'self' 'unsafe-inline' data: blob:; frame-ancestors 'none'",

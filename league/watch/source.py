@@ -26,6 +26,7 @@ class Snapshot:
     policies: dict[str, list[str]]
     """Names by role, the latest last."""
     stage: Stage
+    """Where its policies play."""
     matchups: list[tuple[str, ...]]
     """Policies of each seat, those most worth seeing first."""
 
@@ -34,6 +35,7 @@ class Source(Protocol):
     """A run on disk."""
 
     path: Path
+    """Its folder."""
 
     def files(self) -> Iterable[Path]:
         """Those that change when there is something new."""

@@ -33,8 +33,11 @@ class TrainingStage:
     """The environment of a training, and its checkpoints as players."""
 
     config: TrainConfig
+    """Of the run."""
     folder: Path
+    """Of the run, with its checkpoints."""
     seats: tuple[Seat, ...]
+    """Sides that a policy each plays."""
 
     def core(self, num_envs: int) -> Core:
         """See `league.watch.rollouts.Stage`."""
