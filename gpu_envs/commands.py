@@ -1,4 +1,7 @@
-"""Subcommands of this room: list, check, render, bench. Standard library arguments, so that they need no extra."""
+"""Subcommands of this room: list, check, bench, and what render needs of it (the rest is in ``trainers/render.py``).
+
+Standard library arguments, so that they need no extra.
+"""
 
 import argparse
 import inspect
@@ -14,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
+from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
 from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import find, list_envs, make, make_core
@@ -63,6 +67,13 @@ def _count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be an int >= 1, got {text!r}")
     return value
+
+
+def _whole(text: str) -> int:
+    """An int >= 0, for argparse."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be an int >= 0, got {text!r}")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
@@ -127,32 +138,58 @@ def check_command(argv: list[str]) -> int:
     return 0
 
 
-def render_command(argv: list[str]) -> int:
-    """Write a picture or a video of random play."""
+def render_parser() -> argparse.ArgumentParser:
+    """The arguments of `gpu-envs render`, but for those that say which policies play."""
     parser = command_parser(
         "render",
-        "Write a picture or a video of random play.",
-        "gpu-envs render TagContinuous-v0 --worlds 4 --out out/tag.mp4",
+        "Write a picture or a video of worlds at play.",
+        "gpu-envs render SimpleTag-v0 --checkpoint zoo:simple-tag-ppo --worlds 16 --out out/tag.mp4",
     )
     _add_env(parser)
     _add_device(parser)
     parser.add_argument("--out", type=Path, default=Path("out/render.mp4"), help="file; .mp4, .gif or .png")
     parser.add_argument("--worlds", type=_count, default=4, help="worlds, tiled")
     parser.add_argument("--steps", type=_count, default=200, help="steps; a .png shows the last")
+    parser.add_argument(
+        "--trails", type=_whole, default=None, help="steps that trails go back, 0 for none; half a second"
+    )
     parser.add_argument("--size", type=_count, default=320, help="pixels of a world's side")
-    parser.add_argument("--seed", type=int, default=0, help="of the worlds and the random actions")
-    args = parser.parse_args(argv)
+    parser.add_argument("--seed", type=int, default=0, help="of the worlds and the actions")
+    return parser
+
+
+def render_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The environment's settings that `gpu-envs render` was given."""
+    return settings(args.env, options={"num_envs": "--worlds", "seed": "--seed", "device": "--device"})
+
+
+def render_play(
+    args: argparse.Namespace, core: Core, act: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
+) -> int:
+    """Play and write what is seen; the rest of `gpu-envs render`.
+
+    Args:
+        args: Of `render_parser`.
+        core: Its worlds are all shown. With autoreset "next_step" the ends of episodes are seen too.
+        act: act(obs, info) gives the actions.
+
+    Returns:
+        The exit code.
+    """
+    from gpu_envs.film import Film
     from gpu_envs.video import tile, write_video
 
-    own = settings(args.env, options={"num_envs": "--worlds", "seed": "--seed", "device": "--device"})
-    core = make_core(args.id, args.worlds, args.device, seed=args.seed, **own)
-    core.reset()
+    film = Film(core, tuple(range(core.num_envs)), args.size, args.trails)
+    obs, info = core.reset()
 
     def frames(progress: ProgressBar) -> Iterator[np.ndarray]:
+        nonlocal obs, info
         for step in range(args.steps):
             if args.out.suffix.lower() != ".png" or step == args.steps - 1:
-                yield tile(core.frame(tuple(range(args.worlds)), args.size))
-            core.step(core.sample_actions())
+                yield tile(film.frame())
+            else:
+                film.scene()
+            obs, _, _, _, info = core.step(act(obs, info))
             progress(step + 1)
 
     with ProgressBar(args.steps, "steps", file=sys.stderr) as progress:

@@ -56,6 +56,8 @@ class Scene:
     agents: torch.Tensor | None = None
     """(W, A, 10) float32, the shape that stands for each agent, by row: its body, its card; alpha 0 where it is not to
     be seen. They are not painted, so what is to be seen is among `shapes` too. None: no agent has a place."""
+    ground: int = 0
+    """How many of the first `shapes` are the ground, upon which trails are painted; the others hide them."""
 
     def __post_init__(self) -> None:
         shapes = self.shapes

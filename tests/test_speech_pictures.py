@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_envs.mpe.camera import Discs, Word, scene
+from gpu_envs.mpe.camera import VIEW, Discs, Word, scene
 from gpu_envs.registry import make_core
 
 PLACES = ("SimpleReference-v0", "SimpleSpeakerListener-v0", "SimpleWorldComm-v0")
@@ -22,11 +22,11 @@ def test_the_camera_backs_away(rescaling):
     core.reset()
     grey = (0.66, 0.68, 0.71)
     core.world_state["pos"].zero_()
-    core.world_state["pos"][:, 0, 0] = torch.tensor([0.0, 1.2, 2.6])  # the speaker; the listener stays in the middle
+    core.world_state["pos"][:, 0, 0] = torch.tensor([0.0, 1.0, 2.6])  # the speaker; the listener stays in the middle
     near, edge, far = (area(frame, grey) for frame in core.frame((0, 1, 2), 400))
     assert near < edge  # uncovered by the listener
-    assert edge == pytest.approx(np.pi * (0.075 / 2.8 * 400) ** 2, rel=0.25)
-    zoom = 1.04 * 2.675 / 1.4
+    assert edge == pytest.approx(np.pi * (0.075 / (2.0 * VIEW) * 400) ** 2, rel=0.25)
+    zoom = 1.04 * 2.675 / VIEW
     assert far == pytest.approx(edge / zoom**2 if rescaling else edge, rel=0.25)
 
 

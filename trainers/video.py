@@ -19,7 +19,7 @@ MAX_FRAMES = 600
 def frames(
     core: Core, players: Players, seed: int, size: int = 256, progress: Progress | None = None
 ) -> Iterator[np.ndarray]:
-    """Plays until every world has ended an episode, and yields all worlds side by side after each step.
+    """Plays until every world has ended an episode, and yields all worlds side by side, with trails, at each step.
 
     Args:
         core: A core whose worlds are all shown, so make it small.
@@ -31,9 +31,10 @@ def frames(
     Yields:
         (height, width, 3) uint8.
     """
+    from gpu_envs.film import Film
     from gpu_envs.video import tile
 
-    envs = tuple(range(core.num_envs))
+    film = Film(core, tuple(range(core.num_envs)), size)
     obs, info = core.reset(seed=seed)
     cast = Cast(core, players)
     for policy in players.values():
@@ -41,7 +42,7 @@ def frames(
             policy.seed(seed)
     finished = torch.zeros((core.num_envs, core.num_agents), dtype=torch.bool, device=core.device)
     for count in range(1, MAX_FRAMES + 1):
-        yield tile(np.asarray(core.frame(envs, size)))
+        yield tile(film.frame())
         obs, _, terminated, truncated, info = core.step(cast.act(obs, info))
         finished |= terminated | truncated
         over = bool(finished.all())

@@ -102,4 +102,6 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         circles(pivot, 0.055 * length, DARK),
     ]
     reach = 1.3 * length
-    return Scene(join(*parts), torch.cat([-reach, -reach, reach, reach], 1), agents=circles(end, 0.1 * length, RED))
+    return Scene(
+        join(*parts), torch.cat([-reach, -reach, reach, reach], 1), agents=circles(end, 0.1 * length, RED), ground=1
+    )

@@ -58,6 +58,6 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     from gpu_envs.rendering import Scene
 
     params = core.get_params(envs)
-    table = torch.stack([params[cell] for cell in CELLS], -1)[..., None].expand(len(envs), -1, 2)
+    table = torch.stack([params[cell] for cell in CELLS], -1)[..., None].expand(len(envs), -1, 1)
     shapes, bounds = heat_map(table, (3, 3), core.world_state["last"][envs])
     return Scene(shapes, bounds, border=None, agents=nowhere(2, envs))

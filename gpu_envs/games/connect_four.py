@@ -62,8 +62,8 @@ def build(config: Config) -> Definition:
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: a blue board with holes, player 0's discs red, player 1's yellow."""
-    from gpu_envs.games.drawing import GOLD, cells, marked, nowhere
+    """Scene of some worlds: a blue board, player 0's discs red, player 1's yellow; the border tells the turn."""
+    from gpu_envs.games.drawing import GOLD, cells, marked, nowhere, turn_border
     from gpu_envs.rendering import RED, Scene, circles, join, rings
 
     rows, columns = core.config.rows, core.config.columns
@@ -77,4 +77,5 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         ]
     board = (0.14, 0.36, 0.66)
     bounds = (0.0, 0.0, float(columns), float(rows))
+    parts.append(turn_border(core, envs, bounds, (RED, GOLD)))
     return Scene(join(*parts), bounds, background=board, border=board, agents=nowhere(2, envs))

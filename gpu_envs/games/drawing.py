@@ -1,10 +1,16 @@
 """What the pictures of games have in common: boards, cards and chips, tables of payoffs."""
 
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.rendering import BLUE, DARK, ORANGE, RED, boxes, circles, join, rings
+from gpu_envs.games.digits import numbers
+from gpu_envs.rendering import BLUE, DARK, ORANGE, RED, Colour, boxes, circles, join, rings
+
+if TYPE_CHECKING:
+    from gpu_envs.core import Core
 
 # Colours of tables and cards, as r, g, b in 0..1.
 FELT = (0.16, 0.42, 0.34)
@@ -12,6 +18,8 @@ PAPER = (0.985, 0.985, 0.97)
 GOLD = (0.98, 0.78, 0.25)
 BACK = (0.25, 0.36, 0.58)
 EDGE = (0.10, 0.28, 0.22)
+MOST_NUMBERS = 64
+"""Payoffs that are written into their cells; a larger table tells them by colour alone."""
 
 
 def marked(marks: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
@@ -44,7 +52,8 @@ def card(
     slot = torch.arange(most, device=pips.device)
     down = torch.ceil(pips / across)[:, None]  # rows that are needed
     y = ((down - 1) / 2 - slot // across) * (0.4 if across == 1 else 0.29)
-    x = ((slot % across - (across - 1) / 2) * 0.27).expand_as(y)
+    wide = (pips[:, None] - slot // across * across).clamp(1, across)  # pips in a slot's row
+    x = (slot % across - (wide - 1) / 2) * 0.27
     there = (slot < pips[:, None]) & shown[:, None]
     back = ~shown[:, None]
     return join(
@@ -84,39 +93,54 @@ def turn_marker(place: tuple[float, float], on_move: torch.Tensor) -> torch.Tens
     return boxes(centre, torch.tensor([0.66, 0.86]), GOLD, alpha=on_move[:, None], line_width=0.09)
 
 
+def turn_border(
+    core: "Core", envs: torch.Tensor, bounds: tuple[float, float, float, float], colours: Sequence[Colour]
+) -> torch.Tensor:
+    """A board's border in the colour of the player who is on the move; none once the game is over."""
+    low, high = torch.tensor([bounds[:2], bounds[2:]], device=core.device)
+    assert core.to_move is not None
+    to_move = core.to_move[envs] & core.alive[envs]
+    centre = (0.5 * (low + high)).expand(len(envs), len(colours), 2)
+    tints = torch.tensor(tuple(colours), device=core.device)
+    return boxes(centre, 0.5 * (high - low), tints, to_move, 0.02 * float((high - low).max()))
+
+
 def heat_map(
     payoff: torch.Tensor, counts: tuple[int, ...], last: torch.Tensor
 ) -> tuple[torch.Tensor, tuple[float, float, float, float]]:
-    """Payoffs of all joint actions: a cell each, a stripe a player, blue for gains and red for losses.
+    """Payoffs of all joint actions: a cell each, a stripe a player, blue for gains and red for losses, and numbers.
 
     The first half of the players (rounded up) choose the row, counted from the top, the others the column.
 
     Args:
-        payoff: (W, J, P), joint actions row by row, player 0's choice the slowest.
+        payoff: (W, J, P), joint actions row by row, player 0's choice the slowest; (W, J, 1) where all earn the same.
         counts: Choices of the players.
         last: (W, P) the last joint action, framed; -1 for none.
 
     Returns:
         The shapes and their bounds.
     """
-    players = len(counts)
+    players, stripes = len(counts), payoff.shape[-1]
     first = math.ceil(players / 2)
     rows, columns = math.prod(counts[:first]), math.prod(counts[first:])
     middles = cells(rows, columns, payoff.device).flip(1).view(rows, columns, 2).flip(1).reshape(1, -1, 2)
     middles = middles.expand(len(payoff), -1, -1)
-    width = 0.84 / players
+    width = 0.84 / stripes
     scale = payoff.abs().amax((1, 2), keepdim=True).clamp(min=1e-12)
     strength = (payoff / scale)[..., None]
     gain, loss = (torch.tensor(colour, device=payoff.device) for colour in (BLUE, RED))
     neutral = torch.tensor((0.91, 0.915, 0.92), device=payoff.device)
     colour = neutral + strength.abs() * (torch.where(strength > 0, gain, loss) - neutral)
-    stripes = []
-    for player in range(players):
-        centres = middles + torch.tensor([(player - (players - 1) / 2) * width, 0.0], device=payoff.device)
-        stripes.append(boxes(centres, torch.tensor([0.5 * width, 0.42]), colour[:, :, player]))
+    parts = []
+    for stripe in range(stripes):
+        centres = middles + torch.tensor([(stripe - (stripes - 1) / 2) * width, 0.0], device=payoff.device)
+        parts.append(boxes(centres, torch.tensor([0.5 * width, 0.42]), colour[:, :, stripe]))
+        if rows * columns * stripes <= MOST_NUMBERS:
+            ink = torch.tensor((DARK, PAPER), device=payoff.device)[(strength[:, :, stripe, 0].abs() > 0.5).long()]
+            parts.append(numbers(centres, payoff[..., stripe], 0.8 * width, 0.24, ink))
     strides = [math.prod(counts[player + 1 :]) for player in range(players)]
     joint = (last * torch.tensor(strides, device=last.device)).sum(1)
     there = torch.arange(rows * columns, device=last.device) == joint[:, None]
     there &= (last >= 0).all(1, keepdim=True)
     frame = boxes(middles, 0.44, DARK, alpha=there, line_width=0.06)
-    return join(*stripes, frame), (0.0, 0.0, float(columns), float(rows))
+    return join(*parts, frame), (0.0, 0.0, float(columns), float(rows))

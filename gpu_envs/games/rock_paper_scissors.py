@@ -47,13 +47,22 @@ def build(config: Config) -> Definition:
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the table as a heat map, a stripe a player; the last joint action is framed."""
-    from gpu_envs.games.drawing import heat_map, nowhere
-    from gpu_envs.rendering import Scene
+    """Scene of some worlds: the table as a heat map, a stripe a player; the last joint action is framed.
+
+    Before rows and over columns a stone, a sheet and an X stand for rock, paper and scissors.
+    """
+    from gpu_envs.games.drawing import PAPER, heat_map, nowhere
+    from gpu_envs.rendering import DARK, GREY, Scene, boxes, circles, join, lines
 
     choice = torch.arange(3, device=core.device)
     lead = (choice[:, None] - choice) % 3  # 1: the row wins
     gain = ((lead == 1).float() - (lead == 2).float()).flatten()
     table = torch.stack([gain, -gain], -1).expand(len(envs), -1, -1)
-    shapes, bounds = heat_map(table, (3, 3), core.world_state["last"][envs])
-    return Scene(shapes, bounds, border=None, agents=nowhere(2, envs))
+    shapes, (_, low, high, _) = heat_map(table, (3, 3), core.world_state["last"][envs])
+    signs = torch.tensor([[[-0.35, 2.5 - sign], [sign + 0.5, 3.35]] for sign in range(3)], device=core.device)
+    sheet, blade = torch.tensor([0.16, 0.21]), torch.tensor([0.17, 0.19], device=core.device)
+    marks = [circles(signs[:1], 0.21, GREY), boxes(signs[1:2], sheet, PAPER)]
+    marks += [boxes(signs[1:2], sheet, DARK, line_width=0.035), circles(signs[:1], 0.21, DARK, line_width=0.035)]
+    for arm in (blade, blade * torch.tensor([1.0, -1.0], device=core.device)):
+        marks.append(lines(signs[2:] - arm, signs[2:] + arm, 0.07, DARK))
+    return Scene(join(shapes, *marks), (-0.7, low, high, 3.7), border=None, agents=nowhere(2, envs))

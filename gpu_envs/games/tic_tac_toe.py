@@ -42,8 +42,8 @@ def build(config: Config) -> Definition:
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: player 0's crosses red, player 1's rings blue; row 0 is at the top."""
-    from gpu_envs.games.drawing import cells, marked, nowhere
+    """Scene of some worlds: player 0's crosses red, 1's rings blue; the border tells the turn. Row 0 is on top."""
+    from gpu_envs.games.drawing import cells, marked, nowhere, turn_border
     from gpu_envs.rendering import BLUE, DARK, RED, Scene, join, lines, rings
 
     crosses, noughts = marked(core.world_state["marks"][envs], 3, 3).unbind(1)
@@ -56,4 +56,6 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         reach = torch.tensor([0.26, 0.26 * tilt], device=core.device)
         parts.append(lines(places - reach, places + reach, 0.13, RED, alpha=crosses))
     parts.append(rings(places, 0.28, BLUE, 0.13, alpha=noughts))
-    return Scene(join(*parts), (0.0, 0.0, 3.0, 3.0), border=None, agents=nowhere(2, envs))
+    bounds = (0.0, 0.0, 3.0, 3.0)
+    parts.append(turn_border(core, envs, bounds, (RED, BLUE)))
+    return Scene(join(*parts), bounds, border=None, agents=nowhere(2, envs))

@@ -60,6 +60,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     of = torch.tensor([0, 0, 1, 1, 0, 0, 1, 1], device=core.device)
     table, (row, column) = state["table"][envs], state["last"][envs].unbind(1)
     shown = (table[:, None] < 0) | (of == table[:, None])
+    payoff = torch.where(shown, payoff, 0.0)
     last = torch.stack([row, torch.where(column < 0, -1, column + 2 * table)], -1)
-    shapes, bounds = heat_map((payoff * shown)[..., None].expand(-1, -1, 2), (2, 4), last)
+    shapes, bounds = heat_map(payoff[..., None], (2, 4), last)
     return Scene(shapes, bounds, border=None, agents=nowhere(2, envs))

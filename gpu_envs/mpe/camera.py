@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Colour, Scene
 
-VIEW = 1.4
+VIEW = 1.2
 """Half the side of a picture [m]: the arena's half, 1 m, and a margin."""
 GAP = 0.075
 """Between two letters in a picture [m]."""
@@ -27,6 +27,8 @@ class Discs(NamedTuple):
     """Opacity in 0..1."""
     target: bool = False
     """A ring around a dot, for places to go to, instead of a disc."""
+    ringed: torch.Tensor | None = None
+    """(W, rows) bool: which have a wide orange ring around them."""
 
 
 class Word(NamedTuple):
@@ -56,12 +58,17 @@ def scene(core: "Core", envs: torch.Tensor, *parts: Discs | Word) -> "Scene":
         if isinstance(part, Discs):
             radii[:, part.rows] = params[part.size][:, None] if isinstance(part.size, str) else part.size
             colours[:, part.rows] = torch.as_tensor(part.colour, dtype=torch.float32, device=pos.device)
-    half = (1.04 * (pos.abs().amax(2) + radii).amax(1)).clamp(min=VIEW)  # (W,) half the side of what is seen [m]
+    far, keep = pos.abs().amax(2), not core.config.dynamic_rescaling
+    wide = far / (1.0 - 1.04 * radii / VIEW).clamp(min=0.1) if keep else far + radii  # with discs that keep their size
+    half = (1.04 * wide.amax(1)).clamp(min=VIEW)  # (W,) half the side of what is seen [m]
     zoom = (half / VIEW)[:, None]  # of lengths that stay as they are in the picture
-    if not core.config.dynamic_rescaling:
+    if keep:
         radii = radii * zoom
     middle = pos.new_zeros((len(pos), 1, 2))
-    shapes = [boxes(middle, 1.0, Scene.background), boxes(middle, 1.0, Scene.border or DARK, line_width=0.012 * zoom)]
+    shapes = [  # an outline as wide as the picture, around the arena, and the arena's border
+        boxes(middle, 1.0 + half[:, None, None], Scene.surround, line_width=2.0 * half[:, None]),
+        boxes(middle, 1.0, Scene.border or DARK, line_width=0.012 * zoom),
+    ]
     for part in parts:
         if isinstance(part, Word):
             row = slice(part.row, part.row + 1)
@@ -70,15 +77,17 @@ def scene(core: "Core", envs: torch.Tensor, *parts: Discs | Word) -> "Scene":
             shapes.append(_discs(pos[:, part.rows], radii[:, part.rows], part, zoom))
     bounds = torch.stack([-half, -half, half, half], dim=1)
     agents = circles(pos, radii, colours)[:, : core.num_agents]
-    return Scene(join(*shapes), bounds, margin=0.0, background=Scene.surround, border=None, agents=agents)
+    return Scene(join(*shapes), bounds, margin=0.0, border=None, agents=agents, ground=2)
 
 
 def _discs(pos: torch.Tensor, radii: torch.Tensor, part: Discs, zoom: torch.Tensor) -> torch.Tensor:
     """Discs with a thin dark edge, or targets."""
-    from gpu_envs.rendering import DARK, Scene, circles, join, rings
+    from gpu_envs.rendering import DARK, ORANGE, Scene, circles, join, rings
 
     if not part.target:
-        edge = rings(pos, radii, DARK, 0.01 * zoom, 0.6 * part.alpha)
+        edge = rings(pos, radii, DARK, torch.minimum(0.01 * zoom, 0.12 * radii), 0.6 * part.alpha)
+        if part.ringed is not None:
+            edge = join(edge, rings(pos, radii + 0.035 * zoom, ORANGE, 0.035 * zoom, part.ringed))
         return join(circles(pos, radii, part.colour, part.alpha), edge)
     line = 0.35 * radii
     return join(
@@ -86,6 +95,13 @@ def _discs(pos: torch.Tensor, radii: torch.Tensor, part: Discs, zoom: torch.Tens
         rings(pos, radii - 0.5 * line, part.colour, line, part.alpha),
         circles(pos, 0.3 * radii, part.colour, part.alpha),
     )
+
+
+def touched(core: "Core", envs: torch.Tensor, prey: slice, hunters: slice, sizes: tuple[str, str]) -> torch.Tensor:
+    """Which prey is in touch with a hunter: (W, rows) bool; ``sizes`` name the constants that are their radii."""
+    pos, params = core.world_state["pos"][envs], core.get_params(envs)
+    reach = (params[sizes[0]] + params[sizes[1]])[:, None, None]
+    return ((pos[:, prey, None] - pos[:, None, hunters]).norm(dim=-1) < reach).any(-1)
 
 
 def _word(

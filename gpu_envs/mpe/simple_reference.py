@@ -57,7 +57,7 @@ def build(config: Config) -> Definition:
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: pale landmarks; agents in the colour of the landmark they should go to, and their words."""
+    """Scene of some worlds: landmarks; agents in the colour of the landmark they should go to, and their words."""
     from gpu_envs.rendering import BLUE, GREEN, RED
 
     palette = torch.tensor([RED, GREEN, BLUE], device=core.device)
@@ -66,7 +66,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     return scene(
         core,
         envs,
-        Discs(slice(2, 5), SIZE, palette, alpha=0.35),
+        Discs(slice(2, 5), SIZE, palette, target=True),
         Discs(slice(0, 2), SIZE, palette[destination]),
         *(Word(row, said[:, row]) for row in range(2)),
     )

@@ -73,7 +73,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     return scene(
         core,
         envs,
-        Discs(slice(2, 5), LANDMARK_SIZE, palette),
+        Discs(slice(2, 5), LANDMARK_SIZE, palette, target=True),
         Discs(slice(0, 1), AGENT_SIZE, GREY),
         Discs(slice(1, 2), AGENT_SIZE, 0.5 * goal + 0.5),
         Word(0, core.world_state["said"][envs, 0]),

@@ -8,7 +8,7 @@ import torch
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, scene
+from gpu_envs.mpe.camera import Discs, scene, touched
 from warp_kernels.mpe import particles, simple_tag
 
 if TYPE_CHECKING:
@@ -90,14 +90,19 @@ def build(config: Config) -> Definition:
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: adversaries red, good agents green, obstacles grey, nearly as MPE colours them."""
+    """Scene of some worlds: adversaries red, good agents green, obstacles grey, nearly as MPE colours them.
+
+    Who is tagged, that is in touch with an adversary, has an orange ring.
+    """
     from gpu_envs.rendering import GREEN, GREY, RED
 
     chasers, count = core.config.num_adversaries, core.num_agents
+    hunters, prey = slice(0, chasers), slice(chasers, count)
+    tagged = touched(core, envs, prey, hunters, ("good_size", "adversary_size"))
     return scene(
         core,
         envs,
         Discs(slice(count, None), "obstacle_size", GREY),
-        Discs(slice(0, chasers), "adversary_size", RED),
-        Discs(slice(chasers, count), "good_size", GREEN),
+        Discs(hunters, "adversary_size", RED),
+        Discs(prey, "good_size", GREEN, ringed=tagged),
     )

@@ -8,7 +8,7 @@ import torch
 from gpu_envs.config import setting
 from gpu_envs.definition import Definition, box
 from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, Word, scene
+from gpu_envs.mpe.camera import Discs, Word, scene, touched
 from warp_kernels.mpe import particles, simple_world_comm
 
 if TYPE_CHECKING:
@@ -105,10 +105,15 @@ def build(config: Config) -> Definition:
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: forests pale green, food blue, adversaries red, their leader dark red with its word."""
+    """Scene of some worlds: forests pale green, food blue, adversaries red, their leader dark red with its word.
+
+    Who is tagged, that is in touch with an adversary, has an orange ring.
+    """
     from gpu_envs.rendering import BLUE, GREEN, GREY, RED
 
     config, count = core.config, core.num_agents
+    hunters, prey = slice(0, config.num_adversaries), slice(config.num_adversaries, count)
+    tagged = touched(core, envs, prey, hunters, ("good_size", "adversary_size"))
     food, forests = count + config.num_obstacles, count + config.num_obstacles + config.num_food
     return scene(
         core,
@@ -116,7 +121,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         Discs(slice(count, food), "obstacle_size", GREY),
         Discs(slice(forests, None), "forest_size", GREEN, alpha=0.25),
         Discs(slice(food, forests), "food_size", BLUE),
-        Discs(slice(config.num_adversaries, count), "good_size", GREEN),
+        Discs(prey, "good_size", GREEN, ringed=tagged),
         Discs(slice(1, config.num_adversaries), "adversary_size", RED),
         Discs(slice(0, 1), "adversary_size", (0.5, 0.08, 0.05)),
         Word(0, core.world_state["said"][envs, 0]),

@@ -170,24 +170,35 @@ def build(config: Config) -> Definition:
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: taggers red with the reach of a tag around them, runners blue; who has left is gone."""
-    from gpu_envs.rendering import BLUE, RED, Scene, circles, join, lines, rings
+    """Scene of some worlds: taggers red in a disc as wide as a tag reaches, runners blue, a line ahead of all.
+
+    Who has left is gone, but for the end of an episode; where tagged runners play on, they have a ring for a step.
+    """
+    from gpu_envs.rendering import BLUE, DARK, ORANGE, RED, Scene, circles, join, lines, rings
 
     taggers, params = core.config.num_taggers, core.get_params(envs)
     size, reach = params["grid_length"][:, None], params["tagging_margin"][:, None]  # (W, 1), they differ by world
-    pos, alive = core.world_state["pos"][envs], core.alive[envs]
-    direction = core.world_state["direction"][envs]
-    ahead = pos + torch.stack([direction.cos(), direction.sin()], -1) * 0.02 * size[..., None]
-    radius = 0.009 * size
-    bodies = (
-        circles(pos[:, :taggers], 1.5 * radius, RED, alpha=alive[:, :taggers]),
-        circles(pos[:, taggers:], radius, BLUE, alpha=alive[:, taggers:]),
-    )
+    state = {name: tensor[envs] for name, tensor in core.world_state.items() if name in ("pos", "direction")}
+    alive = core.alive[envs]
+    alive = alive | (core.valid[envs] & ~alive.any(1, keepdim=True))
+    radius = min(0.022, max(0.004, 0.09 / core.num_agents**0.5)) * size  # smaller in a crowd
+    ahead = torch.stack([state["direction"].cos(), state["direction"].sin()], -1)
+    hunters, prey = ([tensor[:, rows] for tensor in (state["pos"], ahead, alive)] for rows in _sides(taggers))
+    bodies = circles(hunters[0], 1.3 * radius, RED, hunters[2]), circles(prey[0], radius, BLUE, prey[2])
+    tagged = prey[2] & (core.world_state["caught_by"][envs, taggers:] >= 0)
     parts = [
-        rings(pos[:, :taggers], reach, RED, 0.002 * size, alpha=0.5 * alive[:, :taggers]),
-        lines(pos[:, taggers:], ahead[:, taggers:], 0.004 * size, BLUE, alpha=alive[:, taggers:]),
+        circles(hunters[0], reach, RED, 0.14 * hunters[2]),
+        rings(hunters[0], reach, RED, 0.003 * size, 0.6 * hunters[2]),
+        lines(prey[0], prey[0] + 2.1 * radius[..., None] * prey[1], 0.5 * radius, BLUE, prey[2]),
         bodies[1],
-        lines(pos[:, :taggers], ahead[:, :taggers], 0.006 * size, RED, alpha=alive[:, :taggers]),
+        rings(prey[0], 1.5 * radius, ORANGE, 0.6 * radius, tagged),
+        lines(hunters[0], hunters[0] + 2.4 * radius[..., None] * hunters[1], 0.7 * radius, RED, hunters[2]),
         bodies[0],
+        rings(hunters[0], 1.3 * radius, DARK, 0.002 * size, 0.5 * hunters[2]),
     ]
     return Scene(join(*parts), torch.cat([0.0 * size, 0.0 * size, size, size], 1), agents=join(*bodies))
+
+
+def _sides(taggers: int) -> tuple[slice, slice]:
+    """Rows of taggers and runners."""
+    return slice(0, taggers), slice(taggers, None)

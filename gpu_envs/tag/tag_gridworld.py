@@ -101,14 +101,22 @@ def build(config: Config) -> Definition:
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the cells, the runner blue, taggers red (stacked ones show as one)."""
-    from gpu_envs.rendering import BLUE, GREY, RED, Scene, boxes, circles, join
+    """Scene of some worlds: the cells, the runner a blue square, taggers red discs, laid like coins on one cell."""
+    from gpu_envs.rendering import BLUE, DARK, GREY, RED, Scene, boxes, circles, join, rings
 
-    cells = core.get_params(envs)["grid_length"][:, None] + 1.0  # (W, 1) a side, they differ by world
-    axis = torch.arange(int(cells.max()), device=core.device) + 0.5
+    sides = core.get_params(envs)["grid_length"][:, None] + 1.0  # (W, 1), they differ by world
+    axis = torch.arange(int(sides.max()), device=core.device) + 0.5
     grid = torch.cartesian_prod(axis, axis).expand(len(envs), -1, -1)
-    places = core.world_state["cell"][envs] + 0.5
-    lattice = boxes(grid, 0.5, GREY, alpha=0.35 * (grid.amax(2) < cells), line_width=0.03)
-    taggers, runner = circles(places[:, :-1], 0.34, RED), boxes(places[:, -1:], 0.42, BLUE)
-    bounds = torch.cat([0.0 * cells, 0.0 * cells, cells, cells], 1)
-    return Scene(join(lattice, runner, taggers), bounds, agents=join(taggers, runner))
+    cell = core.world_state["cell"][envs]
+    taggers = cell[:, :-1]
+    together = (taggers[:, :, None] == taggers[:, None]).all(-1)  # (W, n, n)
+    count, place = together.sum(-1), together.tril(-1).sum(-1)  # on one cell, and of them before this one
+    aside = (place - 0.5 * (count - 1)) * (0.5 / count.clamp(min=4))
+    middles = taggers + 0.5 + aside[..., None] * torch.tensor([1.0, -1.0], device=core.device)
+    lattice = boxes(grid, 0.5, GREY, alpha=0.35 * (grid.amax(2) < sides), line_width=0.03)
+    runner = boxes(cell[:, -1:] + 0.5, 0.42, BLUE)
+    discs, edges = circles(middles, 0.3, RED), rings(middles, 0.3, DARK, 0.03, 0.6)
+    coins = torch.stack([discs, edges], 2).flatten(1, 2)  # each one's edge before the next one's disc
+    bounds = torch.cat([0.0 * sides, 0.0 * sides, sides, sides], 1)
+    parts = join(lattice, runner, coins)
+    return Scene(parts, bounds, agents=join(discs, runner), ground=lattice.shape[1])
