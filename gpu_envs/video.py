@@ -119,6 +119,8 @@ def write_video(path: str | Path, frames: Iterable[np.ndarray | torch.Tensor], f
     with _atomically(path) as temporary:
         if suffix == ".mp4":
             _write_mp4(temporary, first, arrays, fps)
+        elif suffix == ".gif":
+            _write_gif(temporary, np.stack([first, *arrays]), fps)
         else:
             import imageio.v3 as iio
 
@@ -153,6 +155,23 @@ def _write_mp4(path: Path, first: np.ndarray, rest: Iterable[np.ndarray], fps: f
         stream.send(None)
         for array in itertools.chain([first], rest):
             stream.send(np.pad(array, odd, mode="edge").tobytes())
+
+
+def _write_gif(path: Path, frames: np.ndarray, fps: float) -> None:
+    """One palette for all frames, of their most frequent colours, no dithering: crisp, and what stays is the same."""
+    from PIL import Image  # imageio brings it
+
+    codes = frames.astype(np.int32) @ np.array([65536, 256, 1], np.int32)
+    colours, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    channels = np.stack([colours >> 16, colours >> 8 & 255, colours & 255], 1)
+    palette = channels[np.argsort(-counts, kind="stable")[:256]]
+    nearest = np.empty(len(colours), np.uint8)
+    for part in np.array_split(np.arange(len(colours)), 1 + len(colours) // 4096):
+        nearest[part] = ((channels[part, None] - palette) ** 2).sum(2).argmin(1)
+    images = [Image.fromarray(frame) for frame in nearest[which].reshape(codes.shape)]
+    for image in images:
+        image.putpalette(palette.astype(np.uint8).tobytes())
+    images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=1000.0 / fps, loop=0, optimize=False)
 
 
 class Window:

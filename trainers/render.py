@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from torch import Tensor
 
 from gpu_envs.commands import render_parser, render_play, render_settings
+from gpu_envs.core import Core
 from gpu_envs.registry import make_core, resolve_device, spelled
+from trainers.settings import SEEDS
 
 
 def render_command(argv: list[str]) -> int:
@@ -31,26 +37,49 @@ def render_command(argv: list[str]) -> int:
 
 
 def _trained(args: argparse.Namespace) -> int:
+    core, act, words = cast(args.checkpoint, args.id, render_settings(args), args.worlds, args.device, args.seed)
+    print(f"playing: {words}")
+    return render_play(args, core, lambda obs, info: act(obs, info, args.greedy))
+
+
+def cast(
+    path: Path, id: str, settings: Mapping[str, Any], worlds: int, device: str | None, seed: int
+) -> tuple[Core, Callable[..., Tensor], str]:
+    """The policies of a checkpoint, ready to play in its worlds.
+
+    Args:
+        path: A run, a checkpoint or zoo:NAME.
+        id: The environment; the checkpoint has to be of it.
+        settings: Of the environment, where they are to be others than the checkpoint's.
+        worlds: E.
+        device: None: a GPU if there is one.
+        seed: Of the worlds and the policies' samples.
+
+    Returns:
+        A core that shows the ends of episodes too (autoreset "next_step"), act(obs, info, greedy=False), which gives
+        the actions of all agents, and in words who plays with which settings.
+
+    Raises:
+        CheckpointError: No checkpoint, one of another environment, or one that does not fit these settings.
+    """
     from trainers import algorithms, checkpoint
     from trainers import config as configs
     from trainers.arguments import check_id
     from trainers.evaluate import Cast, by_member, policies_of
 
-    saved = checkpoint.load(args.checkpoint)
+    saved = checkpoint.load(path)
     config = configs.TrainConfig.from_json(saved.config)
-    check_id(saved, config.env_id, spelled(args.id), f"gpu-envs render {config.env_id} --checkpoint {args.checkpoint}")
-    config = dataclasses.replace(
-        config, env=config.env | render_settings(args), device=str(resolve_device(args.device))
-    )
-    core = configs.make_core(config, args.worlds, args.seed, autoreset="next_step")
+    check_id(saved, config.env_id, spelled(id), f"gpu-envs render {config.env_id} --checkpoint {path}")
+    config = dataclasses.replace(config, env={**config.env, **settings}, device=str(resolve_device(device)))
+    core = configs.make_core(config, worlds, seed, autoreset="next_step")
     sides = configs.members_by_policy(config, core)
     if algorithms.find(config.algorithm).recorded:  # nobody need have cloned all of them; the rest play at random
         sides = {name: members for name, members in sides.items() if name in saved.policies}
     policies = policies_of(saved, sides, core)
     for index, policy in enumerate(policies.values()):
-        policy.seed(args.seed + index)
-    words = ", ".join(f"{name}={value}" for name, value in config.env.items())
-    words = f", with its settings {words}" if words else ""
-    print(f"playing: {', '.join(policies)} of {saved.path} (step {saved.steps:,}){words}")
-    cast = Cast(core, by_member(sides, policies))
-    return render_play(args, core, lambda obs, info: cast.act(obs, info, args.greedy))
+        policy.seed((seed + index) % SEEDS)
+    own = ", ".join(f"{name}={value}" for name, value in config.env.items())
+    words = f"{', '.join(policies)} of {saved.path} (step {saved.steps:,})" + (
+        f", with its settings {own}" if own else ""
+    )
+    return core, Cast(core, by_member(sides, policies)).act, words

@@ -1,0 +1,158 @@
+"""Make the moving pictures: docs/envs/ROOM/NAME.gif of every environment, and docs/tag.gif for the README.
+
+    python -m docs.pictures                        all of them
+    python -m docs.pictures tag/tag_gridworld      only those named, or "tag" for the README's
+
+Who plays is what ``SHOWS`` says: a model of the zoo, policies that are trained first, into out/pictures/ROOM/NAME, if
+they are not there, or chance. A page's line ``![words](NAME.gif)`` gets its words from ``caption``.
+"""
+
+import itertools
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from docs.tables import PAGES, ROOT, names, words
+
+OUT = ROOT / "out" / "pictures"
+STRIP = ROOT / "docs" / "tag.gif"
+SIDE = 224
+"""Of a world [pixels]."""
+OF_STRIP = 30
+"""Frames of the README's, which would be too large a file else."""
+FPS = (2, 12)
+"""Slowest and fastest pace of a picture [1/s]."""
+_MPE = "--learner.rollout-length 25 --learner.learning-rate 3e-3 --learner.gamma 0.95 --learner.reward-scale 0.1"
+
+
+@dataclass(frozen=True)
+class Show:
+    """Who plays in a picture, and for how long."""
+
+    zoo: str = ""
+    """Model of the zoo that plays."""
+    train: str = ""
+    """Options of ``gpu-envs train`` that make the policies."""
+    frames: int = 48
+    every: int = 1
+    """Steps between two frames."""
+    trails: int | None = None
+    """As of :class:`gpu_envs.film.Film`."""
+    seed: int = 7
+
+    def checkpoint(self, place: str) -> Path | None:
+        """What plays; None for chance."""
+        return Path(f"zoo:{self.zoo}") if self.zoo else OUT / place if self.train else None
+
+    def caption(self) -> str:
+        """Who plays, in words."""
+        return "trained policies" if self.zoo or self.train else "random play"
+
+
+SHOWS = {
+    "classic/acrobot": Show(
+        train="--total-steps 60000 --learner.gamma 0.99 --learner.learning-rate 3e-3 --learner.reward-scale 0.1",
+        every=2,
+    ),
+    "classic/cartpole": Show(zoo="cartpole-ppo", every=3),
+    "classic/pendulum": Show(zoo="pendulum-sac", every=2),
+    "games/connect_four": Show(frames=30),
+    "games/two_step_game": Show(zoo="two-step-qmix", frames=12),
+    "mpe/simple": Show(train=f"--total-steps 50000 {_MPE}"),
+    "mpe/simple_adversary": Show(train=f"--total-steps 80000 {_MPE}"),
+    "mpe/simple_push": Show(train=f"--total-steps 80000 {_MPE}"),
+    "mpe/simple_speaker_listener": Show(zoo="speaker-listener-mappo"),
+    "mpe/simple_spread": Show(zoo="simple-spread-mappo"),
+    "mpe/simple_tag": Show(zoo="simple-tag-ppo"),
+    "mpe/simple_world_comm": Show(train=f"--total-steps 400000 {_MPE}"),
+    "tag/tag_continuous": Show(train="--total-steps 300000", frames=40, trails=6),
+    "tag/tag_gridworld": Show(train="--total-steps 300000"),
+}
+"""Of environments whose picture is not random play."""
+BRIEF = Show(frames=16)
+"""Of games, where nothing moves between turns."""
+
+
+def show_of(place: str) -> Show:
+    """The show of an environment, by its page's place."""
+    return SHOWS.get(place) or (BRIEF if place.startswith("games/") else Show())
+
+
+def policies(place: str, id: str) -> Path | None:
+    """The checkpoint that plays, trained now if it is to be and is not there."""
+    show = show_of(place)
+    checkpoint = show.checkpoint(place)
+    if show.train and not (OUT / place / "checkpoints").exists():
+        options = f"{id} {show.train} --seed 0 --device cpu --eval-episodes 0 --no-video --out {OUT / place}"
+        command = Path(sys.executable).with_name("gpu-envs")
+        subprocess.run([str(command), "train", *shlex.split(options)], cwd=ROOT, check=True)
+    return checkpoint
+
+
+def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
+    """The frames of an environment's picture, (SIDE, SIDE, 3) uint8 each, and their pace [1/s]."""
+    from gpu_envs.film import Film
+    from gpu_envs.registry import make_core
+    from trainers.render import cast
+
+    show, checkpoint = show_of(place), policies(place, id)
+    own: dict[str, Any] = words(place).PICTURE.get("settings", {})
+    if checkpoint is None:
+        core = make_core(id, 1, "cpu", seed=show.seed, **own | {"autoreset": "next_step"})
+        act: Callable[..., Any] = lambda *_: core.sample_actions()  # noqa: E731
+    else:
+        core, act, _ = cast(checkpoint, id, {}, 1, "cpu", show.seed)
+    pace = min(max(core.render_fps / show.every, FPS[0]), FPS[1])
+
+    def frames() -> Iterator[np.ndarray]:
+        camera = Film(core, 0, SIDE, show.trails)
+        obs, info = core.reset()
+        for step in range(show.frames * show.every):
+            if step % show.every == 0:
+                yield camera.frame()[0]
+            else:
+                camera.scene()
+            obs, _, _, _, info = core.step(act(obs, info))
+
+    return frames(), pace
+
+
+def captioned(text: str, place: str) -> str:
+    """A page whose picture is the moving one and says who plays."""
+    name = place.rpartition("/")[2]
+    found = re.compile(rf"!\[([^\]]*?)(?:; (?:trained policies|random play))?\]\({name}\.(?:png|gif)\)")
+    return found.sub(lambda match: f"![{match[1]}; {show_of(place).caption()}]({name}.gif)", text)
+
+
+def strip(ids: dict[str, str]) -> tuple[Iterator[np.ndarray], float]:
+    """The three Tags side by side, for the README."""
+    films = [film(place, ids[place])[0] for place in ids if "tag" in place.rpartition("/")[2]]
+    gap = np.full((SIDE, 9, 3), 255, np.uint8)
+    together = itertools.islice(zip(*films, strict=False), OF_STRIP)
+    return (np.concatenate([part for frame in frames for part in (gap, frame)][1:], 1) for frames in together), 9.0
+
+
+def main(argv: list[str]) -> int:
+    """Make what is named, or everything; see the top of this file."""
+    from gpu_envs.video import write_video
+
+    ids = names()
+    for place in argv or [*sorted(ids), "tag"]:
+        frames, pace = strip(ids) if place == "tag" else film(place, ids[place])
+        path = write_video(STRIP if place == "tag" else PAGES / f"{place}.gif", frames, pace)
+        if place != "tag":
+            page = PAGES / f"{place}.md"
+            page.write_text(captioned(page.read_text(encoding="utf-8"), place), encoding="utf-8")
+        print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.0f} KB", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
