@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 ANY = float("inf")
 """A bound that is none."""
@@ -71,15 +70,3 @@ def values(blocks: list[Block], world: World, row: int) -> np.ndarray:
     """The whole observation that the blocks claim: (D,) float32."""
     parts = [np.broadcast_to(np.asarray(block.read(world, row), np.float32), block.width) for block in blocks]
     return np.concatenate(parts)
-
-
-def frame(env_id: str, picture: dict[str, Any]) -> np.ndarray:
-    """The picture of a page: one world after some steps of random play, (H, W, 3) uint8."""
-    from gpu_envs.registry import make_core
-
-    torch.set_num_threads(1)
-    core = make_core(env_id, 1, "cpu", seed=picture["seed"], reuse_buffers=True, **picture.get("settings", {}))
-    core.reset()
-    for _ in range(picture["steps"]):
-        core.step(core.sample_actions())
-    return core.frame((0,), picture["size"])[0]

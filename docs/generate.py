@@ -1,4 +1,4 @@
-"""Write the generated parts of the pages: tables between markers, and pictures.
+"""Write the generated parts of the pages: tables between markers. Pictures are made by ``docs/pictures.py``.
 
     python docs/generate.py            write what has changed
     python docs/generate.py --check    write nothing; name what is stale and exit with 1
@@ -16,13 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from docs import claims, tables
-from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table, words
+from docs import tables
+from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table
 from gpu_envs import core, registry
 
-STRIP = ROOT / "docs" / "tags.png"
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -150,29 +147,8 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def pictures() -> dict[Path, np.ndarray]:
-    """A picture of every environment, and the Tags side by side for the README."""
-    frames = {place: claims.frame(id, words(place).PICTURE) for place, id in sorted(names().items())}
-    gap = np.full((next(iter(frames.values())).shape[0], 12, 3), 255, np.uint8)
-    tags = [frame for place, frame in frames.items() if "tag" in place.rpartition("/")[2]]
-    strip = np.concatenate([part for frame in tags for part in (gap, frame)][1:], axis=1)
-    return {PAGES / f"{place}.png": frame for place, frame in frames.items()} | {STRIP: strip}
-
-
-def same_picture(path: Path, frame: np.ndarray) -> bool:
-    """Whether a file shows the frame, but for what rounding on another machine may move."""
-    import imageio.v3 as iio
-
-    if not path.exists():
-        return False
-    there = iio.imread(path)[..., :3].astype(int)
-    return there.shape == frame.shape and float(np.abs(there - frame).mean()) < 2.0
-
-
 def main(argv: list[str]) -> int:
     """Write, or check; see the top of this file."""
-    import imageio.v3 as iio
-
     check, stale = "--check" in argv, []
     for path in pages():
         text = filled(path)
@@ -180,11 +156,6 @@ def main(argv: list[str]) -> int:
             stale.append(path)
             if not check:
                 path.write_text(text, encoding="utf-8")
-    for path, frame in pictures().items():
-        if not same_picture(path, frame):
-            stale.append(path)
-            if not check:
-                iio.imwrite(path, frame, optimize=True)
     for path in stale:
         print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
     if check and stale:

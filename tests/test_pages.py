@@ -9,7 +9,7 @@ import pytest
 import torch
 from conftest import SMALL
 
-from docs import claims, generate, tables
+from docs import claims, generate, pictures, tables
 from gpu_envs.registry import list_envs, make_core
 
 ROOT = Path(__file__).parents[1]
@@ -45,9 +45,9 @@ def test_registry_is_files_is_pages_is_oracles():
 
     host = places("gpu_envs", "*.py", {"Config", "build"})
     rules = places("warp_kernels", "*.py", {"rules", "Params", "State"})
-    pages, words, pictures = (places("docs/envs", f"*.{end}") for end in ("md", "py", "png"))
+    pages, words, moving = (places("docs/envs", f"*.{end}") for end in ("md", "py", "gif"))
     oracles = {path.replace("test_", "") for path in places("tests/oracles", "test_*.py")}
-    assert set(NAMES) == host == rules == pages == words == pictures == oracles
+    assert set(NAMES) == host == rules == pages == words == moving == oracles
     assert set(SMALL) == set(list_envs())
 
 
@@ -67,7 +67,8 @@ def test_page_holds_every_part(name):
     ):
         assert heading in text, heading
     stem = name.rpartition("/")[2]
-    assert f"{stem}.png" in text
+    assert f"]({stem}.gif)" in text
+    assert pictures.captioned(text, name) == text
     assert f"test_{stem}.py" in text
     assert f"- v{NAMES[name].rpartition('-v')[2]}: " in text
 
@@ -88,10 +89,14 @@ def test_tables_are_fresh(path):
     assert generate.filled(path) == path.read_text(encoding="utf-8"), "run: python docs/generate.py"
 
 
-def test_pictures_are_fresh_and_small():
-    for path, frame in generate.pictures().items():
-        assert generate.same_picture(path, frame), f"{path.name} is stale; run: python docs/generate.py"
-        assert path.stat().st_size < 60_000
+@pytest.mark.parametrize("name", NAMES)
+def test_pictures_are_fresh_and_small(name):
+    assert pictures.fresh(name, NAMES[name]), f"{name}.gif is stale; run: python -m docs.pictures {name}"
+    assert (pictures.PAGES / f"{name}.gif").stat().st_size <= 300_000
+
+
+def test_the_readmes_picture_is_small():
+    assert pictures.STRIP.stat().st_size <= 500_000
 
 
 def test_a_stale_table_is_found(tmp_path):

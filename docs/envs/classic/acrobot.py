@@ -4,7 +4,6 @@ import numpy as np
 
 from docs.claims import Block, Reward, Table
 
-PICTURE = {"seed": 17, "steps": 244, "size": 384}
 OBSERVATIONS = {"The agent": ("agent_0", {})}
 REWARDS = (
     Reward("agent", "every step but the one that reaches the height", "-1"),

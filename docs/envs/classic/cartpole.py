@@ -2,7 +2,6 @@
 
 from docs.claims import ANY, Block, Reward, Table
 
-PICTURE = {"seed": 43, "steps": 16, "size": 384}
 OBSERVATIONS = {"The agent": ("agent_0", {})}
 REWARDS = (
     Reward("agent", "every step that leaves pole and cart in their bounds", "step_reward"),

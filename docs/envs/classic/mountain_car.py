@@ -2,7 +2,6 @@
 
 from docs.claims import Block, Reward, Table
 
-PICTURE = {"seed": 45, "steps": 108, "size": 384}
 OBSERVATIONS = {"The agent": ("agent_0", {})}
 REWARDS = (Reward("agent", "every step, the last one too", "-1"),)
 

@@ -3,9 +3,8 @@
 from docs.claims import Reward, Table
 from docs.envs.classic.mountain_car import blocks
 
-__all__ = ["OBSERVATIONS", "PICTURE", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
 
-PICTURE = {"seed": 14, "steps": 252, "size": 384}
 OBSERVATIONS = {"The agent": ("agent_0", {})}
 REWARDS = (
     Reward("agent", "every step", "-`action_cost` action²"),

@@ -4,7 +4,6 @@ import numpy as np
 
 from docs.claims import Block, Reward, Table
 
-PICTURE = {"seed": 3, "steps": 14, "size": 384}
 OBSERVATIONS = {"The agent": ("agent_0", {})}
 REWARDS = (Reward("agent", "every step", "-(angle² + 0.1 velocity² + 0.001 torque²)"),)
 

@@ -5,7 +5,6 @@ import numpy as np
 from docs.claims import Block, Reward, Table
 from gpu_envs.games.climbing_game import CLIMBING, Config
 
-PICTURE = {"seed": 0, "steps": 0, "size": 384}
 OBSERVATIONS = {"Everyone": ("player_0", {})}
 REWARDS = (Reward("player", "at the end, both alike", "the table's payoff at the joint action"),)
 

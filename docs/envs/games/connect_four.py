@@ -3,7 +3,6 @@
 from docs.claims import Block, Reward, Table
 from gpu_envs.games.connect_four import Config
 
-PICTURE = {"seed": 1, "steps": 21, "size": 384}
 OBSERVATIONS = {"Everyone": ("player_0", {})}
 REWARDS = (
     Reward("player", "its disc completes a line", "win_reward"),

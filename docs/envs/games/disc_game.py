@@ -3,7 +3,6 @@
 from docs.claims import Block, Reward, Table
 from gpu_envs.games.disc_game import Config
 
-PICTURE = {"seed": 0, "steps": 1, "size": 384, "settings": {"autoreset": "disabled"}}
 OBSERVATIONS = {"Everyone": ("player_0", {})}
 REWARDS = (
     Reward("`player_0`", "every step", "x0 y1 - y0 x1, of its point (x0, y0) and the other's (x1, y1)"),

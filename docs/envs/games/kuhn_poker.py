@@ -5,7 +5,6 @@ import numpy as np
 from docs.claims import Block, Reward, Table
 from gpu_envs.games.kuhn_poker import Config
 
-PICTURE = {"seed": 5, "steps": 1, "size": 384}
 OBSERVATIONS = {"Everyone, two players": ("player_0", {"num_players": 2})}
 REWARDS = (
     Reward("player", "the game ends", "-ante"),

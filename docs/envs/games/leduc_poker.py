@@ -5,7 +5,6 @@ import numpy as np
 from docs.claims import Block, Reward, Table
 from gpu_envs.games.leduc_poker import Config
 
-PICTURE = {"seed": 5, "steps": 3, "size": 384}
 OBSERVATIONS = {"Everyone": ("player_0", {})}
 REWARDS = (
     Reward("winner", "the game ends", "what the other has paid"),

@@ -5,7 +5,6 @@ import numpy as np
 from docs.claims import Block, Reward, Table
 from gpu_envs.games.matrix_game import Config
 
-PICTURE = {"seed": 0, "steps": 4, "size": 384}
 OBSERVATIONS = {
     "The default, two players of two choices": ("player_0", {"payoff": Config().payoff}),
     "Two players of two and three choices, the first": (

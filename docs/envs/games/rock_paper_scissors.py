@@ -5,7 +5,6 @@ import numpy as np
 from docs.claims import Block, Reward, Table
 from gpu_envs.games.rock_paper_scissors import Config
 
-PICTURE = {"seed": 0, "steps": 3, "size": 384}
 OBSERVATIONS = {"Everyone": ("player_0", {})}
 REWARDS = (
     Reward("player", "every step its choice beats the other's", "win_reward"),

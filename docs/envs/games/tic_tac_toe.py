@@ -3,7 +3,6 @@
 from docs.claims import Block, Reward, Table
 from gpu_envs.games.tic_tac_toe import Config
 
-PICTURE = {"seed": 3, "steps": 6, "size": 384}
 OBSERVATIONS = {"Everyone": ("player_0", {})}
 REWARDS = (
     Reward("player", "its mark completes a line", "win_reward"),

@@ -5,7 +5,6 @@ import numpy as np
 from docs.claims import Block, Reward, Table
 from gpu_envs.games.two_step_game import PAYOFFS, Config
 
-PICTURE = {"seed": 0, "steps": 0, "size": 384}
 OBSERVATIONS = {"Everyone": ("player_0", {})}
 REWARDS = (
     Reward("player", "in the second step, in table A", "payoff_a"),

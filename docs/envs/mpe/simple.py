@@ -3,9 +3,8 @@
 from docs.claims import Block, Reward
 from docs.envs.mpe import CRUISE, actions, own_velocity, seen
 
-__all__ = ["OBSERVATIONS", "PICTURE", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
 
-PICTURE = {"seed": 2, "steps": 6, "size": 384}
 OBSERVATIONS = {"The agent": ("agent_0", {})}
 REWARDS = (Reward("agent", "every step", "-(distance to the landmark [m])²"),)
 

@@ -3,9 +3,8 @@
 from docs.claims import Block, Reward
 from docs.envs.mpe import actions, seen, the_goal
 
-__all__ = ["OBSERVATIONS", "PICTURE", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
 
-PICTURE = {"seed": 3, "steps": 6, "size": 384}
 FEW = {"N": 3, "num_agent_neighbors": 1, "num_landmark_neighbors": 2}
 OBSERVATIONS = {
     "The adversary": ("adversary_0", {}),

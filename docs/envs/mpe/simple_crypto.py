@@ -4,7 +4,6 @@ import numpy as np
 
 from docs.claims import Block, Reward, Table, World
 
-PICTURE = {"seed": 2, "steps": 6, "size": 384}
 OBSERVATIONS = {"Eve": ("eve_0", {}), "Bob": ("bob_0", {}), "Alice": ("alice_0", {})}
 ALICE = 2
 LETTERS = 4

@@ -5,9 +5,8 @@ import numpy as np
 from docs.claims import Block, Reward, World
 from docs.envs.mpe import actions, own_velocity, seen, the_goal
 
-__all__ = ["OBSERVATIONS", "PICTURE", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
 
-PICTURE = {"seed": 9, "steps": 6, "size": 384}
 OBSERVATIONS = {"The adversary": ("adversary_0", {}), "The good agent": ("agent_0", {})}
 REWARDS = (
     Reward("agent", "every step", "-(its distance to the goal [m])"),

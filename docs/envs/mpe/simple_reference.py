@@ -4,7 +4,6 @@ import numpy as np
 
 from docs.claims import ANY, Block, Reward, Table, World
 
-PICTURE = {"seed": 3, "steps": 6, "size": 384}
 OBSERVATIONS = {"Both agents": ("agent_0", {})}
 STEER = ("nothing", "left, -x", "right, +x", "down, -y", "up, +y")
 LETTERS = 10

@@ -4,7 +4,6 @@ import numpy as np
 
 from docs.claims import ANY, Block, Reward, Table, World
 
-PICTURE = {"seed": 5, "steps": 6, "size": 384}
 OBSERVATIONS = {"The speaker": ("speaker_0", {}), "The listener": ("listener_0", {})}
 STEER = ("nothing", "left, -x", "right, +x", "down, -y", "up, +y")
 LETTERS = 3

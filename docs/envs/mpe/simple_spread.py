@@ -3,9 +3,8 @@
 from docs.claims import Block, Reward
 from docs.envs.mpe import actions, own_position, own_velocity, seen, wide
 
-__all__ = ["OBSERVATIONS", "PICTURE", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
 
-PICTURE = {"seed": 0, "steps": 6, "size": 384}
 FEW = {"num_agent_neighbors": 1, "num_landmark_neighbors": 2}
 OBSERVATIONS = {
     "An agent": ("agent_0", {"num_landmark_neighbors": None}),

@@ -5,9 +5,8 @@ import numpy as np
 from docs.claims import Block, Reward, World
 from docs.envs.mpe import actions, nearest, own_position, own_velocity, seen, wide
 
-__all__ = ["OBSERVATIONS", "PICTURE", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
 
-PICTURE = {"seed": 1, "steps": 6, "size": 384}
 FEW = {"num_good": 2, "num_agent_neighbors": 2, "num_landmark_neighbors": 1}
 OBSERVATIONS = {
     "An adversary": ("adversary_0", {}),

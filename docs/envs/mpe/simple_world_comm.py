@@ -4,7 +4,6 @@ import numpy as np
 
 from docs.claims import ANY, Block, Reward, Table, World
 
-PICTURE = {"seed": 5, "steps": 6, "size": 384}
 OBSERVATIONS = {
     "The leader": ("leadadversary_0", {}),
     "Another adversary": ("adversary_0", {}),

@@ -5,7 +5,6 @@ import numpy as np
 from docs.claims import Block, Reward, Table, World
 from gpu_envs.tag.tag_continuous import Config
 
-PICTURE = {"seed": 3, "steps": 60, "size": 384}
 OBSERVATIONS = {
     "The nearest (default)": ("tagger_0", {}),
     "Everyone, with `use_full_observation=True`": ("tagger_0", {"use_full_observation": True}),

@@ -5,7 +5,6 @@ import numpy as np
 from docs.claims import Block, Reward, Table, World
 from gpu_envs.tag.tag_gridworld import Config
 
-PICTURE = {"seed": 2, "steps": 4, "size": 384}
 OBSERVATIONS = {
     "Everyone (default)": ("tagger_0", {}),
     "The other side only, a tagger, with `use_full_observation=False`": ("tagger_0", {"use_full_observation": False}),
