@@ -136,7 +136,7 @@ def fresh(place: str, id: str, count: int = 4) -> bool:
         return True
     changing = (next(same) for _, same in itertools.groupby(film(place, id)[0], key=np.ndarray.tobytes))
     made = np.stack([*itertools.islice(changing, count)]).astype(int)  # a .gif keeps no frame twice in a row
-    there = iio.imread(PAGES / f"{place}.gif", index=...)[:count, ..., :3]
+    there = np.stack([frame[..., :3] for frame in itertools.islice(iio.imiter(PAGES / f"{place}.gif"), count)])
     return there.shape == made.shape and float(np.abs(there - made).mean()) < 0.15
 
 

@@ -1,0 +1,89 @@
+"""What pictures tell beside where everybody is: tags, turns, stacks and payoffs."""
+
+import numpy as np
+import pytest
+import torch
+
+from gpu_envs.games.digits import numbers
+from gpu_envs.registry import make_core
+from gpu_envs.rendering import BLUE, DARK, ORANGE, RED
+
+
+def pixels(frame: np.ndarray, colour) -> int:
+    """How many are of about one colour."""
+    wanted = np.array([round(255 * part) for part in colour])
+    return int((np.abs(frame.astype(int) - wanted).max(-1) < 6).sum())
+
+
+@pytest.mark.parametrize("env_id", ["SimpleTag-v0", "SimpleWorldComm-v0"])
+def test_prey_that_is_touched_has_a_ring(env_id):
+    core = make_core(env_id, 2, "cpu", seed=0)
+    core.reset()
+    hunters = len(core.possible_agents) - len(core.groups["agent"])
+    core.world_state["pos"][:] = torch.linspace(-0.9, 0.9, core.world_state["pos"].shape[1])[None, :, None]
+    core.world_state["pos"][1, hunters] = core.world_state["pos"][1, 1] + torch.tensor([0.11, 0.0])  # of 0.125
+    free, touched = (pixels(frame, ORANGE) for frame in core.frame((0, 1), 300))
+    assert free == 0
+    assert touched > 20
+
+
+def test_a_tagged_runner_that_plays_on_has_a_ring():
+    core = make_core("TagContinuous-v0", 2, "cpu", seed=0, num_taggers=1, num_runners=2)
+    core.reset()
+    core.world_state["caught_by"].fill_(-1)
+    core.world_state["caught_by"][1, 2] = 0
+    free, tagged = (pixels(frame, ORANGE) for frame in core.frame((0, 1), 300))
+    assert free == 0
+    assert tagged > 20
+
+
+def test_taggers_on_one_cell_lie_like_coins():
+    core = make_core("TagGridworld-v0", 2, "cpu", seed=0, num_taggers=4)
+    core.reset()
+    core.world_state["cell"][0] = torch.tensor([[1, 1], [1, 1], [1, 1], [5, 5], [9, 9]])
+    places = core.definition.draw(core, torch.arange(2)).places
+    assert places is not None
+    assert torch.equal(places[0, :, :2].floor().int(), core.world_state["cell"][0])  # each inside its cell
+    assert len(places[0, :3, :2].unique(dim=0)) == 3
+    assert places[0, 3].tolist() == pytest.approx([5.5, 5.5, 0.3])  # alone: in the middle
+
+
+@pytest.mark.parametrize("env_id", ["TicTacToe-v0", "ConnectFour-v0"])
+def test_a_boards_border_tells_whose_turn_it_is(env_id):
+    core = make_core(env_id, 1, "cpu", seed=0, autoreset="disabled")
+    core.reset()
+    mover = int(core.to_move[0].long().argmax())
+    other = BLUE if env_id == "TicTacToe-v0" else (0.98, 0.78, 0.25)
+    assert mover == 0
+    assert pixels(core.frame((0,), 200)[0], RED) > 300
+    core.to_move[:] = core.to_move.flip(1)
+    frame = core.frame((0,), 200)[0]
+    assert pixels(frame, other) > 300
+    assert pixels(frame, RED) == 0
+    core.alive.fill_(False)
+    assert pixels(core.frame((0,), 200)[0], other) < 50  # the game is over
+
+
+def strokes(value: float, width: float = 2.0) -> torch.Tensor:
+    rows = numbers(torch.zeros((1, 1, 2)), torch.tensor([[value]]), width, 0.4, DARK)[0]
+    return rows[rows[:, 9] > 0]
+
+
+def test_numbers_are_strokes_in_the_middle():
+    for value, count in ((1.0, 2), (8.0, 7), (0.0, 6), (-0.0, 6), (-1.0, 3), (-30.0, 12), (0.5, 6), (10.0, 8)):
+        lit = strokes(value)
+        assert len(lit) == count, value
+    for value in (1.0, 8.0, -30.0, 12.5):
+        lit = strokes(value)
+        left, right = (lit[:, 1] - lit[:, 3].abs()).min(), (lit[:, 1] + lit[:, 3].abs()).max()
+        assert abs(float(left + right)) < 0.2
+    narrow = strokes(-30.0, 0.3)
+    assert (narrow[:, 1].abs() + narrow[:, 3].abs() <= 0.15 + 1e-6).all()
+
+
+def test_a_table_says_its_payoffs_and_a_large_one_does_not():
+    small = make_core("MatrixGame-v0", 1, "cpu", seed=0)
+    large = make_core("MatrixGame-v0", 1, "cpu", seed=0, payoff=np.zeros((9, 9, 2)).tolist())
+    count = [core.definition.draw(core, torch.arange(1)).shapes.shape[1] for core in (small, large)]
+    assert count[1] == 3 * 81  # two stripes and a frame a cell
+    assert count[0] > 3 * 4 + 8
