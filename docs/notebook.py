@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TUTORIALS = Path(__file__).parent / "tutorials"
+LIBRARIES = Path(__file__).parent / "guides" / "libraries.md"
 CELL, PYTHON = r"\{code-cell\} ipython3", "python"
 """Kinds of blocks: a notebook's cells, and the Python of other pages."""
 PRINTED = re.compile(r"\n*<!-- printed -->\n```text\n(.*?)```\n<!-- end -->\n", re.DOTALL)
@@ -40,7 +41,7 @@ def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Bloc
         section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
         assert section, f"there is no section {heading!r}"
         start, stop = section.span(1)
-    found = re.compile(rf"^```{kind}\n((?::.*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL).finditer(text, start, stop)
+    found = re.compile(rf"^```{kind}\n((?::[^\n]*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL).finditer(text, start, stop)
     return [Block(text[: match.start(2)].count("\n") + 1, match[2], match.end()) for match in found]
 
 
