@@ -137,7 +137,8 @@ def script(file: str, *names: str) -> str:
             parts[ast.unparse(target)] = code
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
             parts[node.name] = code
-    code = "".join(("\n\n\n" if parts[name].startswith(("def", "class", "@")) else "\n\n") + parts[name] for name in names)
+    chosen = [parts[name] for name in names]
+    code = "".join(("\n\n\n" if part.startswith(("def", "class", "@")) else "\n\n") + part for part in chosen)
     return f"```{{code-cell}} ipython3\n{code.lstrip()}\n```"
 
 

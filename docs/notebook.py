@@ -5,7 +5,8 @@
 
 A tutorial is a MyST notebook: its code stands in ``{code-cell}`` blocks, and other blocks are only shown. The site runs
 those pages that need nothing but this library, and shows what they print. The others say ``execution_mode: 'off'`` at
-their top, are run by `make test-libraries`, and carry what they print between ``<!-- printed -->`` and ``<!-- end -->``.
+their top, are run by `make test-libraries`, and carry what they print between ``<!-- printed -->`` and
+``<!-- end -->``; but for cells with the tag ``remove-output``, which print what nobody reads.
 """
 
 import argparse
@@ -32,6 +33,7 @@ class Block(NamedTuple):
     line: int  # of its first line in the page, from 1
     code: str
     end: int  # where its closing fence ends in the page's text
+    options: str  # the lines before the code that begin with a colon
 
 
 def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Block]:
@@ -42,7 +44,7 @@ def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Bloc
         assert section, f"there is no section {heading!r}"
         start, stop = section.span(1)
     found = re.compile(rf"^```{kind}\n((?::[^\n]*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL).finditer(text, start, stop)
-    return [Block(text[: match.start(2)].count("\n") + 1, match[2], match.end()) for match in found]
+    return [Block(text[: match.start(2)].count("\n") + 1, match[2], match.end(), match[1]) for match in found]
 
 
 def run(path: Path, kind: str = CELL, heading: str | None = None, space: dict | None = None) -> dict:
@@ -70,6 +72,7 @@ def printed(path: Path) -> str:
         parts.append(text[before : block.end])
         old = PRINTED.match(text, block.end)
         before = old.end() if old else block.end
+        output = "" if "remove-output" in block.options else output
         parts.append(f"\n\n<!-- printed -->\n```text\n{output.strip()}\n```\n<!-- end -->" if output.strip() else "")
         parts.append("\n" if old else "")
     return "".join((*parts, text[before:]))

@@ -38,7 +38,9 @@ raise AssertionError("only shown")
 ```
 
 ```{code-cell} ipython3
+:tags: [remove-output]
 two = one + 1
+print("second", two)
 ```
 """
 
@@ -99,7 +101,7 @@ def test_every_page_is_run_by_something():
 
 @pytest.mark.parametrize("path", notebook.notebooks(), ids=name)
 def test_pages_begin_and_end_as_all_do(path):
-    """What there will be at the end and how long it takes; where to go next. Only other libraries' pages hold output."""
+    """What there will be at the end, how long it takes, where to go next; outputs only where the site has none."""
     text = path.read_text(encoding="utf-8")
     opening = text.split("\n# ", 1)[1].split("\n## ")[0]
     assert "At the end you will" in opening
