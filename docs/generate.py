@@ -7,6 +7,7 @@ A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->`
 Tables come from the code itself: settings and their docstrings, spaces, constants of the rules, errors, options.
 """
 
+import ast
 import dataclasses
 import importlib
 import inspect
@@ -118,8 +119,28 @@ def template(file: str) -> str:
     return f"```python\n# file: meet/{file}\n{written('meet')[file]}```"
 
 
-OF_OTHERS = (environments, runner, errors, learners, presets, options, template)
-"""Parts of other pages; `options` and `template` get the word behind them in the marker."""
+def script(file: str, *names: str) -> str:
+    """Parts of a script in examples/ as a cell of a notebook: "imports", and what its top level defines, by name."""
+    text = (ROOT / "examples" / f"{file}.py").read_text(encoding="utf-8")
+    lines, parts, start = text.splitlines(), dict[str, str](), len(text)
+    for node in ast.parse(text).body:
+        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+        code = "\n".join(lines[first - 1 : node.end_lineno])
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            start = min(start, node.lineno)
+            parts["imports"] = "\n".join(lines[start - 1 : node.end_lineno])
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            (target,) = node.targets if isinstance(node, ast.Assign) else (node.target,)
+            parts[ast.unparse(target)] = code
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            parts[node.name] = code
+    chosen = [parts[name] for name in names]
+    code = "".join(("\n\n\n" if part.startswith(("def", "class", "@")) else "\n\n") + part for part in chosen)
+    return f"```{{code-cell}} ipython3\n{code.lstrip()}\n```"
+
+
+OF_OTHERS = (environments, runner, errors, learners, presets, options, template, script)
+"""Parts of other pages; `options`, `template` and `script` get the words behind them in the marker."""
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_OTHERS)}
 
 

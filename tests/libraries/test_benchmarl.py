@@ -12,6 +12,7 @@ from benchmarl.models.mlp import MlpConfig
 from conftest import SMALL
 from torchrl.envs.utils import MarlGroupMapType, check_env_specs
 
+from docs import notebook
 from gpu_envs import list_envs
 from gpu_envs.errors import ConfigError, UnknownEnvironmentError
 from gpu_envs.views.benchmarl import GpuEnvsClass, GpuEnvsTask
@@ -162,12 +163,11 @@ def test_the_example_runs(tmp_path):
 
 def test_guide(monkeypatch, tmp_path):
     """The page's Python blocks about BenchMARL, in order, in one namespace."""
-    text = (ROOT / "docs" / "guides" / "libraries.md").read_text(encoding="utf-8")
-    section = text[text.index("\n## BenchMARL") :].split("\n## ")[1]
-    blocks = [part.split("```")[0] for part in section.split("```python\n")[1:]]
-    assert blocks
     monkeypatch.chdir(tmp_path)  # an experiment writes where it is begun
-    space = {"__name__": "example"}
-    for code in blocks:
-        exec(compile(code, "libraries.md", "exec"), space)
+    space = notebook.run(notebook.LIBRARIES, notebook.PYTHON, "BenchMARL")
     assert space["experiment"].task.id == "SimpleTag-v0"
+
+
+def test_tutorial(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert notebook.run(notebook.TUTORIALS / "libraries" / "benchmarl.md")["experiment"].total_frames > 0

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import ray
 from conftest import SMALL
-from page import run_blocks
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
 from ray.tune.registry import register_env
 
 import gpu_envs
+from docs import notebook
 from examples import rllib_simple_tag
 from gpu_envs.views.rows import RowsEnv
 
@@ -148,4 +148,8 @@ def test_example_learns(door, iterations):
 
 
 def test_page():
-    run_blocks("RLlib")
+    notebook.run(notebook.LIBRARIES, notebook.PYTHON, "RLlib")
+
+
+def test_tutorial():
+    assert np.isfinite(notebook.run(notebook.TUTORIALS / "libraries" / "rllib.md")["returns"]).all()

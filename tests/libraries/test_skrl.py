@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 import torch
 from conftest import SMALL
-from page import run_blocks
 from skrl.envs.wrappers.torch import wrap_env
 from skrl.memories.torch import RandomMemory
 from skrl.multi_agents.torch.ippo import IPPO, IPPO_CFG
@@ -19,6 +18,7 @@ from skrl.utils.model_instantiators.torch import (
     multicategorical_model,
 )
 
+from docs import notebook
 from examples import skrl_simple_spread
 from gpu_envs.registry import make_core
 from gpu_envs.views.skrl import SkrlEnv, make_skrl, per_agent
@@ -140,4 +140,4 @@ def test_example_learns(algorithm, monkeypatch, tmp_path):
 
 
 def test_page():
-    run_blocks("skrl")
+    notebook.run(notebook.LIBRARIES, notebook.PYTHON, "skrl")

@@ -12,6 +12,7 @@ from conftest import SMALL
 from torchrl.envs import ActionMask, Compose, RewardSum, StepCounter, TransformedEnv
 from torchrl.envs.utils import MarlGroupMapType, check_env_specs, step_mdp
 
+from docs import notebook
 from gpu_envs.errors import ActionError, ConfigError, DeviceError, ResetNeededError
 from gpu_envs.registry import make_core
 from gpu_envs.views.torchrl import TorchRLEnv
@@ -419,10 +420,4 @@ def test_mappo_learns():
 
 def test_guide():
     """The page's Python blocks about TorchRL, in order, in one namespace."""
-    text = (ROOT / "docs" / "guides" / "libraries.md").read_text(encoding="utf-8")
-    section = text[text.index("\n## TorchRL") :].split("\n## ")[1]
-    blocks = [part.split("```")[0] for part in section.split("```python\n")[1:]]
-    assert blocks
-    space = {"__name__": "example"}
-    for code in blocks:
-        exec(compile(code, "libraries.md", "exec"), space)
+    notebook.run(notebook.LIBRARIES, notebook.PYTHON, "TorchRL")

@@ -1,0 +1,120 @@
+"""The Python of a page, run in order in one namespace: how the tests hold a page to its word, without Sphinx.
+
+    python -m docs.notebook PAGE ...           run pages here and now
+    python -m docs.notebook --write PAGE ...   and put what they print into them
+
+A tutorial is a MyST notebook: its code stands in ``{code-cell}`` blocks, and other blocks are only shown. The site runs
+those pages that need nothing but this library, and shows what they print. The others say ``execution_mode: 'off'`` at
+their top, are run by `make test-libraries`, and carry what they print between ``<!-- printed -->`` and
+``<!-- end -->``; but for cells with the tag ``remove-output``, which print what nobody reads.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+TUTORIALS = Path(__file__).parent / "tutorials"
+LIBRARIES = Path(__file__).parent / "guides" / "libraries.md"
+CELL, PYTHON = r"\{code-cell\} ipython3", "python"
+"""Kinds of blocks: a notebook's cells, and the Python of other pages."""
+PRINTED = re.compile(r"\n*<!-- printed -->\n```text\n(.*?)```\n<!-- end -->\n", re.DOTALL)
+
+
+class Block(NamedTuple):
+    """Some Python of a page."""
+
+    line: int  # of its first line in the page, from 1
+    code: str
+    end: int  # where its closing fence ends in the page's text
+    options: str  # the lines before the code that begin with a colon
+
+
+def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Block]:
+    """The blocks of a kind, in order; of one section alone where its heading (of level two) is named."""
+    start, stop = 0, len(text)
+    if heading is not None:
+        section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+        assert section, f"there is no section {heading!r}"
+        start, stop = section.span(1)
+    found = re.compile(rf"^```{kind}\n((?::[^\n]*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL).finditer(text, start, stop)
+    return [Block(text[: match.start(2)].count("\n") + 1, match[2], match.end(), match[1]) for match in found]
+
+
+def run(path: Path, kind: str = CELL, heading: str | None = None, space: dict | None = None) -> dict:
+    """Run a page's blocks, of which there must be one; returns their namespace. Errors name the page and its line."""
+    for _ in _results(path, kind, heading, space := {"__name__": "page"} if space is None else space):
+        pass
+    return space
+
+
+def executed(path: Path) -> bool:
+    """Whether the site runs this notebook."""
+    return not re.match(r"---\n.*?execution_mode: 'off'\n.*?^---$", path.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def notebooks() -> list[Path]:
+    """All tutorials that are notebooks."""
+    return sorted(path for path in TUTORIALS.rglob("*.md") if path.read_text().startswith("---\n"))
+
+
+def printed(path: Path) -> str:
+    """A page with what its cells print put behind each of them."""
+    text = path.read_text(encoding="utf-8")
+    parts, before = [], 0
+    for block, output in _results(path, CELL, None, {"__name__": "page"}):
+        parts.append(text[before : block.end])
+        old = PRINTED.match(text, block.end)
+        before = old.end() if old else block.end
+        output = "" if "remove-output" in block.options else output
+        parts.append(f"\n\n<!-- printed -->\n```text\n{output.strip()}\n```\n<!-- end -->" if output.strip() else "")
+        parts.append("\n" if old else "")
+    return "".join((*parts, text[before:]))
+
+
+def _results(path: Path, kind: str, heading: str | None, space: dict) -> Iterator[tuple[Block, str]]:
+    """Run block after block; what each printed."""
+    found = blocks(path.read_text(encoding="utf-8"), kind, heading)
+    assert found, f"{path.name} shows no Python to run"
+    for block in found:
+        code = compile("\n" * (block.line - 1) + block.code, str(path), "exec")
+        with contextlib.redirect_stdout(_Both(sys.stdout)) as out:
+            exec(code, space)
+        yield block, out.getvalue()
+
+
+class _Both(io.StringIO):
+    """Keeps what is printed, and shows it too."""
+
+    def __init__(self, shown) -> None:
+        super().__init__()
+        self.shown = shown
+
+    def write(self, text: str) -> int:
+        self.shown.write(text)
+        return super().write(text)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """See the top of this file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="+", type=Path)
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args(argv)
+    for path in [path.resolve() for path in args.pages]:
+        with tempfile.TemporaryDirectory() as folder:  # some pages write files
+            os.chdir(folder)
+            if args.write:
+                path.write_text(printed(path), encoding="utf-8")
+            else:
+                run(path)
+
+
+if __name__ == "__main__":
+    main()

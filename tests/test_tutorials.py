@@ -1,0 +1,129 @@
+"""Tutorials run, say what they must, and none is run by nobody; a page is followed as a kernel would follow it."""
+
+import re
+import shlex
+import traceback
+from pathlib import Path
+
+import pytest
+
+from docs import notebook
+from trainers.arguments import parse_train
+
+HERE = Path(__file__).parent
+RUN = [path for path in notebook.notebooks() if notebook.executed(path)]
+OTHERS = [path for path in notebook.notebooks() if path not in RUN]
+PAGE = """---
+mystnb:
+  execution_mode: 'off'
+---
+
+# A page
+
+```{code-cell} ipython3
+:tags: [hide-input]
+
+one = 1
+print("first", one)
+```
+
+<!-- printed -->
+```text
+stale
+```
+<!-- end -->
+
+```python
+raise AssertionError("only shown")
+```
+
+```{code-cell} ipython3
+:tags: [remove-output]
+two = one + 1
+print("second", two)
+```
+"""
+
+
+def name(path):
+    return str(path.relative_to(notebook.TUTORIALS).with_suffix(""))
+
+
+# ---------------------------------------------------------------- how a page is run
+
+
+def test_cells_share_a_namespace_and_other_blocks_are_only_shown(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    assert notebook.run(page)["two"] == 2
+    assert not notebook.executed(page)
+
+
+def test_errors_name_the_line_of_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.replace("two = one + 1", "two = one + 1\nthree = nothing"))
+    with pytest.raises(NameError) as error:
+        notebook.run(page)
+    last = traceback.extract_tb(error.value.__traceback__)[-1]
+    assert (last.filename, last.line) == (str(page), "three = nothing")
+
+
+def test_what_cells_print_goes_behind_them_once(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    expected = PAGE.replace("stale", "first 1")
+    for _ in range(2):
+        page.write_text(notebook.printed(page))
+        assert page.read_text() == expected
+    page.write_text(re.sub(r"<!-- printed -->.*<!-- end -->\n\n", "", PAGE, flags=re.DOTALL))
+    assert notebook.printed(page) == expected
+
+
+def test_a_page_without_cells_is_no_success(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Nothing\n")
+    with pytest.raises(AssertionError, match="no Python"):
+        notebook.run(page)
+    with pytest.raises(AssertionError, match="no section"):
+        notebook.run(page, heading="Elsewhere")
+
+
+# ---------------------------------------------------------------- the pages
+
+
+def test_every_page_is_run_by_something():
+    """Here, or where its library is; and no test names a page that is gone."""
+    tests = "".join(path.read_text() for path in sorted((HERE / "libraries").glob("test_*.py")))
+    named = set(re.findall(r'"(\w+)\.md"', tests))
+    assert {path.stem for path in OTHERS} == {stem for stem in named if stem != "libraries"}
+    assert len(RUN) >= 10
+
+
+@pytest.mark.parametrize("path", notebook.notebooks(), ids=name)
+def test_pages_begin_and_end_as_all_do(path):
+    """What there will be at the end, how long it takes, where to go next; outputs only where the site has none."""
+    text = path.read_text(encoding="utf-8")
+    opening = text.split("\n# ", 1)[1].split("\n## ")[0]
+    assert "At the end you will" in opening
+    assert re.search(r"minutes? to read", opening)
+    assert "\n## " + text.rpartition("\n## ")[2].split("\n")[0] == "\n## Where next"
+    assert "name: python3" in text
+    assert "<!-- printed -->" not in text or path in OTHERS
+
+
+def test_commands_are_ones_that_there_are():
+    """Training commands that pages show are understood."""
+    lines = [line for path in notebook.notebooks() for line in path.read_text().splitlines()]
+    shown = [line for line in lines if re.match(r"gpu-envs train \w", line)]
+    assert len(shown) >= 4
+    for line in shown:
+        args, _ = parse_train(shlex.split(line)[2:])
+        assert args.id
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("path", RUN, ids=name)
+def test_cells_run(path, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    notebook.run(path)
