@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-libraries test-gpu lint format bench bench-quick bench-peers gpu-report build clean
+.PHONY: help install train test test-slow test-libraries test-gpu docs lint format bench bench-quick bench-peers gpu-report build clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 22
@@ -36,6 +36,9 @@ test-libraries: $(READY)  ## the tests with other RL libraries, in environments 
 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+docs: $(READY)  ## the site in out/docs, its links and examples checked
+	JOBS=$(JOBS) $(BIN)/python -m nox -s docs $(ARGS)
 
 lint: $(READY)  ## ruff (check and format), import-linter, pyright
 	$(BIN)/ruff check .

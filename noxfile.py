@@ -1,4 +1,6 @@
-"""The tests against other RL libraries, each in an environment that has what it demands: `make test-libraries`.
+"""What needs libraries that `.venv` has not, each in an environment with what it demands.
+
+`make test-libraries` runs the tests with other RL libraries, `make docs` builds the site.
 
 A session's environment sees what the one that runs nox has (torch, Warp, pytest, ...), and installs only what
 `tests/libraries/<session>.txt` names: the libraries, what they pull in, and what they demand in another version than
@@ -18,10 +20,10 @@ nox.options.stop_on_first_error = False
 
 ROOT = Path(__file__).parent
 TESTS = ROOT / "tests" / "libraries"
-LIMIT = "15m"  # for the tests of a session; all sessions together take about four
+LIMIT = "15m"  # for the tests of a session, and for building the site; all tests together take about four
 
 
-ALONE = ("benchmarl", "ray", "rllib")  # they run tests/libraries/test_<session>*.py; `together` has the others
+ALONE = ("benchmarl", "docs", "ray", "rllib")  # they run tests/libraries/test_<session>*.py; `together` has the others
 
 
 @nox.session
@@ -48,8 +50,29 @@ def rllib(session: nox.Session) -> None:
     test(session)
 
 
+@nox.session(default=False)
+def docs(session: nox.Session) -> None:
+    """The site, in out/docs: every link and every example of its pages is checked."""
+    prepare(session)
+    kept = ("-d", "out/doctrees")  # what has not changed is not read, or run, again
+    strict = ("--fail-on-warning", "--keep-going", "--quiet", *kept)
+    limited(session, "-m", "sphinx", *strict, "docs", "out/docs")
+    run(session, TESTS / "test_docs.py", *(ROOT / "tests" / f"test_{what}.py" for what in ("links", "snippets")))
+
+
 def test(session: nox.Session) -> None:
-    """Install what a session needs, and nothing that is not pinned; then run its files."""
+    """Install what a session needs; then run its files."""
+    prepare(session)
+    alone = {name: sorted(TESTS.glob(f"test_{name}*.py")) for name in ALONE}
+    others = sorted({*TESTS.glob("test_*.py")}.difference(*alone.values()))
+    files = alone.get(session.name, others)
+    if not files:
+        session.skip("no tests")
+    run(session, *files)
+
+
+def prepare(session: nox.Session) -> None:
+    """Install what a session needs, and nothing that is not pinned."""
     wanted = TESTS / f"{session.name}.txt"
     constraints = Path(session.virtualenv.location) / "constraints.txt"
     merged = pins(ROOT / "constraints.txt") | pins(wanted)
@@ -62,14 +85,18 @@ def test(session: nox.Session) -> None:
     if loose:
         hint = f"pin them in tests/libraries/{wanted.name}; what is left from an earlier run goes with .nox/"
         session.error(f"{' '.join(loose)}: {hint}")
-    alone = {name: sorted(TESTS.glob(f"test_{name}*.py")) for name in ALONE}
-    others = sorted({*TESTS.glob("test_*.py")}.difference(*alone.values()))
-    files = [str(path) for path in alone.get(session.name, others)]
-    if not files:
-        session.skip("no tests")
+
+
+def run(session: nox.Session, *files: Path) -> None:
+    """Run files of tests."""
     workers = ("-n", os.environ.get("JOBS", "2"), "--dist", "loadfile") if len(files) > 1 else ()
-    pytest = ("python", "-m", "pytest", "-m", "not gpu", "--benchmark-disable", *workers, *files, *session.posargs)
-    session.run("timeout", "--kill-after=30s", LIMIT, *pytest, external=True)
+    names = map(str, files)
+    limited(session, "-m", "pytest", "-m", "not gpu", "--benchmark-disable", *workers, *names, *session.posargs)
+
+
+def limited(session: nox.Session, *arguments: str) -> None:
+    """Run Python, which stops after LIMIT."""
+    session.run("timeout", "--kill-after=30s", LIMIT, "python", *arguments, external=True)
 
 
 def share(session: nox.Session) -> None:

@@ -17,22 +17,36 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from docs import tables
-from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table
+import numpy as np
+
+from docs import claims, commands, tables
+from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table, words
 from gpu_envs import core, registry
 
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def environments() -> str:
-    """All environments in a table, for the README."""
+def environments(folder: str) -> str:
+    """All environments in a table; their pages are in a folder, seen from the page of the table."""
     rows = []
     for place, id in sorted(names().items()):
         d = configured(place, {})[1]
         who = ", ".join(f"{len(members)} {group}" for group, members in d.groups.items())
         first = (PAGES / f"{place}.md").read_text().split("\n\n")[1].replace("\n", " ")
-        rows.append((f"[{id}](docs/envs/{place}.md)", who, tables.kinds_of(d.action_spaces), first))
+        rows.append((f"[{id}]({folder}/{place}.md)", who, tables.kinds_of(d.action_spaces), first))
     return table(("id", "agents by default", "action", "what it is"), rows)
+
+
+def gallery(room: str) -> str:
+    """Pictures of the environments of a room, four in a row, for a page in docs/."""
+    cells = [
+        f"[![{id}](envs/{place}.png)](envs/{place}.md)<br>[{id}](envs/{place}.md)"
+        for place, id in sorted(names().items())
+        if place.startswith(f"{room}/")
+    ]
+    rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
+    width = len(rows[0])
+    return table([""] * width, [row + [""] * (width - len(row)) for row in rows])
 
 
 def runner() -> str:
@@ -139,8 +153,8 @@ def script(file: str, *names: str) -> str:
     return f"```{{code-cell}} ipython3\n{code.lstrip()}\n```"
 
 
-OF_OTHERS = (environments, runner, errors, learners, presets, options, template, script)
-"""Parts of other pages; `options`, `template` and `script` get the words behind them in the marker."""
+OF_OTHERS = (environments, gallery, runner, errors, learners, presets, options, template, script, commands.help)
+"""Parts of other pages; they get the words behind their name in the marker."""
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_OTHERS)}
 
 
@@ -157,7 +171,15 @@ def filled(path: Path, place: str = "") -> str:
         arguments = [own] if own else arguments
         return f"{match[1]}{PARTS[part](*arguments)}\n{match[3]}"
 
-    return MARKED.sub(one, path.read_text(encoding="utf-8"))
+    return MARKED.sub(one, moving(path, path.read_text(encoding="utf-8")))
+
+
+def moving(path: Path, text: str) -> str:
+    """The text of an environment's page, whose picture moves if there is a GIF beside it."""
+    if not path.is_relative_to(PAGES):
+        return text
+    end = "gif" if path.with_suffix(".gif").exists() else "png"
+    return re.sub(rf"\]\({path.stem}\.(png|gif)\)", f"]({path.stem}.{end})", text, count=1)
 
 
 # ---------------------------------------------------------------- files

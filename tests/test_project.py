@@ -53,7 +53,7 @@ def test_ci_stops_after_its_limit(tmp_path):
             ["bash", ".ci/run"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=15, check=False
         )
         assert done.returncode == code
-        assert done.stdout.count("took") == (0 if code else 4)
+        assert done.stdout.count("took") == (0 if code else 5)
 
 
 def test_sessions_stop_after_their_limit(tmp_path):

@@ -254,12 +254,6 @@ def test_clones_of_both_sides_of_simple_tag(seed):
     assert hunted.mean - hunted.half > chance.mean + chance.half  # others than the recorded ones are chased too
 
 
-def test_the_example_of_the_guide():
-    text = (ROOT / "docs" / "guides" / "train.md").read_text(encoding="utf-8")
-    (code,) = (block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "ScriptedPolicy" in block)
-    exec(code, {"__name__": "example"})
-
-
 # ---------------------------------------------------------------- gpu-envs clone
 
 FAST = ["--device", "cpu", "--episodes", "16", "--learner.epochs", "2", "--learner.hidden", "16"]

@@ -1,0 +1,52 @@
+"""Settings of the site: `make docs` builds it into out/docs, with warnings as errors."""
+
+from docs.site import reference  # noqa: F401, I001  first: it shows Warp's structs as they are written
+import gpu_envs
+
+project = "gpu-envs"
+author = "The gpu-envs contributors"
+copyright = "The gpu-envs contributors, Apache-2.0"
+release = version = gpu_envs.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.linkcode",
+    "sphinx.ext.napoleon",
+    "docs.site.listings",
+    "docs.site.reference",
+]
+
+# Pages: Markdown that also reads well in the repository. Links between them are checked, anchors included.
+nitpicky = True
+myst_heading_anchors = 4
+highlight_language = "text"
+suppress_warnings = ["toc.empty_glob"]  # a list of tutorials names every kind in its order
+
+# Tutorials with code cells are run, each in a folder of its own.
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+# Reference: signatures and docstrings. The types of other libraries are named, not linked.
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_mock_imports = ["benchmarl", "lightning", "ray", "skrl", "stable_baselines3", "tensordict", "torchrl"]
+add_module_names = False
+maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
+OTHERS = "array|collections|gymnasium|matplotlib|numpy|np|pathlib|pettingzoo|sqlite3|torch|warp|wp"
+nitpick_ignore_regex = [(r"py:.*", rf"({OTHERS})(\..+)?")]
+
+# Looks: no font, script or picture from elsewhere.
+html_theme = "furo"
+html_title = "gpu-envs"
+html_static_path = ["site/static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}

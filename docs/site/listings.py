@@ -1,0 +1,136 @@
+"""Links to files of the repository lead to listings: a page per file, in colour, with a name for every line.
+
+The pages are Markdown that also reads well in the repository, so they link to files as files. In the site such a link
+gets the listing, in ``source/``; so do the "source" links of the reference.
+"""
+
+import importlib
+import inspect
+import os
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import TextLexer, get_lexer_for_filename
+from pygments.util import ClassNotFound
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {ROOT / "README.md": "index", ROOT / "CHANGELOG.md": "changelog", ROOT / "CONTRIBUTING.md": "contributing"}
+"""Pages of the repository that are pages of the site as well."""
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{path}</title>
+<link rel="stylesheet" href="{up}_static/pygments.css"><link rel="stylesheet" href="{up}_static/styles/furo.css">
+<link rel="stylesheet" href="{up}_static/site.css"></head>
+<body class="listing"><script>document.body.dataset.theme = localStorage.getItem("theme") || "auto"</script>
+<header><a href="{up}index.html">gpu-envs</a> {crumbs}</header><main>{body}</main></body></html>
+"""
+
+
+class Links(SphinxTransform):
+    """Turns links to files and folders of the repository into links to listings."""
+
+    default_priority = 5  # before Sphinx takes them for downloads
+
+    def apply(self):
+        """Go through the links of a page."""
+        kinds = (addnodes.download_reference, addnodes.pending_xref)
+        found = self.document.findall(lambda node: isinstance(node, kinds) and node.get("reftype") == "myst")
+        for node in list(found):
+            path, _, _ = node["reftarget"].partition("#")
+            target = (Path(self.env.doc2path(self.env.docname)).parent / path).resolve()
+            if not target.exists() and self.env.docname in PAGES.values():
+                target = ROOT / path  # the page is that of the root
+            if target in PAGES:
+                uri = self.app.builder.get_relative_uri(self.env.docname, PAGES[target])
+            elif node.get("refdomain") is None and path and target.exists():
+                uri = _uri(self.app, self.env.docname, target)
+            else:
+                continue
+            node.replace_self(nodes.reference("", "", *node.children, refuri=uri, internal=True))
+
+
+def _uri(app, docname, path):
+    """Where a listing will be, from a page; from now on it is wanted."""
+    app.env.listings.setdefault(docname, set()).add(path)
+    return app.builder.get_relative_uri(docname, f"source/{_name(path)}")
+
+
+def _name(path):
+    return f"{path.relative_to(ROOT)}/index" if path.is_dir() else str(path.relative_to(ROOT))
+
+
+def link_source(app, domain, info):
+    """The line of a symbol of the reference, from its page; None for what has no source."""
+    found = module = importlib.import_module(info["module"])
+    try:
+        for part in info["fullname"].split("."):
+            found = getattr(found, part)
+        found = inspect.unwrap(found.fget if isinstance(found, property) else found)
+        path, line = Path(inspect.getsourcefile(found)), inspect.getsourcelines(found)[1]
+    except (AttributeError, TypeError, OSError):
+        path, line = Path(module.__file__), 0  # a constant or field: its module
+    if not path.is_relative_to(ROOT) or ".venv" in path.parts:
+        return None
+    return _uri(app, app.env.docname, path) + (f"#line-{line}" if line else "")
+
+
+def write(app, failure):
+    """Write every listing that a page links to."""
+    if failure or app.builder.format != "html":
+        return
+    for path in sorted(set().union(*app.env.listings.values())):
+        page = Path(app.outdir, "source", f"{_name(path)}.html")
+        page.parent.mkdir(parents=True, exist_ok=True)
+        up = os.path.relpath(app.outdir, page.parent) + "/"
+        body = _folder(app, path, page) if path.is_dir() else _file(path)
+        name = escape(str(path.relative_to(ROOT)))
+        page.write_text(PAGE.format(path=name, up=up, crumbs=name, body=body), encoding="utf-8")
+
+
+def _file(path):
+    text = path.read_text(encoding="utf-8")
+    try:
+        lexer = get_lexer_for_filename(path.name)
+    except ClassNotFound:
+        lexer = TextLexer()
+    return highlight(text, lexer, HtmlFormatter(linespans="line"))
+
+
+def _folder(app, path, page):
+    """Names of the files in a folder; those that have a listing are links."""
+    rows = []
+    for each in sorted(path.iterdir()):
+        listed = any(each in paths for paths in app.env.listings.values())
+        there = os.path.relpath(Path(app.outdir, "source", f"{_name(each)}.html"), page.parent)
+        if each.is_file():
+            rows.append(f'<li><a href="{there}">{escape(each.name)}</a></li>' if listed else f"<li>{escape(each.name)}</li>")
+    return f"<ul>{''.join(rows)}</ul>"
+
+
+def _begin(app):
+    if not hasattr(app.env, "listings"):
+        app.env.listings = {}
+    app.config.linkcode_resolve = lambda domain, info: link_source(app, domain, info)
+
+
+def _forget(app, env, docname):
+    env.listings.pop(docname, None)
+
+
+def _merge(app, env, docnames, other):
+    env.listings |= {name: other.listings[name] for name in docnames if name in other.listings}
+
+
+def setup(app):
+    """Enter the transform, and the keeping of what is wanted."""
+    app.add_transform(Links)
+    app.connect("builder-inited", _begin)
+    app.connect("env-purge-doc", _forget)
+    app.connect("env-merge-info", _merge)
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

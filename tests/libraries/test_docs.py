@@ -1,0 +1,108 @@
+"""The site that `make docs` has built: links and anchors, nothing from elsewhere, search, what the reference has."""
+
+import ast
+import functools
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from sphinx.util.inventory import InventoryFile
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "out" / "docs"
+ROOMS = ("gpu_envs", "trainers", "league", "warp_kernels")
+FETCHED = {"script": "src", "img": "src", "source": "src", "video": "src", "iframe": "src", "link": "href"}
+"""What a browser fetches to show a page."""
+
+
+class Page(HTMLParser):
+    """Names, links and fetched addresses of a page, and its words."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.names, self.links, self.fetched, self.words = set(), set(), set(), 0
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.names |= {given["id"]} if given.get("id") else set()
+        if tag == "a" and given.get("href"):
+            self.links.add(given["href"])
+        if tag in FETCHED and given.get(FETCHED[tag]) and given.get("rel") not in ("canonical", "author"):
+            self.fetched.add(given[FETCHED[tag]])
+
+    def handle_data(self, data):
+        self.words += len(data.split())
+
+
+@functools.cache
+def page(path):
+    return Page(path)
+
+
+def pages():
+    found = sorted(SITE.rglob("*.html"))
+    assert len(found) > 50, "build it first: make docs"
+    return found
+
+
+def test_every_link_leads_somewhere():
+    wrong = []
+    for path in pages():
+        for link in page(path).links | page(path).fetched:
+            if re.match(r"(https?|mailto|data):", link):
+                continue
+            place, _, anchor = unquote(link).partition("#")
+            there = (path.parent / place.partition("?")[0]).resolve() if place else path
+            if not there.is_file() or (anchor and there.suffix == ".html" and anchor not in page(there).names):
+                wrong.append(f"{path.relative_to(SITE)}: {link}")
+    assert not wrong
+
+
+def test_nothing_is_fetched_from_elsewhere():
+    for path in pages():
+        assert not [address for address in page(path).fetched if re.match(r"(https?:)?//", address)], path
+    for path in SITE.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", path.read_text(encoding="utf-8")), path
+
+
+def test_no_page_is_empty():
+    assert not [path for path in pages() if page(path).words < 40 and "source" not in path.parts]
+
+
+def test_search_finds_environments_settings_and_functions():
+    text = (SITE / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text[text.index("(") + 1 : text.rindex(")")])
+    named = {name.lower() for name in index["titles"]} | set(index["titleterms"]) | set(index["terms"])
+    assert "envs/tag/tag_continuous" in index["docnames"]
+    assert {"pettingzoo", "tagging_dist", "alphastar"} <= named or {"tagging_distance"} <= named
+    assert any("Core" in str(entries) for name, entries in index["objects"].items() if name == "gpu_envs.core")
+
+
+def imported():
+    """Every name of ours that a page or an example imports: ("docs/...", "gpu_envs.errors.ConfigError")."""
+    files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    for path in [*files, *(ROOT / "examples").glob("*.py")]:
+        text = path.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```(?:python|\{code-cell\}[^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        for code in [text] if path.suffix == ".py" else blocks:
+            for node in ast.walk(ast.parse(re.sub(r"^[!%].*$", "", code, flags=re.MULTILINE))):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ROOMS:
+                    for alias in node.names:
+                        yield str(path.relative_to(ROOT)), f"{node.module}.{alias.name}"
+
+
+def test_the_reference_has_what_pages_import():
+    """But for the environments' own modules, whose pages tell of them."""
+    inventory = InventoryFile.loads((SITE / "objects.inv").read_bytes(), uri="")
+    there = {name for kind in inventory.data.values() for name in kind} if hasattr(inventory, "data") else set(inventory)
+    missing = {(where, name) for where, name in imported() if name not in there and ".mpe." not in f"{name}."}
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["make", "list_envs", "parallel_env", "register", "check_env"])
+def test_the_doors_are_described(name):
+    assert f"gpu_envs.{name}" in page(SITE / "reference" / "environments.html").names

@@ -1,0 +1,28 @@
+"""Links of the pages lead somewhere when they are read in the repository; `make docs` checks the site that they make."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def heading_names(path):
+    """What links to headings of a page may say: as GitHub and the site spell them."""
+    text = re.sub(r"^( *)```.*?^\1```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(path):
+    """In the repository; `make docs` checks the same pages as a site."""
+    text = path.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)]*))?\)", text):
+        there = path.parent / target if target else path
+        assert there.exists(), target
+        assert not anchor or anchor in heading_names(there), f"{target}#{anchor}"
+    for address in re.findall(r"\]\((\w+:[^)]*)\)", text):
+        assert re.fullmatch(r"(https?://[\w.-]+\.[a-z]+(/[^\s]*)?|mailto:[^@\s]+@[^@\s]+)", address), address

@@ -1,0 +1,52 @@
+"""The Python of the pages runs. Each page is one story: its blocks run in order, in one namespace and an empty folder.
+
+A block whose first line begins with ``# not run:`` says there why it cannot; readers see it as well. Code cells of the
+tutorials are run by ``make docs``, which shows what they print.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ELSEWHERE = {
+    "docs/guides/libraries.md": "tests/libraries/page.py",
+    "docs/tutorials/write_an_environment.md": "tests/test_tutorial.py",
+}
+"""Pages whose blocks need more than a namespace, and who runs them."""
+
+
+def python_blocks(path):
+    """(line, code) of every Python block of a page."""
+    text = path.read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [(text[: match.start()].count("\n") + 2, match[1]) for match in found]
+
+
+def pages():
+    """Every page with Python, seen from the root."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [str(path.relative_to(ROOT)) for path in found if python_blocks(path)]
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if page not in ELSEWHERE])
+def test_the_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
+    space = {"__name__": "example"}
+    for line, code in python_blocks(ROOT / page):
+        if not re.match(r"# not run: \w", code):
+            exec(compile("\n" * (line - 1) + code, ROOT / page, "exec"), space)
+
+
+@pytest.mark.parametrize("page", ELSEWHERE)
+def test_who_runs_them_elsewhere(page):
+    assert page in pages()
+    assert Path(page).name in (ROOT / ELSEWHERE[page]).read_text(encoding="utf-8")
+
+
+def test_python_is_python():
+    """No block of another language that looks like Python, and none that is no Python."""
+    for page in pages():
+        for line, code in python_blocks(ROOT / page):
+            compile("\n" * (line - 1) + code, page, "exec")
