@@ -1,5 +1,7 @@
 """Settings of the site: `make docs` builds it into out/docs, with warnings as errors."""
 
+import logging
+
 from docs.site import reference  # noqa: F401, I001  first: it shows Warp's structs as they are written
 import gpu_envs
 
@@ -21,7 +23,9 @@ extensions = [
 nitpicky = True
 myst_heading_anchors = 4
 highlight_language = "text"
-suppress_warnings = ["toc.empty_glob"]  # a list of tutorials names every kind in its order
+smartquotes = False  # "cpu" is a value
+# The list of tutorials names every kind in its order; Sphinx gives this warning no type that could be suppressed.
+logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda record: "toctree glob" not in str(record.msg))
 
 # Tutorials with code cells are run, each in a folder of its own.
 nb_execution_mode = "force"
@@ -37,10 +41,17 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_mock_imports = ["benchmarl", "lightning", "ray", "skrl", "stable_baselines3", "tensordict", "torchrl"]
 add_module_names = False
+default_role = "code"
 maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
-OTHERS = "array|collections|gymnasium|matplotlib|numpy|np|pathlib|pettingzoo|sqlite3|torch|warp|wp"
-nitpick_ignore_regex = [(r"py:.*", rf"({OTHERS})(\..+)?")]
+OTHERS = (
+    "abc|array|collections|dataclasses|gymnasium|lightning|matplotlib|np|numpy|pathlib|pettingzoo|scipy|sqlite3|"
+    "stable_baselines3|torch|torchrl|warp|wp|Tensor|float32|int64|vec3f|vec3ub|OneHot|MultiOneHot"
+)
+nitpick_ignore_regex = [
+    (r"py:.*", rf"({OTHERS})(\..+)?"),
+    (r"py:class", r"[\w.]+\.([A-Z]|Cfg)"),  # type variables
+]
 
 # Looks: no font, script or picture from elsewhere.
 html_theme = "furo"

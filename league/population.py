@@ -138,7 +138,7 @@ class MixturePolicy:
         return action
 
     def memory(self, *shape: int) -> Tensor:
-        """Nobody drawn, nothing remembered: zeros (*shape, H)."""
+        """Nobody drawn, nothing remembered: zeros `(*shape, H)`."""
         return torch.zeros((*shape, 1 + self.width), device=self.device)
 
     def seed(self, seed: int) -> None:

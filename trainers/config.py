@@ -18,7 +18,7 @@ from trainers.files import check_fields
 from trainers.settings import check_settings, completed, has_default, setting
 
 CoreFactory: TypeAlias = Callable[..., Core]
-"""(config, num_envs, seed, **settings) -> core."""
+"""`(config, num_envs, seed, **settings) -> core`."""
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # variable that cuBLAS wants for deterministic sums
 FIXED = ("env_id", "env", "num_envs", "seed", "sharing", "policies", "algorithm", "learner")
 """Fields of TrainConfig that a resumed run cannot change."""

@@ -93,7 +93,7 @@ class Policy:
         self.generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
     def memory(self, *shape: int) -> Tensor | None:
-        """What it remembers before an episode, zeros (*shape, H); None if it remembers nothing."""
+        """What it remembers before an episode, zeros `(*shape, H)`; None if it remembers nothing."""
         width = self.actor.memory_width
         return torch.zeros((*shape, width), device=self.normalizer.mean.device) if width else None
 

@@ -1,7 +1,9 @@
 """Painting of simple shapes into RGB frames, many worlds at once, without a window or OpenGL.
 
-A shape is a row of ten float32 numbers, lengths in world units:
+A shape is a row of ten float32 numbers, lengths in world units::
+
     kind, x, y, half_width, half_height, line_width, red, green, blue, alpha
+
 `x, y` is the centre and the colours and alpha lie in 0..1 (alpha 0 hides the shape). Edges are smoothed by the signed
 distance to them. The host side, with helpers that build the rows, is `gpu_envs.rendering`.
 """

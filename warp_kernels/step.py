@@ -27,7 +27,7 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
     Args:
         rules: The environment's rules.
         blind: Observe nothing but the ends of episodes, and trust actions. Needs ``rules.legal``; for steps whose
-            observations nobody reads and whose actions were drawn, see :func:`build_play`.
+            observations nobody reads and whose actions were drawn, see :func:`warp_kernels.schedules.build_play`.
     """
     Params, State = rules.params, rules.state
     if rules.continuous:

@@ -1,4 +1,4 @@
-"""What the reference shows: Warp's structs and functions as they are written, and fields with their sentences."""
+"""What the reference shows: Warp's structs and functions as they are written, fields and results with their sentences."""
 
 import warp as wp
 from sphinx.ext.napoleon import GoogleDocstring
@@ -11,8 +11,12 @@ def _as_written(function=None, **_):
 wp.struct = wp.func = wp.kernel = _as_written  # this module is imported before any that uses them
 
 
+def _plain(self, preprocess_types=False):
+    return [("", "", self._dedent(self._consume_to_next_section()))]
+
+
 def setup(app):
-    """Mend Napoleon."""
-    # Napoleon takes the words before a colon for the type of a field; ours are sentences, and types are annotated.
+    """Napoleon takes words before a colon for a type; ours are sentences, and types are annotated."""
     GoogleDocstring._parse_attribute_docstring = lambda self: [*self._lines]
+    GoogleDocstring._consume_returns_section = _plain
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -98,7 +98,7 @@ class SkrlEnv(BatchedEnv):
         super().__init__(core, render_mode)
         widths = [space.shape[0] for space in core.observation_spaces.values()]
         self.state_space = box(core.definition.global_state_size or sum(widths))
-        """Of :meth:`state`, which all agents share."""
+        """Of ``state``, which all agents share."""
         self._ends = WorldEnds(core)
 
     def reset(

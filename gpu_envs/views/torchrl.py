@@ -2,6 +2,8 @@
 # TorchRL is an extra: the type checker runs without it.
 # pyright: reportMissingImports=false
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 

@@ -2,6 +2,8 @@
 # TorchRL is an extra: the type checker runs without it. views/torchrl.py says so where it is missing.
 # pyright: reportMissingImports=false
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -29,7 +29,7 @@ class RunningMeanStd:
         """Take in the rows of a mask.
 
         Args:
-            values: (N, *shape).
+            values: `(N, *shape)`.
             rows: (N,) bool; none is fine, too.
         """
         values = values.double()
