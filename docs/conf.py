@@ -2,13 +2,12 @@
 
 import logging
 
-from docs.site import reference  # noqa: F401, I001  first: it shows Warp's structs as they are written
-import gpu_envs
+from docs.site.reference import VERSION
 
 project = "gpu-envs"
 author = "The gpu-envs contributors"
 copyright = "The gpu-envs contributors, Apache-2.0"
-release = version = gpu_envs.__version__
+release = version = VERSION
 
 extensions = [
     "myst_nb",

@@ -1,4 +1,6 @@
-"""A league's run on disk: one folder that a kill at any moment leaves whole::
+"""A league's run on disk: one folder that a kill at any moment leaves whole.
+
+::
 
     league.db               SQLite: game, configuration, policies and their lineage, payoff cells, tasks, matches,
                             iterations, anything by key

@@ -1,4 +1,4 @@
-"""Links of the pages lead somewhere when they are read in the repository; `make docs` checks the site that they make."""
+"""Links of the pages lead somewhere when they are read in the repository; `make docs` checks the site made of them."""
 
 import re
 from pathlib import Path

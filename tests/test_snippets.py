@@ -1,7 +1,7 @@
 """The Python of the pages runs. Each page is one story: its blocks run in order, in one namespace and an empty folder.
 
-A block whose first line begins with ``# not run:`` says there why it cannot; readers see it as well. Tutorials that are
-notebooks run their cells in ``make docs``, which shows what they print; their other blocks are code for other libraries.
+A block whose first line begins with ``# not run:`` says there why it cannot; readers see it as well. Tutorials that
+are notebooks run their cells in ``make docs``, which shows what they print; their other blocks are other libraries'.
 """
 
 import re
@@ -28,7 +28,11 @@ def pages():
     """Every page with Python, seen from the root."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     notebook = "---\n"  # how one begins
-    return [str(path.relative_to(ROOT)) for path in found if python_blocks(path) and not path.read_text().startswith(notebook)]
+    return [
+        str(path.relative_to(ROOT))
+        for path in found
+        if python_blocks(path) and not path.read_text().startswith(notebook)
+    ]
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if page not in ELSEWHERE])

@@ -108,7 +108,9 @@ def _folder(app, path, page):
         listed = any(each in paths for paths in app.env.listings.values())
         there = os.path.relpath(Path(app.outdir, "source", f"{_name(each)}.html"), page.parent)
         if each.is_file():
-            rows.append(f'<li><a href="{there}">{escape(each.name)}</a></li>' if listed else f"<li>{escape(each.name)}</li>")
+            rows.append(
+                f'<li><a href="{there}">{escape(each.name)}</a></li>' if listed else f"<li>{escape(each.name)}</li>"
+            )
     return f"<ul>{''.join(rows)}</ul>"
 
 

@@ -1,4 +1,9 @@
-"""What the reference shows: Warp's structs and functions as they are written, fields and results with their sentences."""
+"""What the reference shows: Warp's structs and functions as they are written, fields and results with their sentences.
+
+Warp makes objects of them that no longer know their source, so its decorators do nothing here: nothing is launched.
+"""
+
+import importlib
 
 import warp as wp
 from sphinx.ext.napoleon import GoogleDocstring
@@ -8,7 +13,8 @@ def _as_written(function=None, **_):
     return function if function is not None else lambda function: function
 
 
-wp.struct = wp.func = wp.kernel = _as_written  # this module is imported before any that uses them
+wp.struct = wp.func = wp.kernel = _as_written
+VERSION = importlib.import_module("gpu_envs").__version__  # only now, and before anything else imports it
 
 
 def _plain(self, preprocess_types=False):

@@ -2,6 +2,8 @@
 # BenchMARL needs an environment of its own: the type checker runs without it.
 # pyright: reportMissingImports=false
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from copy import deepcopy

@@ -119,7 +119,7 @@ class TorchRLEnv(EnvBase):
             raise ConfigError(f"{self.core.id}: this view renders to mode 'rgb_array' only, got {mode!r}")
         return self.core.frame((0,), 512)[0]
 
-    def to(self, device: Any) -> "TorchRLEnv":
+    def to(self, device: Any) -> TorchRLEnv:
         """The environment itself; it lives where it was made, anything else is a DeviceError."""
         asked, own = torch.device(device), self.core.device
         if asked.type != own.type or asked.index not in (None, own.index or 0):

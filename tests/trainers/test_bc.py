@@ -2,13 +2,12 @@
 
 import dataclasses
 import math
-import re
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from test_train_command import ROOT, SMALL
+from test_train_command import SMALL
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.recording import Episode
