@@ -37,13 +37,13 @@ def environments(folder: str) -> str:
     return table(("id", "agents by default", "action", "what it is"), rows)
 
 
-def gallery(room: str) -> str:
-    """Pictures of the environments of a room, four in a row, for a page in docs/."""
-    cells = [
-        f"[![{id}](envs/{place}.png)](envs/{place}.md)<br>[{id}](envs/{place}.md)"
-        for place, id in sorted(names().items())
-        if place.startswith(f"{room}/")
-    ]
+def gallery(*places: str) -> str:
+    """Pictures of environments, four in a row, for a page in docs/; of one by its place, or of all in a room."""
+    chosen = [(place, id) for place, id in sorted(names().items()) if {place, place.partition("/")[0]} & {*places}]
+    cells = []
+    for place, id in chosen:
+        end = "gif" if (PAGES / f"{place}.gif").exists() else "png"
+        cells.append(f"[![{id}](envs/{place}.{end})](envs/{place}.md)<br>[{id}](envs/{place}.md)")
     rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
     width = len(rows[0])
     return table([""] * width, [row + [""] * (width - len(row)) for row in rows])
@@ -171,15 +171,7 @@ def filled(path: Path, place: str = "") -> str:
         arguments = [own] if own else arguments
         return f"{match[1]}{PARTS[part](*arguments)}\n{match[3]}"
 
-    return MARKED.sub(one, moving(path, path.read_text(encoding="utf-8")))
-
-
-def moving(path: Path, text: str) -> str:
-    """The text of an environment's page, whose picture moves if there is a GIF beside it."""
-    if not path.is_relative_to(PAGES):
-        return text
-    end = "gif" if path.with_suffix(".gif").exists() else "png"
-    return re.sub(rf"\]\({path.stem}\.(png|gif)\)", f"]({path.stem}.{end})", text, count=1)
+    return MARKED.sub(one, path.read_text(encoding="utf-8"))
 
 
 # ---------------------------------------------------------------- files

@@ -106,15 +106,6 @@ def test_generated_parts_say_what_they_are_to_say(name):
     assert generate.tables.settings(name).startswith("| name | type | default | allowed | meaning |")
 
 
-def test_a_picture_moves_where_there_is_a_film(tmp_path, monkeypatch):
-    monkeypatch.setattr(generate, "PAGES", tmp_path)
-    page = tmp_path / "game.md"
-    for end in ("png", "gif", "png"):
-        (tmp_path / "game.gif").touch() if end == "gif" else (tmp_path / "game.gif").unlink(missing_ok=True)
-        page.write_text(generate.moving(page, "![A game](game.gif)\n" if end == "png" else "![A game](game.png)\n"))
-        assert page.read_text() == f"![A game](game.{end})\n"
-
-
 # ---------------------------------------------------------------- nothing is stale
 
 

@@ -72,8 +72,8 @@ def link_source(app, domain, info):
             found = getattr(found, part)
         found = inspect.unwrap(found.fget if isinstance(found, property) else found)
         path, line = Path(inspect.getsourcefile(found)), inspect.getsourcelines(found)[1]
-    except (AttributeError, TypeError, OSError):
-        path, line = Path(module.__file__), 0  # a constant or field: its module
+    except (AttributeError, TypeError, OSError, ValueError):
+        path, line = Path(module.__file__), 0  # a constant, a field, or what stands for a library: the module
     if not path.is_relative_to(ROOT) or ".venv" in path.parts:
         return None
     return _uri(app, app.env.docname, path) + (f"#line-{line}" if line else "")
@@ -102,15 +102,13 @@ def _file(path):
 
 
 def _folder(app, path, page):
-    """Names of the files in a folder; those that have a listing are links."""
-    rows = []
-    for each in sorted(path.iterdir()):
-        listed = any(each in paths for paths in app.env.listings.values())
-        there = os.path.relpath(Path(app.outdir, "source", f"{_name(each)}.html"), page.parent)
-        if each.is_file():
-            rows.append(
-                f'<li><a href="{there}">{escape(each.name)}</a></li>' if listed else f"<li>{escape(each.name)}</li>"
-            )
+    """Names of the files in a folder; what is a page of the site, or has a listing, is a link."""
+    rows, wanted = [], set().union(*app.env.listings.values())
+    for each in sorted(each for each in path.iterdir() if each.is_file()):
+        page_of = app.env.path2doc(each)
+        name = page_of if page_of in app.env.found_docs else f"source/{_name(each)}" if each in wanted else None
+        there = name and os.path.relpath(Path(app.outdir, f"{name}.html"), page.parent)
+        rows.append(f'<li><a href="{there}">{escape(each.name)}</a></li>' if there else f"<li>{escape(each.name)}</li>")
     return f"<ul>{''.join(rows)}</ul>"
 
 
