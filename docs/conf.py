@@ -44,12 +44,13 @@ default_role = "code"
 maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 OTHERS = (
-    "abc|array|collections|dataclasses|gymnasium|lightning|matplotlib|np|numpy|pathlib|pettingzoo|scipy|sqlite3|"
-    "stable_baselines3|torch|torchrl|warp|wp|Tensor|float32|int64|vec3f|vec3ub|OneHot|MultiOneHot"
+    "abc|array|benchmarl|collections|dataclasses|gymnasium|lightning|matplotlib|np|numpy|pathlib|pettingzoo|scipy|"
+    "sqlite3|stable_baselines3|torch|torchrl|warp|wp|"
+    "Composite|EnvBase|MultiOneHot|OneHot|Tensor|float32|int64|vec3f|vec3ub"
 )
 nitpick_ignore_regex = [
     (r"py:.*", rf"({OTHERS})(\..+)?"),
-    (r"py:class", r"[\w.]+\.([A-Z]|Cfg)"),  # type variables
+    (r"py:class", r"([\w.]+\.)?([A-Z]|Cfg|One)"),  # type variables, and names of unions
 ]
 
 # Looks: no font, script or picture from elsewhere.

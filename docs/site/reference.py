@@ -4,6 +4,7 @@ Warp makes objects of them that no longer know their source, so its decorators d
 """
 
 import importlib
+import re
 
 import warp as wp
 from sphinx.ext.napoleon import GoogleDocstring
@@ -21,8 +22,13 @@ def _plain(self, preprocess_types=False):
     return [("", "", self._dedent(self._consume_to_next_section()))]
 
 
+def _signature(app, what, name, obj, options, signature, returns):
+    return signature and re.sub(r"<[\w. ]+>", "...", signature), returns  # a default that no source could say
+
+
 def setup(app):
     """Napoleon takes words before a colon for a type; ours are sentences, and types are annotated."""
     GoogleDocstring._parse_attribute_docstring = lambda self: [*self._lines]
     GoogleDocstring._consume_returns_section = _plain
+    app.connect("autodoc-process-signature", _signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
