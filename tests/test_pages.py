@@ -10,6 +10,7 @@ import torch
 from conftest import SMALL
 
 from docs import claims, generate, pictures, tables
+from docs import claims, commands, generate, tables
 from gpu_envs.registry import list_envs, make_core
 
 ROOT = Path(__file__).parents[1]
@@ -104,6 +105,13 @@ def test_generated_parts_say_what_they_are_to_say(name):
     assert re.search(r"^\| (index|component)", generate.tables.actions(name), re.MULTILINE)
     assert generate.tables.rewards(name).count("\n") >= 2
     assert generate.tables.settings(name).startswith("| name | type | default | allowed | meaning |")
+
+
+def test_every_command_shows_its_help():
+    page = (ROOT / "docs" / "guides" / "command_line.md").read_text(encoding="utf-8")
+    shown = [match[2].split()[1] for match in generate.MARKED.finditer(page)]
+    assert set(shown) == set(commands.commands())
+    assert "usage: gpu-envs league train" in page
 
 
 # ---------------------------------------------------------------- nothing is stale
