@@ -17,10 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from docs import claims, commands, tables
-from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table, words
+from docs import commands, tables
+from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table
 from gpu_envs import core, registry
 
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -42,8 +40,7 @@ def gallery(*places: str) -> str:
     chosen = [(place, id) for place, id in sorted(names().items()) if {place, place.partition("/")[0]} & {*places}]
     cells = []
     for place, id in chosen:
-        end = "gif" if (PAGES / f"{place}.gif").exists() else "png"
-        cells.append(f"[![{id}](envs/{place}.{end})](envs/{place}.md)<br>[{id}](envs/{place}.md)")
+        cells.append(f"[![{id}](envs/{place}.gif)](envs/{place}.md)<br>[{id}](envs/{place}.md)")
     rows = [cells[start : start + 4] for start in range(0, len(cells), 4)]
     width = len(rows[0])
     return table([""] * width, [row + [""] * (width - len(row)) for row in rows])

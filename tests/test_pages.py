@@ -9,8 +9,7 @@ import pytest
 import torch
 from conftest import SMALL
 
-from docs import claims, generate, pictures, tables
-from docs import claims, commands, generate, tables
+from docs import claims, commands, generate, pictures, tables
 from gpu_envs.registry import list_envs, make_core
 
 ROOT = Path(__file__).parents[1]
@@ -71,23 +70,8 @@ def test_page_holds_every_part(name):
         assert made == list(marked), heading
         assert len(generate.MARKED.sub("", parts[heading]).strip()) > 10 or marked, f"{heading} says nothing"
     assert text.startswith(f"# {NAMES[name]}\n")
-    markers = [match[2] for match in generate.MARKED.finditer(text)]
-    assert sorted(markers) == sorted(part.__name__ for part in generate.OF_PAGE)
-    for heading in (
-        "## Rules",
-        "### Rewards",
-        "### End of an episode",
-        "## Actions",
-        "## Oracle",
-        "## Version history",
-    ):
-        assert heading in text, heading
-    stem = name.rpartition("/")[2]
-    assert f"]({stem}.gif)" in text
     assert pictures.captioned(text, name) == text
-    assert f"test_{stem}.py" in text
-    assert f"- v{NAMES[name].rpartition('-v')[2]}: " in text
-    assert re.search(rf"^!\[.+\]\({stem}\.(png|gif)\)$", parts[""], re.MULTILINE), "no picture"
+    assert re.search(rf"^!\[.+\]\({stem}\.gif\)$", parts[""], re.MULTILINE), "no picture"
     assert re.search(r"terminate|truncate", parts["### End of an episode"])
     assert f"test_{stem}.py" in parts["## Oracle"]
     assert f"- v{NAMES[name].rpartition('-v')[2]}: " in parts["## Version history"]
