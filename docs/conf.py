@@ -28,7 +28,7 @@ logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda record: "to
 
 # Tutorials with code cells are run, each in a folder of its own.
 nb_execution_mode = "force"
-nb_execution_timeout = 300
+nb_execution_timeout = 600
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_merge_streams = True
