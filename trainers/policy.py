@@ -30,7 +30,7 @@ class Plays(Protocol):
         ...
 
     def memory(self, *shape: int) -> Tensor | None:
-        """What it remembers before an episode, (*shape, H) zeros; None if it remembers nothing."""
+        """What it remembers before an episode, `(*shape, H)` zeros; None if it remembers nothing."""
         ...
 
     def seed(self, seed: int) -> None:
