@@ -59,6 +59,8 @@ export interface Ancestor {
   parent: string | null;
   iteration: number;
   kind: string;
+  /** Of which player it is a stage, where a league has several in a role. */
+  player: string | null;
 }
 
 export type Strategy = { iteration: number } & Record<string, number[] | number | null>;

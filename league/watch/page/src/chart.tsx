@@ -2,7 +2,10 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { property, useDark } from "./theme";
-import { number } from "./text";
+import { fixed, number } from "./text";
+
+// Steps and iterations are counted: 1, 2, 5, 10, ...
+const WHOLE = Array.from({ length: 14 }, (_, i) => [1, 2, 5].map((each) => each * 10 ** i)).flat();
 
 export interface Line {
   label: string;
@@ -29,6 +32,8 @@ interface Props {
   shared?: string;
   /** At most so many values are told, the largest; the others are left out. */
   most?: number;
+  /** Of values that are told; as many as it takes, if not given. */
+  decimals?: number;
   logarithmic?: boolean;
 }
 
@@ -69,20 +74,19 @@ export function Chart(props: Props) {
     plot.current.setCursor({ left: plot.current.valToPos(x[next], "x"), top: 0 });
   };
   const values = readout(props, shown);
+  const written = (value: number | null): string =>
+    props.decimals === undefined ? number(value) : fixed(value, props.decimals);
   return (
     <figure class="chart">
-      <figcaption>
-        <b>{title}</b>
-        <span class="soft">
-          {x.length ? `${props.xLabel} ${number(x[shown])}` : "nothing yet"}
-          {index === null && x.length > 0 && " (last)"}
-        </span>
-      </figcaption>
+      <figcaption>{title}</figcaption>
       <ul class="values">
+        <li>
+          {x.length ? `${props.xLabel} ${number(x[shown])}` : "nothing yet"}
+        </li>
         {values.map(({ label, value, colour }) => (
           <li>
             <i class="dot" style={{ background: resolve(colour) }} />
-            {label} <b>{number(value)}</b>
+            {label} <b>{written(value)}</b>
           </li>
         ))}
       </ul>
@@ -96,7 +100,7 @@ export function Chart(props: Props) {
         aria-valuemin={0}
         aria-valuemax={Math.max(0, x.length - 1)}
         aria-valuenow={Math.max(0, shown)}
-        aria-valuetext={x.length ? `${props.xLabel} ${number(x[shown])}: ${values.map((v) => `${v.label} ${number(v.value)}`).join(", ")}` : "nothing yet"}
+        aria-valuetext={x.length ? `${props.xLabel} ${number(x[shown])}: ${values.map((v) => `${v.label} ${written(v.value)}`).join(", ")}` : "nothing yet"}
         onKeyDown={move}
       />
     </figure>
@@ -136,13 +140,13 @@ function options(props: Props, width: number, height: number, hover: (index: num
     width,
     height,
     legend: { show: false },
-    padding: [8, 12, 0, 0],
+    padding: [8, 20, 0, 0],
     scales: {
       x: { time: false },
       y: { ...(range && { range }), ...(logarithmic && { distr: 3 as const }) },
     },
     axes: [
-      { ...axis, space: 70, size: 26, gap: 4, values: (_, splits) => splits.map(short) },
+      { ...axis, incrs: WHOLE, space: 70, size: 26, gap: 4, values: (_, splits) => splits.map(short) },
       { ...axis, size: 50, gap: 6, space: 28, values: (_, splits) => splits.map((value) => (value === null ? "" : short(value))) },
     ],
     cursor: {

@@ -6,13 +6,14 @@ import { words } from "./text";
 
 const FIRST = [/return|score|win|success|nash_conv|exploitability/, /entropy/, /value_loss/, /policy_loss/];
 const AT_FIRST = 4;
+const FEW = 40; // points that are drawn as they are, at first
 const CLOCK = new Set(["iteration", "steps", "seconds"]);
 
 /** Columns of metrics.csv, each in a chart of its own. */
 export function Curves({ metrics }: { metrics: Metrics }) {
   const columns = metrics.columns.filter((name) => !CLOCK.has(name) && name !== metrics.x);
   const [chosen, choose] = useState<string[] | null>(null);
-  const [smooth, setSmooth] = useState(0.6);
+  const [smooth, setSmooth] = useState(metrics.rows.length < FEW ? 0 : 0.6);
   const shown = columns.filter((name) => (chosen ?? telling(columns)).includes(name));
   const x = useMemo(() => column(metrics, metrics.x).map((value) => value ?? 0), [metrics]);
   const toggle = (name: string, on: boolean): void => choose(on ? [...shown, name] : shown.filter((each) => each !== name));
@@ -69,6 +70,9 @@ function Curve(props: { metrics: Metrics; name: string; x: number[]; smooth: num
   const { metrics, name, x, smooth, colour } = props;
   const lines = useMemo((): Line[] => {
     const values = column(metrics, name);
+    if (values.filter((value) => value !== null).length < values.length / 2) {
+      return [{ label: "value", values, colour, points: true }]; // measured now and then
+    }
     if (smooth === 0) return [{ label: "value", values, colour }];
     return [
       { label: "value", values, colour, faint: true },

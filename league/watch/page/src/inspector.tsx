@@ -27,8 +27,12 @@ function Agents({ player, recording }: { player: Player; recording: Recording })
   useEffect(() => {
     if (agent === null) return;
     const row = body.current?.rows[agent];
-    row?.scrollIntoView({ block: "nearest" });
-    if (body.current?.contains(document.activeElement)) row?.querySelector("button")?.focus({ preventScroll: true });
+    const box = body.current?.closest<HTMLElement>(".scroll");
+    if (!row || !box) return;
+    // Scrolls the list, never the page.
+    const top = row.offsetTop - (box.querySelector("thead")?.offsetHeight ?? 0);
+    box.scrollTop = Math.max(row.offsetTop + row.offsetHeight - box.clientHeight, Math.min(box.scrollTop, top));
+    if (box.contains(document.activeElement)) row.querySelector("button")?.focus({ preventScroll: true });
   }, [agent]);
   const keys = (event: KeyboardEvent): void => {
     const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
@@ -56,7 +60,7 @@ function Agents({ player, recording }: { player: Player; recording: Recording })
           {recording.agents.map((name, row) => {
             const alive = recording.isAlive(frame, world, row);
             return (
-              <tr class={row === agent ? "chosen" : alive ? "" : "left"}>
+              <tr class={row === agent ? "chosen" : alive ? "" : "gone"}>
                 <th scope="row">
                   <button
                     type="button"

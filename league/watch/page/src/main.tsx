@@ -31,6 +31,7 @@ function App({ source }: { source: Source }) {
   const [trouble, setTrouble] = useState<string | null>(null);
   const asked = useRef<AbortController | null>(null);
   const stage = useRef<HTMLElement>(null);
+  const left = useRef<HTMLDivElement>(null);
   const slots = useMemo(() => (told ? slotsOf(told) : []), [told]);
 
   const load = useCallback(
@@ -75,6 +76,14 @@ function App({ source }: { source: Source }) {
     if (told) document.title = `${told.run.name} · gpu-envs`;
   }, [told?.run.name]);
 
+  useEffect(() => {
+    const column = left.current;
+    if (!column) return;
+    const watch = new ResizeObserver(() => column.style.setProperty("--height", `${column.offsetHeight}px`));
+    watch.observe(column);
+    return () => watch.disconnect();
+  }, [told === null]);
+
   if (!told) return <p class="hello" role="status">{lost ?? "Asking for the run …"}</p>;
   const { run, league, metrics } = told;
   const { seats } = run;
@@ -82,17 +91,18 @@ function App({ source }: { source: Source }) {
     <>
       <Head run={run} live={source.live} lost={lost} player={player} />
       <main>
-        <div class="left">
+        <div ref={left} class="left">
           <section ref={stage} class="panel" aria-labelledby="rollout">
             <h2 id="rollout">
               Rollout <small>{run.env_id}</small>
             </h2>
             <Match source={source} slots={slots} chosen={chosen} choose={choose} play={play} busy={busy} />
-            <Stage player={player} busy={busy} told={trouble ?? (busy ? "The match is played …" : null)} />
+            <Stage player={player} busy={busy} told={trouble ?? (busy ? "The episodes are played …" : null)} />
           </section>
-          <Inspector player={player} />
+          {league && <Inspector player={player} />}
         </div>
         <div class="right">
+          {!league && <Inspector player={player} />}
           {league?.payoff && (
             <Payoffs
               seats={seats}

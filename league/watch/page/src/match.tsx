@@ -99,7 +99,7 @@ export function Match({ source, slots, chosen, choose, play, busy }: Props) {
         </select>
       </label>
       <button type="submit" class="main" disabled={busy}>
-        Play the match
+        Roll out
       </button>
     </form>
   );

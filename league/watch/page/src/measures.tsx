@@ -1,5 +1,5 @@
 import { useMemo } from "preact/hooks";
-import type { League, Rating, Run, Strategy } from "./api";
+import type { Ancestor, League, Rating, Run, Strategy } from "./api";
 import { Chart, type Line } from "./chart";
 import { ordered, rgb, series } from "./theme";
 
@@ -23,13 +23,13 @@ export function Measures({ league, run }: { league: League; run: Run }) {
       {known.length > 0 && (
         <section class="panel" aria-labelledby="exploitability">
           <h2 id="exploitability">Exploitability</h2>
-          <Chart title="Exploitability" xLabel="iteration" {...gap} logarithmic={positive} />
+          <Chart title="What players gain by a best response, on average" xLabel="iteration" {...gap} logarithmic={positive} />
         </section>
       )}
       {ratings.length > 0 && (
         <section class="panel" aria-labelledby="ratings">
           <h2 id="ratings">Ratings</h2>
-          <Ratings ratings={ratings} />
+          <Ratings ratings={ratings} lineage={league.lineage} />
         </section>
       )}
       {strategies.length > 0 && (
@@ -59,8 +59,10 @@ export function Measures({ league, run }: { league: League; run: Run }) {
   );
 }
 
-function Ratings({ ratings }: { ratings: Rating[] }) {
+function Ratings({ ratings, lineage }: { ratings: Rating[]; lineage: Ancestor[] }) {
   const { x, lines } = useMemo(() => {
+    const player = ({ role, name }: Rating): string =>
+      lineage.find((each) => each.role === role && each.name === name)?.player ?? role;
     const x = [...new Set(ratings.map((each) => each.iteration))].sort((a, b) => a - b);
     const players = [...new Set(ratings.map(player))];
     const lines = players.map((name, i): Line => {
@@ -69,13 +71,8 @@ function Ratings({ ratings }: { ratings: Rating[] }) {
       return { label: name, values, colour: series(i), points: true };
     });
     return { x, lines };
-  }, [ratings]);
+  }, [ratings, lineage]);
   return <Chart title="Elo of the policy of each iteration" xLabel="iteration" x={x} lines={lines} />;
-}
-
-/** Who a policy is a stage of: its name without the number it ends with. */
-function player({ name, role }: Rating): string {
-  return name.replace(/\W?\d+$/, "") || role;
 }
 
 /** Shares of a role's policies, one area on the other. */
@@ -92,5 +89,5 @@ function Stack({ role, strategies, names }: { role: string; strategies: Strategy
     });
     return { x: strategies.map((each) => each.iteration), lines };
   }, [strategies, role, names]);
-  return <Chart title={role} xLabel="iteration" x={x} lines={lines} range={[0, 1]} most={TOLD} shared="strategies" />;
+  return <Chart title={role} xLabel="iteration" x={x} lines={lines} range={[0, 1]} most={TOLD} decimals={3} shared="strategies" />;
 }

@@ -4,7 +4,7 @@ const CIRCLE = 0;
 const BOX = 1;
 const ROW = 10; // numbers of a shape, see warp_kernels/raster.py
 const GAP = 6; // between worlds [px]
-const TRAIL = 2; // length of a trail [s]
+const TRAIL = 1; // length of a trail [s]
 const FADES = [0.5, 0.34, 0.2, 0.1]; // opacity of a trail's quarters, newest first
 const REACH = 10; // an agent is also picked this far from its edge [px]
 
@@ -35,6 +35,7 @@ export class Painter {
   private views: View[] = [];
   private of: Recording | null = null;
   private trailColours: string[] = [];
+  private ground = 0;
 
   constructor(private readonly canvas: HTMLCanvasElement) {
     const context = canvas.getContext("2d", { alpha: false });
@@ -53,11 +54,14 @@ export class Painter {
     }
     if (this.of !== recording) {
       this.of = recording;
-      this.trailColours = trailColours(recording, (row) => this.colour(recording.shapes, row, 1));
+      const bodies = recording.agents.map((_, agent) => body(recording, agent));
+      this.trailColours = bodies.map((at) => (at === null ? "rgb(102 112 128)" : this.colour(recording.shapes, at, 1)));
+      const places = bodies.filter((at) => at !== null).map((at) => (at / ROW) % recording.shapesPerWorld);
+      this.ground = Math.min(recording.shapesPerWorld, ...places);
     }
     this.views = layout(recording, shown, width, height);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = accentless(canvas);
+    context.fillStyle = getComputedStyle(canvas).backgroundColor;
     context.fillRect(0, 0, width, height);
     for (const view of this.views) this.world(recording, shown, view, accent);
   }
@@ -100,15 +104,16 @@ export class Painter {
       context.lineWidth = Math.max(1, Math.min(view.width, view.height) / 250);
       context.strokeRect(...arena);
     }
+    this.shapes(recording, shown.frame, view, 0, this.ground);
     if (shown.trails) this.trails(recording, shown.frame, view);
-    this.shapes(recording, shown.frame, view);
+    this.shapes(recording, shown.frame, view, this.ground, recording.shapesPerWorld);
     if (shown.agent !== null && view.world === shown.world) this.mark(recording, shown.frame, view, shown.agent, accent);
     context.restore();
     if (this.views.length > 1) this.label(recording, shown, view, accent);
   }
 
   /** Shapes in their order; neighbours of one style go into one path. */
-  private shapes(recording: Recording, frame: number, view: View): void {
+  private shapes(recording: Recording, frame: number, view: View, from: number, to: number): void {
     const { context } = this;
     const rows = recording.shapes;
     const first = (frame * recording.worlds + view.world) * recording.shapesPerWorld;
@@ -123,7 +128,7 @@ export class Painter {
       open = false;
     };
     context.lineCap = context.lineJoin = "round";
-    for (let i = first; i < first + recording.shapesPerWorld; i++) {
+    for (let i = first + from; i < first + to; i++) {
       const at = i * ROW;
       const alpha = rows[at + 9];
       const x = toX(view, rows[at + 1]);
@@ -168,7 +173,7 @@ export class Painter {
     const leap = Math.max(x1 - x0, y1 - y0) / 4; // agents that are set elsewhere leave no trail
     const colours = new Set(this.trailColours);
     context.lineCap = "butt";
-    context.lineWidth = 1.5;
+    context.lineWidth = this.views.length > 1 ? 1 : 1.5;
     FADES.forEach((opacity, quarter) => {
       const newest = frame - Math.round((quarter * steps) / FADES.length);
       const oldest = Math.max(0, frame - Math.round(((quarter + 1) * steps) / FADES.length));
@@ -291,28 +296,22 @@ function layout(recording: Recording, shown: Shown, width: number, height: numbe
   });
 }
 
-/** Each agent's colour: that of the smallest shape drawn on its place where it is first seen. */
-function trailColours(recording: Recording, colour: (row: number) => string): string[] {
-  const { places, shapes } = recording;
-  return recording.agents.map((_, agent) => {
-    for (let frame = 0; places && frame < recording.frames; frame++) {
-      const place = recording.placeAt(frame, 0, agent);
-      if (Number.isNaN(places[place])) continue;
-      const first = frame * recording.worlds * recording.shapesPerWorld;
-      let found = -1;
-      for (let i = first; i < first + recording.shapesPerWorld; i++) {
-        const at = i * ROW;
-        const there = Math.abs(shapes[at + 1] - places[place]) + Math.abs(shapes[at + 2] - places[place + 1]) < 1e-4;
-        if (there && shapes[at] <= BOX && shapes[at + 9] > 0 && (found < 0 || shapes[at + 3] < shapes[found + 3])) found = at;
-      }
-      if (found >= 0) return colour(found);
+/** Where the row of an agent's body begins: the smallest shape on its place, in the frame that first shows it. */
+function body(recording: Recording, agent: number): number | null {
+  const { places, shapes, shapesPerWorld } = recording;
+  for (let frame = 0; places && frame < recording.frames; frame++) {
+    const place = recording.placeAt(frame, 0, agent);
+    if (Number.isNaN(places[place])) continue;
+    const first = frame * recording.worlds * shapesPerWorld * ROW;
+    let found: number | null = null;
+    for (let at = first; at < first + shapesPerWorld * ROW; at += ROW) {
+      const there = Math.abs(shapes[at + 1] - places[place]) + Math.abs(shapes[at + 2] - places[place + 1]) < 1e-4;
+      const seen = there && shapes[at] <= BOX && shapes[at + 5] === 0 && shapes[at + 9] > 0;
+      if (seen && (found === null || shapes[at + 3] < shapes[found + 3])) found = at;
     }
-    return "rgb(102 112 128)";
-  });
-}
-
-function accentless(canvas: HTMLCanvasElement): string {
-  return getComputedStyle(canvas).backgroundColor;
+    if (found !== null) return found;
+  }
+  return null;
 }
 
 function toX(view: View, x: number): number {

@@ -86,7 +86,7 @@ function Map(props: Props & { of: number; rowSeat: number; columnSeat: number; f
   const { seats, policies, payoff, of, rowSeat, columnSeat, current } = props;
   const dark = useDark();
   const table = useRef<HTMLTableElement>(null);
-  const [active, setActive] = useState<[number, number]>([0, 0]);
+  const [active, setActive] = useState<[number, number] | null>(null);
   const held = props.fixed.join();
   const cells = useMemo(() => {
     const tables = [payoff.mean[of], payoff.half[of], payoff.count?.[of]].map((each) => each as (number | null)[] | undefined);
@@ -102,7 +102,9 @@ function Map(props: Props & { of: number; rowSeat: number; columnSeat: number; f
     );
   }, [payoff, policies, of, rowSeat, columnSeat, held]);
   const { centre, reach } = useMemo(() => span(payoff.mean[of]), [payoff, of]);
-  const [row, column] = [Math.min(active[0], cells.length - 1), Math.min(active[1], (cells[0]?.length ?? 1) - 1)];
+  const shown = [policies[rowSeat].indexOf(current[rowSeat]), policies[columnSeat].indexOf(current[columnSeat])];
+  const at = active ?? shown; // the match on the stage, until another is pointed at
+  const [row, column] = [clamp(at[0], cells.length), clamp(at[1], cells[0]?.length ?? 1)];
   const told = cells[row]?.[column];
   if (!told) return <p class="hint">No policies have met yet.</p>;
 
