@@ -21,7 +21,7 @@ TESTS = ROOT / "tests" / "libraries"
 LIMIT = "15m"  # for the tests of a session; all sessions together take about four
 
 
-ALONE = ("benchmarl", "ray", "rllib")  # they run tests/libraries/test_<session>*.py; `together` has the others
+ALONE = ("benchmarl", "browser", "ray", "rllib")  # they run tests/libraries/test_<session>*.py; `together` has the others
 
 
 @nox.session
@@ -33,6 +33,12 @@ def together(session: nox.Session) -> None:
 @nox.session
 def benchmarl(session: nox.Session) -> None:
     """BenchMARL, which needs an older TorchRL."""
+    test(session)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """The viewer's page in headless Chromium, which the machine has to have."""
     test(session)
 
 

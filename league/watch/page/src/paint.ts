@@ -101,7 +101,7 @@ export class Painter {
     context.fillRect(...arena);
     if (border) {
       context.strokeStyle = css(border);
-      context.lineWidth = Math.max(1, Math.min(view.width, view.height) / 250);
+      context.lineWidth = Math.max(1, Math.min(view.width, view.height) / 200);
       context.strokeRect(...arena);
     }
     this.shapes(recording, shown.frame, view, 0, this.ground);
