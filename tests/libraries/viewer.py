@@ -58,7 +58,11 @@ def moving(agents: int, frames: int, worlds: int = 1) -> dict:
     line = np.stack([2 * one, x, y, 0.2 * np.cos(angle), 0.2 * np.sin(angle), 0.05 * one], -1)
     disc = np.stack([0 * one, x, y, radius, radius, 0 * one], -1)
     shapes = np.concatenate(
-        [np.concatenate([shape, colour, alpha * one[..., None]], -1) for shape, alpha in ((ring, 0.5), (line, 1), (disc, 1))], 2
+        [
+            np.concatenate([shape, colour, alpha * one[..., None]], -1)
+            for shape, alpha in ((ring, 0.5), (line, 1), (disc, 1))
+        ],
+        2,
     )
     return rollout(shapes, places)
 

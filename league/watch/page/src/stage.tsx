@@ -48,6 +48,9 @@ export function Stage({ player, busy, told }: { player: Player; busy: boolean; t
           />
           Trails
         </label>
+        {recording?.answer.complete.includes(false) && (
+          <span class="soft">cut after {recording.answer.steps} steps</span>
+        )}
       </div>
     </div>
   );
