@@ -154,7 +154,7 @@ function Map(props: Props & { of: number; rowSeat: number; columnSeat: number; f
                       tabIndex={i === row && j === column ? 0 : -1}
                       aria-selected={same(cell.choice, current)}
                       aria-disabled={!can}
-                      aria-label={spoken(cell, rowSeat, columnSeat)}
+                      aria-label={size === "small" ? spoken(cell, rowSeat, columnSeat) : undefined}
                       title={`${can ? "Play " : ""}${cell.choice.join(" – ")}`}
                       style={colour ? { background: rgb(colour), color: ink(colour) } : {}}
                       onFocus={() => setActive([i, j])}
