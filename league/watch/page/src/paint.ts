@@ -5,6 +5,7 @@ const BOX = 1;
 const ROW = 10; // numbers of a shape, see warp_kernels/raster.py
 const GAP = 6; // between worlds [px]
 const TRAIL = 1; // length of a trail [s]
+const CORNERS = 10; // of a whole trail
 const FADES = [0.5, 0.34, 0.2, 0.1]; // opacity of a trail's quarters, newest first
 const REACH = 10; // an agent is also picked this far from its edge [px]
 
@@ -172,7 +173,9 @@ export class Painter {
     const [x0, y0, x1, y1] = recording.bounds(frame, view.world);
     const leap = Math.max(x1 - x0, y1 - y0) / 4; // agents that are set elsewhere leave no trail
     const colours = new Set(this.trailColours);
+    const stride = Math.max(1, Math.round(steps / CORNERS)); // corners stay where they are from frame to frame
     context.lineCap = "butt";
+    context.lineJoin = "bevel";
     context.lineWidth = this.views.length > 1 ? 1 : 1.5;
     FADES.forEach((opacity, quarter) => {
       const newest = frame - Math.round((quarter * steps) / FADES.length);
@@ -187,6 +190,7 @@ export class Painter {
           let x = NaN;
           let y = NaN;
           for (let t = newest; t >= oldest; t--) {
+            if (t % stride !== 0 && t !== newest && t !== oldest) continue;
             const at = recording.placeAt(t, view.world, agent);
             const nextX = places[at];
             const nextY = places[at + 1];
