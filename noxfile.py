@@ -23,7 +23,8 @@ TESTS = ROOT / "tests" / "libraries"
 LIMIT = "15m"  # for the tests of a session, and for building the site; all tests together take about four
 
 
-ALONE = ("benchmarl", "docs", "ray", "rllib")  # they run tests/libraries/test_<session>*.py; `together` has the others
+# They run tests/libraries/test_<session>*.py; `together` has the others.
+ALONE = ("benchmarl", "browser", "docs", "ray", "rllib")
 
 
 @nox.session
@@ -35,6 +36,12 @@ def together(session: nox.Session) -> None:
 @nox.session
 def benchmarl(session: nox.Session) -> None:
     """BenchMARL, which needs an older TorchRL."""
+    test(session)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """The viewer's page in headless Chromium, which the machine has to have."""
     test(session)
 
 

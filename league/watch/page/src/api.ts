@@ -1,0 +1,164 @@
+/** What the page is told (league/watch/api.py), and from where: a server, or the answers that an exported file holds. */
+
+/** An array as little-endian float32 in base64, the last axis fastest. */
+export interface Packed {
+  shape: number[];
+  data: string;
+}
+
+/** Who plays in a rollout: a policy of the role. */
+export interface Seat {
+  name: string;
+  role: string;
+}
+
+export interface Run {
+  name: string;
+  kind: "training" | "league";
+  env_id: string;
+  writing: boolean;
+  version: number;
+  algorithm: string;
+  env: Record<string, unknown>;
+  config: Record<string, unknown>;
+  /** Why the files cannot be read again now. */
+  problem: string | null;
+  roles: string[];
+  seats: Seat[];
+  /** By role, the latest last. */
+  policies: Record<string, string[]>;
+}
+
+export interface Metrics {
+  x: string;
+  columns: string[];
+  rows: (number | null)[][];
+  /** Points that each row is the mean of. */
+  every: number;
+}
+
+/** Numbers of every joint choice of policies, by seat: flat, the last seat's policies fastest. */
+export interface Payoff {
+  shape: number[];
+  mean: (number | null)[][];
+  half: (number | null)[][];
+  /** Episodes; null where payoffs are exact. */
+  count: (number | null)[][] | null;
+}
+
+export interface Rating {
+  role: string;
+  name: string;
+  iteration: number;
+  elo: number | null;
+}
+
+export interface Ancestor {
+  name: string;
+  role: string;
+  parent: string | null;
+  iteration: number;
+  kind: string;
+  /** Of which player it is a stage, where a league has several in a role. */
+  player: string | null;
+}
+
+export type Strategy = { iteration: number } & Record<string, number[] | number | null>;
+
+export interface League {
+  payoff: Payoff | null;
+  ratings: Rating[];
+  strategies: Strategy[];
+  lineage: Ancestor[];
+  exploitability: [number, number | null][];
+  /** Why there is no such number. */
+  left_out: Record<string, string>;
+}
+
+export interface Rollout {
+  env_id: string;
+  fps: number;
+  agents: string[];
+  groups: Record<string, number[]>;
+  seats: (Seat & { policy: string })[];
+  worlds: number;
+  steps: number;
+  /** Whether each world's episode was played to its end. */
+  complete: boolean[];
+  /** x_min, y_min, x_max, y_max of each world; or of each world in each frame. */
+  bounds: number[][] | number[][][];
+  background: number[];
+  surround: number[];
+  border: number[] | null;
+  margin: number;
+  shapes: Packed;
+  places: Packed | null;
+  /** null where they would be too large. */
+  obs: Packed | null;
+  obs_widths: number[];
+  action: Packed;
+  reward: Packed;
+  alive: Packed;
+  obs_names: Record<string, string[]> | null;
+  action_names: Record<string, string[]> | null;
+}
+
+/** A rollout that an exported file holds. */
+export interface Recorded {
+  path: string;
+  policies: string[];
+}
+
+const RUN = "api/run";
+
+export class Source {
+  private readonly answers: Record<string, unknown> | null;
+
+  constructor(page: Document) {
+    const text = page.getElementById("recorded")?.textContent;
+    this.answers = text ? (JSON.parse(text) as Record<string, unknown>) : null;
+  }
+
+  /** Whether a server answers: it can be asked for any match. */
+  get live(): boolean {
+    return this.answers === null;
+  }
+
+  /** The rollouts of an exported file, in its order. */
+  get recorded(): Recorded[] {
+    return Object.keys(this.answers ?? {})
+      .filter((path) => path.startsWith("api/rollout"))
+      .map((path) => ({ path, policies: (this.answers?.[path] as Rollout).seats.map((seat) => seat.policy) }));
+  }
+
+  async get<T>(path: string, signal?: AbortSignal): Promise<T> {
+    if (this.answers) {
+      if (!(path in this.answers)) throw new Error(`This file does not hold ${path}.`);
+      return this.answers[path] as T;
+    }
+    let response: Response;
+    try {
+      response = await fetch(path, { cache: "no-store", ...(signal && { signal }) });
+    } catch (error) {
+      if (error instanceof DOMException && error.name === "AbortError") throw error;
+      throw new Error("The server does not answer. Is gpu-envs watch still running?");
+    }
+    const answer: unknown = await response.json().catch(() => null);
+    if (!response.ok || answer === null) throw new Error(told(answer) ?? `${path}: the server answered ${response.status}.`);
+    return answer as T;
+  }
+
+  run(): Promise<Run> {
+    return this.get<Run>(RUN);
+  }
+}
+
+function told(answer: unknown): string | null {
+  const error = (answer as { error?: unknown } | null)?.error;
+  return typeof error === "string" ? error : null;
+}
+
+/** The path of a rollout of a policy for each seat. */
+export function rolloutPath(policies: string[], seed: number, worlds: number): string {
+  return `api/rollout?policies=${policies.map(encodeURIComponent).join(",")}&seed=${seed}&worlds=${worlds}`;
+}

@@ -1,0 +1,183 @@
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { property, useDark } from "./theme";
+import { fixed, number } from "./text";
+
+// Steps and iterations are counted: 1, 2, 5, 10, ...
+const WHOLE = Array.from({ length: 14 }, (_, i) => [1, 2, 5].map((each) => each * 10 ** i)).flat();
+
+export interface Line {
+  label: string;
+  values: (number | null)[];
+  /** A colour, or the custom property that names one. */
+  colour: string;
+  /** What is told on hover, where it is not what is drawn. */
+  told?: (number | null)[];
+  faint?: boolean;
+  points?: boolean;
+  /** The line below, up to which an area is filled: lines are stacked from the last to the first. */
+  downTo?: number | null;
+  fill?: string;
+}
+
+interface Props {
+  title: string;
+  xLabel: string;
+  x: number[];
+  lines: Line[];
+  height?: number;
+  range?: [number, number];
+  /** Charts of one key share their cursor. */
+  shared?: string;
+  /** At most so many values are told, the largest; the others are left out. */
+  most?: number;
+  /** Of values that are told; as many as it takes, if not given. */
+  decimals?: number;
+  logarithmic?: boolean;
+}
+
+/** Lines over a common x, with values on hover or by the arrow keys. */
+export function Chart(props: Props) {
+  const { title, x, lines, height = 170 } = props;
+  const frame = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const [at, setAt] = useState<number | null>(null);
+  const dark = useDark();
+  const shape = JSON.stringify([lines.map(({ values: _, told: __, ...line }) => line), props.logarithmic, props.range]);
+
+  useLayoutEffect(() => {
+    const box = frame.current;
+    if (!box) return;
+    const made = new uPlot(options(props, box.clientWidth, height, setAt), data(x, lines), box);
+    plot.current = made;
+    const watch = new ResizeObserver(() => {
+      if (box.clientWidth !== made.width) made.setSize({ width: box.clientWidth, height });
+    });
+    watch.observe(box);
+    return () => {
+      watch.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [shape, dark, height]);
+  useEffect(() => plot.current?.setData(data(x, lines)), [x, lines]);
+
+  const index = at !== null && at < x.length ? at : null;
+  const shown = index ?? x.length - 1;
+  const move = (event: KeyboardEvent): void => {
+    const to = { ArrowLeft: shown - 1, ArrowRight: shown + 1, Home: 0, End: x.length - 1 }[event.key];
+    if (to === undefined || !plot.current) return;
+    event.preventDefault();
+    const next = Math.max(0, Math.min(to, x.length - 1));
+    setAt(next);
+    plot.current.setCursor({ left: plot.current.valToPos(x[next], "x"), top: 0 });
+  };
+  const values = readout(props, shown);
+  const written = (value: number | null): string =>
+    props.decimals === undefined ? number(value) : fixed(value, props.decimals);
+  return (
+    <figure class="chart">
+      <figcaption>{title}</figcaption>
+      <ul class="values">
+        <li>
+          {x.length ? `${props.xLabel} ${number(x[shown])}` : "nothing yet"}
+        </li>
+        {values.map(({ label, value, colour }) => (
+          <li>
+            <i class="dot" style={{ background: resolve(colour) }} />
+            {label} <b>{written(value)}</b>
+          </li>
+        ))}
+      </ul>
+      <div
+        ref={frame}
+        class="plot"
+        data-arrows
+        tabIndex={0}
+        role="slider"
+        aria-label={`${title}: values along ${props.xLabel}`}
+        aria-valuemin={0}
+        aria-valuemax={Math.max(0, x.length - 1)}
+        aria-valuenow={Math.max(0, shown)}
+        aria-valuetext={x.length ? `${props.xLabel} ${number(x[shown])}: ${values.map((v) => `${v.label} ${written(v.value)}`).join(", ")}` : "nothing yet"}
+        onKeyDown={move}
+      />
+    </figure>
+  );
+}
+
+function readout({ lines, most }: Props, index: number): { label: string; value: number | null; colour: string }[] {
+  const all = lines
+    .filter((line) => !line.faint)
+    .map((line) => ({ label: line.label, value: (line.told ?? line.values)[index] ?? null, colour: line.fill ?? line.colour }));
+  if (!most || all.length <= most) return all;
+  return all.filter(({ value }) => value !== null && value > 0).sort((a, b) => (b.value ?? 0) - (a.value ?? 0)).slice(0, most);
+}
+
+function resolve(colour: string): string {
+  return colour.startsWith("--") ? `var(${colour})` : colour;
+}
+
+function stroke(colour: string): string {
+  return colour.startsWith("--") ? property(colour) : colour;
+}
+
+function data(x: number[], lines: Line[]): uPlot.AlignedData {
+  return [x, ...lines.map((line) => line.values)];
+}
+
+function options(props: Props, width: number, height: number, hover: (index: number | null) => void): uPlot.Options {
+  const { lines, logarithmic, range, shared } = props;
+  const soft = property("--soft");
+  const axis: uPlot.Axis = {
+    stroke: soft,
+    font: "11px system-ui, sans-serif",
+    grid: { stroke: property("--grid"), width: 1 },
+    ticks: { show: false },
+  };
+  return {
+    width,
+    height,
+    legend: { show: false },
+    padding: [8, 20, 0, 0],
+    scales: {
+      x: { time: false },
+      y: { ...(range && { range }), ...(logarithmic && { distr: 3 as const }) },
+    },
+    axes: [
+      { ...axis, incrs: WHOLE, space: 70, size: 26, gap: 4, values: (_, splits) => splits.map(short) },
+      { ...axis, size: 50, gap: 6, space: 28, values: (_, splits) => splits.map((value) => (value === null ? "" : short(value))) },
+    ],
+    cursor: {
+      ...(shared && { sync: { key: shared } }),
+      drag: { x: true, y: false },
+      points: { size: 7 },
+    },
+    series: [
+      {},
+      ...lines.map((line): uPlot.Series => ({
+        label: line.label,
+        stroke: stroke(line.colour),
+        width: line.fill ? 0.75 : line.faint ? 1 : 1.75,
+        alpha: line.faint ? 0.3 : 1,
+        points: { show: line.points ?? false, size: 5, fill: stroke(line.colour) },
+        ...(line.fill && line.downTo === null && { fill: line.fill }),
+        spanGaps: line.points ?? false,
+      })),
+    ],
+    bands: lines.flatMap((line, i) =>
+      line.fill && typeof line.downTo === "number" ? [{ series: [i + 1, line.downTo + 1] as [number, number], fill: line.fill }] : [],
+    ),
+    hooks: { setCursor: [(plot) => hover(plot.cursor.idx ?? null)] },
+  };
+}
+
+/** 1500000 as 1.5M. */
+function short(value: number): string {
+  const size = Math.abs(value);
+  for (const [unit, sign] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
+    if (size >= unit) return `${number(value / unit)}${sign}`;
+  }
+  return number(Number(value.toPrecision(6)));
+}

@@ -1,0 +1,56 @@
+import type { Run } from "./api";
+import { Help } from "./help";
+import type { Player } from "./player";
+import { words } from "./text";
+
+export function Head({ run, live, lost, player }: { run: Run; live: boolean; lost: string | null; player: Player }) {
+  const [state, sign] = lost ? [lost, "lost"] : !live ? ["recorded", "still"] : run.writing ? ["being written", "writing"] : ["finished", "still"];
+  return (
+    <header>
+      <h1>{run.name}</h1>
+      <dl>
+        <Fact name="Kind" value={run.kind} />
+        <Fact name="Environment" value={run.env_id} />
+        <Fact name="Algorithm" value={run.algorithm} />
+      </dl>
+      <p class={`state ${sign}`} role="status">
+        {state}
+      </p>
+      <details class="settings">
+        <summary>Settings</summary>
+        <div class="scroll">
+          <table>
+            <tbody>
+              {flat(run.config).map(([name, value]) => (
+                <tr>
+                  <th scope="row">{words(name)}</th>
+                  <td>{value}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </details>
+      <Help player={player} />
+    </header>
+  );
+}
+
+function Fact({ name, value }: { name: string; value: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}
+
+/** Settings with those inside others named after them. */
+function flat(config: Record<string, unknown>, before = ""): [string, string][] {
+  return Object.entries(config).flatMap(([name, value]): [string, string][] => {
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+      return flat(value as Record<string, unknown>, `${before}${name} / `);
+    }
+    return [[before + name, typeof value === "string" ? value : JSON.stringify(value)]];
+  });
+}

@@ -1,0 +1,172 @@
+import { render } from "preact";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type League, type Metrics, type Rollout, type Run, Source, rolloutPath } from "./api";
+import { Curves } from "./curves";
+import { Head } from "./head";
+import { Inspector } from "./inspector";
+import { Lineage } from "./lineage";
+import { type Chosen, Match, type Slot, named } from "./match";
+import { Measures } from "./measures";
+import { Payoffs, same } from "./payoffs";
+import { Player } from "./player";
+import { Recording } from "./recording";
+import { Stage } from "./stage";
+import "./style.css";
+
+const POLL = 2000; // a run that is still written is asked about this often [ms]
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+interface Told {
+  run: Run;
+  metrics: Metrics | null;
+  league: League | null;
+}
+
+function App({ source }: { source: Source }) {
+  const player = useMemo(() => new Player(), []);
+  const { told, lost } = useRun(source);
+  const [chosen, choose] = useState<Chosen>({ policies: [], seed: 0, worlds: 4 });
+  const [shown, setShown] = useState<string[]>([]);
+  const [busy, setBusy] = useState(false);
+  const [trouble, setTrouble] = useState<string | null>(null);
+  const asked = useRef<AbortController | null>(null);
+  const stage = useRef<HTMLElement>(null);
+  const left = useRef<HTMLDivElement>(null);
+  const slots = useMemo(() => (told ? slotsOf(told) : []), [told]);
+
+  const load = useCallback(
+    async (next: Chosen, path: string) => {
+      asked.current?.abort();
+      const asking = (asked.current = new AbortController());
+      choose(next);
+      setBusy(true);
+      setTrouble(null);
+      try {
+        const recording = new Recording(await source.get<Rollout>(path, asking.signal));
+        player.load(recording, !still.matches);
+        setShown(recording.answer.seats.map((seat) => seat.policy));
+      } catch (error) {
+        if (asking.signal.aborted) return;
+        setTrouble(error instanceof Error ? error.message : String(error));
+      }
+      if (asked.current === asking) setBusy(false);
+    },
+    [source, player],
+  );
+  const play = useCallback(
+    (next: Chosen) => {
+      const policies = named(next, slots);
+      const path = source.live
+        ? rolloutPath(policies, next.seed, next.worlds)
+        : source.recorded.find((each) => same(each.policies, policies))?.path;
+      if (path) void load(next, path);
+    },
+    [source, load, slots],
+  );
+
+  // The first rollout comes by itself; a run that has no policy yet is asked again when it has grown.
+  const version = told?.run.version;
+  useEffect(() => {
+    if (!told || player.recording || busy) return;
+    if (source.live) play(chosen);
+    else if (source.recorded.length) play({ ...chosen, policies: source.recorded[0].policies });
+    else setTrouble("This file holds no rollout.");
+  }, [version]);
+  useEffect(() => {
+    if (told) document.title = `${told.run.name} · gpu-envs`;
+  }, [told?.run.name]);
+
+  useEffect(() => {
+    const column = left.current;
+    if (!column) return;
+    const watch = new ResizeObserver(() => column.style.setProperty("--height", `${column.offsetHeight}px`));
+    watch.observe(column);
+    return () => watch.disconnect();
+  }, [told === null]);
+
+  if (!told) return <p class="hello" role="status">{lost ?? "Asking for the run …"}</p>;
+  const { run, league, metrics } = told;
+  const { seats } = run;
+  return (
+    <>
+      <Head run={run} live={source.live} lost={lost} player={player} />
+      <main>
+        <div ref={left} class="left">
+          <section ref={stage} class="panel" aria-labelledby="rollout">
+            <h2 id="rollout">
+              Rollout <small>{run.env_id}</small>
+            </h2>
+            <Match source={source} slots={slots} chosen={chosen} choose={choose} play={play} busy={busy} />
+            <Stage player={player} busy={busy} told={trouble ?? (busy ? "The episodes are played …" : null)} />
+          </section>
+          {league && <Inspector player={player} />}
+        </div>
+        <div class="right">
+          {!league && <Inspector player={player} />}
+          {league?.payoff && (
+            <Payoffs
+              seats={seats}
+              policies={seats.map((seat) => run.policies[seat.role] ?? [])}
+              payoff={league.payoff}
+              current={shown}
+              playable={(policies) => source.live || source.recorded.some((each) => same(each.policies, policies))}
+              play={(policies) => {
+                play({ ...chosen, policies });
+                stage.current?.scrollIntoView({ block: "nearest" });
+              }}
+            />
+          )}
+          {league && <Measures league={league} run={run} />}
+          {league && league.lineage.length > 0 && (
+            <Lineage
+              lineage={league.lineage}
+              roles={run.roles}
+              {...(source.live && {
+                choose: ({ role, name }) =>
+                  choose({ ...chosen, policies: slots.map((slot, i) => (slot.role === role ? name : (chosen.policies[i] ?? null))) }),
+              })}
+            />
+          )}
+          {metrics && <Curves metrics={metrics} />}
+        </div>
+      </main>
+    </>
+  );
+}
+
+/** The run's answers; asked for again as long as the page is open, and read again when its files have changed. */
+function useRun(source: Source): { told: Told | null; lost: string | null } {
+  const [told, setTold] = useState<Told | null>(null);
+  const [lost, setLost] = useState<string | null>(null);
+  useEffect(() => {
+    let known: Run | null = null;
+    let timer = 0;
+    const look = async (): Promise<void> => {
+      try {
+        const run = document.hidden && known ? known : await source.run();
+        if (run.version !== known?.version || run.writing !== known.writing) {
+          const [metrics, league] = await Promise.all([
+            source.get<Metrics>("api/metrics"),
+            run.kind === "league" ? source.get<League>("api/league") : null,
+          ]);
+          known = run;
+          setTold({ run, metrics, league });
+        }
+        setLost(run.problem);
+      } catch (error) {
+        setLost(error instanceof Error ? error.message : String(error));
+      }
+      if (source.live) timer = window.setTimeout(look, POLL);
+    };
+    void look();
+    return () => clearTimeout(timer);
+  }, [source]);
+  return { told, lost };
+}
+
+function slotsOf({ run }: Told): Slot[] {
+  return run.seats.map((seat) => ({ ...seat, names: run.policies[seat.role] ?? [] }));
+}
+
+const page = document.getElementById("app");
+if (page) render(<App source={new Source(document)} />, page);

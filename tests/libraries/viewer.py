@@ -1,0 +1,109 @@
+"""Answers to the viewer's page that are made up, and so known to the number; see `league.watch.api` for their form."""
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+
+PAGE = Path(__file__).parents[2] / "league" / "watch" / "static" / "index.html"
+HOME = "http://viewer.test/"
+
+
+def packed(values) -> dict:
+    values = np.ascontiguousarray(values, "<f4")
+    return {"shape": list(values.shape), "data": base64.b64encode(values.tobytes()).decode()}
+
+
+def rollout(shapes, places, **values) -> dict:
+    """Of `shapes` (T + 1, W, M, 10) and `places` (T + 1, W, A, 3); an entry of obs is 1000 t + 100 w + 10 a + d."""
+    frames, worlds, agents = places.shape[:3]
+    index = np.indices((frames, worlds, agents, 4))
+    return {
+        "env_id": "MadeUp-v0",
+        "fps": 60,
+        "agents": [f"agent_{i}" for i in range(agents)],
+        "groups": {"team": list(range(agents))},
+        "seats": [{"name": "team", "role": "team", "policy": "000000020"}],
+        "worlds": worlds,
+        "steps": frames - 1,
+        "complete": [True] * worlds,
+        "bounds": [[0, 0, 10, 10]] * worlds,
+        "background": [1, 1, 1],
+        "surround": [0.9, 0.9, 0.9],
+        "border": None,
+        "margin": 0.1,
+        "shapes": packed(shapes),
+        "places": packed(places),
+        "obs": packed(1000 * index[0] + 100 * index[1] + 10 * index[2] + index[3]),
+        "obs_widths": [3] * agents,
+        "alive": packed(np.ones((frames, worlds, agents))),
+        "action": packed(np.arange(agents) + np.zeros((frames - 1, worlds, agents))),
+        "reward": packed(np.full((frames - 1, worlds, agents), 0.5)),
+        "obs_names": None,
+        "action_names": None,
+        **values,
+    }
+
+
+def moving(agents: int, frames: int, worlds: int = 1) -> dict:
+    """Agents that go round, each a disc with a line and a ring."""
+    t, world, agent = np.indices((frames, worlds, agents))
+    angle = 0.04 * t + agent + world
+    reach = 0.5 + 4 * (agent + 1) / agents
+    places = np.stack([5 + reach * np.cos(angle), 5 + reach * np.sin(angle), np.full_like(reach, 0.12)], -1)
+    x, y, radius = np.moveaxis(places, -1, 0)
+    one, colour = np.ones_like(x), np.where(agent[..., None] % 5 == 0, (0.84, 0.24, 0.16), (0.13, 0.47, 0.77))
+    ring = np.stack([0 * one, x, y, 0.3 * one, 0.3 * one, 0.03 * one], -1)
+    line = np.stack([2 * one, x, y, 0.2 * np.cos(angle), 0.2 * np.sin(angle), 0.05 * one], -1)
+    disc = np.stack([0 * one, x, y, radius, radius, 0 * one], -1)
+    shapes = np.concatenate(
+        [
+            np.concatenate([shape, colour, alpha * one[..., None]], -1)
+            for shape, alpha in ((ring, 0.5), (line, 1), (disc, 1))
+        ],
+        2,
+    )
+    return rollout(shapes, places)
+
+
+def training(played: dict, rows: int = 50) -> dict[str, dict]:
+    """Answers about a training by path, without the query."""
+    run = {
+        "name": "made-up",
+        "kind": "training",
+        "env_id": "MadeUp-v0",
+        "env": {},
+        "algorithm": "ppo",
+        "config": {"seed": 0, "learner": {"gamma": 0.99}},
+        "writing": True,
+        "version": 1,
+        "problem": None,
+        "roles": ["team"],
+        "seats": [{"name": "team", "role": "team"}],
+        "policies": {"team": ["random", "000000020"]},
+        "agents": played["agents"],
+        "groups": {"team": played["agents"]},
+    }
+    return {"api/run": run, "api/metrics": metrics(rows), "api/rollout": played}
+
+
+def metrics(rows: int) -> dict:
+    columns = ["iteration", "steps", "team/return_per_agent", "team/entropy", "eval/team/return"]
+    lines = [[i + 1, 100 * (i + 1), 0.1 * i, 2 - 0.01 * i, i if i % 10 == 0 else None] for i in range(rows)]
+    return {"x": "steps", "every": 1, "columns": columns, "rows": lines}
+
+
+def answering(answers: dict[str, dict]):
+    """What a page's route is handled by; an answer that is a string is an error."""
+
+    def handle(route) -> None:
+        path = route.request.url.removeprefix(HOME).partition("?")[0]
+        if not path:
+            return route.fulfill(path=PAGE, content_type="text/html; charset=utf-8")
+        answer = answers.get(path, "there is no such answer")
+        if isinstance(answer, str):
+            return route.fulfill(status=404, json={"error": answer})
+        return route.fulfill(body=json.dumps(answer), content_type="application/json")
+
+    return handle
