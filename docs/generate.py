@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from docs import commands, tables
+from docs.speeds import speeds
 from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table
 from gpu_envs import core, registry
 
@@ -150,7 +151,7 @@ def script(file: str, *names: str) -> str:
     return f"```{{code-cell}} ipython3\n{code.lstrip()}\n```"
 
 
-OF_OTHERS = (environments, gallery, runner, errors, learners, presets, options, template, script, commands.help)
+OF_OTHERS = (environments, gallery, runner, errors, learners, presets, options, template, script, commands.help, speeds)
 """Parts of other pages; they get the words behind their name in the marker."""
 PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAGE, *OF_OTHERS)}
 
