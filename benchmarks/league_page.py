@@ -125,6 +125,8 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
             pair = [row["mixture_against_independent"], row["independent_against_mixture"]]
             told = " | ".join(f"{mean:.1f} ± {half:.1f}" for mean, half in pair)
             lines.append(f"| {name} | {row['seat']} | {told} | {'yes' if row['apart'] else '**no**'} |")
+            for population, means in row.get("each", {}).items():
+                lines.append(f"| {population} | {row['seat']} | {' | '.join(f'{mean:.1f}' for mean in means)} |  |")
     return lines
 
 
