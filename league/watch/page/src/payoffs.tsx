@@ -130,9 +130,9 @@ function Map(props: Props & { of: number; rowSeat: number; columnSeat: number; f
         <table ref={table} role="grid" class={size} aria-label={`Payoff of ${seats[of].name}`} data-arrows onKeyDown={keys}>
           <thead>
             <tr>
-              <td class="corner">
+              <th class="corner">
                 {seats[rowSeat].name} ↓ {seats[columnSeat].name} →
-              </td>
+              </th>
               {cells[0].map((cell) => (
                 <th scope="col">
                   <span>{cell.choice[columnSeat]}</span>
