@@ -108,8 +108,10 @@ def serve(api: Api, host: str, port: int, started: Callable[[str, Any], None]) -
         port = listening.getsockname()[1]
         name = socket.gethostname() if ipaddress.ip_address(host).is_unspecified else host
         app = application(api, ["localhost", LOOPBACK, "::1", name, socket.gethostname()])
-        server = uvicorn.Server(
-            uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        # Without a log_config, which would end all handlers that there are: those of others close their streams then.
+        config = uvicorn.Config(
+            app, log_config=None, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1
         )
+        server = uvicorn.Server(config)
         started(f"http://{f'[{name}]' if ':' in name else name}:{port}/", server)
         server.run(sockets=[listening])

@@ -163,7 +163,15 @@ def test_cancelled_calls_end_and_workers_go_on(processes):
     assert gathered(processes, [Call("next", calls_made.add, arguments={"a": 1, "b": 2})]) == {"next": 3}
 
 
-def test_an_interrupt_leaves_no_call_and_no_process(tmp_path):
+@pytest.fixture
+def interruptible():
+    """Whoever starts tests in the background may have them ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_leaves_no_call_and_no_process(tmp_path, interruptible):
     with toy_league.start(tmp_path / "run") as store:
         coordinator = Coordinator(store, ProcessExecutor(1))
         pids: list[int] = []

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import logging
 import sys
 import threading
 from pathlib import Path
@@ -107,6 +108,21 @@ def test_the_page_and_its_answers(watching, tmp_path, monkeypatch, capsys):
         wrong = Answer(port, path)
         assert (wrong.status, wrong.headers["Content-Type"]) == (status, "application/json")
         assert words in wrong.json()["error"]
+
+
+def test_handlers_of_others_go_on(watching):
+    """Setting logging up anew ends all there are, and absl's closes its stream."""
+    closed = []
+
+    class Theirs(logging.Handler):
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    handler = Theirs()
+    watching()
+    assert not closed
+    handler.close()
 
 
 def test_strangers_are_refused(watching):
