@@ -1,7 +1,5 @@
 """Settings of the site: `make docs` builds it into out/docs, with warnings as errors."""
 
-import logging
-
 from docs.site.reference import VERSION
 
 project = "gpu-envs"
@@ -23,8 +21,6 @@ nitpicky = True
 myst_heading_anchors = 4
 highlight_language = "text"
 smartquotes = False  # "cpu" is a value
-# The list of tutorials names every kind in its order; Sphinx gives this warning no type that could be suppressed.
-logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda record: "toctree glob" not in str(record.msg))
 
 # Tutorials with code cells are run, each in a folder of its own.
 nb_execution_mode = "force"

@@ -151,7 +151,7 @@ def render_parser() -> argparse.ArgumentParser:
     parser.add_argument("--worlds", type=_count, default=4, help="worlds, tiled")
     parser.add_argument("--steps", type=_count, default=200, help="steps; a .png shows the last")
     parser.add_argument(
-        "--trails", type=_whole, default=None, help="steps that trails go back, 0 for none; half a second"
+        "--trails", type=_whole, default=None, help="steps that trails go back, 0 for none; half a second if not given"
     )
     parser.add_argument("--size", type=_count, default=320, help="pixels of a world's side")
     parser.add_argument("--seed", type=int, default=0, help="of the worlds and the actions")

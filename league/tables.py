@@ -131,5 +131,5 @@ def _printed(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], wid
     for row in rows:
         made.add_row(*map(text.Text, row))
     file = io.StringIO()
-    Console(file=file, width=width).print(made)
+    Console(file=file, width=width, force_jupyter=False).print(made)  # a notebook would show it by itself
     return "\n".join([title, *(line.rstrip() for line in file.getvalue().splitlines()), ""])

@@ -54,7 +54,7 @@ def test_all_commands_and_what_they_are_for(capsys):
     rows = dict(re.fullmatch(r"  (\S+) +(\S.*)", line).groups() for line in lines if line.startswith("  "))
     assert rows.keys() == COMMANDS.keys()
     assert rows["league"].startswith("Grow populations")
-    assert all(words.endswith(".") for words in rows.values()), rows
+    assert all(re.fullmatch(r"[A-Z][^`]*\.", words) for words in rows.values()), rows
 
 
 @pytest.mark.parametrize("family", FAMILIES)

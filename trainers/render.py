@@ -20,7 +20,7 @@ from trainers.settings import SEEDS
 
 
 def render_command(argv: list[str]) -> int:
-    """`gpu-envs render ID ...`: writes a picture or a video; returns 0."""
+    """Write a picture or a video of worlds at play, by trained policies or at random."""
     parser = render_parser()
     parser.add_argument(
         "--checkpoint",

@@ -38,7 +38,7 @@ class WatchArgs:
 
 
 def watch_command(argv: list[str]) -> int:
-    """`gpu-envs watch RUN ...`; returns 0."""
+    """Look at a run in the browser, while it goes on or afterwards."""
     from league.watch.api import Api
     from league.watch.rollouts import Rollouts
     from league.watch.server import check_host, libraries, serve
