@@ -191,6 +191,7 @@ def render_play(
                 film.scene()
             obs, _, _, _, info = core.step(act(obs, info))
             progress(step + 1)
+        core.check()
 
     with ProgressBar(args.steps, "steps", file=sys.stderr) as progress:
         path = write_video(args.out, frames(progress), core.render_fps)

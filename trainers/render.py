@@ -31,6 +31,8 @@ def render_command(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.checkpoint is not None:
         return _trained(args)
+    if args.greedy:
+        parser.error("--greedy: has no effect without --checkpoint")
     own = render_settings(args)
     core = make_core(args.id, args.worlds, args.device, seed=args.seed, autoreset="next_step", **own)
     return render_play(args, core, lambda obs, info: core.sample_actions())

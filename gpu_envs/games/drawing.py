@@ -96,7 +96,14 @@ def turn_marker(place: tuple[float, float], on_move: torch.Tensor) -> torch.Tens
 def turn_border(
     core: "Core", envs: torch.Tensor, bounds: tuple[float, float, float, float], colours: Sequence[Colour]
 ) -> torch.Tensor:
-    """A board's border in the colour of the player who is on the move; none once the game is over."""
+    """A board's border in the colour of the player who is on the move; none once the game is over.
+
+    Args:
+        core: The core.
+        envs: (W,) int64, the worlds.
+        bounds: Of the board.
+        colours: Of the players.
+    """
     low, high = torch.tensor([bounds[:2], bounds[2:]], device=core.device)
     assert core.to_move is not None
     to_move = core.to_move[envs] & core.alive[envs]

@@ -9,7 +9,7 @@ import base64
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +31,8 @@ BUDGET = 32 * 2**20
 """Bytes of arrays in a rollout. What would be larger has fewer worlds, then no observations, then fewer steps."""
 KEPT = 128 * 2**20
 """Bytes of answers that are kept."""
+WAITING = 8
+"""Rollouts that wait for their turn, at most."""
 
 
 class Stage(Protocol):
@@ -85,7 +87,8 @@ def record(
     obs, info = core.reset(seed=seed)
     frame = _look(core, core.alive)
     left_out = ("obs",) if size * (steps + 1) > budget else ()
-    size = _size({name: tensor for name, tensor in frame.items() if name not in left_out})
+    frame = {name: tensor for name, tensor in frame.items() if name not in left_out}
+    size = _size(frame)
     steps = min(steps, max(1, budget // size - 1))
 
     players: dict[str, Plays | None] = {}
@@ -106,8 +109,8 @@ def record(
         seen = torch.where(
             info["alive"].any(1, keepdim=True), info["alive"], torch.where(_rows(going, seen), info["valid"], seen)
         )
-        frame = _look(core, seen)
-        frames.append({n: torch.where(_rows(going, new), new, frames[-1][n]) for n, new in frame.items()})
+        new = _look(core, seen)
+        frames.append({n: torch.where(_rows(going, new[n]), new[n], before) for n, before in frames[-1].items()})
         going = info["alive"].any(1)
     return _answer(core, stage, names, seed, frames, played, left_out) | {"complete": (~going).tolist()}
 
@@ -200,8 +203,15 @@ class Rollouts:
             future = self._answers.get(key) or self._pool.submit(make)
             self._answers[key] = future
             self._answers.move_to_end(key)
+            waiting = [each for each in self._answers.values() if not (each.done() or each.running())]
+            for oldest in waiting[:-WAITING]:  # who asked has most likely gone on
+                oldest.cancel()
         try:
             answer = future.result()
+        except CancelledError:
+            with self._lock:
+                self._answers.pop(key, None)
+            raise Stopped("not played: newer rollouts were asked for, or the viewer was closed") from None
         except BaseException:
             with self._lock:
                 self._answers.pop(key, None)  # the next to ask tries again

@@ -8,6 +8,7 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from gpu_envs.errors import ConfigError, GpuEnvsError, missing
 from league.watch.api import Api, NotThere, encoded
@@ -32,6 +33,37 @@ def libraries() -> None:
         raise missing(error, "gpu-envs watch", ("starlette", "uvicorn"), "'gpu-envs[watch]'") from None
 
 
+class NoStrangers:
+    """Refuses pages of others: those whose name is made to mean this machine, and those that ask from elsewhere."""
+
+    def __init__(self, app: Any, hosts: list[str]) -> None:
+        """`hosts`: names by which the viewer may be called; by an address it always may, as that is no stranger's."""
+        self.app, self.hosts = app, {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """As ASGI asks."""
+        from starlette.datastructures import Headers
+        from starlette.responses import PlainTextResponse
+
+        app, headers = self.app, Headers(scope=scope)
+        if not self.known(headers.get("host", "")):
+            app = PlainTextResponse("Invalid host header", 400)
+        elif headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api/"):
+            app = PlainTextResponse("not for other sites", 403)
+        await app(scope, receive, send)
+
+    def known(self, host: str) -> bool:
+        """Whether a Host header names this viewer."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        try:
+            return bool(ipaddress.ip_address(name))
+        except ValueError:
+            return name in self.hosts
+
+
 def application(api: Api, hosts: list[str]) -> Any:
     """The ASGI application.
 
@@ -43,7 +75,6 @@ def application(api: Api, hosts: list[str]) -> Any:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.gzip import GZipMiddleware
-    from starlette.middleware.trustedhost import TrustedHostMiddleware
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse, Response
     from starlette.routing import Route
@@ -66,7 +97,7 @@ def application(api: Api, hosts: list[str]) -> Any:
     return Starlette(
         routes=[Route("/", show), Route("/api/{name}", answer)],
         middleware=[
-            Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
+            Middleware(NoStrangers, hosts=hosts),
             Middleware(GZipMiddleware, compresslevel=1),  # for SSH forwarding
         ],
     )
@@ -107,7 +138,7 @@ def serve(api: Api, host: str, port: int, started: Callable[[str, Any], None]) -
     with listening:
         port = listening.getsockname()[1]
         name = socket.gethostname() if ipaddress.ip_address(host).is_unspecified else host
-        app = application(api, ["localhost", LOOPBACK, "::1", name, socket.gethostname()])
+        app = application(api, ["localhost", socket.gethostname(), socket.getfqdn()])
         # Without a log_config, which would end all handlers that there are: those of others close their streams then.
         config = uvicorn.Config(
             app, log_config=None, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.errors import ConfigError
 from league.watch.rollouts import Stage
 
 REST = 10
@@ -110,8 +110,7 @@ class Latest:
         """The newest snapshot, and its version, which grows; sees whether there is something newer."""
         with self._lock:
             if self._job is not None and self._job.done():
-                job, self._job = self._job, None
-                job.result()
+                self._job = None
             if self._job is None and time.monotonic() >= self._rested and (stamp := self._look()) != self._stamp:
                 self._stamp = stamp
                 self._job = self._pool.submit(self._again, stamp)
@@ -121,8 +120,8 @@ class Latest:
         begin = time.monotonic()
         try:
             snapshot = self.source.read()
-        except (GpuEnvsError, OSError) as error:  # files may go while they are read; what was read before stands
-            self.problem, self._stamp, self._rested = str(error), [], time.monotonic() + 1.0
+        except Exception as error:  # noqa: BLE001  # it is told on the page; what was read before stands
+            self.problem, self._stamp, self._rested = str(error) or repr(error), [], time.monotonic() + 1.0
             return
         with self._lock:
             self._snapshot, self._version = snapshot, max(self._version + 1, _newest(stamp))

@@ -110,6 +110,16 @@ def test_what_cannot_be_read_again_is_said_until_it_can(tmp_path, watched):
     until(lambda: ask(api, "run")["problem"] is None)
 
 
+def test_any_error_of_a_reading_is_said(tmp_path, watched, monkeypatch):
+    run = trainer(tmp_path)
+    run.iterate()
+    api = watched(tmp_path)
+    monkeypatch.setattr(type(api.latest.source), "read", lambda self: {}["nothing"])
+    run.iterate()
+    run.log.close()
+    until(lambda: ask(api, "run")["problem"] == "'nothing'")
+
+
 # ---------------------------------------------------------------- a league
 
 

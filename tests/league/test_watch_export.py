@@ -61,7 +61,8 @@ def test_an_export_holds_every_answer(kind, request, page, tmp_path, watched, ca
     assert len(answers) >= 4
     for question, answer in answers.items():
         assert answer == ask(api, "rollout", question.partition("?")[2])
-    assert f"{file}: 0." in capsys.readouterr().out
+    size = f"{file.stat().st_size / 1e6:.1f} MB"
+    assert f"{file}: {size}" in capsys.readouterr().out
     assert not [each for each in tmp_path.iterdir() if each not in (file, page)]
 
 

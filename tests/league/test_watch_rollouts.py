@@ -1,6 +1,8 @@
 """Rollouts for the viewer: what was played, the same again, bounded, and of every environment."""
 
 import json
+import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 from watch_runs import array, ask, trained, watching
 
-from gpu_envs.errors import CheckpointError
+from gpu_envs.errors import CheckpointError, GpuEnvsError
 from league.game import Game
 from league.watch import rollouts as playing
 from league.watch.rollouts import Rollouts, record
@@ -82,6 +84,35 @@ def test_who_is_first_forgotten():
         make(name)
     rollouts.close()
     assert made == ["a", "b", "c", "b"]
+
+
+def test_who_has_gone_on_keeps_nobody_waiting(monkeypatch):
+    monkeypatch.setattr(playing, "WAITING", 2)
+    played, go, made = Rollouts(), threading.Event(), []
+
+    def make(key):
+        assert go.wait(60)
+        made.append(key)
+        return b""
+
+    told = {}
+
+    def ask(key):
+        try:
+            told[key] = played.get(key, lambda: make(key))
+        except GpuEnvsError as error:
+            told[key] = str(error)
+
+    threads = [threading.Thread(target=ask, args=(key,)) for key in range(5)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.05)
+    go.set()
+    for thread in threads:
+        thread.join(60)
+    played.close()
+    assert made == [0, 3, 4]
+    assert all("newer rollouts were asked for" in told[key] for key in (1, 2))
 
 
 def test_a_rollout_that_fails_is_tried_again():

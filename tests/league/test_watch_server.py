@@ -3,6 +3,7 @@
 import http.client
 import json
 import logging
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -127,12 +128,20 @@ def test_handlers_of_others_go_on(watching):
 
 def test_strangers_are_refused(watching):
     port = watching("--no-browser")
-    for host in (f"localhost:{port}", "127.0.0.1"):
+    for host in (f"localhost:{port}", "127.0.0.1", f"[::1]:{port}", socket.gethostname().upper(), "192.0.2.7"):
         assert Answer(port, "/api/run", Host=host).status == 200
-    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example"):
+    for host in (
+        "evil.example",
+        f"evil.example:{port}",
+        "127.0.0.1.evil.example",
+        "",
+        "[",
+        "localhost:80@evil.example",
+    ):
         refused = Answer(port, "/api/run", Host=host)
         assert refused.status == 400
         assert "CartPole" not in refused.body
+    assert Answer(port, "/api/rollout", **{"Sec-Fetch-Site": "cross-site"}).status == 403  # another site's page asks
     answer = Answer(port, "/api/run", Origin="http://evil.example")
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):

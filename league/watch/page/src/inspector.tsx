@@ -100,7 +100,7 @@ function Seen({ player, recording }: { player: Player; recording: Recording }) {
   }
   const name = recording.agents[agent];
   const { obs } = recording;
-  if (!obs) return <p class="hint">The observations of this rollout are too many to be sent: choose fewer worlds.</p>;
+  if (!obs) return <p class="hint">The observations of this rollout are too large to be shown.</p>;
   const seen = obs.row(frame, world, agent);
   const names = recording.answer.obs_names?.[recording.group[agent]];
   const entries = Array.from(seen.subarray(0, recording.answer.obs_widths[agent]));

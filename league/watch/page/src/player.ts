@@ -21,6 +21,7 @@ export class Player {
   private readonly onFrame = new Set<() => void>();
   private clock = 0;
   private before = 0;
+  private ticking = 0;
 
   /** Shows another recording from its start. */
   load(recording: Recording, play: boolean): void {
@@ -28,9 +29,8 @@ export class Player {
     this.frame = 0;
     this.world = Math.min(this.world, recording.worlds - 1);
     if (this.agent !== null && this.agent >= recording.agents.length) this.agent = null;
-    this.playing = false;
+    this.pause();
     if (play) this.play();
-    this.changed();
   }
 
   get last(): number {
@@ -50,14 +50,15 @@ export class Player {
       const frame = Math.min(Math.floor(this.clock), this.last);
       if (frame !== this.frame) this.show(frame);
       if (frame >= this.last) this.pause();
-      else requestAnimationFrame(tick);
+      else this.ticking = requestAnimationFrame(tick);
     };
-    requestAnimationFrame(tick);
+    this.ticking = requestAnimationFrame(tick);
     this.changed();
   }
 
   pause(): void {
     this.playing = false;
+    cancelAnimationFrame(this.ticking);
     this.changed();
   }
 
