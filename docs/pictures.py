@@ -10,6 +10,7 @@ they are not there, or chance. A page's line ``![words](NAME.gif)`` gets its wor
 import itertools
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -92,9 +93,12 @@ def policies(place: str, id: str) -> Path | None:
     show = show_of(place)
     checkpoint = show.checkpoint(place)
     if show.train and not (OUT / place / "checkpoints").exists():
-        options = f"{id} {show.train} --seed 0 --device cpu --eval-episodes 0 --no-video --out {OUT / place}"
+        part = OUT / f"{place}.part"  # one that was killed is no training
+        shutil.rmtree(part, ignore_errors=True)
+        options = f"{id} {show.train} --seed 0 --device cpu --eval-episodes 0 --no-video --out {part}"
         command = Path(sys.executable).with_name("gpu-envs")
         subprocess.run([str(command), "train", *shlex.split(options)], cwd=ROOT, check=True)
+        part.rename(OUT / place)
     return checkpoint
 
 

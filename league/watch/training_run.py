@@ -95,7 +95,10 @@ class TrainingRun:
         return time.time() - changed < max(QUIET, 3.0 * self._lasted)
 
     def read(self) -> Snapshot:
-        """Reads metrics and the names of checkpoints."""
+        """Reads metrics, the names of checkpoints, and settings again: a resumed run may have more steps to do."""
+        if (file := self.path / "config.json").exists() and (recorded := read_json(file)) != self.recorded:
+            config = dataclasses.replace(TrainConfig.from_json(recorded), device="cpu")
+            self.recorded, self.stage = recorded, dataclasses.replace(self.stage, config=config)
         roles = [seat.role for seat in self.stage.seats]
         policies = {role: [RANDOM] for role in roles}
         for folder in checkpoint.every(self.folder):

@@ -110,6 +110,20 @@ def test_what_cannot_be_read_again_is_said_until_it_can(tmp_path, watched):
     until(lambda: ask(api, "run")["problem"] is None)
 
 
+def test_a_run_that_was_made_longer_is_not_finished(tmp_path, watched):
+    run = trainer(tmp_path)
+    while run.iteration < run.config.iterations:
+        run.iterate()
+    run.log.close()
+    api, file = watched(tmp_path), tmp_path / "config.json"
+    assert not ask(api, "run")["writing"]
+    longer = json.loads(file.read_text())
+    longer["total_steps"] *= 2
+    file.write_text(json.dumps(longer))
+    until(lambda: ask(api, "run")["config"]["total_steps"] == longer["total_steps"])
+    assert ask(api, "run")["writing"]
+
+
 def test_any_error_of_a_reading_is_said(tmp_path, watched, monkeypatch):
     run = trainer(tmp_path)
     run.iterate()
