@@ -1,7 +1,9 @@
 """How exploitable an iteration is is found out while the next goes on, and comes out the same."""
 
 import json
+import os
 import time
+from pathlib import Path
 
 import psro_runs
 import pytest
@@ -105,7 +107,10 @@ def test_the_next_responses_are_given_out_meanwhile_and_nothing_waits(tmp_path):
 
 
 def slow(pools, **arguments):
-    time.sleep(3.0)
+    """In a worker: it takes until a response is there, or is given up."""
+    until = time.monotonic() + 60.0
+    while not Path(os.environ["RESPONDED"]).exists() and time.monotonic() < until:
+        time.sleep(0.02)
     return evaluation.evaluate(pools, **arguments)
 
 
@@ -113,14 +118,21 @@ def test_a_slow_evaluation_does_not_keep_workers_from_learning(tmp_path, monkeyp
     torch.set_num_threads(1)
     psro(tmp_path / "whole", iterations=1)
     monkeypatch.setattr(evaluation, "evaluate", slow)
-    processes, begun = ProcessExecutor(workers=2), {}
+    monkeypatch.setenv("RESPONDED", str(tmp_path / "responded"))
+    processes, given_out = ProcessExecutor(workers=2), []
     submit = processes.submit
-    monkeypatch.setattr(processes, "submit", lambda call: (begun.update({call.key: 0}), submit(call)))
+
+    def noted(call):
+        given_out.append(call.key)
+        if call.key.startswith("1/respond/player_0/0/payoffs"):  # given out when the response has been written down
+            (tmp_path / "responded").touch()
+        submit(call)
+
+    monkeypatch.setattr(processes, "submit", noted)
     try:
         psro(tmp_path / "run", processes, iterations=1)
     finally:
         processes.close()
-    given_out = list(begun)
     assert given_out.index("0/evaluation") < given_out.index("1/respond/player_0/0")
     with Store.open(tmp_path / "run", write=False) as store:
         done = store.tasks()

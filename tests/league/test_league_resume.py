@@ -46,7 +46,9 @@ def test_an_alphastar_league_killed_anywhere_goes_on_as_if_it_had_not_been(point
     names = [row[1] for row in whole["tasks"]]
     assert len({*names}) == len(names)
     payoffs = [name for name in names if "payoffs" in name]
-    assert len(names) - len(payoffs) == 1 + 3 * (4 + 1)
+    evaluations = [name for name in names if name.endswith("/evaluation")]
+    assert evaluations == [f"{number}/evaluation" for number in range(4)]
+    assert len(names) - len(payoffs) - len(evaluations) == 1 + 3 * (4 + 1)
     assert names.index("2/payoffs/0") < names.index("3/change")  # some are played while the league goes on
     assert "payoffs/0/0" in payoffs
     for number, row in whole["iterations"][1:]:
