@@ -20,7 +20,7 @@ nox.options.stop_on_first_error = False
 
 ROOT = Path(__file__).parent
 TESTS = ROOT / "tests" / "libraries"
-LIMIT = "15m"  # for the tests of a session, and for building the site; all tests together take about four
+LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
 # They run tests/libraries/test_<session>*.py; `together` has the others.
