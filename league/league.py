@@ -114,6 +114,7 @@ class League:
         """All iterations that are left, and the payoff table; returns the summaries of all iterations."""
         if self.finished < 0:
             self.begin()
+        self._evaluate()  # what a kill has left
         while self.finished < self.config.iterations:
             self.iterate(self.finished + 1)
         self.evaluate()

@@ -149,6 +149,8 @@ class PSRO:
     def run(self) -> list[dict[str, Any]]:
         """All iterations that are left; returns the summaries of all."""
         self._restore()
+        if self.evaluation is not None:  # what a kill has left
+            self.evaluation.give_out()
         for number in range(len(self.store.iterations()), self.config.iterations + 1):
             self.iterate(number)
         if self.evaluation is not None:
