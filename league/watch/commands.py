@@ -68,7 +68,8 @@ def watch_command(argv: list[str]) -> int:
             port = url.rstrip("/").rpartition(":")[2]
             print(f"{told['kind']} of {told['env_id']} in {args.run}: {url} until Ctrl-C", flush=True)
             if alone:
-                there = f"ssh -N -L {port}:127.0.0.1:{port} {socket.gethostname()}"
+                host = url.partition("//")[2].rstrip("/")  # with the port, and brackets where it is IPv6
+                there = f"ssh -N -L {port}:{host} {socket.gethostname()}"
                 print(f"from another machine: {there}, then open http://127.0.0.1:{port}/ there", flush=True)
             if args.browser and _screen():
                 webbrowser.open(url)

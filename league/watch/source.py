@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.watch.rollouts import Stage
 
 REST = 10
@@ -121,7 +121,10 @@ class Latest:
         try:
             snapshot = self.source.read()
         except Exception as error:  # noqa: BLE001  # it is told on the page; what was read before stands
-            self.problem, self._stamp, self._rested = str(error) or repr(error), [], time.monotonic() + 1.0
+            known = isinstance(error, (GpuEnvsError, OSError))
+            with self._lock:
+                self.problem = str(error) if known else f"{type(error).__name__}: {error}"
+                self._stamp, self._rested = [], time.monotonic() + 1.0
             return
         with self._lock:
             self._snapshot, self._version = snapshot, max(self._version + 1, _newest(stamp))

@@ -2,12 +2,11 @@
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 import torch
 from toy_league import digests
-from watch_runs import RPS, array, ask, psro, trained, trainer, until, watching
+from watch_runs import RPS, array, ask, trainer, until
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.psro import PSRO, PSROConfig
@@ -17,25 +16,10 @@ from league.watch.api import NotThere
 from league.watch.source import open_run
 from league.watch.training_run import metrics
 
-
-@pytest.fixture(scope="module")
-def training(tmp_path_factory) -> Path:
-    return trained(tmp_path_factory.mktemp("run") / "tag")
-
-
-@pytest.fixture(scope="module")
-def league(tmp_path_factory) -> Path:
-    return psro(tmp_path_factory.mktemp("run") / "rps")
-
-
-@pytest.fixture
-def watched():
-    """Function that gives the Api of a run."""
-    with watching() as watch:
-        yield watch
-
-
 # ---------------------------------------------------------------- a training
+
+
+pytest_plugins = ["watch_fixtures"]
 
 
 def test_what_a_training_is(training, watched):
@@ -131,7 +115,7 @@ def test_any_error_of_a_reading_is_said(tmp_path, watched, monkeypatch):
     monkeypatch.setattr(type(api.latest.source), "read", lambda self: {}["nothing"])
     run.iterate()
     run.log.close()
-    until(lambda: ask(api, "run")["problem"] == "'nothing'")
+    until(lambda: ask(api, "run")["problem"] == "KeyError: 'nothing'")
 
 
 # ---------------------------------------------------------------- a league

@@ -6,31 +6,17 @@ from pathlib import Path
 
 import pytest
 from toy_league import digests
-from watch_runs import ask, psro, trained, watching
+from watch_runs import ask
 
 from gpu_envs.errors import ConfigError
 from league.watch import export as exporting
 from league.watch.api import rollout_path
 from league.watch.commands import watch_command
 
+pytest_plugins = ["watch_fixtures"]
+
+
 PAGE = '<!doctype html><html><head><script>"</body>"</script></head><body><p>stand-in</p></body></html>'
-
-
-@pytest.fixture(scope="module")
-def training(tmp_path_factory) -> Path:
-    return trained(tmp_path_factory.mktemp("run") / "tag")
-
-
-@pytest.fixture(scope="module")
-def league(tmp_path_factory) -> Path:
-    return psro(tmp_path_factory.mktemp("run") / "rps")
-
-
-@pytest.fixture
-def watched():
-    """Function that gives the Api of a run."""
-    with watching() as watch:
-        yield watch
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ import json
 import threading
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
-from watch_runs import array, ask, trained, watching
+from watch_runs import array, ask
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
 from league.game import Game
@@ -16,6 +15,8 @@ from league.watch import rollouts as playing
 from league.watch.rollouts import Rollouts, record
 from trainers import recordings
 from trainers.config import make_core
+
+pytest_plugins = ["watch_fixtures"]
 
 
 class Stage:
@@ -29,18 +30,6 @@ class Stage:
 
     def policy(self, place, name):
         return None
-
-
-@pytest.fixture(scope="module")
-def training(tmp_path_factory) -> Path:
-    return trained(tmp_path_factory.mktemp("run") / "tag")
-
-
-@pytest.fixture
-def watched():
-    """Function that gives the Api of a run."""
-    with watching() as watch:
-        yield watch
 
 
 def test_a_rollout_is_what_was_played(training, watched):

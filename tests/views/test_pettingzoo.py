@@ -178,6 +178,8 @@ def test_pettingzoos_registry(env_id):
     env = pettingzoo.make("parallel", full, **SMALL[env_id])
     assert env.metadata["name"] == env_id
     cut = pettingzoo.make("parallel", full, **{**SMALL[env_id], "max_cycles": 3})
+    for i, agent in enumerate(cut.possible_agents):
+        cut.action_space(agent).seed(i)
     cuts = 0
     for seed in range(8):
         obs, _ = cut.reset(seed=seed)
