@@ -26,6 +26,7 @@ from league.builder import Change, Enter, Freeze, LeagueBuilder, LeagueResult
 from league.evaluation import UNKNOWN, Evaluation
 from league.executors import Call, Coordinator, Executor, Later, gather
 from league.filling import Filling, Sampling, cells
+from league.matches import Results
 from league.payoffs import PayoffTable
 from league.player import AFAR, forget, train_player
 from league.population import RandomPolicy
@@ -51,7 +52,8 @@ class LeagueConfig:
     """What a game leaves of the weight of earlier games of the same two players in their win rate."""
     even: float | None = None
     """By how much the first seat earns more than the second in a draw. None: 0 where what they earn sums to 0 or both
-    seats are alike, else measured between the first players, so that at the start both win as often."""
+    seats are alike, else measured between those who learn, anew for the matches of every iteration, so that both sides
+    win as often however unlike they grow; scores of the payoff table, which last, go by the first measurement."""
     episodes: int = setting(1_000, ">= 1")
     """Episodes per cell of the payoff table of all frozen players, at the end."""
     max_envs: int = setting(16_384, ">= 1")
@@ -131,7 +133,7 @@ class League:
             for role in self.game.roles:
                 self.store.add_policy(role, RandomPolicy.of(self.game, role), "random", RANDOM_NAME)
             changes.make(self.standing, 0, [Enter(player) for player in players])
-            self.standing.even = self._even()
+            self.standing.even = self._first_even()
             frozen = [Freeze(player.name) for player in players if self.builder.frozen_at_start(player)]
             changes.make(self.standing, 0, frozen)
             row = summary(self.standing.roster, {}, frozen)
@@ -144,10 +146,11 @@ class League:
         """Every player trains, and then the league changes."""
         began, names = time.perf_counter(), self.standing.roster.learning()
         with self._whole():
+            even = self._even(number)
             self._payoffs().plan(f"{number - 1}/payoffs", self.config.max_envs)  # they are played while others learn
             pools = self.standing.pools()
             for name in names:
-                self._submit(number, name, pools, functools.partial(self._count, number, name))
+                self._submit(number, name, pools, even, functools.partial(self._count, number, name))
             self.coordinator.wait("learn")
             results = {name: self.store.result(_task(number, name)) for name in names}
             for name, result in results.items():
@@ -158,7 +161,7 @@ class League:
                 for name in names:
                     self.standing.put_live(name, self.standing.learned(name))
                 changes.make(self.standing, number, wanted)
-                row = {**summary(self.standing.roster, results, wanted), **UNKNOWN}
+                row = {**summary(self.standing.roster, results, wanted), **UNKNOWN, "even": even}
                 self.standing.keep()
                 self.store.put_iteration(number, {**row, "seconds": time.perf_counter() - began})
         self.finished = number
@@ -194,7 +197,12 @@ class League:
     # ---------------------------------------------------------------- matches
 
     def _submit(
-        self, number: int, name: str, pools: Mapping[str, Sequence[Plays]], then: Callable[[], None] | None = None
+        self,
+        number: int,
+        name: str,
+        pools: Mapping[str, Sequence[Plays]],
+        even: float,
+        then: Callable[[], None] | None = None,
     ) -> None:
         """Gives out one player's matches of an iteration, unless they are played already."""
         task, player = _task(number, name), self.standing.roster.players[name]
@@ -210,7 +218,7 @@ class League:
             "draw": asking.draw(self.builder, self.standing, player),
             "config": self.standing.config(name),
             "state": Later(functools.partial(self.store.state, state, self.device)),
-            "even": self.standing.even,
+            "even": even,
             "seed": derived(self.config.seed, task),
             "steps": self.config.steps,
             "keep": AFAR if self.coordinator.executor.remote else None,
@@ -236,18 +244,40 @@ class League:
         self.standing.learning[name].steps += steps
         self.standing.learning[name].total_steps += steps
 
-    def _even(self) -> float:
-        """See `LeagueConfig.even`."""
-        c = self.config
-        if c.even is not None or self.game.zero_sum or self.game.shared:
-            return c.even or 0.0
-        standing, roles = self.standing, [seat.role for seat in self.game.seats]
-        firsts = [[standing.members(role).index(standing.roster.learning(role)[0]) for role in roles]]
-        one_by_one, sampling = torch.tensor(firsts * c.episodes), Sampling(1, None, c.device, c.max_envs)
-        ones = torch.ones(c.episodes, dtype=torch.int64)
-        call = cells("even", self.game, standing.pools(), one_by_one, ones, c.seed, sampling)
-        first, second = gather(self.coordinator.executor, [call])[call.key].total.T  # at the start, when nothing runs
-        return fair_line(first - second)
+    def _first_even(self) -> float:
+        """See `LeagueConfig.even`: what is given, or measured between the first players."""
+        if not self._measures:
+            return self.config.even or 0.0
+        call = self._duel("even")
+        return _line(gather(self.coordinator.executor, [call])[call.key])  # at the start, when nothing runs
+
+    def _even(self, number: int) -> float:
+        """See `LeagueConfig.even`: of an iteration's matches."""
+        if number == 1 or not self._measures:  # nobody has learned since the start
+            return self.standing.even
+        call = self._duel(f"{number}/even")
+
+        def commit(results: Results) -> None:
+            with self.store.step(call.key) as found:
+                found["even"] = _line(results)
+
+        self.coordinator.submit(call, commit, lane="learn")
+        self.coordinator.wait("learn")
+        return self.store.result(call.key)["even"]
+
+    @property
+    def _measures(self) -> bool:
+        return self.config.even is None and not self.game.zero_sum and not self.game.shared
+
+    def _duel(self, key: str) -> Call:
+        """Episodes, one by one, between the first of each side that learn, or else its latest policy."""
+        c, standing = self.config, self.standing
+        pair = []
+        for seat in self.game.seats:
+            members = standing.members(seat.role)
+            pair.append(members.index([*standing.roster.learning(seat.role), members[-1]][0]))
+        ones, sampling = torch.ones(c.episodes, dtype=torch.int64), Sampling(1, None, c.device, c.max_envs)
+        return cells(key, self.game, standing.pools(), torch.tensor([pair] * c.episodes), ones, c.seed, sampling)
 
     # ---------------------------------------------------------------- records
 
@@ -297,6 +327,12 @@ def fair_line(difference: Tensor) -> float:
     lines = torch.cat([seen, (seen[1:] + seen[:-1]) / 2])
     lost, won = torch.searchsorted(values, lines), len(values) - torch.searchsorted(values, lines, right=True)
     return float(lines[(won - lost).abs().argmin()])
+
+
+def _line(results: Results) -> float:
+    """The line by the results of episodes that were played one by one."""
+    first, second = results.total.T
+    return fair_line(first - second)
 
 
 def _task(number: int, name: str) -> str:

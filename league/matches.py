@@ -155,7 +155,7 @@ def _credit(results: Results, matchup: Tensor, earned: Tensor, even: float) -> N
     results.score.index_add_(0, matchup, scores(earned, even))
 
 
-def scores(earned: Tensor, even: float = 0.0) -> Tensor:
+def scores(earned: Tensor, even: float | Tensor = 0.0) -> Tensor:
     """Scores (..., S) of what seats earned (..., S): the share of the others that earned less, those equal half.
 
     Of two seats it is 1 for a win, 1/2 for a draw and 0 for a loss; `even` is what the first earns more in a draw. A

@@ -69,7 +69,7 @@ def train_player(
         training = Training(game, draw, pools, config, {role: given} if before is None else None, even)
         if before is not None:
             training.load_state_dict(given)
-    training.seating.replace(draw, pools)
+    training.seating.replace(draw, pools, even)
     training.seating.reseed(seed)  # policies are asked in the worlds of others, too
     begun = training.steps
     with config.in_force():

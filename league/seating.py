@@ -203,7 +203,8 @@ class Seating:
         Raises:
             ConfigError: The draw does not fit the game or the pools.
         """
-        self.core, self.game, self.seed, self.even = core, game, seed, even
+        self.core, self.game, self.seed = core, game, seed
+        self.even = torch.tensor(even, dtype=torch.float64, device=core.device)  # a graph that was captured reads it
         self.learners = tuple(
             role
             for role in game.roles
@@ -277,13 +278,16 @@ class Seating:
 
     # ---------------------------------------------------------------- between rollouts
 
-    def replace(self, draw: Draw, pools: Mapping[str, Sequence[Plays]] | None = None) -> None:
+    def replace(
+        self, draw: Draw, pools: Mapping[str, Sequence[Plays]] | None = None, even: float | None = None
+    ) -> None:
         """Another draw from now on, which each world takes up at its next reset.
 
         Args:
             draw: It seats learners of no other roles than the first one did.
             pools: Policies by role, where there are more now, or other ones at the places of those from before: they
                 take over in the middle of an episode.
+            even: See there; None: as before.
 
         Raises:
             ConfigError: The draw does not fit the game or the pools, which then stay as they were.
@@ -300,6 +304,8 @@ class Seating:
         for seat, each in enumerate(self.game.seats):
             self._fill(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()))
         self.pools = pools
+        if even is not None:
+            self.even.fill_(even)
 
     def reseed(self, seed: int) -> None:
         """Restarts the streams that the policies of others sample from, not that of the draws."""

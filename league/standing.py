@@ -67,7 +67,7 @@ class Standing:
         self.builder, self.train, self.seed, self.device = builder, train, seed, device
         self.trained: dict[str, dict[str, Any]] = {}  # weights of those who trained in this iteration
         self.live: dict[str, Policy] = {}  # learning players as they were when the iteration began
-        self.even: float = store.get("even", 0.0)
+        self.even: float = store.get("even", 0.0)  # at the start, see `LeagueConfig.even`
         self.learning = {name: Learning(**each) for name, each in store.get("learning", {}).items()}
         rates = store.get("win_rates")
         self.roster = Roster(self.game, WinRates(decay) if rates is None else WinRates.from_json(rates))

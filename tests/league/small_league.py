@@ -72,8 +72,9 @@ def league(
 
 def train(running: League, number: int, *names: str) -> None:
     """Matches of some players alone, as if the league were killed after them."""
+    even = running._even(number)
     for name in names:
-        running._submit(number, name, running.standing.pools())
+        running._submit(number, name, running.standing.pools(), even)
     running.coordinator.wait("learn")
 
 

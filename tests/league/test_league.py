@@ -318,7 +318,7 @@ def test_every_iteration_counts_matches_by_pair_and_role(tmp_path):
     running.store.close()
 
 
-def test_an_even_game_of_unlike_sides_is_measured_once_and_kept(tmp_path):
+def test_an_even_game_of_unlike_sides_is_measured_at_the_start_and_kept(tmp_path):
     running = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
     running.begin()
     adversary, agent = running.standing.roster.learning()
@@ -347,6 +347,26 @@ def test_an_even_game_of_unlike_sides_is_measured_once_and_kept(tmp_path):
         other.begin()
         assert other.standing.even == even
         other.store.close()
+
+
+def test_an_even_game_is_measured_anew_as_players_grow(tmp_path):
+    running = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=2, steps=400, episodes=400)
+    running.begin()
+    adversary, agent = running.standing.roster.learning()
+    running.iterate(1)
+    train(running, 2, agent)
+    even = running.store.result("2/even")["even"]
+    assert even == training(running, agent).seating.even != running.standing.even
+    who = [
+        [running.standing.members(role).index(name) for role, name in zip(TAG.roles, (adversary, agent), strict=True)]
+    ]
+    won = play_matchups(TAG, running.standing.pools(), who, 4000, seed=5, even=even).score[0, 0] / 4000
+    assert abs(float(won) - 0.5) < 0.06, "of equal strength as they are now"
+    running.store.close()
+    again = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=2, steps=400, episodes=400)
+    again.run()
+    assert [row["even"] for row in again.store.iterations().values()] == [*2 * [again.standing.even], even]
+    again.store.close()
 
 
 @pytest.mark.parametrize(
