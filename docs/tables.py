@@ -12,8 +12,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from docs import claims
-from gpu_envs import registry
+from gpu_envs import meanings, registry
 from gpu_envs.config import build_config
 from gpu_envs.definition import Definition
 
@@ -34,8 +33,8 @@ def names() -> dict[str, str]:
 
 
 def words(place: str) -> Any:
-    """The page's own words: the module docs/envs/PLACE.py."""
-    return importlib.import_module(f"docs.envs.{place.replace('/', '.')}")
+    """What the environment's numbers mean: the module gpu_envs/meanings/PLACE.py."""
+    return meanings.words(names()[place])
 
 
 def oracle(place: str) -> Path:
@@ -69,7 +68,7 @@ def plain(doc: str) -> str:
 
 def number(value: float) -> str:
     """A number as a reader writes it; no bound is "any"."""
-    if abs(value) == claims.ANY:
+    if abs(value) == meanings.ANY:
         return "any"
     for power, word in ((0.5**0.5, "1/√2"), (-(0.5**0.5), "-1/√2")):
         if abs(value - power) < 1e-9:

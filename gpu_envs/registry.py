@@ -40,6 +40,8 @@ class Entry:
     """Where it is for ``gymnasium.make`` to cut episodes [steps]; None: the rules do."""
     reward_threshold: float | None = None
     """Return at which Gymnasium's ``EnvSpec`` calls the environment solved."""
+    meanings: str | None = None
+    """Module that says what the numbers mean, see :mod:`gpu_envs.meanings`; None: nobody says it."""
 
     def load(self) -> tuple[type, Callable[[Any], Definition]]:
         """Config class and build function; imports the host file at first need."""
@@ -62,6 +64,7 @@ def register(
     build: Callable[[Any], Definition] | None = None,
     max_episode_steps: int | None = None,
     reward_threshold: float | None = None,
+    meanings: str | None = None,
 ) -> None:
     """Make an environment known.
 
@@ -73,6 +76,8 @@ def register(
         max_episode_steps: Where it is for ``gymnasium.make`` to cut episodes (its ``TimeLimit``), as with the
             environments of Gymnasium itself: after so many steps.
         reward_threshold: Return at which Gymnasium's ``EnvSpec`` calls the environment solved.
+        meanings: Import path of a module that says what observations and actions are (see :mod:`gpu_envs.meanings`), so
+            that the viewer names them; ``__name__`` where the host file says it itself.
 
     Raises:
         ConfigError: A malformed or taken id, or neither a module nor config and build.
@@ -83,7 +88,7 @@ def register(
         raise ConfigError(f"register: {id} is registered already; choose another name or version")
     if (module is None) == (config is None or build is None):
         raise ConfigError(f"register: {id} needs either module= or both config= and build=")
-    _entries[id] = Entry(id, module, config, build, max_episode_steps, reward_threshold)
+    _entries[id] = Entry(id, module, config, build, max_episode_steps, reward_threshold, meanings)
     _announce(id)
 
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from conftest import SMALL
 
-from docs import claims, commands, generate, pictures, tables
+from docs import commands, generate, pictures, tables
+from gpu_envs import meanings
 from gpu_envs.registry import list_envs, make_core
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +49,8 @@ def test_registry_is_files_is_pages_is_oracles():
 
     host = places("gpu_envs", "*.py", {"Config", "build"})
     rules = places("warp_kernels", "*.py", {"rules", "Params", "State"})
-    pages, words, moving = (places("docs/envs", f"*.{end}") for end in ("md", "py", "gif"))
+    pages, moving = (places("docs/envs", f"*.{end}") for end in ("md", "gif"))
+    words = places("gpu_envs/meanings", "*.py")
     oracles = {path.replace("test_", "") for path in places("tests/oracles", "test_*.py")}
     assert set(NAMES) == host == rules == pages == words == moving == oracles
     assert set(SMALL) == set(list_envs())
@@ -133,11 +135,11 @@ def check_blocks(core, blocks_of, rows, steps=25):
     valid = info["alive"]
     for _ in range(steps):
         for env in range(core.num_envs):
-            world = claims.world_of(core, env)
+            world = meanings.world_of(core, env)
             for row in rows:
                 if valid[env, row]:
                     blocks = blocks_of(core.config, row)
-                    mine, seen = claims.values(blocks, world, row), obs[env, row].numpy()
+                    mine, seen = meanings.values(blocks, world, row), obs[env, row].numpy()
                     width = core.observation_spaces[core.possible_agents[row]].shape[0]
                     assert mine.shape == (width,)
                     np.testing.assert_allclose(seen[:width], mine, atol=1e-5, rtol=0)

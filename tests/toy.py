@@ -133,12 +133,14 @@ def build(config: Config) -> Definition:
     )
 
 
-def announce(monkeypatch, name="Toy-v0", host=None) -> None:
+def announce(monkeypatch, name="Toy-v0", host=None, meanings=None) -> None:
     """Register a toy for one test, so that the tests over all registered environments never meet it.
 
     ``host`` is a module with Config and build, this one if None.
     """
-    registry.register(name, config=host.Config if host else Config, build=host.build if host else build)
+    registry.register(
+        name, config=host.Config if host else Config, build=host.build if host else build, meanings=meanings
+    )
     full = f"gpu_envs/{name}"
     for table, key in ((registry._entries, name), (gymnasium.registry, full), (parallel_registry, full)):
         monkeypatch.setitem(table, key, table.pop(key))  # out again after the test

@@ -51,7 +51,10 @@
                         episode is over stays as it was then
         bounds          [W][4] x_min, y_min, x_max, y_max, or [T + 1][W][4] where the picture moves
         background, surround, border, margin    see `gpu_envs.rendering.Scene`; colours are [r, g, b] in 0..1
-        obs_names, action_names     null: nobody knows them
+        obs_names       {group: [{meaning, unit, entries}]}: the entries of an observation in order, in blocks that mean
+                        the same, a name for each. By agent where those of a group differ; null: nobody has said them
+        action_names    {group: [name]}, or [[name]] by component; empty: they have numbers only. null: as above, or
+                        actions are continuous. See `gpu_envs.meanings`
 
 What is wrong is {"error": a line}: 404 for what is not there, 400 for a bad question, 500 where files cannot be read.
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpu_envs import meanings
 from gpu_envs.core import Core
 from gpu_envs.errors import GpuEnvsError
 from league.game import Seat
@@ -172,8 +173,8 @@ def _answer(
         "margin": scene.margin,
         **{name: packed(arrays[name]) if name in arrays else None for name in ARRAYS},
         "obs_widths": [core.observation_spaces[agent].shape[0] for agent in core.possible_agents],
-        "obs_names": None,
-        "action_names": None,
+        "obs_names": meanings.observation_names(core),
+        "action_names": meanings.action_names(core),
     }
 
 

@@ -51,6 +51,8 @@ def test_a_rollout_is_what_was_played(training, watched):
     assert np.isfinite(places).all()  # at the end too
     assert not np.array_equal(places[7], places[6])
     assert told["obs_widths"] == [16, 16, 16, 14]
+    told = {group: sum(len(block["entries"]) for block in blocks) for group, blocks in told["obs_names"].items()}
+    assert told == {"adversary": 16, "agent": 14}
 
 
 def test_rollouts_are_the_same_again_and_kept(training, watched, monkeypatch):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect, sync_playwright
-from viewer import HOME, PAGE, answering, metrics, moving, rollout, training
+from viewer import HOME, PAGE, answering, metrics, moving, packed, rollout, training
 
 from gpu_envs.rendering import Scene, boxes, circles, join, lines, rasterise, rings
 from league.game import Game
@@ -212,6 +212,28 @@ def test_an_agent_is_inspected(view):
     page.get_by_role("button", name="agent_3").press("ArrowDown")
     expect(page.get_by_role("button", name="agent_4")).to_be_focused()
     expect(page.get_by_text("What agent_4 observes")).to_be_visible()
+
+
+def test_what_is_observed_and_done_has_names(view):
+    """A block of entries is named once; of a long one the first entries are there, and the rest on demand."""
+    far = {"meaning": "others", "unit": "m", "entries": [f"{i // 2} {'xy'[i % 2]}" for i in range(40)]}
+    blocks = [{"meaning": "time", "unit": "episode_length", "entries": ["0"]}, far]
+    told = moving(3, 4)
+    values = np.arange(41) + np.zeros((4, 1, 3, 41))
+    names = {"obs_names": {"team": blocks}, "action_names": {"team": ["stay", "go left", "jump"], "agent_2": []}}
+    page = view(training({**told, "obs": packed(values), "obs_widths": [41] * 3, **names}))
+    page.get_by_role("button", name="agent_1").click()
+    actions = page.locator(".agents tbody td:nth-child(2)")
+    assert actions.all_inner_texts() == ["stay", "go\u00a0left", "2"]
+    first = ["time [episode_length]", "others [m]", *far["entries"][:12]]
+    heads = page.locator(".seen tbody th")
+    expect(heads).to_have_text(first)
+    more = page.get_by_role("button", name="28 more")
+    more.press("Enter")
+    expect(heads).to_have_text([*first[:2], *far["entries"]])
+    assert page.locator(".seen .number").last.inner_text() == "40.000"
+    page.get_by_role("button", name="Fewer").press("Enter")
+    expect(heads).to_have_text(first)
 
 
 def test_a_run_is_followed(view):

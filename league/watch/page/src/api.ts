@@ -75,6 +75,13 @@ export interface League {
   left_out: Record<string, string>;
 }
 
+/** Consecutive entries of an observation that mean the same thing. */
+export interface Block {
+  meaning: string;
+  unit: string;
+  entries: string[];
+}
+
 export interface Rollout {
   env_id: string;
   fps: number;
@@ -99,8 +106,9 @@ export interface Rollout {
   action: Packed;
   reward: Packed;
   alive: Packed;
-  obs_names: Record<string, string[]> | null;
-  action_names: Record<string, string[]> | null;
+  /** Of a group; of an agent where those of its group differ. */
+  obs_names: Record<string, Block[]> | null;
+  action_names: Record<string, string[] | string[][]> | null;
 }
 
 /** A rollout that an exported file holds. */

@@ -1,7 +1,10 @@
-import { useEffect, useRef } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Player, usePlayer } from "./player";
 import type { Recording } from "./recording";
-import { fixed, words } from "./text";
+import { fixed } from "./text";
+
+const MANY = 12; // entries of a block that are shown before the rest is asked for
 
 /** Everyone's action, reward and return; of one agent also what it sees. */
 export function Inspector({ player }: { player: Player }) {
@@ -88,28 +91,45 @@ function Agents({ player, recording }: { player: Player; recording: Recording })
 function action(recording: Recording, frame: number, world: number, agent: number): string {
   const taken = recording.action.row(frame, world, agent);
   if (!taken.length || !recording.isAlive(frame, world, agent)) return "–";
-  const names = recording.answer.action_names?.[recording.group[agent]];
-  if (taken.length === 1 && Number.isInteger(taken[0])) return names?.[taken[0]] ?? String(taken[0]);
-  return Array.from(taken, (value) => (Number.isInteger(value) ? value : fixed(value, 2))).join(", ");
+  const names = recording.named(recording.answer.action_names, agent) ?? [];
+  const parts = (Array.isArray(names[0]) ? names : [names]) as string[][];
+  return Array.from(taken, (value, part) =>
+    Number.isInteger(value) ? whole(parts[part]?.[value] ?? String(value)) : fixed(value, 2),
+  ).join(", ");
+}
+
+/** A name that breaks at commas only. */
+function whole(name: string): string {
+  return name.replace(/(?<!,) /g, "\u00a0").replace(/^-(?=\d)/, "−");
 }
 
 function Seen({ player, recording }: { player: Player; recording: Recording }) {
   const { frame, world, agent } = player;
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   if (agent === null) {
     return <p class="hint">Choose an agent, here or by a click on it, to see what it observes.</p>;
   }
-  const name = recording.agents[agent];
   const { obs } = recording;
   if (!obs) return <p class="hint">The observations of this rollout are too large to be shown.</p>;
-  const seen = obs.row(frame, world, agent);
-  const names = recording.answer.obs_names?.[recording.group[agent]];
-  const entries = Array.from(seen.subarray(0, recording.answer.obs_widths[agent]));
-  const most = Math.max(1e-9, ...entries.map(Math.abs).filter(Number.isFinite));
+  const seen = Array.from(obs.row(frame, world, agent).subarray(0, recording.answer.obs_widths[agent]));
+  const most = Math.max(1e-9, ...seen.map(Math.abs).filter(Number.isFinite));
+  const row = (name: ComponentChildren, at: number, part = false) => (
+    <tr key={at}>
+      <th scope="row" class={part ? "part" : ""} title={`Entry ${at}`}>
+        {name}
+      </th>
+      <td class="number">{fixed(seen[at], 3)}</td>
+      <td class="gauge" aria-hidden="true">
+        <i class={seen[at] < 0 ? "below" : ""} style={{ width: `${(50 * Math.abs(seen[at] || 0)) / most}%` }} />
+      </td>
+    </tr>
+  );
+  let next = 0;
   return (
     <div class="scroll seen">
       <table>
         <caption>
-          What <b>{name}</b> observes <span class="soft">({recording.group[agent]})</span>
+          What <b>{recording.agents[agent]}</b> observes <span class="soft">({recording.group[agent]})</span>
         </caption>
         <thead>
           <tr>
@@ -120,21 +140,46 @@ function Seen({ player, recording }: { player: Player; recording: Recording }) {
             <td />
           </tr>
         </thead>
-        <tbody>
-          {entries.map((value, entry) => (
-            <tr>
-              <th scope="row">{names?.[entry] ? words(names[entry]) : entry}</th>
-              <td class="number">{fixed(value, 3)}</td>
-              <td class="gauge" aria-hidden="true">
-                <i
-                  class={value < 0 ? "below" : ""}
-                  style={{ width: `${(50 * Math.abs(value || 0)) / most}%` }}
-                />
-              </td>
-            </tr>
-          ))}
-        </tbody>
+        {recording.blocks(agent).map((block) => {
+          const first = next;
+          next += block.entries.length;
+          const title = (
+            <>
+              {block.meaning} {block.unit && <span class="soft">[{block.unit}]</span>}
+            </>
+          );
+          if (block.meaning && block.entries.length === 1) return <tbody>{row(title, first)}</tbody>;
+          const rest = block.entries.length - MANY;
+          const all = rest < 2 || open.has(block.meaning);
+          return (
+            <tbody>
+              {block.meaning && (
+                <tr>
+                  <th scope="rowgroup" colSpan={3}>
+                    {title}
+                  </th>
+                </tr>
+              )}
+              {block.entries.slice(0, all ? undefined : MANY).map((name, i) => row(name, first + i, block.meaning !== ""))}
+              {rest > 1 && (
+                <tr>
+                  <td colSpan={3}>
+                    <button type="button" class="plain more" aria-expanded={all} onClick={() => setOpen(toggled(open, block.meaning))}>
+                      {all ? "Fewer" : `… and ${rest} more`}
+                    </button>
+                  </td>
+                </tr>
+              )}
+            </tbody>
+          );
+        })}
       </table>
     </div>
   );
+}
+
+function toggled(names: ReadonlySet<string>, name: string): ReadonlySet<string> {
+  const next = new Set(names);
+  if (!next.delete(name)) next.add(name);
+  return next;
 }

@@ -1,4 +1,4 @@
-import type { Packed, Rollout } from "./api";
+import type { Block, Packed, Rollout } from "./api";
 
 /** A rollout, unpacked: frames of every world, and what each agent saw, did and got. */
 export class Recording {
@@ -55,6 +55,17 @@ export class Recording {
   /** Whether a world's episode is over in a frame. */
   ended(frame: number, world: number): boolean {
     return this.agents.every((_, agent) => !this.isAlive(frame, world, agent));
+  }
+
+  /** What is told of an agent, or of its group. */
+  named<T>(names: Record<string, T> | null, agent: number): T | undefined {
+    return names?.[this.agents[agent]] ?? names?.[this.group[agent]];
+  }
+
+  /** What an agent observes, in order; without names, one block of numbers. */
+  blocks(agent: number): Block[] {
+    const entries = Array.from({ length: this.answer.obs_widths[agent] }, (_, entry) => String(entry));
+    return this.named(this.answer.obs_names, agent) ?? [{ meaning: "", unit: "", entries }];
   }
 
   /** Sum of an agent's rewards before a frame. */

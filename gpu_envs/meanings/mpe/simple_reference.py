@@ -1,12 +1,16 @@
-"""What the page of SimpleReference-v0 says about numbers."""
+"""What the numbers of SimpleReference-v0 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import ANY, Block, Reward, Table, World
+from gpu_envs.meanings import ANY, Block, Reward, Table, World
+from gpu_envs.meanings.mpe import STEER, short
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"Both agents": ("agent_0", {})}
-STEER = ("nothing", "left, -x", "right, +x", "down, -y", "up, +y")
-LETTERS = 10
+LETTERS = 10  # that there are
+# Causes of reward.
 REWARDS = (
     Reward("agent", "every step", "-`local_ratio` × d(oneself)"),
     Reward("agent", "every step", "-(1 - `local_ratio`) × (d(agent_0) + d(agent_1)) / 2"),
@@ -32,6 +36,11 @@ def actions() -> list[Table]:
     ]
 
 
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return short(actions()[0].column(1))
+
+
 def blocks(config, row: int) -> list[Block]:
     """Observation of the agent in a row."""
 
@@ -48,8 +57,8 @@ def blocks(config, row: int) -> list[Block]:
         return world.state["said"][1 - row]
 
     return [
-        Block("own velocity (x, y)", "m/s", -ANY, ANY, velocity, 2),
-        Block("landmarks relative to oneself (x, y of each)", "m", -ANY, ANY, landmarks, 6),
-        Block("colour (r, g, b) of the landmark where the other should go", "", 0.25, 0.75, colour, 3),
+        Block("own velocity (x, y)", "m/s", -ANY, ANY, velocity, 2, ("x", "y")),
+        Block("landmarks relative to oneself (x, y of each)", "m", -ANY, ANY, landmarks, 6, ("x", "y")),
+        Block("colour (r, g, b) of the landmark where the other should go", "", 0.25, 0.75, colour, 3, ("r", "g", "b")),
         Block("what the other said in this step, letter by letter", "loudness", 0, 1, heard, LETTERS),
     ]

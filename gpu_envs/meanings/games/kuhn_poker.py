@@ -1,11 +1,15 @@
-"""What the page of KuhnPoker-v0 says about numbers."""
+"""What the numbers of KuhnPoker-v0 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import Block, Reward, Table
 from gpu_envs.games.kuhn_poker import Config
+from gpu_envs.meanings import Block, Reward, Table
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"Everyone, two players": ("player_0", {"num_players": 2})}
+# Causes of reward.
 REWARDS = (
     Reward("player", "the game ends", "-ante"),
     Reward("player", "the game ends, and it has bet", "-bet"),
@@ -17,6 +21,11 @@ def actions() -> list[Table]:
     """The one table."""
     rows = ((0, "pass", "check, or fold where somebody has bet"), (1, "bet", "bet, or call where somebody has bet"))
     return [Table("`Discrete(2)`, as OpenSpiel numbers them", ("index", "action", "is to"), rows)]
+
+
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return actions()[0].column(1)
 
 
 def blocks(config: Config, row: int) -> list[Block]:
@@ -37,7 +46,9 @@ def blocks(config: Config, row: int) -> list[Block]:
             lambda world, row: np.eye(players + 1)[world.state["card"][row]],
             players + 1,
         ),
-        Block("every action of the game so far (passed, bet)", "", 0, 1, story, 2 * (2 * players - 1)),
+        Block(
+            "every action of the game so far (passed, bet)", "", 0, 1, story, 2 * (2 * players - 1), ("passed", "bet")
+        ),
     ]
 
 

@@ -1,12 +1,16 @@
-"""What the page of SimpleCrypto-v0 says about numbers."""
+"""What the numbers of SimpleCrypto-v0 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import Block, Reward, Table, World
+from gpu_envs.meanings import Block, Reward, Table, World
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"Eve": ("eve_0", {}), "Bob": ("bob_0", {}), "Alice": ("alice_0", {})}
-ALICE = 2
-LETTERS = 4
+ALICE = 2  # her row
+LETTERS = 4  # that there are
+# Causes of reward.
 REWARDS = (
     Reward("alice, bob", "every step, per unit of Eve's error", "eve_weight"),
     Reward("alice, bob", "every step, per unit of Bob's error", "-bob_weight"),
@@ -25,6 +29,11 @@ def actions() -> list[Table]:
             tuple((index, word, "[0, 1]") for index, word in enumerate(letters)),
         ),
     ]
+
+
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return actions()[0].column(1)
 
 
 def blocks(config, row: int) -> list[Block]:

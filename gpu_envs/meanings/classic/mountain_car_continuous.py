@@ -1,11 +1,13 @@
-"""What the page of MountainCarContinuous-v0 says about numbers."""
+"""What the numbers of MountainCarContinuous-v0 mean."""
 
-from docs.claims import Reward, Table
-from docs.envs.classic.mountain_car import blocks
+from gpu_envs.meanings import Reward, Table
+from gpu_envs.meanings.classic.mountain_car import blocks
 
 __all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"The agent": ("agent_0", {})}
+# Causes of reward.
 REWARDS = (
     Reward("agent", "every step", "-`action_cost` action²"),
     Reward("agent", "arrival", "goal_reward"),

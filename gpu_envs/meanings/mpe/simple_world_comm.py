@@ -1,16 +1,21 @@
-"""What the page of SimpleWorldComm-v0 says about numbers."""
+"""What the numbers of SimpleWorldComm-v0 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import ANY, Block, Reward, Table, World
+from gpu_envs.meanings import ANY, Block, Reward, Table, World
+from gpu_envs.meanings.mpe import STEER, short
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {
     "The leader": ("leadadversary_0", {}),
     "Another adversary": ("adversary_0", {}),
     "A good agent": ("agent_0", {}),
 }
-STEER = ("nothing", "left, -x", "right, +x", "down, -y", "up, +y")
-LETTERS = 4
+LETTERS = 4  # that there are
+XY = ("x", "y")  # of a place or a velocity
+# Causes of reward.
 REWARDS = (
     Reward("leadadversary, adversary", "every step, per touch of any adversary and any good agent", "tag_reward"),
     Reward("leadadversary, adversary", "every step, per metre to the nearest good agent", "-chase_cost"),
@@ -49,6 +54,11 @@ def actions() -> list[Table]:
             tuple((index, word if index else "nothing, ignored", "[0, 1]") for index, word in enumerate(STEER)),
         ),
     ]
+
+
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return short(actions()[min(row, 1)].column(1))
 
 
 def blocks(config, row: int) -> list[Block]:
@@ -91,14 +101,18 @@ def blocks(config, row: int) -> list[Block]:
     adversary = row < adversaries
     cap, sight = 1.0 if adversary else 1.3, "; 0 where out of sight" if row else ""
     speeds = Block(
-        f"velocities of the other good agents (x, y of each){sight}", "m/s", -1.3, 1.3, velocities, 2 * len(good)
+        f"velocities of the other good agents (x, y of each){sight}", "m/s", -1.3, 1.3, velocities, 2 * len(good), XY
     )
     covers = Block("forests: 1 where one is in it, else -1", "", -1, 1, hides, config.num_forests)
     named = [
-        Block("own velocity (x, y)", "m/s", -cap, cap, own("vel"), 2),
-        Block("own position (x, y)", "m", -ANY, ANY, own("pos"), 2),
-        Block("obstacles relative to oneself (x, y of each)", "m", -ANY, ANY, places(count, food), 2 * (food - count)),
-        Block("food relative to oneself (x, y of each)", "m", -ANY, ANY, places(food, forests), 2 * (forests - food)),
+        Block("own velocity (x, y)", "m/s", -cap, cap, own("vel"), 2, XY),
+        Block("own position (x, y)", "m", -ANY, ANY, own("pos"), 2, XY),
+        Block(
+            "obstacles relative to oneself (x, y of each)", "m", -ANY, ANY, places(count, food), 2 * (food - count), XY
+        ),
+        Block(
+            "food relative to oneself (x, y of each)", "m", -ANY, ANY, places(food, forests), 2 * (forests - food), XY
+        ),
         Block(
             "forests relative to oneself (x, y of each)",
             "m",
@@ -106,6 +120,7 @@ def blocks(config, row: int) -> list[Block]:
             ANY,
             places(forests, entities),
             2 * config.num_forests,
+            XY,
         ),
         Block(
             f"other agents relative to oneself (x, y of each, row order){sight}",
@@ -114,6 +129,7 @@ def blocks(config, row: int) -> list[Block]:
             ANY,
             offsets,
             2 * len(others),
+            XY,
         ),
         *((speeds, covers) if adversary else (covers, speeds)),
     ]

@@ -1,14 +1,16 @@
-"""What the page of TagContinuous-v0 says about numbers."""
+"""What the numbers of TagContinuous-v0 mean."""
 
 import numpy as np
 
-from docs.claims import Block, Reward, Table, World
+from gpu_envs.meanings import Block, Reward, Table, World
 from gpu_envs.tag.tag_continuous import Config
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {
     "The nearest (default)": ("tagger_0", {}),
     "Everyone, with `use_full_observation=True`": ("tagger_0", {"use_full_observation": True}),
 }
+# Causes of reward.
 REWARDS = (
     Reward("tagger", "every step", "step_penalty_for_tagger"),
     Reward("runner", "every step it starts alive", "step_reward_for_runner"),
@@ -43,6 +45,17 @@ def actions() -> list[Table]:
     head = ("index", "component 0: added to the acceleration [m/step²]", "component 1: added to the direction [rad]")
     title = "`MultiDiscrete([num_acceleration_levels + 1, num_turn_levels + 1])`; the values follow the settings"
     return [Table(title, head, rows)]
+
+
+def choices(config: Config, row: int) -> list[list[str]]:
+    """Names of the actions of any agent: what is added to the acceleration [m/step²], and to the direction."""
+    c = config
+    faster = (c.min_acceleration, c.max_acceleration, c.num_acceleration_levels)
+    turned = (c.min_turn, c.max_turn, c.num_turn_levels)
+    return [
+        [f"{level(index, *faster):+.2g}" for index in range(c.num_acceleration_levels + 1)],
+        [f"{level(index, *turned):+.2f} rad" for index in range(c.num_turn_levels + 1)],
+    ]
 
 
 def blocks(config: Config, row: int) -> list[Block]:

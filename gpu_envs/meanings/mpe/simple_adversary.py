@@ -1,16 +1,19 @@
-"""What the page of SimpleAdversary-v0 says about numbers."""
+"""What the numbers of SimpleAdversary-v0 mean."""
 
-from docs.claims import Block, Reward
-from docs.envs.mpe import actions, seen, the_goal
+from gpu_envs.meanings import Block, Reward
+from gpu_envs.meanings.mpe import actions, choices, seen, the_goal
 
-__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks", "choices"]
 
+# Settings in which only the nearest are seen.
 FEW = {"N": 3, "num_agent_neighbors": 1, "num_landmark_neighbors": 2}
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {
     "The adversary": ("adversary_0", {}),
     "A good agent": ("agent_0", {}),
     "A good agent with `N=3, num_agent_neighbors=1, num_landmark_neighbors=2`": ("agent_0", FEW),
 }
+# Causes of reward.
 REWARDS = (
     Reward("adversary", "every step", "-(its distance to the goal [m])"),
     Reward("agent", "every step, the same for all good agents", "-(distance of the nearest of them to the goal [m])"),

@@ -1,11 +1,15 @@
-"""What the page of LeducPoker-v0 says about numbers."""
+"""What the numbers of LeducPoker-v0 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import Block, Reward, Table
 from gpu_envs.games.leduc_poker import Config
+from gpu_envs.meanings import Block, Reward, Table
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"Everyone": ("player_0", {})}
+# Causes of reward.
 REWARDS = (
     Reward("winner", "the game ends", "what the other has paid"),
     Reward("loser", "the game ends", "-what it has paid"),
@@ -20,6 +24,11 @@ def actions() -> list[Table]:
         (2, "raise", "twice a round"),
     )
     return [Table("`Discrete(3)`, as OpenSpiel numbers them", ("index", "action", "legal"), rows)]
+
+
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return actions()[0].column(1)
 
 
 def blocks(config: Config, row: int) -> list[Block]:
@@ -42,6 +51,6 @@ def blocks(config: Config, row: int) -> list[Block]:
             6,
         ),
         Block("public card, likewise; zeros in the first round", "", 0, 1, public, 6),
-        Block("every action of the first round (called, raised)", "", 0, 1, story(0), 8),
-        Block("every action of the second round (called, raised)", "", 0, 1, story(1), 8),
+        Block("every action of the first round (called, raised)", "", 0, 1, story(0), 8, ("called", "raised")),
+        Block("every action of the second round (called, raised)", "", 0, 1, story(1), 8, ("called", "raised")),
     ]

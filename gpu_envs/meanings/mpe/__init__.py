@@ -1,11 +1,13 @@
-"""Words that the pages of MPE's environments share."""
+"""What the numbers of MPE's environments mean, and the words that they share."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import ANY, Block, Table, World
+from gpu_envs.meanings import ANY, Block, Table, World
 
+# What a push does, by index.
 STEER = ("nothing", "left, -x", "right, +x", "down, -y", "up, +y")
 CRUISE = 2.0
 """Speed per axis that an agent without a cap comes near at full throttle: 5 N * 0.1 s / 0.25 [m/s]."""
@@ -23,14 +25,24 @@ def actions() -> list[Table]:
     ]
 
 
+def short(names: Sequence[str]) -> list[str]:
+    """Names of actions without the axis that a push goes along."""
+    return [re.sub(r", [-+][xy]$", "", name) for name in names]
+
+
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of an agent that moves and is silent."""
+    return short(STEER)
+
+
 def own_velocity(cap: float = ANY) -> Block:
     """The agent's own velocity, up to a cap [m/s]."""
-    return Block("own velocity (x, y)", "m/s", -cap, cap, lambda world, row: world.state["vel"][row], 2)
+    return Block("own velocity (x, y)", "m/s", -cap, cap, lambda world, row: world.state["vel"][row], 2, ("x", "y"))
 
 
 def own_position() -> Block:
     """The agent's own place."""
-    return Block("own position (x, y)", "m", -ANY, ANY, lambda world, row: world.state["pos"][row], 2)
+    return Block("own position (x, y)", "m", -ANY, ANY, lambda world, row: world.state["pos"][row], 2, ("x", "y"))
 
 
 def nearest(world: World, row: int, others: Sequence[int], most: int) -> list[int]:
@@ -50,7 +62,7 @@ def seen(what: str, row: int, rows: Sequence[int], most: int | None, order: str 
         offsets = (world.state["pos"][shown] - world.state["pos"][row]).ravel()
         return np.pad(offsets, (0, width - len(offsets)))
 
-    return Block(f"{what} relative to oneself (x, y of each, {order})", "m", -ANY, ANY, read, width)
+    return Block(f"{what} relative to oneself (x, y of each, {order})", "m", -ANY, ANY, read, width, ("x", "y"))
 
 
 def the_goal(first: int) -> Block:
@@ -59,7 +71,7 @@ def the_goal(first: int) -> Block:
     def read(world: World, row: int) -> np.ndarray:
         return world.state["pos"][first + int(world.state["goal"])] - world.state["pos"][row]
 
-    return Block("the goal relative to oneself (x, y)", "m", -ANY, ANY, read, 2)
+    return Block("the goal relative to oneself (x, y)", "m", -ANY, ANY, read, 2, ("x", "y"))
 
 
 def wide(blocks: list[Block]) -> list[Block]:

@@ -1,12 +1,16 @@
-"""What the page of SimpleSpeakerListener-v0 says about numbers."""
+"""What the numbers of SimpleSpeakerListener-v0 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import ANY, Block, Reward, Table, World
+from gpu_envs.meanings import ANY, Block, Reward, Table, World
+from gpu_envs.meanings.mpe import STEER, short
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"The speaker": ("speaker_0", {}), "The listener": ("listener_0", {})}
-STEER = ("nothing", "left, -x", "right, +x", "down, -y", "up, +y")
-LETTERS = 3
+LETTERS = 3  # that there are
+# Causes of reward.
 REWARDS = (Reward("speaker, listener", "every step", "-(distance of the listener from the goal)² [m²]"),)
 
 
@@ -38,6 +42,11 @@ def actions() -> list[Table]:
     ]
 
 
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return short(actions()[row].column(1))
+
+
 def blocks(config, row: int) -> list[Block]:
     """Observation of the agent in a row."""
 
@@ -54,9 +63,9 @@ def blocks(config, row: int) -> list[Block]:
         return world.state["said"][0]
 
     if row == 0:
-        return [Block("colour (r, g, b) of the goal", "", 0.15, 0.65, colour, 3)]
+        return [Block("colour (r, g, b) of the goal", "", 0.15, 0.65, colour, 3, ("r", "g", "b"))]
     return [
-        Block("own velocity (x, y)", "m/s", -ANY, ANY, velocity, 2),
-        Block("landmarks relative to oneself (x, y of each)", "m", -ANY, ANY, landmarks, 6),
+        Block("own velocity (x, y)", "m/s", -ANY, ANY, velocity, 2, ("x", "y")),
+        Block("landmarks relative to oneself (x, y of each)", "m", -ANY, ANY, landmarks, 6, ("x", "y")),
         Block("what the speaker said in this step, letter by letter", "loudness", 0, 1, heard, LETTERS),
     ]

@@ -1,18 +1,21 @@
-"""What the page of SimpleTag-v0 says about numbers."""
+"""What the numbers of SimpleTag-v0 mean."""
 
 import numpy as np
 
-from docs.claims import Block, Reward, World
-from docs.envs.mpe import actions, nearest, own_position, own_velocity, seen, wide
+from gpu_envs.meanings import Block, Reward, World
+from gpu_envs.meanings.mpe import actions, choices, nearest, own_position, own_velocity, seen, wide
 
-__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks", "choices"]
 
+# Settings in which only the nearest are seen.
 FEW = {"num_good": 2, "num_agent_neighbors": 2, "num_landmark_neighbors": 1}
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {
     "An adversary": ("adversary_0", {}),
     "A good agent": ("agent_0", {}),
     "Anyone with `num_agent_neighbors=2, num_landmark_neighbors=1`": ("adversary_0", FEW),
 }
+# Causes of reward.
 REWARDS = (
     Reward("adversary", "every step, per touch of any adversary and any good agent", "tag_reward"),
     Reward("agent", "every step, per adversary that touches it", "-tag_reward"),
@@ -46,6 +49,6 @@ def blocks(config, row: int) -> list[Block]:
             own_position(),
             seen("obstacles", row, range(count, entities), config.num_landmark_neighbors),
             seen("other agents", row, range(count), most),
-            Block(name, "m/s", -1.3, 1.3, read, width),
+            Block(name, "m/s", -1.3, 1.3, read, width, ("x", "y")),
         ]
     )

@@ -1,15 +1,19 @@
-"""What the page of TagGridworld-v0 says about numbers."""
+"""What the numbers of TagGridworld-v0 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import Block, Reward, Table, World
+from gpu_envs.meanings import Block, Reward, Table, World
 from gpu_envs.tag.tag_gridworld import Config
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {
     "Everyone (default)": ("tagger_0", {}),
     "The other side only, a tagger, with `use_full_observation=False`": ("tagger_0", {"use_full_observation": False}),
     "The other side only, the runner": ("runner_0", {"use_full_observation": False}),
 }
+# Causes of reward.
 REWARDS = (
     Reward("both", "every step it runs into the wall", "-wall_hit_penalty"),
     Reward("tagger", "every step without a tag", "-step_cost_for_tagger"),
@@ -23,6 +27,11 @@ def actions() -> list[Table]:
     """The one table."""
     rows = tuple(enumerate(("stay", "+x", "-x", "+y", "-y")))
     return [Table("`Discrete(5)`: one cell along an axis", ("index", "move"), rows)]
+
+
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return actions()[0].column(1)
 
 
 def blocks(config: Config, row: int) -> list[Block]:
@@ -42,6 +51,7 @@ def blocks(config: Config, row: int) -> list[Block]:
         taggers = world.state["cell"][:runner].astype(int)
         return int(np.argmin(((taggers - world.state["cell"][row]) ** 2).sum(1)))  # the first of equals
 
+    XY = ("x", "y")
     time = Block("time", "`episode_length`", 0, 1, lambda world, row: world.time)
     cells = "`grid_length`"
     if config.use_full_observation:
@@ -54,12 +64,18 @@ def blocks(config: Config, row: int) -> list[Block]:
         ]
     if row == runner:
         met = Block(
-            "cell (x, y) of the nearest tagger, the lowest row among equals", cells, 0, 1, place_of(nearest_tagger), 2
+            "cell (x, y) of the nearest tagger, the lowest row among equals",
+            cells,
+            0,
+            1,
+            place_of(nearest_tagger),
+            2,
+            XY,
         )
     else:
-        met = Block("cell (x, y) of the runner", cells, 0, 1, place_of(lambda world, row: runner), 2)
+        met = Block("cell (x, y) of the runner", cells, 0, 1, place_of(lambda world, row: runner), 2, XY)
     return [
-        Block("own cell (x, y)", cells, 0, 1, place_of(lambda world, row: row), 2),
+        Block("own cell (x, y)", cells, 0, 1, place_of(lambda world, row: row), 2, XY),
         met,
         Block("own type: 0 tagger, 1 runner", "", 0, 1, lambda world, row: float(row == runner)),
         time,

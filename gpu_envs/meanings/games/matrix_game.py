@@ -1,10 +1,13 @@
-"""What the page of MatrixGame-v0 says about numbers."""
+"""What the numbers of MatrixGame-v0 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import Block, Reward, Table
 from gpu_envs.games.matrix_game import Config
+from gpu_envs.meanings import Block, Reward, Table
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {
     "The default, two players of two choices": ("player_0", {"payoff": Config().payoff}),
     "Two players of two and three choices, the first": (
@@ -12,6 +15,7 @@ OBSERVATIONS = {
         {"payoff": (((1, -1), (2, 0), (0, 0)), ((0, 3), (-1, 1), (4, -4)))},
     ),
 }
+# Causes of reward.
 REWARDS = (Reward("player", "every step", "its payoff at the joint action"),)
 
 
@@ -20,6 +24,11 @@ def actions() -> list[Table]:
     rows = ((0, "cooperate", "3 or 0"), (1, "defect", "5 or 1"))
     head = ("index", "of the default game", "earns where the other cooperates or defects")
     return [Table("`Discrete(n_i)` for player i: the index along axis i of `payoff`", head, rows)]
+
+
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return actions()[0].column(1) if np.array_equal(config.table(), Config().table()) else ()
 
 
 def blocks(config: Config, row: int) -> list[Block]:

@@ -1,15 +1,18 @@
-"""What the page of SimpleSpread-v0 says about numbers."""
+"""What the numbers of SimpleSpread-v0 mean."""
 
-from docs.claims import Block, Reward
-from docs.envs.mpe import actions, own_position, own_velocity, seen, wide
+from gpu_envs.meanings import Block, Reward
+from gpu_envs.meanings.mpe import actions, choices, own_position, own_velocity, seen, wide
 
-__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks", "choices"]
 
+# Settings in which only the nearest are seen.
 FEW = {"num_agent_neighbors": 1, "num_landmark_neighbors": 2}
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {
     "An agent": ("agent_0", {"num_landmark_neighbors": None}),
     "An agent with `num_agent_neighbors=1, num_landmark_neighbors=2`": ("agent_0", FEW),
 }
+# Causes of reward.
 REWARDS = (
     Reward(
         "agent",

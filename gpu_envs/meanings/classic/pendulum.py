@@ -1,10 +1,12 @@
-"""What the page of Pendulum-v1 says about numbers."""
+"""What the numbers of Pendulum-v1 mean."""
 
 import numpy as np
 
-from docs.claims import Block, Reward, Table
+from gpu_envs.meanings import Block, Reward, Table
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"The agent": ("agent_0", {})}
+# Causes of reward.
 REWARDS = (Reward("agent", "every step", "-(angle² + 0.1 velocity² + 0.001 torque²)"),)
 
 

@@ -1,8 +1,12 @@
-"""What the page of CartPole-v1 says about numbers."""
+"""What the numbers of CartPole-v1 mean."""
 
-from docs.claims import ANY, Block, Reward, Table
+from collections.abc import Sequence
 
+from gpu_envs.meanings import ANY, Block, Reward, Table
+
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"The agent": ("agent_0", {})}
+# Causes of reward.
 REWARDS = (
     Reward("agent", "every step that leaves pole and cart in their bounds", "step_reward"),
     Reward("agent", "the step that does not", "fall_reward"),
@@ -12,6 +16,11 @@ REWARDS = (
 def actions() -> list[Table]:
     """Two pushes."""
     return [Table("`Discrete(2)`", ("index", "push"), ((0, "left, -x"), (1, "right, +x")))]
+
+
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return ("left", "right")
 
 
 def blocks(config, row: int) -> list[Block]:

@@ -1,10 +1,14 @@
-"""What the page of Acrobot-v1 says about numbers."""
+"""What the numbers of Acrobot-v1 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import Block, Reward, Table
+from gpu_envs.meanings import Block, Reward, Table
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"The agent": ("agent_0", {})}
+# Causes of reward.
 REWARDS = (
     Reward("agent", "every step but the one that reaches the height", "-1"),
     Reward("agent", "the step that reaches the height", "0"),
@@ -15,6 +19,11 @@ def actions() -> list[Table]:
     """The motor between the links."""
     rows = ((0, "-1"), (1, "0"), (2, "1"))
     return [Table("`Discrete(3)`", ("index", "torque on the lower link, counter-clockwise [N m]"), rows)]
+
+
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return [f"{torque} N m" for torque in actions()[0].column(1)]
 
 
 def blocks(config, row: int) -> list[Block]:

@@ -1,13 +1,15 @@
-"""What the page of SimplePush-v0 says about numbers."""
+"""What the numbers of SimplePush-v0 mean."""
 
 import numpy as np
 
-from docs.claims import Block, Reward, World
-from docs.envs.mpe import actions, own_velocity, seen, the_goal
+from gpu_envs.meanings import Block, Reward, World
+from gpu_envs.meanings.mpe import actions, choices, own_velocity, seen, the_goal
 
-__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks", "choices"]
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"The adversary": ("adversary_0", {}), "The good agent": ("agent_0", {})}
+# Causes of reward.
 REWARDS = (
     Reward("agent", "every step", "-(its distance to the goal [m])"),
     Reward("adversary", "every step", "-(its distance to the goal [m])"),
@@ -15,7 +17,7 @@ REWARDS = (
 )
 
 
-def own_colour(world: World, row: int) -> np.ndarray:
+def _own_colour(world: World, row: int) -> np.ndarray:
     return np.where(np.arange(3) == int(world.state["goal"]) + 1, 0.75, 0.25)
 
 
@@ -27,7 +29,15 @@ def blocks(config, row: int) -> list[Block]:
     return [
         own_velocity(),
         the_goal(2),
-        Block("own colour (r, g, b): 0.25, but 0.75 in the goal's: green or blue", "", 0.25, 0.75, own_colour, 3),
+        Block(
+            "own colour (r, g, b): 0.25, but 0.75 in the goal's: green or blue",
+            "",
+            0.25,
+            0.75,
+            _own_colour,
+            3,
+            ("r", "g", "b"),
+        ),
         landmarks,
         Block(
             "colours of the landmarks (r, g, b of each): green, blue",
@@ -36,6 +46,7 @@ def blocks(config, row: int) -> list[Block]:
             0.9,
             lambda world, row: [0.1, 0.9, 0.1, 0.1, 0.1, 0.9],
             6,
+            ("r", "g", "b"),
         ),
         other,
     ]

@@ -1,11 +1,15 @@
-"""What the page of TwoStepGame-v0 says about numbers."""
+"""What the numbers of TwoStepGame-v0 mean."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from docs.claims import Block, Reward, Table
 from gpu_envs.games.two_step_game import PAYOFFS, Config
+from gpu_envs.meanings import Block, Reward, Table
 
+# Who is shown on the page, by title: agent, settings.
 OBSERVATIONS = {"Everyone": ("player_0", {})}
+# Causes of reward.
 REWARDS = (
     Reward("player", "in the second step, in table A", "payoff_a"),
     Reward("player", "in the second step, in table B, where both choose 0", "payoff_b_00"),
@@ -29,6 +33,11 @@ def actions() -> list[Table]:
     return [Table("`Discrete(2)`, and what both earn in the second step by the index of `player_0`", head, rows)]
 
 
+def choices(config, row: int) -> Sequence[str]:
+    """Names of the actions of the agent in a row."""
+    return () if row else ("0 (table A)", "1 (table B)")
+
+
 def blocks(config: Config, row: int) -> list[Block]:
     """Observation of the agent in a row."""
 
@@ -37,6 +46,22 @@ def blocks(config: Config, row: int) -> list[Block]:
         return np.arange(3) == stands
 
     return [
-        Block("1 where the game stands: to choose a table, in A, in B; zeros when it is over", "", 0, 1, place, 3),
-        Block("1 in one's own place: player 0, player 1", "", 0, 1, lambda world, row: np.arange(2) == row, 2),
+        Block(
+            "1 where the game stands: to choose a table, in A, in B; zeros when it is over",
+            "",
+            0,
+            1,
+            place,
+            3,
+            ("to choose", "in A", "in B"),
+        ),
+        Block(
+            "1 in one's own place: player 0, player 1",
+            "",
+            0,
+            1,
+            lambda world, row: np.arange(2) == row,
+            2,
+            ("player_0", "player_1"),
+        ),
     ]
