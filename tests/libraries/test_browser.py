@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import expect, sync_playwright
-from viewer import HOME, PAGE, answering, metrics, moving, packed, rollout, training
+from viewer import HOME, PAGE, answering, league, metrics, moving, packed, rollout, training
 
 from gpu_envs.rendering import Scene, boxes, circles, join, lines, rasterise, rings
 from league.game import Game
@@ -281,6 +281,43 @@ def test_a_cell_plays_its_match(view, served, api):
     expect(cells.nth(len(names[1]))).to_have_attribute("aria-selected", "true")
     for title in ("Exploitability", "Ratings", "Meta-strategy", "Lineage", "Curves"):
         expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+
+
+def test_a_large_population_is_shown_in_ranges(view):
+    """The newest policies first; the table is never larger than a person and a browser can take."""
+    page = view(league(moving(2, 4), 300))
+    cells, heading = page.get_by_role("gridcell"), page.get_by_role("heading", name="Payoffs")
+    expect(cells).to_have_count(60 * 60)
+    expect(heading).to_have_text("Payoffs left 241–300 of 300, right 241–300 of 300")
+    assert "p299 against p299" in cells.last.get_attribute("aria-label")
+    rows = page.get_by_label("Policies of left")
+    expect(rows.locator("option")).to_have_text([f"{i}–{i + 59} of 300" for i in (1, 61, 121, 181, 241)])
+    rows.focus()
+    before = page.evaluate("performance.now()")
+    page.keyboard.press("Home")
+    expect(heading).to_have_text("Payoffs left 1–60 of 300, right 241–300 of 300")
+    print(f"another range after {page.evaluate('performance.now()') - before:.0f} ms")
+    expect(cells).to_have_count(60 * 60)
+    assert "p1 against p240: −239" in cells.nth(60).get_attribute("aria-label")
+    with page.expect_request("**/api/rollout*") as asked:
+        cells.nth(60).click()
+    assert matchup(asked.value.url) == ["p1", "p240"]
+    cells.nth(60).press("ArrowDown")
+    expect(cells.nth(120)).to_be_focused()
+    with page.expect_request("**/api/rollout*") as asked:
+        page.keyboard.press("Enter")
+    assert matchup(asked.value.url) == ["p2", "p240"]
+
+
+def test_ranges_of_policies(view):
+    """The last range is full too; a population that fits has none."""
+    page = view(league(moving(2, 4), 70))
+    options = page.get_by_label("Policies of right").locator("option")
+    expect(options).to_have_text(["1–60 of 70", "11–70 of 70"])
+    page = view(league(moving(2, 4), 60))
+    expect(page.get_by_role("gridcell")).to_have_count(60 * 60)
+    expect(page.get_by_role("heading", name="Payoffs")).to_have_text("Payoffs")
+    assert page.get_by_label("Policies of right").count() == 0
 
 
 def test_all_is_reached_by_keyboard_and_seen(view, served):

@@ -88,6 +88,20 @@ def training(played: dict, rows: int = 50) -> dict[str, dict]:
     return {"api/run": run, "api/metrics": metrics(rows), "api/rollout": played}
 
 
+def league(played: dict, count: int) -> dict[str, dict]:
+    """Answers about a league of two seats with so many policies each, p0 to the latest; i against j earns i - j."""
+    names = [f"p{i}" for i in range(count)]
+    seats = [{"name": name, "role": name} for name in ("left", "right")]
+    mean = np.subtract.outer(np.arange(count), np.arange(count)).ravel()
+    payoff = {"shape": [count, count], "exact": True, "mean": [mean.tolist(), (-mean).tolist()], "count": None}
+    rest = {name: [] for name in ("ratings", "strategies", "lineage", "exploitability")}
+    run = {**training(played)["api/run"], "kind": "league", "algorithm": "psro", "writing": False}
+    run |= {"roles": ["left", "right"], "seats": seats, "policies": {"left": names, "right": names}}
+    told = {**rest, "roles": run["roles"], "seats": seats, "measures": {}, "left_out": {}}
+    told["payoff"] = {**payoff, "half": [[0.0] * count**2] * 2}
+    return {"api/run": run, "api/league": told, "api/metrics": metrics(5), "api/rollout": played}
+
+
 def metrics(rows: int) -> dict:
     columns = ["iteration", "steps", "team/return_per_agent", "team/entropy", "eval/team/return"]
     lines = [[i + 1, 100 * (i + 1), 0.1 * i, 2 - 0.01 * i, i if i % 10 == 0 else None] for i in range(rows)]

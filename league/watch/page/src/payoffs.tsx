@@ -5,6 +5,7 @@ import { fixed, number } from "./text";
 
 const TEXTS = 12; // policies of a seat up to which every cell has room for its numbers
 const MEANS = 18; // ... for its mean alone
+const MOST = 60; // policies of a seat that are shown at a time
 
 interface Props {
   seats: Seat[];
@@ -24,10 +25,21 @@ export function Payoffs(props: Props) {
   const [columnSeat, setColumn] = useState(Math.min(1, seats.length - 1));
   const [of, setOf] = useState(0);
   const [others, setOthers] = useState<Record<number, number>>({});
+  const [starts, setStarts] = useState<Record<number, number>>({});
   const rest = seats.map((_, seat) => seat).filter((seat) => seat !== rowSeat && seat !== columnSeat);
+  const axes = rowSeat === columnSeat ? [rowSeat] : [rowSeat, columnSeat];
+  const ranges = axes.filter((seat) => payoff.shape[seat] > MOST).map((seat) => ({
+    seat,
+    name: seats[seat].name,
+    from: rangesOf(payoff.shape[seat]),
+    at: range(payoff.shape[seat], starts[seat]),
+    count: payoff.shape[seat],
+  }));
   return (
     <section class="panel" aria-labelledby="payoffs">
-      <h2 id="payoffs">Payoffs</h2>
+      <h2 id="payoffs">
+        Payoffs <small>{ranges.map(({ name, at, count }) => `${name} ${span(at, count)}`).join(", ")}</small>
+      </h2>
       <div class="row options">
         <Choice label="Payoff of" value={of} names={seats.map((seat) => seat.name)} set={setOf} />
         {seats.length > 2 && (
@@ -50,6 +62,14 @@ export function Payoffs(props: Props) {
             ))}
           </>
         )}
+        {ranges.map(({ seat, name, from, at, count }) => (
+          <Choice
+            label={`Policies of ${name}`}
+            value={from.indexOf(at)}
+            names={from.map((start) => span(start, count))}
+            set={(index) => setStarts({ ...starts, [seat]: index === from.length - 1 ? NEWEST : from[index] })}
+          />
+        ))}
       </div>
       <Map
         {...props}
@@ -57,9 +77,29 @@ export function Payoffs(props: Props) {
         rowSeat={rowSeat}
         columnSeat={columnSeat}
         fixed={seats.map((_, seat) => others[seat] ?? payoff.shape[seat] - 1)}
+        firstRow={range(payoff.shape[rowSeat], starts[rowSeat])}
+        firstColumn={range(payoff.shape[columnSeat], starts[columnSeat])}
       />
     </section>
   );
+}
+
+const NEWEST = -1;
+
+/** Where the ranges of so many policies begin that can be shown: one after another, and the newest, which is full. */
+function rangesOf(count: number): number[] {
+  const newest = Math.max(0, count - MOST);
+  return [...Array.from({ length: Math.ceil(newest / MOST) }, (_, i) => i * MOST), newest];
+}
+
+/** Where the range begins that is shown: the newest, unless another was chosen. */
+function range(count: number, chosen = NEWEST): number {
+  const from = rangesOf(count);
+  return from.includes(chosen) ? chosen : from[from.length - 1];
+}
+
+function span(start: number, count: number): string {
+  return `${start + 1}–${Math.min(start + MOST, count)} of ${count}`;
 }
 
 function Choice(props: { label: string; value: number; names: string[]; set: (value: number) => void }) {
@@ -82,27 +122,40 @@ interface Cell {
   count: number | null;
 }
 
-function Map(props: Props & { of: number; rowSeat: number; columnSeat: number; fixed: number[] }) {
-  const { seats, policies, payoff, of, rowSeat, columnSeat, current } = props;
+interface Shown {
+  of: number;
+  rowSeat: number;
+  columnSeat: number;
+  /** Policies of all seats; those of rows and columns do not count. */
+  fixed: number[];
+  firstRow: number;
+  firstColumn: number;
+}
+
+function Map(props: Props & Shown) {
+  const { seats, policies, payoff, of, rowSeat, columnSeat, firstRow, firstColumn, current } = props;
   const dark = useDark();
   const table = useRef<HTMLTableElement>(null);
   const [active, setActive] = useState<[number, number] | null>(null);
   const held = props.fixed.join();
   const cells = useMemo(() => {
     const tables = [payoff.mean[of], payoff.half[of], payoff.count?.[of]].map((each) => each as (number | null)[] | undefined);
-    return Array.from({ length: payoff.shape[rowSeat] }, (_, row) =>
-      Array.from({ length: payoff.shape[columnSeat] }, (_, column): Cell => {
+    return Array.from({ length: Math.min(MOST, payoff.shape[rowSeat]) }, (_, row) =>
+      Array.from({ length: Math.min(MOST, payoff.shape[columnSeat]) }, (_, column): Cell => {
         const at = held.split(",").map(Number);
-        at[rowSeat] = row;
-        at[columnSeat] = column;
+        at[rowSeat] = firstRow + row;
+        at[columnSeat] = firstColumn + column;
         const flat = at.reduce((sum, policy, seat) => sum * payoff.shape[seat] + policy, 0);
         const [mean, half, count] = tables.map((each) => each?.[flat] ?? null);
         return { choice: at.map((policy, seat) => policies[seat][policy]), mean, half, count };
       }),
     );
-  }, [payoff, policies, of, rowSeat, columnSeat, held]);
-  const { centre, reach } = useMemo(() => span(payoff.mean[of]), [payoff, of]);
-  const shown = [policies[rowSeat].indexOf(current[rowSeat]), policies[columnSeat].indexOf(current[columnSeat])];
+  }, [payoff, policies, of, rowSeat, columnSeat, firstRow, firstColumn, held]);
+  const { centre, reach } = useMemo(() => colours(payoff.mean[of]), [payoff, of]);
+  const shown = [
+    policies[rowSeat].indexOf(current[rowSeat]) - firstRow,
+    policies[columnSeat].indexOf(current[columnSeat]) - firstColumn,
+  ];
   const at = active ?? shown; // the match on the stage, until another is pointed at
   const [row, column] = [clamp(at[0], cells.length), clamp(at[1], cells[0]?.length ?? 1)];
   const told = cells[row]?.[column];
@@ -187,7 +240,7 @@ function Map(props: Props & { of: number; rowSeat: number; columnSeat: number; f
 }
 
 /** The middle of the colours and how far they reach: around 0 where payoffs have both signs. */
-function span(mean: (number | null)[]): { centre: number; reach: number } {
+function colours(mean: (number | null)[]): { centre: number; reach: number } {
   const known = mean.filter((value) => value !== null);
   const low = known.reduce((least, value) => Math.min(least, value), Infinity);
   const high = known.reduce((most, value) => Math.max(most, value), -Infinity);
