@@ -11,6 +11,7 @@ from league.game import Game
 from league.small import Small
 from league.solvers import MetaStrategy
 from league.store import Store
+from trainers.config import TrainConfig
 from trainers.logs import Progress
 from trainers.policy import Plays
 
@@ -18,6 +19,12 @@ LANE = "evaluation"
 """Of the coordinator: nobody waits for it but the end of a run."""
 UNKNOWN: dict[str, Any] = {"nash_conv": None, "exploitability": None, "best_so_far": None}
 """What the summary of an iteration says before its evaluation is there, or where the game is too large for one."""
+
+
+def of_league(game: Game, train: TrainConfig) -> bool:
+    """Whether a league is evaluated: its game is small and sums to 0, and who learns remembers nothing."""
+    recurrent = getattr(train.learner, "body", "") == "gru"  # what remembers is no table
+    return not recurrent and game.zero_sum and Small.of(game) is not None
 
 
 class Evaluation:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from league import asking, changes
 from league.builder import Change, Enter, Freeze, LeagueBuilder, LeagueResult
-from league.evaluation import UNKNOWN, Evaluation
+from league.evaluation import UNKNOWN, Evaluation, of_league
 from league.executors import Call, Coordinator, Executor, Later, gather
 from league.filling import Filling, Sampling, cells
 from league.matches import Results
@@ -31,7 +31,6 @@ from league.payoffs import PayoffTable
 from league.player import AFAR, forget, train_player
 from league.population import RandomPolicy
 from league.run import training, write_summary
-from league.small import Small
 from league.standing import RANDOM_NAME, Standing
 from league.store import Store, derived
 from league.summaries import by_opponent, summary
@@ -106,9 +105,8 @@ class League:
         self.train = training(self.game, config.device, {"total_steps": max(length, 1), **config.train})
         self.train.prepare()
         builder.check(self.game, self.train.learner)
-        recurrent = getattr(self.train.learner, "body", "") == "gru"  # what remembers is no table
         self.evaluation: Evaluation | None = None
-        if not recurrent and self.game.zero_sum and Small.of(self.game) is not None:
+        if of_league(self.game, self.train):
             self.evaluation = Evaluation(store, self.coordinator, lambda row: None)
         self._restore()
 

@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 
 from gpu_envs.errors import ConfigError
 from league import measures, ratings, solvers, tables
+from league.evaluation import of_league
 from league.executors import Executor
 from league.exploit import exploit
 from league.run import sizes, table_of, training
@@ -60,10 +61,10 @@ class Report:
     episodes were played, `win_rate` (...) of the first seat."""
     iterations: list[dict[str, Any]]
     """`iteration`, `seconds`, `episodes`, `policies`, `strategy` (one list per seat); exact, None where the game is too
-    large: `nash_conv`, `exploitability`, `best_so_far`; `population_gain`: what the seats gain by those policies of the
-    run that are rated, a lower bound on NashConv, or of sampled payoffs an estimate of it, which the choice of the best
-    makes too large; `population_gain_half_width`, half of its 95 % interval for that choice. None where none of them
-    came later."""
+    large or the run has not found them out yet: `nash_conv`, `exploitability`, `best_so_far`; `population_gain`: what
+    the seats gain by those policies of the run that are rated, a lower bound on NashConv, or of sampled payoffs an
+    estimate of it, which the choice of the best makes too large; `population_gain_half_width`, half of its 95 %
+    interval for that choice. None where none of them came later."""
     strategy: dict[str, Any] | None
     """The meta-strategy of the end: `iteration`, `solver`, `weights` (one list per seat), and whether it is
     `of_the_run` or, where a run has none, made here of the payoffs."""
@@ -212,11 +213,12 @@ class Reading:
             self.left_out["picture of payoffs"] = f"it is of two seats, here are {len(game.seats)}; see report.json"
         iterations = self._iterations()
         known = [row for row in iterations if row["nash_conv"] is not None]
-        best = min(known, key=lambda row: row["nash_conv"], default=None)
+        best = min(known, key=lambda row: (row["nash_conv"], -row["iteration"]), default=None)
         columns, values = ({}, {}) if self.last is None else (self._ratings(rated), self._measures(rated))
         end = max(self.strategies, default=None)
-        if best is not None and store.config.get("anytime"):
-            end = best["iteration"]
+        if store.config.get("anytime"):
+            chosen = [row["best_iteration"] for row in self.rows.values() if row.get("best_iteration") is not None]
+            end = chosen[-1] if chosen else end
         strategy = None
         if end is not None:
             own = "meta_strategy" in self.rows[end]
@@ -276,15 +278,17 @@ class Reading:
 
     def _iterations(self) -> list[dict[str, Any]]:
         """What is known of the meta-strategy of every iteration."""
-        found, best = [], math.inf
+        found, best, pending, evaluated = [], math.inf, [], self._evaluated()
         rated = {} if self.last is None else self.sizes(self.last)
         last = None if self.last is None else self.sub(rated)
         for number, row in self.rows.items():
             strategy, nash_conv = self.strategies.get(number), row.get("nash_conv")
             lower = wide_lower = None
             if strategy is not None:
-                if nash_conv is None and self.small is not None:
-                    nash_conv = self.small.nash_conv(self.store.populations, strategy)
+                if nash_conv is None and evaluated:
+                    pending.append(number)
+                elif nash_conv is None:
+                    nash_conv = self._nash_conv(strategy)
                 if last is not None and self.sizes(number) != rated:  # none came since: nothing is known
                     wide = zip(strategy, last.shape[1:], strict=True)
                     padded = tuple(pad(each, (0, size - len(each))) for each, size in wide)
@@ -298,14 +302,31 @@ class Reading:
                     "strategy": None if strategy is None else [each.tolist() for each in strategy],
                     "nash_conv": nash_conv,
                     "exploitability": None if nash_conv is None else nash_conv / len(self.game.seats),
-                    "best_so_far": best if math.isfinite(best) else None,
+                    "best_so_far": None if nash_conv is None else best,
                     "population_gain": lower,
                     "population_gain_half_width": wide_lower,
                     "seconds": row.get("seconds"),
                     "episodes": _total(row.get("episodes")),
                 }
             )
+        if pending:
+            self.left_out[f"NashConv from iteration {pending[0]} on"] = "pending: the run finds it out as it goes on"
         return found
+
+    def _evaluated(self) -> bool:
+        """Whether the run itself finds out NashConv, so that nobody else has to."""
+        if self.small is None:
+            return False
+        if any("meta_strategy" in row for row in self.rows.values()):
+            return True
+        return of_league(self.game, training(self.game, "cpu", self.store.config.get("train", {})))
+
+    def _nash_conv(self, strategy: tuple[Tensor, ...]) -> float | None:
+        """Of a meta-strategy that nobody has evaluated."""
+        small = self.small
+        if small is None:
+            return None
+        return self._measure("exact NashConv", lambda: small.nash_conv(self.store.populations, strategy))
 
     def _spread(self, rated: Mapping[str, int], marginals: Sequence[Tensor]) -> float:
         """Half of the 95 % interval of what the best policies gain; the seats' errors add up, which is at least due."""

@@ -16,6 +16,7 @@ from gpu_envs.errors import ConfigError
 from league import measures, ratings, solvers, tables
 from league.baselines import SelfPlayBuilder, SelfPlayConfig
 from league.compare import compare
+from league.evaluation import UNKNOWN
 from league.exact import Tree
 from league.game import Game
 from league.league import League, LeagueConfig
@@ -35,8 +36,8 @@ def psro(path: Path, game: Game, **settings) -> Path:
     return path
 
 
-def league(path: Path, game: Game, iterations: int) -> Path:
-    train = {"num_envs": 8, "learner.rollout_length": 4, "learner.hidden": (8,)}
+def league(path: Path, game: Game, iterations: int, **settings) -> Path:
+    train = {"num_envs": 8, "learner.rollout_length": 4, "learner.hidden": (8,), **settings}
     config = LeagueConfig(iterations=iterations, steps=32, episodes=20, train=train)
     builder = SelfPlayBuilder(SelfPlayConfig("pfsp", freeze_every=32))
     with opened(path, game, "pfsp", config) as store:
@@ -130,6 +131,48 @@ def test_numbers_of_exact_payoffs_are_those_of_the_run_and_of_the_tree(run):
     assert "no episodes" in made.left_out["Elo"]
     for name in ("effective diversity", "transitive and cyclic share"):
         assert "player_0, player_1 have their own" in made.left_out[name]
+
+
+@pytest.mark.parametrize("run", ["kuhn", "league"], indirect=True)
+def test_nash_conv_is_that_of_the_run_or_pending(run):
+    """It is found out while the run goes on: meanwhile nothing else stands for it."""
+    whole = report(run)
+    with Store.open(run) as store:
+        rows = store.iterations()
+        with store.step("as it was before"):
+            for number in list(rows)[1:]:
+                store.put_iteration(number, rows[number] | UNKNOWN)
+        made = report(store)
+    measures_ = ("nash_conv", "exploitability", "best_so_far")
+    assert all(whole.iterations[0][name] is not None for name in measures_)
+    assert made.iterations[0] == whole.iterations[0]
+    assert [row[name] for row in made.iterations[1:] for name in measures_] == [None] * 3 * (len(rows) - 1)
+    assert made.best == {name: whole.iterations[0][name] for name in ("iteration", "nash_conv", "exploitability")}
+    assert "pending" in made.left_out["NashConv from iteration 1 on"]
+    assert "pending" in made.text(200)
+    assert not any("NashConv" in name for name in whole.left_out)
+
+
+def test_a_run_that_finds_out_no_nash_conv_is_asked_once_more_or_says_why(tmp_path):
+    """Of a game that is not declared to sum to 0 the report finds it out; who remembers has no table."""
+    general = Game.of("RockPaperScissors-v0", {"num_steps": 1}, zero_sum=False)
+    made = report(league(tmp_path / "general", general, 1))
+    assert all(row["nash_conv"] >= 0 for row in made.iterations)
+    made = report(league(tmp_path / "gru", RPS, 1, **{"learner.body": "gru"}))
+    assert all(row["nash_conv"] is None for row in made.iterations)
+    assert "recurrent" in made.left_out["exact NashConv"]
+
+
+@pytest.mark.parametrize("run", ["sampled"], indirect=True)
+def test_the_result_of_an_anytime_run_is_that_of_its_summary(run):
+    with Store.open(run) as store:
+        rows = store.iterations()
+        store.config["anytime"] = True
+        with store.step("chosen"):
+            store.put_iteration(3, rows[3] | UNKNOWN | {"best_iteration": 1})
+        made = report(store)
+    assert made.strategy["iteration"] == 1
+    assert made.strategy["weights"] == rows[1]["meta_strategy"]
 
 
 def test_ratings_of_two_populations_of_one_size_never_take_them_for_one(runs, tmp_path):
