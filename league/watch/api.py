@@ -56,6 +56,8 @@
         action_names    {group: [name]}, or [[name]] by component; empty: they have numbers only. null: as above, or
                         actions are continuous. See `gpu_envs.meanings`
 
+metrics, league and rollout have the `version` of the run that they are of.
+
 What is wrong is {"error": a line}: 404 for what is not there, 400 for a bad question, 500 where files cannot be read.
 
 An exported file is the page with `<script type="application/json" id="recorded">{PATH: ANSWER, ...}</script>` before
@@ -102,7 +104,11 @@ class Api:
         if name not in snapshot.answers:
             known = ", ".join((*snapshot.answers, "rollout"))
             raise NotThere(f"api/{name}: there is no such answer of this run; there are {known}")
-        return encoded(snapshot.answers[name] if name != "run" else self.run(snapshot, version))
+        return encoded(self.told(name, snapshot, version))
+
+    def told(self, name: str, snapshot: Snapshot, version: int) -> dict[str, Any]:
+        """An answer of a snapshot: of the run at this moment, of all others with the version."""
+        return self.run(snapshot, version) if name == "run" else {**snapshot.answers[name], "version": version}
 
     def run(self, snapshot: Snapshot, version: int) -> dict[str, Any]:
         """What the run is, at this moment."""

@@ -50,7 +50,7 @@ def export(api: Api, file: Path, progress: Progress | None = None) -> tuple[int,
     if end < 0:
         raise ConfigError(f"{PAGE}: expected a page with a body that ends, got none; build it again")
     snapshot, version = api.latest.get()
-    answers = {f"api/{name}": encoded(answer) for name, answer in snapshot.answers.items()}
+    answers = {f"api/{name}": encoded(api.told(name, snapshot, version)) for name in snapshot.answers}
     answers["api/run"] = encoded({**api.run(snapshot, version), "writing": False, "problem": None})
     size, played, trouble = 0, 0, []
     for names in snapshot.matchups[:ROLLOUTS]:

@@ -89,6 +89,7 @@ def test_what_cannot_be_read_again_is_said_until_it_can(tmp_path, watched):
     (tmp_path / "metrics.csv").mkdir()
     until(lambda: ask(api, "run")["problem"] is not None)
     assert len(ask(api, "metrics")["rows"]) == 1  # that of before
+    assert ask(api, "metrics")["version"] == ask(api, "run")["version"]
     (tmp_path / "metrics.csv").rmdir()
     (tmp_path / "metrics.csv").write_bytes(whole)
     until(lambda: ask(api, "run")["problem"] is None)

@@ -97,15 +97,15 @@ def league(played: dict, count: int) -> dict[str, dict]:
     rest = {name: [] for name in ("ratings", "strategies", "lineage", "exploitability")}
     run = {**training(played)["api/run"], "kind": "league", "algorithm": "psro", "writing": False}
     run |= {"roles": ["left", "right"], "seats": seats, "policies": {"left": names, "right": names}}
-    told = {**rest, "roles": run["roles"], "seats": seats, "measures": {}, "left_out": {}}
+    told = {**rest, "version": 1, "roles": run["roles"], "seats": seats, "measures": {}, "left_out": {}}
     told["payoff"] = {**payoff, "half": [[0.0] * count**2] * 2}
     return {"api/run": run, "api/league": told, "api/metrics": metrics(5), "api/rollout": played}
 
 
-def metrics(rows: int) -> dict:
+def metrics(rows: int, version: int = 1) -> dict:
     columns = ["iteration", "steps", "team/return_per_agent", "team/entropy", "eval/team/return"]
     lines = [[i + 1, 100 * (i + 1), 0.1 * i, 2 - 0.01 * i, i if i % 10 == 0 else None] for i in range(rows)]
-    return {"x": "steps", "every": 1, "columns": columns, "rows": lines}
+    return {"version": version, "x": "steps", "every": 1, "columns": columns, "rows": lines}
 
 
 def answering(answers: dict[str, dict]):

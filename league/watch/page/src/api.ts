@@ -30,6 +30,8 @@ export interface Run {
 }
 
 export interface Metrics {
+  /** Of the run. */
+  version: number;
   x: string;
   columns: string[];
   rows: (number | null)[][];
@@ -66,6 +68,7 @@ export interface Ancestor {
 export type Strategy = { iteration: number } & Record<string, number[] | number | null>;
 
 export interface League {
+  version: number;
   payoff: Payoff | null;
   ratings: Rating[];
   strategies: Strategy[];
@@ -120,23 +123,21 @@ export interface Recorded {
 const RUN = "api/run";
 
 export class Source {
+  /** The rollouts of an exported file, in its order. */
+  readonly recorded: Recorded[];
   private readonly answers: Record<string, unknown> | null;
 
   constructor(page: Document) {
     const text = page.getElementById("recorded")?.textContent;
     this.answers = text ? (JSON.parse(text) as Record<string, unknown>) : null;
+    this.recorded = Object.entries(this.answers ?? {})
+      .filter(([path]) => path.startsWith("api/rollout"))
+      .map(([path, answer]) => ({ path, policies: (answer as Rollout).seats.map((seat) => seat.policy) }));
   }
 
   /** Whether a server answers: it can be asked for any match. */
   get live(): boolean {
     return this.answers === null;
-  }
-
-  /** The rollouts of an exported file, in its order. */
-  get recorded(): Recorded[] {
-    return Object.keys(this.answers ?? {})
-      .filter((path) => path.startsWith("api/rollout"))
-      .map((path) => ({ path, policies: (this.answers?.[path] as Rollout).seats.map((seat) => seat.policy) }));
   }
 
   async get<T>(path: string, signal?: AbortSignal): Promise<T> {

@@ -142,6 +142,7 @@ function useRun(source: Source): { told: Told | null; lost: string | null } {
     let known: Run | null = null;
     let timer = 0;
     const look = async (): Promise<void> => {
+      let wait = POLL;
       try {
         const run = document.hidden && known ? known : await source.run();
         if (run.version !== known?.version || run.writing !== known.writing) {
@@ -149,14 +150,18 @@ function useRun(source: Source): { told: Told | null; lost: string | null } {
             source.get<Metrics>("api/metrics"),
             run.kind === "league" ? source.get<League>("api/league") : null,
           ]);
-          known = run;
-          setTold({ run, metrics, league });
+          if ([metrics, league].every((each) => !each || each.version === run.version)) {
+            known = run;
+            setTold({ run, metrics, league });
+          } else {
+            wait = 0; // the run was read anew between the answers: once more, so that they are of one moment
+          }
         }
         setLost(run.problem);
       } catch (error) {
         setLost(error instanceof Error ? error.message : String(error));
       }
-      if (source.live) timer = window.setTimeout(look, POLL);
+      if (source.live) timer = window.setTimeout(look, wait);
     };
     void look();
     return () => clearTimeout(timer);
