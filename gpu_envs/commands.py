@@ -146,6 +146,12 @@ def render_parser() -> argparse.ArgumentParser:
         "gpu-envs render SimpleTag-v0 --checkpoint zoo:simple-tag-ppo --worlds 16 --out out/tag.mp4",
     )
     _add_env(parser)
+    add_pictures(parser)
+    return parser
+
+
+def add_pictures(parser: argparse.ArgumentParser) -> None:
+    """The arguments that `render_play` reads, and the device and the seed."""
     _add_device(parser)
     parser.add_argument("--out", type=Path, default=Path("out/render.mp4"), help="file; .mp4, .gif or .png")
     parser.add_argument("--worlds", type=_count, default=4, help="worlds, tiled")
@@ -155,7 +161,6 @@ def render_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--size", type=_count, default=320, help="pixels of a world's side")
     parser.add_argument("--seed", type=int, default=0, help="of the worlds and the actions")
-    return parser
 
 
 def render_settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -169,7 +174,7 @@ def render_play(
     """Play and write what is seen; the rest of `gpu-envs render`.
 
     Args:
-        args: Of `render_parser`.
+        args: Those of `add_pictures`.
         core: Its worlds are all shown. With autoreset "next_step" the ends of episodes are seen too.
         act: act(obs, info) gives the actions.
 

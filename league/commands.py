@@ -1,4 +1,4 @@
-"""The subcommands `gpu-envs league train`, `resume` and `report`."""
+"""The subcommands `gpu-envs league train`, `resume` and `report`; `render` stands in a file of its own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from league.executors import Executor
 from league.game import Game
 from league.live import LiveTable, table
 from league.psro import PSROConfig
+from league.render import render
 from league.run import SUMMARY, configuration, discard, opened, training, write_summary
 from league.store import Store
 from trainers.arguments import Positional, UseAppendAction, given, parse
@@ -31,6 +32,7 @@ Grow populations of policies that play against each other.
   gpu-envs league train ID --algorithm psro --run-dir DIR    grow populations of policies
   gpu-envs league resume DIR                                  go on with a run that ended, or was killed
   gpu-envs league report DIR                                  measures and pictures of a run
+  gpu-envs league render DIR                                  a video of its policies at play
 
 example: gpu-envs league train KuhnPoker-v0 --algorithm psro"""
 """What `gpu-envs league --help` says."""
@@ -132,11 +134,16 @@ class ReportArgs(Where):
 
 
 def league_command(argv: list[str]) -> int:
-    """Grow populations of policies against each other, go on with them, report on them.
+    """Grow populations of policies against each other, go on with them, report on them, see them play.
 
     `gpu-envs league COMMAND ...` returns 0, or 130 when it was interrupted.
     """
-    commands: dict[str, Callable[[list[str]], int]] = {"train": train, "resume": resume, "report": report}
+    commands: dict[str, Callable[[list[str]], int]] = {
+        "train": train,
+        "resume": resume,
+        "report": report,
+        "render": render,
+    }
     if not argv or argv[0] in ("-h", "--help"):
         print(USAGE)
         return 0 if argv else 2

@@ -40,6 +40,7 @@ from trainers.policy import Policy
 FORMAT = "gpu-envs checkpoint 2"  # of manifest.json
 ZOO = "zoo:"
 """Before the name of a model of `trainers.zoo`, in place of a path."""
+LEAGUE = "league.db"  # file of a league's run, whose policies are shown by commands of `league`
 REPLAY = "replay.safetensors"  # file of what a replay holds
 IN_REPLAY = ".replay."
 """In the names of what goes there."""
@@ -266,6 +267,11 @@ def find(path: Path) -> Path:
     for folder in (path, path / "checkpoints"):
         if found := every(folder):
             return found[-1]
+    if (path / LEAGUE).is_file():
+        raise CheckpointError(
+            f"{path}: expected a checkpoint, or a run with checkpoints, got a league's run; "
+            f"gpu-envs league render {path}, or gpu-envs watch {path}, shows its policies"
+        )
     hint = f"gpu-envs train ID --out {path} makes one"
     raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither; {hint}")
 

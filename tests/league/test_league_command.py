@@ -5,9 +5,11 @@ import json
 import pytest
 
 from gpu_envs.cli import main
+from league.database import DATABASE
 from league.small import Small
 from league.solvers import solve
 from league.store import Store
+from trainers.checkpoint import LEAGUE
 
 EXACT = ["--oracle", "exact", "--payoffs", "exact", "--meta-solver", "nash"]
 TINY = ["--train", "num_envs=8", "--train", "learner.rollout_length=4", "--threads", "1"]
@@ -112,6 +114,53 @@ def test_a_second_process_is_refused(tmp_path, capsys):
     assert code == 2
     assert str(tmp_path) in err
     assert err.count("\n") == 1
+
+
+def test_policies_of_a_league_are_seen_playing(tmp_path, capsys):
+    """The latest of every role, or those named; `gpu-envs render` leads there."""
+    league = tmp_path / "league"
+    run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 2, "--run-dir", league], capsys)
+
+    def seen(*words):
+        picture = tmp_path / "x.png"
+        argv = [
+            "render",
+            league,
+            "--device",
+            "cpu",
+            "--steps",
+            2,
+            "--worlds",
+            8,
+            "--size",
+            32,
+            "--out",
+            picture,
+            *words,
+        ]
+        code, out, err = run(argv, capsys)
+        assert code == 0, err
+        return out.splitlines(), picture.read_bytes()
+
+    (playing, written), latest = seen()
+    assert playing == f"playing: player_0-2 as player_0, player_1-2 as player_1, of {league}"
+    assert written == str(tmp_path / "x.png")
+    assert seen()[1] == latest
+    (playing, _), first = seen("--policy", "player_0=random", "--policy", "player_1=random")
+    assert playing.startswith("playing: random as player_0, random as player_1")
+    assert first != latest
+    for words, said in (
+        (["--policy", "dealer=random"], "no seat 'dealer' in KuhnPoker-v0; there are player_0, player_1"),
+        (["--policy", "player_0=nobody"], "player_0: expected the name of one of 3 policies, got 'nobody'"),
+    ):
+        code, _, err = run(["render", league, *words], capsys)
+        assert code != 0
+        assert said in err
+    assert main(["render", "KuhnPoker-v0", "--checkpoint", str(league)]) != 0
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"got a league's run; gpu-envs league render {league}" in said
+    assert LEAGUE == DATABASE
 
 
 def test_help_is_help(capsys):
