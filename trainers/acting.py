@@ -26,7 +26,7 @@ class Acting:
         self.config, self.device = config, torch.device(problem.device)
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
         self.stream = of_shard(self.generator, problem.shard)
-        self.num_envs_total = problem.num_envs if problem.shard is None else problem.shard.num_envs_total
+        self.num_envs_total = problem.num_envs_total
         self.net = net = ActorCritic(config, problem, config.action(problem.action_space))
         self.spec, self.normalizer, self.actor, self.head = net.spec, net.normalizer, net.actor, net.head
         shape, length = (problem.num_envs, problem.num_agents), config.rollout_length

@@ -44,15 +44,6 @@ class Algorithm:
         if self.recorded:
             raise ConfigError(f"algorithm = {self.name!r}: it learns from recorded episodes, see gpu-envs clone --help")
 
-    def check_shards(self) -> None:
-        """Raises ConfigError where several processes cannot learn as one would, see `trainers.sharding`."""
-        if self.module not in _SHARDS:
-            able = ", ".join(each.name for each in _ALL if each.module in _SHARDS)
-            raise ConfigError(
-                f"algorithm = {self.name!r}: its replay cannot be split over several processes; use one of {able}, or "
-                "one process"
-            )
-
     def settings(self, **given: Any) -> Any:
         """Its settings where they differ from the defaults; ConfigError where one is bad or contradicts the name."""
         for name, value in self.fixed.items():
@@ -63,7 +54,6 @@ class Algorithm:
         return self.config_type(**given)
 
 
-_SHARDS = ("ppo", "a2c")  # modules of learners that learn from a rollout and forget it
 _PLAIN = {"twin": False, "policy_delay": 1, "target_noise": 0.0}  # what TD3 is without its remedies
 _ALL = (
     Algorithm("ppo", "ppo", "PPO", "proximal policy optimisation, one critic per policy on its own observations"),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainers.streams import Stream, normal
+from trainers.streams import Stream, normal, uniform
 
 LOG_STD = (-5.0, 2.0)  # bounds of a state-dependent log standard deviation
 
@@ -32,9 +32,9 @@ class BoxHead(nn.Module):
         self.register_buffer("low", torch.tensor(low, dtype=torch.float32), persistent=False)
         self.register_buffer("high", torch.tensor(high, dtype=torch.float32), persistent=False)
 
-    def random(self, params: Tensor, generator: torch.Generator | None, mask: Tensor | None = None) -> Tensor:
+    def random(self, params: Tensor, stream: Stream, mask: Tensor | None = None) -> Tensor:
         """Codes (..., K) of uniformly random actions, one for each row of the outputs."""
-        return torch.empty_like(params[..., : self.code_width]).uniform_(-1.0, 1.0, generator=generator)
+        return 2.0 * uniform(params[..., : self.code_width], stream) - 1.0
 
     def encode(self, action: Tensor) -> Tensor:
         """Codes (..., K) of the environment's actions."""
@@ -117,11 +117,9 @@ class TanhGaussianHead(BoxHead):
         """Squashes actions (..., K) and maps them to the box."""
         return self.decode(action.tanh())
 
-    def relaxed(
-        self, params: Tensor, generator: torch.Generator | None, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def relaxed(self, params: Tensor, stream: Stream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Draws codes (..., K) that gradients flow through; returns (code, log_prob (...))."""
-        action, log_prob = self.sample(params, generator, mask)
+        action, log_prob = self.sample(params, stream, mask)
         return action.tanh(), log_prob
 
     def _split(self, params: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,8 +160,6 @@ class TanhHead(BoxHead):
         """Maps actions (..., K) in [-1, 1] to the box."""
         return self.decode(action)
 
-    def relaxed(
-        self, params: Tensor, generator: torch.Generator | None, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def relaxed(self, params: Tensor, stream: Stream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Codes (..., K) that gradients flow through, and zeros (...)."""
-        return self.sample(params, generator, mask)
+        return self.sample(params, stream, mask)

@@ -62,9 +62,7 @@ class CategoricalHead(nn.Module):
         """Categories are the environment's actions, of the same shape."""
         return action
 
-    def relaxed(
-        self, logits: Tensor, generator: torch.Generator | None, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def relaxed(self, logits: Tensor, stream: Stream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Draws codes, one-hot, whose gradients are those of a softmax of the logits and Gumbel noise.
 
         Source: Jang et al. 2017, "Categorical Reparameterization with Gumbel-Softmax", straight-through, temperature 1.
@@ -73,14 +71,14 @@ class CategoricalHead(nn.Module):
             (code (..., code_width), log_prob (...)).
         """
         log_probs = self.log_probs(logits, mask)
-        soft = self._race(log_probs, generator).softmax(-1)
+        soft = self._race(log_probs, stream).softmax(-1)
         index = soft.argmax(-1, keepdim=True)
         hard = torch.zeros_like(soft).scatter_(-1, index, 1.0)
         return self._flat(hard + soft - soft.detach()), log_probs.gather(-1, index).sum((-1, -2))
 
-    def random(self, logits: Tensor, generator: torch.Generator | None, mask: Tensor | None = None) -> Tensor:
+    def random(self, logits: Tensor, stream: Stream, mask: Tensor | None = None) -> Tensor:
         """Codes of uniformly random legal actions, of the shape of the logits."""
-        return self.relaxed(torch.zeros_like(logits), generator, mask)[0]
+        return self.relaxed(torch.zeros_like(logits), stream, mask)[0]
 
     def encode(self, action: Tensor) -> Tensor:
         """Codes (..., code_width) of the environment's actions."""

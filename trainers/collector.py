@@ -19,6 +19,9 @@ from trainers.seats import make_parts, make_seats
 from trainers.sharding import Shard
 from trainers.stopping import check_finite, largest
 
+OF_WORLDS = {"memory": 0, "pending": 0, "carried": 0, "replay": 1}
+"""Of learners' states, what holds something of each world, and along which axis."""
+
 
 class Collector:
     """A core, one seat per policy, the parts in which they are asked for actions, and what stands between two steps.
@@ -139,9 +142,9 @@ class Collector:
         return row
 
     @property
-    def memories(self) -> list[str]:
-        """What the names of learners' memories, which are led by worlds, begin with in `state_dict`."""
-        return [f"learner.{name}.memory." for name in self.seats]
+    def axes(self) -> dict[str, int]:
+        """The axis of worlds in what of `state_dict` is the learners' and of worlds, by what names begin with."""
+        return {f"learner.{name}.{kind}.": axis for name in self.seats for kind, axis in OF_WORLDS.items()}
 
     def state_dict(self) -> State:
         """All that the next rollout and update depend on."""

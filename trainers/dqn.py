@@ -20,10 +20,11 @@ from trainers.nets import ObservationNormalizer, follow, masked_mean
 from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.qlearning import QConfig, best_value, explore, frozen, linear
-from trainers.replay import Fields, Replay
+from trainers.replay import PRIORITY, Fields, Replay
 from trainers.returns import n_step
 from trainers.rollout import Rollout, Transition, final_rows
 from trainers.settings import check_settings, setting
+from trainers.streams import of_shard
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class DQN:
         self.config, self.total_steps, self.masked = config, problem.total_steps, problem.masked
         self.device, self.steps, self.gradient_steps = torch.device(problem.device), 0, 0
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
+        self.stream, self.num_envs_total = of_shard(self.generator, problem.shard), problem.num_envs_total
         width, shape = problem.obs_width, (problem.num_envs, problem.num_agents)
         self.spec = {**config.spec(width), "action": greedy_spec(problem.action_space, config.dueling)}
         (choices,) = self.spec["action"]["sizes"]
@@ -85,7 +87,7 @@ class DQN:
         )
         self.rollout = Rollout(config.rollout_length, shape, width, (), torch.int64, capacity, self.device)
         fields, least = self._fields(shape[1], width, choices), max(config.rollout_length, config.n_step)
-        self.replay = Replay(config.replay_size, shape[0], fields, self.device, least)
+        self.replay = Replay(config.replay_size, shape[0], fields, self.device, least, problem.shard)
         self.pending: dict[str, Tensor] = {}  # by agent, the decision whose outcome is not known yet
         if problem.turns:
             like = {"obs": self.rollout.obs, "action": self.rollout.action, "reward": self.rollout.reward}
@@ -95,7 +97,7 @@ class DQN:
     def _fields(self, agents: int, width: int, choices: int) -> Fields:
         flags = dict.fromkeys(("terminated", "truncated", "valid"), ((agents,), torch.bool))
         mask = {"next_mask": ((agents, choices), torch.bool)} if self.masked else {}
-        priority = {"priority": ((), torch.float32)} if self.config.prioritized else {}
+        priority = {PRIORITY: ((), torch.float32)} if self.config.prioritized else {}
         return {
             "obs": ((agents, width), torch.float32),
             "action": ((agents,), torch.int64),
@@ -117,7 +119,7 @@ class DQN:
         """Epsilon-greedy actions (E, n); arguments as `Learner.act`."""
         obs, mask = self.rollout.begin(obs, mask, to_move)
         values = self.head.values(self.actor(self.normalizer(obs)))
-        action = explore(values, mask, self.epsilon, self.generator)
+        action = explore(values, mask, self.epsilon, self.stream)
         self.rollout.decide(action)
         return action
 
@@ -133,7 +135,7 @@ class DQN:
         if c.normalize_obs:
             self.normalizer.update(r.obs, decided, self.descent.sum)
         self._store(self._complete() if self.pending else self._each_step())
-        self.steps += r.length * r.obs.shape[1]
+        self.steps += r.length * self.num_envs_total
         r.clear()
         metrics = {"epsilon": self.epsilon.clone()}
         progress = self.steps / self.total_steps
@@ -182,23 +184,26 @@ class DQN:
             assert self.rollout.mask is not None
             steps["next_mask"] = self.rollout.mask[1:]
         if self.config.prioritized:  # what has not been seen yet is as urgent as anything
-            top = replay.buffers["priority"].max()
-            steps["priority"] = torch.where(top > 0, top, 1.0) * valid.any(-1)
+            top = replay.buffers[PRIORITY].max()
+            steps[PRIORITY] = torch.where(top > 0, top, 1.0) * valid.any(-1)
         replay.add(steps)
 
     def _gradient_step(self, beta: float) -> dict[str, Tensor]:
         """One step of Adam on the Huber loss of drawn steps, (B, n) with all their agents."""
         c, replay = self.config, self.replay
         if c.prioritized:
-            time, env, weight = replay.draw_prioritized(c.batch_size, self.generator, beta, c.n_step)
+            *drawn, weight = replay.draw_prioritized(c.batch_size, self.generator, beta, c.n_step)
         else:
-            time, env = replay.draw(c.batch_size, self.generator, c.n_step)
+            drawn = replay.draw(c.batch_size, self.generator, c.n_step)
             weight = torch.ones(c.batch_size, device=self.device)
+        time, env, own = replay.here(*drawn)
+        weight = weight if own is None else weight[own]
         target, known = self._targets(time, env)
+        count = self.descent.count(known)
         values = self.head.values(self.actor(self.normalizer(replay.buffers["obs"][time, env])))
         value = values.gather(-1, replay.buffers["action"][time, env].unsqueeze(-1)).squeeze(-1)
         error = nn.functional.smooth_l1_loss(value, target, reduction="none")
-        loss = masked_mean(error * weight.unsqueeze(1), known)
+        loss = masked_mean(error * weight.unsqueeze(1), known, count)
         grad_norm = self.descent(self.optimizers["adam"], loss, c.max_grad_norm)
         self.gradient_steps += 1
         if self.gradient_steps % c.target_every == 0:
@@ -207,8 +212,8 @@ class DQN:
             if c.prioritized:
                 surprise = (value - target).abs().masked_fill(~known, 0.0).sum(1) / known.sum(1).clamp(min=1)
                 priority = (surprise + 1e-6) ** c.priority_alpha * known.any(1)
-                replay.buffers["priority"][time, env] = priority
-            return {"q_loss": loss.detach(), "q_value": masked_mean(value, known), "grad_norm": grad_norm}
+                replay.prioritize(*drawn, own, priority)
+            return {"q_loss": loss.detach(), "q_value": masked_mean(value, known, count), "grad_norm": grad_norm}
 
     @torch.no_grad()
     def _targets(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor]:

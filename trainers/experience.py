@@ -17,6 +17,10 @@ from trainers.problem import Problem
 from trainers.replay import Fields, Replay
 from trainers.rollout import Rollout, final_rows
 from trainers.settings import check_settings, setting
+from trainers.streams import One, of_rows
+
+AS_DRAWN = ("reward", "terminated", "valid", "which")
+"""Of drawn steps, what losses read as it is; "which" see `Experience.draw`."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ class Experience:
 
     def _ring(self, problem: Problem, fields: Fields) -> Replay:
         c = self.config
-        return Replay(c.replay_size, problem.num_envs, fields, self.device, c.rollout_length)
+        return Replay(c.replay_size, problem.num_envs, fields, self.device, c.rollout_length, problem.shard)
 
     def keep(self) -> None:
         """Moves the rollout to the replay (one host sync, see `Rollout.check`)."""
@@ -132,8 +136,17 @@ class Experience:
         return {"reward": reward, "terminated": r.terminated, "valid": r.valid}
 
     def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
-        """Steps drawn uniformly from the replay, tensors (batch_size, ...) by name."""
-        return self.replay.at(*self.replay.draw(self.config.batch_size, generator))
+        """Steps drawn uniformly from the replay, tensors (batch_size, ...) by name.
+
+        Where other ranks have drawn the same they are those of this rank's worlds, and "which" are their indices.
+        """
+        time, env, which = self.replay.here(*self.replay.draw(self.config.batch_size, generator))
+        drawn = self.replay.at(time, env)
+        return drawn if which is None else {**drawn, "which": which}
+
+    def stream(self, generator: torch.Generator, drawn: dict[str, Tensor]) -> One:
+        """A generator's stream for noise on drawn steps."""
+        return of_rows(generator, self.config.batch_size, drawn.get("which"))
 
     def state_dict(self) -> State:
         """The replay, between two rollouts."""
@@ -162,9 +175,10 @@ def correct(
     values: Tensor, target: Tensor, valid: Tensor, descent: Descent, optimizer: torch.optim.Optimizer, c: ReplayConfig
 ) -> dict[str, Tensor]:
     """One gradient step of C critics, whose values are (C, B, n), on the squared distance to a target (B, n)."""
-    loss = masked_mean((values - target).square().sum(0), valid)
+    count = descent.count(valid)
+    loss = masked_mean((values - target).square().sum(0), valid, count)
     norm = descent(optimizer, loss, c.max_grad_norm)
-    value = masked_mean(values.detach().mean(0), valid)
+    value = masked_mean(values.detach().mean(0), valid, count)
     return {"critic_loss": loss.detach(), "critic_grad_norm": norm, "value": value}
 
 

@@ -10,11 +10,12 @@ from gymnasium import spaces
 from torch import Tensor
 
 from trainers.bodies import Network
-from trainers.experience import Experience, ReplayConfig
+from trainers.experience import AS_DRAWN, Experience, ReplayConfig
 from trainers.heads import Head
 from trainers.learner import State
 from trainers.nets import ObservationNormalizer
 from trainers.problem import Problem
+from trainers.streams import One
 
 
 class Answers(Protocol):
@@ -25,11 +26,11 @@ class Answers(Protocol):
     experience: JointExperience
     """Its rollout and the replay of all."""
 
-    def answer(self, obs: Tensor, generator: torch.Generator, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def answer(self, obs: Tensor, stream: One, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Codes (B, n, code_width) of what its agents do next when they see (B, n, D), and entropies (B, n).
 
-        The mask (B, n, choices) tells what is legal then, None: all is. Draws from the asking learner's generator, so
-        that learners do not depend on each other's streams.
+        The mask (B, n, choices) tells what is legal then, None: all is. Draws from the asking learner's stream, so
+        that learners do not depend on each other's.
         """
         ...
 
@@ -78,10 +79,10 @@ class JointView:
             codes[name] = learner.head.encode(action if action.dim() == 2 else action[..., : self.action_width[name]])
         return self._gather(codes)
 
-    def ask(self, state: Tensor, generator: torch.Generator, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def ask(self, state: Tensor, stream: One, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """What all agents do next, codes (B, A, code_width), and entropies (B, n) of the policy's own."""
         answers = {
-            name: learner.answer(self.obs(state, name), generator, self.mask(mask, name))
+            name: learner.answer(self.obs(state, name), stream, self.mask(mask, name))
             for name, learner in self.learners.items()
         }
         return self._gather({name: code for name, (code, _) in answers.items()}), answers[self.policy][1]
@@ -91,13 +92,13 @@ class JointView:
         drawn: dict[str, Tensor],
         normalizer: ObservationNormalizer,
         state_normalizer: ObservationNormalizer,
-        generator: torch.Generator,
+        stream: One,
     ) -> dict[str, Tensor]:
         """What networks need of drawn steps, as the learners' `_look` says; situations (B, `width`) are joint."""
         state, next_state = drawn["state"], drawn["next_state"]
         codes = self.encode(drawn["joint_action"])
-        next_codes, next_entropy = self.ask(next_state, generator, drawn.get("next_mask"))
-        look = {name: drawn[name] for name in ("reward", "terminated", "valid")}
+        next_codes, next_entropy = self.ask(next_state, stream, drawn.get("next_mask"))
+        look = {name: drawn[name] for name in AS_DRAWN if name in drawn}
         look["obs"] = normalizer(self.obs(state, self.policy))
         if "mask" in drawn:
             look["mask"] = drawn["mask"][:, self.rows[self.policy], : self.choices[self.policy]]

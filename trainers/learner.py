@@ -105,6 +105,13 @@ class Descent:
         """The smallest count of all ranks: for rows, which differ between them."""
         return count
 
+    def count(self, where: Tensor) -> Tensor | None:
+        """What losses on the rows of a minibatch divide sums by, see `trainers.nets.masked_mean`; None: by their own.
+
+        `where` (...) are those of this rank that are learned from.
+        """
+        return None
+
     def deck(self, batch: dict[str, Tensor], rollout: Rollout) -> Deck:
         """What to deal minibatches from, of a batch of a rollout, tensors led by rows, (B, ...)."""
         return Deck(batch, self)

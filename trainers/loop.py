@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import algorithms, checkpoint, runs
+from trainers import checkpoint, runs
 from trainers.checkpoint import Checkpoint
 from trainers.collector import Collector
 from trainers.config import CoreFactory, TrainConfig, make_core
@@ -50,16 +50,13 @@ class Trainer:
                 is written the first rank writes.
 
         Raises:
-            ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it, or the
-                algorithm cannot be split over ranks.
+            ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
             CheckpointError: `resume` does not fit `config` or lost its replay, or `eval_against` not the environment.
         """
         if shard is not None:
             config = dataclasses.replace(config, device=str(shard.device))
         config.prepare()
         self.shard = shard = shard or Shard.of(0, 1, config.num_envs)
-        if shard.ranks > 1:
-            algorithms.find(config.algorithm).check_shards()
         if shard.first:
             out = runs.choose(out, resume)
         self.config, self.progress, self.on_save = config, progress, on_save
@@ -173,7 +170,7 @@ class Trainer:
     def _save(self, score: float | None) -> None:
         """Writes a checkpoint of everything the next iteration depends on, all ranks' worlds."""
         self.saved = self.iteration
-        state = self.shard.whole_state(self.collector.state_dict(), self.core, self.collector.memories)
+        state = self.shard.whole_state(self.collector.state_dict(), self.core, self.collector.axes)
         if not self.shard.first:
             return
         state |= {"trainer.seconds": self.seconds, "trainer.evaluations_since_best": self.patience.since}
@@ -188,7 +185,7 @@ class Trainer:
 
     def _restore(self, resume: Checkpoint) -> None:
         """Puts everything back."""
-        state = self.shard.own_state(resume.state, self.core, self.collector.memories)
+        state = self.shard.own_state(resume.state, self.core, self.collector.axes)
         self.collector.load_state_dict(state)
         self.iteration, self.steps = resume.iteration, resume.steps
         self.seconds = _number(resume, "trainer.seconds")

@@ -72,4 +72,6 @@ class MADDPG(TD3):
     @torch.no_grad()
     def _look(self, drawn: dict[str, Tensor]) -> dict[str, Tensor]:
         """As `TD3._look`; a situation, (B, ...) for all agents, is what all see and do."""
-        return self.view.look(drawn, self.normalizer, self.state_normalizer, self.generator)
+        return self.view.look(
+            drawn, self.normalizer, self.state_normalizer, self.experience.stream(self.generator, drawn)
+        )

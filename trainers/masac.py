@@ -16,6 +16,7 @@ from trainers.learner import Central
 from trainers.nets import ObservationNormalizer
 from trainers.problem import Problem
 from trainers.sac import SAC, SACConfig
+from trainers.streams import One
 
 
 @dataclass(frozen=True)
@@ -59,16 +60,16 @@ class MASAC(SAC):
         self.state_normalizer.update(rollout.state[:-1], rollout.valid.any(-1), self.descent.sum)
 
     @torch.no_grad()
-    def answer(self, obs: Tensor, generator: torch.Generator, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def answer(self, obs: Tensor, stream: One, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Codes (B, n, code_width) of what the policy does on seeing (B, n, D), and its entropies (B, n)."""
-        return self._draw(self.actor(self.normalizer(obs)), generator, mask)
+        return self._draw(self.actor(self.normalizer(obs)), stream, mask)
 
     @torch.no_grad()
     def _look(self, drawn: dict[str, Tensor]) -> dict[str, Tensor]:
         """As `SAC._look`; a situation, (B, ...) for all agents, is what all see and do."""
-        view = self.view
-        look = view.look(drawn, self.normalizer, self.state_normalizer, self.generator)
+        view, stream = self.view, self.experience.stream(self.generator, drawn)
+        look = view.look(drawn, self.normalizer, self.state_normalizer, stream)
         if not self.every:
             return look
         next_obs, next_mask = view.obs(drawn["next_state"], view.policy), view.mask(drawn.get("next_mask"), view.policy)
-        return look | self._next(self.normalizer(next_obs), next_mask)
+        return look | self._next(self.normalizer(next_obs), stream, next_mask)

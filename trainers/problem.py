@@ -59,3 +59,8 @@ class Problem:
     """Name of the policy to learn, as in `players`."""
     shard: Shard | None = None
     """Which of more worlds these E are, where other processes have the others; None: these are all."""
+
+    @property
+    def num_envs_total(self) -> int:
+        """Worlds of all processes."""
+        return self.num_envs if self.shard is None else self.shard.num_envs_total

@@ -13,6 +13,7 @@ from trainers.bodies import BodyConfig
 from trainers.categories import legal
 from trainers.learner import linear
 from trainers.settings import setting
+from trainers.streams import Stream, uniform
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -67,20 +68,20 @@ class QConfig(BodyConfig):
         return linear(self.epsilon, self.epsilon_end, progress / self.epsilon_fraction)
 
 
-def explore(values: Tensor, mask: Tensor | None, epsilon: Tensor, generator: torch.Generator) -> Tensor:
+def explore(values: Tensor, mask: Tensor | None, epsilon: Tensor, stream: Stream) -> Tensor:
     """Epsilon-greedy actions without a host sync.
 
     Args:
         values: (..., choices).
         mask: (..., choices) True = legal; None: all are.
         epsilon: One element on the device: a captured rollout sees it change.
-        generator: Of the random actions.
+        stream: Of the random actions.
 
     Returns:
         (...) int64: with probability `epsilon` a legal action, each as likely as the others, else the best legal one.
     """
-    draws = torch.rand(values.shape, generator=generator, device=values.device)
-    coin = torch.rand(values.shape[:-1], generator=generator, device=values.device)
+    draws = uniform(values, stream)
+    coin = uniform(values[..., 0], stream)
     return torch.where(coin < epsilon, legal(draws, mask).argmax(-1), legal(values, mask).argmax(-1))
 
 

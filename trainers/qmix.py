@@ -25,6 +25,7 @@ from trainers.qlearning import QConfig, best_value, explore, frozen, linear
 from trainers.replay import Replay
 from trainers.rollout import Rollout, Transition, final_rows
 from trainers.settings import check_settings, setting
+from trainers.streams import of_shard
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class QMIX:
         self.central: Central = config.central
         self.device, self.steps, self.gradient_steps = torch.device(problem.device), 0, 0
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
+        self.stream, self.num_envs_total = of_shard(self.generator, problem.shard), problem.num_envs_total
         weights = torch.Generator().manual_seed(problem.seed)
         envs, agents, width = problem.num_envs, problem.num_agents, problem.obs_width
         self.ids = agents if agents > 1 else 0
@@ -149,7 +151,8 @@ class QMIX:
         if self.actor.memory_width:
             fields["memory"] = ((agents, self.actor.memory_width), torch.float32)
         self.remembered = torch.zeros((config.rollout_length, *self.memory.shape), device=self.device)
-        self.replay = Replay(config.replay_size, envs, fields, self.device, max(config.rollout_length, self.window))
+        least = max(config.rollout_length, self.window)
+        self.replay = Replay(config.replay_size, envs, fields, self.device, least, problem.shard)
 
     @torch.no_grad()
     def act(
@@ -168,7 +171,7 @@ class QMIX:
         values, memory = self.actor.step(self._inputs(obs), self.memory)
         assert memory is not None
         self.memory.copy_(memory)
-        action = explore(values, mask, self.epsilon, self.generator)
+        action = explore(values, mask, self.epsilon, self.stream)
         self.rollout.decide(action)
         return action
 
@@ -189,7 +192,7 @@ class QMIX:
             if r.state is not None:
                 self.state_normalizer.update(r.state[:-1], r.valid.any(-1), self.descent.sum)
         self.replay.add(self._team_steps())
-        self.steps += r.length * r.obs.shape[1]
+        self.steps += r.length * self.num_envs_total
         r.clear()
         metrics = {"epsilon": self.epsilon.clone()}
         progress = self.steps / self.total_steps
@@ -230,7 +233,7 @@ class QMIX:
     def _gradient_step(self) -> dict[str, Tensor]:
         """One step of Adam on the squared error of the team's values, over drawn windows (L, B)."""
         c = self.config
-        time, env = self.replay.draw(c.batch_size, self.generator, self.window)
+        time, env, _ = self.replay.here(*self.replay.draw(c.batch_size, self.generator, self.window))
         batch = self.replay.windows(time, env, self.window, [name for name in self.replay.buffers if name != "memory"])
         inputs, next_inputs = self._inputs(batch["obs"]), self._inputs(batch["next_obs"])
         past = (self.replay.buffers["memory"][time, env], inputs, batch["begins"]) if self.actor.memory_width else None
@@ -246,13 +249,15 @@ class QMIX:
             best = best_value(next_values, prefer, batch.get("next_mask")).masked_fill(~batch["follows"], 0.0)
             following = self.target_mixer(best, self._state(batch, "next_state"))
             target = batch["reward"] + c.gamma * following.masked_fill(~batch["follows"].any(-1), 0.0)
-        loss = masked_mean((team - target).square(), batch["known"])
+        known = batch["known"]
+        count = self.descent.count(known)
+        loss = masked_mean((team - target).square(), known, count)
         grad_norm = self.descent(self.optimizers["adam"], loss, c.max_grad_norm)
         self.gradient_steps += 1
         if self.gradient_steps % c.target_every == 0:
             follow(self.target_actor, self.actor, c.tau)
             follow(self.target_mixer, self.mixer, c.tau)
-        return {"q_loss": loss.detach(), "q_value": masked_mean(team.detach(), batch["known"]), "grad_norm": grad_norm}
+        return {"q_loss": loss.detach(), "q_value": masked_mean(team.detach(), known, count), "grad_norm": grad_norm}
 
     def _state(self, batch: dict[str, Tensor], name: str) -> Tensor | None:
         return self.state_normalizer(batch[name]) if self.state_width else None
@@ -273,7 +278,7 @@ class QMIX:
             with torch.no_grad():
                 memory = actor.remember(rows[:burn_in], memory, begins[:burn_in])[-1]
         remembered = actor.remember(rows[burn_in:], memory, begins[burn_in:])
-        return remembered.view(length - burn_in, count, agents, -1)
+        return remembered.view(length - burn_in, count, agents, before.shape[-1])
 
     @staticmethod
     def _values(actor: Network, inputs: Tensor, memory: Tensor | None) -> Tensor:

@@ -1,11 +1,15 @@
-"""Replay on the device: a ring of steps of all worlds, sampled without a host sync."""
+"""Replay on the device: a ring of steps of all worlds, sampled without a host sync.
+
+Of several processes (ranks) that learn together each holds the steps of its own worlds. All draw the same places of all
+worlds, of which each looks up its own, see `Replay.here`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,8 +17,13 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.learner import State, part_of
 
+if TYPE_CHECKING:
+    from trainers.sharding import Shard
+
 Fields: TypeAlias = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 """What is kept of a world's step: shape and dtype by name."""
+PRIORITY = "priority"
+"""Field () that places are drawn by; every rank knows that of all worlds."""
 
 
 class Replay:
@@ -24,44 +33,53 @@ class Replay:
     returns or recurrent networks. Where the ring stands the host knows, hence nothing is read from the device.
     """
 
-    def __init__(self, capacity: int, num_envs: int, fields: Fields, device: torch.device, least: int = 1) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        num_envs: int,
+        fields: Fields,
+        device: torch.device,
+        least: int = 1,
+        shard: Shard | None = None,
+    ) -> None:
         """Allocates the buffers.
 
         Args:
-            capacity: Steps of worlds to keep, rounded up to whole steps of all worlds.
+            capacity: Steps of worlds to keep, those of all ranks, rounded up to whole steps of all worlds.
             num_envs: E.
             fields: What is kept.
             device: Where the buffers live.
             least: Steps of each world that there has to be room for: a rollout, or a window of what is learned from.
+            shard: Which of all ranks' worlds these are; None: all.
 
         Raises:
             ConfigError: There is less room, or the buffers do not fit into the free memory; the line tells how many
                 bytes they need.
         """
+        self.shard = shard if shard is not None and shard.ranks > 1 else None
         self.num_envs, self.device = num_envs, device
-        self.length = -(-capacity // num_envs)
+        self.num_envs_total = num_envs if self.shard is None else self.shard.num_envs_total
+        self.length = -(-capacity // self.num_envs_total)
         if self.length < least:
             raise ConfigError(
-                f"learner.replay_size = {capacity}: expected at least {least * num_envs}, that is {least} steps of "
-                f"{num_envs} worlds"
+                f"learner.replay_size = {capacity}: expected at least {least * self.num_envs_total}, that is {least} "
+                f"steps of {self.num_envs_total} worlds"
             )
-        needed, free = self.num_bytes(capacity, num_envs, fields), free_memory(device)
+        shapes = {
+            name: (self.length, self.num_envs_total if name == PRIORITY else num_envs, *shape)
+            for name, (shape, _) in fields.items()
+        }
+        needed = sum(math.prod(shapes[name]) * dtype.itemsize for name, (_, dtype) in fields.items())
+        free = free_memory(device)
         if needed > free:
             raise ConfigError(
                 f"learner.replay_size = {capacity}: needs {needed:,} bytes on {device}, {free:,} are free; "
                 f"at most {int(capacity * free / needed):,} steps of worlds fit"
             )
         self.buffers = {
-            name: torch.zeros((self.length, num_envs, *shape), dtype=dtype, device=device)
-            for name, (shape, dtype) in fields.items()
+            name: torch.zeros(shapes[name], dtype=dtype, device=device) for name, (_, dtype) in fields.items()
         }
         self.position, self.filled = 0, 0
-
-    @staticmethod
-    def num_bytes(capacity: int, num_envs: int, fields: Fields) -> int:
-        """Bytes that such a replay takes."""
-        of_step = sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields.values())
-        return -(-capacity // num_envs) * num_envs * of_step
 
     def add(self, steps: Mapping[str, Tensor]) -> None:
         """Appends T steps, tensors (T, E, ...) by name; what is oldest leaves. ConfigError where it holds fewer."""
@@ -69,8 +87,10 @@ class Replay:
         if count > self.length:
             raise ConfigError(
                 f"learner.replay_size: a rollout of {count} steps does not fit; expected at least "
-                f"{count * self.num_envs} for {self.num_envs} worlds"
+                f"{count * self.num_envs_total} for {self.num_envs_total} worlds"
             )
+        if self.shard is not None and PRIORITY in steps:
+            steps = {**steps, PRIORITY: torch.cat(self.shard.everyone(steps[PRIORITY].T)).T}
         first = min(count, self.length - self.position)
         for name, buffer in self.buffers.items():
             buffer[self.position : self.position + first].copy_(steps[name][:first])
@@ -79,16 +99,19 @@ class Replay:
         self.filled = min(self.filled + count, self.length)
 
     def draw(self, count: int, generator: torch.Generator, window: int = 1) -> tuple[Tensor, Tensor]:
-        """Draws places uniformly: (time, env), both (count,) int64, such that `window` steps follow in order."""
+        """Draws places uniformly: (time, env), both (count,) int64, such that `window` steps follow in order.
+
+        They are of all ranks' worlds, as what `draw_prioritized` gives: `here` tells which of them are here.
+        """
         starts = self.filled - window + 1
         age = torch.randint(max(starts, 1), (count,), generator=generator, device=self.device)
-        env = torch.randint(self.num_envs, (count,), generator=generator, device=self.device)
+        env = torch.randint(self.num_envs_total, (count,), generator=generator, device=self.device)
         return (self.oldest + age) % self.length, env
 
     def draw_prioritized(
         self, count: int, generator: torch.Generator, beta: float, window: int = 1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draws places with probabilities proportional to the field "priority" (), with importance weights.
+        """Draws places with probabilities proportional to the field `PRIORITY`, with importance weights.
 
         Source: Schaul et al. 2016, "Prioritized Experience Replay", sections 3.3 (stratified draws) and 3.4.
 
@@ -101,7 +124,7 @@ class Replay:
         Returns:
             (time, env, weight), all (count,). Places of priority 0 are not drawn unless all are 0.
         """
-        priority = self.buffers["priority"]
+        priority = self.buffers[PRIORITY]
         age = (torch.arange(self.length, device=self.device) - self.oldest) % self.length
         allowed = (age < max(self.filled - window + 1, 1)).unsqueeze(1)
         below = priority.masked_fill(~allowed, 0.0).flatten().cumsum(0, dtype=torch.float64)
@@ -110,7 +133,25 @@ class Replay:
         point = torch.minimum((strata + draws) / count * below[-1], below[-1].nextafter(torch.zeros_like(below[-1])))
         place = torch.searchsorted(below, point, right=True).clamp_(max=below.numel() - 1)
         drawn = priority.flatten()[place].clamp(min=1e-12)
-        return place // self.num_envs, place % self.num_envs, (drawn / drawn.min()) ** -beta
+        return place // self.num_envs_total, place % self.num_envs_total, (drawn / drawn.min()) ** -beta
+
+    def here(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Of places that were drawn those of this rank's worlds: (time, env), and their indices; None: all.
+
+        `env` then counts this rank's worlds, as all that looks something up expects it. The host waits for the device
+        here where there are other ranks, to learn how many places these are: there may be none.
+        """
+        if self.shard is None:
+            return time, env, None
+        env = env - self.shard.offset
+        own = ((env >= 0) & (env < self.num_envs)).nonzero().squeeze(-1)
+        return time[own], env[own], own
+
+    def prioritize(self, time: Tensor, env: Tensor, own: Tensor | None, priority: Tensor) -> None:
+        """Changes the priorities of places that were drawn; each rank brings those of its own, (B,), as `here` says."""
+        if self.shard is not None and own is not None:
+            priority = self.shard.sum(torch.zeros_like(time, dtype=priority.dtype).index_copy_(0, own, priority))
+        self.buffers[PRIORITY][time, env] = priority
 
     @property
     def oldest(self) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from trainers.bodies import Network
 from trainers.experience import (
+    AS_DRAWN,
     Experience,
     ReplayConfig,
     adam,
@@ -33,6 +34,7 @@ from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.rollout import Transition
 from trainers.settings import setting
+from trainers.streams import One, of_shard
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class SAC:
         self.config, self.steps = config, 0
         self.device = torch.device(problem.device)
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
+        self.stream, self.num_envs_total = of_shard(self.generator, problem.shard), problem.num_envs_total
         weights = torch.Generator().manual_seed(problem.seed)
         action = action_spec(problem.action_space, box="tanh_gaussian")
         head = make_head(action)
@@ -109,8 +112,8 @@ class SAC:
         """Samples actions, uniformly random ones at first; arguments and shapes as `Learner.act`."""
         obs, mask = self.rollout.begin(obs, mask, to_move, state)
         params = self.actor(self.normalizer(obs))
-        code = self.head.relaxed(params, self.generator, mask)[0]
-        code = torch.where(self.exploring, self.head.random(params, self.generator, mask), code)
+        code = self.head.relaxed(params, self.stream, mask)[0]
+        code = torch.where(self.exploring, self.head.random(params, self.stream, mask), code)
         action = self.head.decode(code)
         self.rollout.decide(action)
         return action
@@ -125,7 +128,7 @@ class SAC:
         if c.normalize_obs:
             self._normalize()
         self.experience.keep()
-        self.steps += rollout.length * rollout.obs.shape[1]
+        self.steps += rollout.length * self.num_envs_total
         found: list[dict[str, Tensor]] = []
         if self.steps >= c.learning_starts:
             for _ in range(c.updates):
@@ -146,20 +149,20 @@ class SAC:
 
         obs, mask: What the actor sees. situation, next_situation: What the critics see beside an action. code: The
         action taken. next_code, next_entropy: The policy's next one, and its entropy; next_table: Log-probabilities of
-        all choices, where critics value every one. reward, terminated, valid: As drawn.
+        all choices, where critics value every one. reward, terminated, valid, which: As drawn.
         """
-        look = {name: drawn[name] for name in ("reward", "terminated", "valid", "mask") if name in drawn}
+        look = {name: drawn[name] for name in (*AS_DRAWN, "mask") if name in drawn}
         obs, next_obs = self.normalizer(drawn["obs"]), self.normalizer(drawn["next_obs"])
         look |= {"obs": obs, "situation": obs, "next_situation": next_obs}
         look["code"] = self.head.encode(drawn["action"])
-        return look | self._next(next_obs, drawn.get("next_mask"))
+        return look | self._next(next_obs, self.experience.stream(self.generator, drawn), drawn.get("next_mask"))
 
-    def _next(self, next_obs: Tensor, next_mask: Tensor | None = None) -> dict[str, Tensor]:
+    def _next(self, next_obs: Tensor, stream: One, next_mask: Tensor | None = None) -> dict[str, Tensor]:
         """What the policy does on normalised observations (B, n, D), see `_look`."""
         params = self.actor(next_obs)
         if self.every:
             return {"next_table": self._table(params, next_mask)[..., 0, :]}
-        code, entropy = self._draw(params, self.generator, next_mask)
+        code, entropy = self._draw(params, stream, next_mask)
         return {"next_code": code, "next_entropy": entropy}
 
     def _table(self, params: Tensor, mask: Tensor | None) -> Tensor:
@@ -167,9 +170,9 @@ class SAC:
         assert isinstance(self.head, CategoricalHead)
         return self.head.log_probs(params, mask)
 
-    def _draw(self, params: Tensor, generator: torch.Generator, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _draw(self, params: Tensor, stream: One, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Codes that gradients flow through, and entropies (B, n): exact of discrete actions, else of the code's."""
-        code, log_prob = self.head.relaxed(params, generator, mask)
+        code, log_prob = self.head.relaxed(params, stream, mask)
         return code, entropy_of(self._table(params, mask)) if self.discrete else -log_prob
 
     def _critic_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -193,6 +196,7 @@ class SAC:
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """One step of the policy towards the critics' values and its own entropy (eq. 9), one of the temperature."""
         c, valid, mask = self.config, batch["valid"], batch.get("mask")
+        count = self.descent.count(valid)
         temperature = self.log_temperature.detach().exp()
         self.critics.requires_grad_(False)
         params = self.actor(batch["obs"])
@@ -200,16 +204,16 @@ class SAC:
             table, each = self._table(params, mask), self._values(self.critics, batch["situation"]).amin(0)
             entropy, value = entropy_of(table), (table[..., 0, :].exp() * each).sum(-1)
         else:
-            code, entropy = self._draw(params, self.generator, mask)
+            code, entropy = self._draw(params, self.experience.stream(self.generator, batch), mask)
             value = self._values(self.critics, batch["situation"], code).amin(0)
-        loss = -masked_mean(value + temperature * entropy, valid)
+        loss = -masked_mean(value + temperature * entropy, valid, count)
         norm = self.descent(self.optimizers["actor"], loss, c.max_grad_norm)
         self.critics.requires_grad_(True)
         entropy = entropy.detach()
         if c.learn_temperature:
             missing = self._target_entropy(params, mask) - entropy
-            self.descent(self.optimizers["temperature"], -self.log_temperature * masked_mean(missing, valid))
-        found = {"actor_loss": loss.detach(), "actor_grad_norm": norm, "entropy": masked_mean(entropy, valid)}
+            self.descent(self.optimizers["temperature"], -self.log_temperature * masked_mean(missing, valid, count))
+        found = {"actor_loss": loss.detach(), "actor_grad_norm": norm, "entropy": masked_mean(entropy, valid, count)}
         return found | {"temperature": temperature}
 
     def _target_entropy(self, params: Tensor, mask: Tensor | None) -> Tensor | float:

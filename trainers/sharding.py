@@ -5,18 +5,19 @@
 What makes it equal, but for how sums round: a world has the same seeds and the same noise on whichever rank it is; all
 ranks draw the same minibatches of the rows of all, and each computes the part of a minibatch that is of its worlds;
 what a loss, an advantage or a normaliser divides by counts the rows of all; gradients are added up before they are
-clipped; whatever else decides, the end of the training included, is decided by all. Every rank holds the same weights,
-bit for bit. The first rank evaluates and writes, and its checkpoints are those of one process: a run goes on from them
-in any number of processes.
+clipped; schedules count the steps of all; whatever else decides, the end of the training included, is decided by all.
+Every rank holds the same weights, bit for bit. The first rank evaluates and writes, and its checkpoints are those of
+one process: a run goes on from them in any number of processes.
 
-It holds for learners that learn from a rollout and forget it: ppo, ippo, mappo and a2c. Those with a replay are
-refused, see `Algorithm.check_shards`: they draw from a replay of which a rank would hold its part only.
+It holds for all algorithms. Of a rollout a minibatch is dealt by `ShardDeck`. A replay is in parts, each rank holds the
+steps of its own worlds: places are drawn among those of all, see `Replay.here`, and only priorities are everywhere.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 NOT_OF_WORLDS = ("core.io.num_choices", "core.io.low", "core.io.high")
 """Of a core's state: bounds of actions, which are the same in all worlds."""
+PRIORITIES = ".replay.priority"
+"""Ends the names of what every rank knows of all worlds' steps, see `trainers.replay.PRIORITY`."""
+PIECE = 2**26
+"""Bytes of a rank's replay that are sent at a time."""
 
 
 @dataclass(frozen=True)
@@ -132,32 +137,43 @@ class Shard:
 
     # Checkpoints
 
-    def whole_state(self, state: State, core: Core, memories: Sequence[str]) -> State:
+    def whole_state(self, state: State, core: Core, axes: Mapping[str, int]) -> State:
         """What one process would save, on the first rank; on the others their own.
 
         Args:
             state: Of a collector.
             core: Its core.
-            memories: What else of it is led by worlds begins with one of these.
+            axes: The axis of worlds in what else of it begins with these names.
         """
-        if self.ranks == 1:
-            return state
-        return {
-            name: self._gathered(value) if isinstance(value, Tensor) and _of_worlds(name, core, memories) else value
-            for name, value in state.items()
-        }
+        return self._each_of_worlds(self._gathered, state, core, axes)
 
-    def own_state(self, state: State, core: Core, memories: Sequence[str]) -> State:
+    def own_state(self, state: State, core: Core, axes: Mapping[str, int]) -> State:
         """This rank's part of what `whole_state` gave."""
+        span = slice(self.offset, self.offset + self.num_envs)
+        return self._each_of_worlds(lambda whole, axis: whole[(slice(None),) * axis + (span,)], state, core, axes)
+
+    def _each_of_worlds(
+        self, change: Callable[[Tensor, int], Tensor], state: State, core: Core, axes: Mapping[str, int]
+    ) -> State:
+        """A state in which tensors of worlds are changed, given them and the axis of worlds."""
         if self.ranks == 1:
             return state
-        span = slice(self.offset, self.offset + self.num_envs)
+        found = {name: _axis_of_worlds(name, core, axes) for name in state}
         return {
-            name: value[span] if isinstance(value, Tensor) and _of_worlds(name, core, memories) else value
+            name: change(value, axis) if isinstance(value, Tensor) and (axis := found[name]) is not None else value
             for name, value in state.items()
         }
 
-    def _gathered(self, part: Tensor) -> Tensor:
+    def _gathered(self, part: Tensor, axis: int) -> Tensor:
+        """Parts (E, ...), or (L, E, ...) of a replay, of all ranks, worlds one after the other, on the first's host."""
+        if axis == 0:
+            return self._gathered_rows(part)
+        step = math.prod(part.shape[2:]) * part.dtype.itemsize * max(self.sizes())
+        pieces = part.split(max(PIECE // max(step, 1), 1))  # a replay need not fit a second time where it is sent from
+        wholes = [self._gathered_rows(piece.transpose(0, 1)).transpose(0, 1) for piece in pieces]
+        return torch.cat(wholes) if self.first else part
+
+    def _gathered_rows(self, part: Tensor) -> Tensor:
         """Parts (E, ...) of all ranks, one after the other, on the first rank's host."""
         if not part.numel():  # such as the masks of games that have none
             return part.new_empty((self.num_envs_total if len(part) else 0, *part.shape[1:]))
@@ -200,10 +216,14 @@ def _only(number: int, rank: int, ranks: int, device: torch.device) -> Tensor:
     return torch.tensor([number if each == rank else 0 for each in range(ranks)], device=device)
 
 
-def _of_worlds(name: str, core: Core, memories: Sequence[str]) -> bool:
+def _axis_of_worlds(name: str, core: Core, axes: Mapping[str, int]) -> int | None:
+    """Of what a state holds by a name; None: it is the same for all worlds."""
     if name.startswith("core."):  # constants are one row for all, unless every world draws its own
-        return name not in NOT_OF_WORLDS and (name != "core.params" or bool(core.randomise))
-    return name.startswith(tuple(memories))
+        shared = name in NOT_OF_WORLDS or (name == "core.params" and not core.randomise)
+        return None if shared else 0
+    if name.endswith(PRIORITIES):
+        return None
+    return next((axis for begin, axis in axes.items() if name.startswith(begin)), None)
 
 
 class AmongRanks(Descent):
@@ -236,6 +256,10 @@ class ShardDescent(AmongRanks):
         """For the learners of a shard."""
         super().__init__(shard.ranks)
         self.shard = shard
+
+    def count(self, where: Tensor) -> Tensor:
+        """The mean over ranks of sums by this is the mean over all rows."""
+        return self.sum(where.sum()).clamp(min=1) / self.ranks
 
     def deck(self, batch: dict[str, Tensor], rollout: Rollout) -> Deck:
         """Those of all ranks, of which this one computes its own."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from gpu_envs.errors import ConfigError
 from trainers.bodies import Network
 from trainers.experience import (
+    AS_DRAWN,
     Experience,
     ReplayConfig,
     adam,
@@ -30,6 +31,7 @@ from trainers.policy import Policy, snapshot
 from trainers.problem import Problem
 from trainers.rollout import Transition
 from trainers.settings import setting
+from trainers.streams import One, normal, of_shard, uniform
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class TD3:
         self.steps, self.gradient_steps = 0, 0
         self.device = torch.device(problem.device)
         self.generator = torch.Generator(self.device).manual_seed(problem.seed)
+        self.stream, self.num_envs_total = of_shard(self.generator, problem.shard), problem.num_envs_total
         weights = torch.Generator().manual_seed(problem.seed)
         action = action_spec(problem.action_space, box="tanh")
         head = make_head(action)
@@ -116,11 +119,11 @@ class TD3:
         """Actions with noise, or uniformly random ones at first; arguments and shapes as `Learner.act`."""
         obs, mask = self.rollout.begin(obs, mask, to_move, state)
         params = self.actor(self.normalizer(obs))
-        code = self._noisy(self.head.relaxed(params, self.generator, mask)[0], self.noise, None, self.generator)
+        code = self._noisy(self.head.relaxed(params, self.stream, mask)[0], self.noise, None, self.stream)
         at_random = self.exploring
         if self.discrete:
-            at_random = at_random | (torch.empty_like(obs[..., :1]).uniform_(generator=self.generator) < self.noise)
-        code = torch.where(at_random, self.head.random(params, self.generator, mask), code)
+            at_random = at_random | (uniform(obs[..., :1], self.stream) < self.noise)
+        code = torch.where(at_random, self.head.random(params, self.stream, mask), code)
         action = self.head.decode(code)
         self.rollout.decide(action)
         return action
@@ -135,7 +138,7 @@ class TD3:
         if c.normalize_obs:
             self._normalize()
         self.experience.keep()
-        self.steps += rollout.length * rollout.obs.shape[1]
+        self.steps += rollout.length * self.num_envs_total
         found: list[dict[str, Tensor]] = []
         if self.steps >= c.learning_starts:
             for _ in range(c.updates):
@@ -160,27 +163,27 @@ class TD3:
         """What networks need of drawn steps, (B, n, ...) by name.
 
         obs, mask: What the actor sees. situation, next_situation: What the critics see beside an action. code,
-        next_code: The action taken and the target's next one. reward, terminated, valid: As drawn.
+        next_code: The action taken and the target's next one. reward, terminated, valid, which: As drawn.
         """
         obs = self.normalizer(drawn["obs"])
-        look = {name: drawn[name] for name in ("reward", "terminated", "valid")}
+        look = {name: drawn[name] for name in AS_DRAWN if name in drawn}
         look |= {"obs": obs, "situation": obs, "code": self.head.encode(drawn["action"])}
         look["next_situation"] = self.normalizer(drawn["next_obs"])
-        look["next_code"] = self.answer(drawn["next_obs"], self.generator)[0]
+        look["next_code"] = self.answer(drawn["next_obs"], self.experience.stream(self.generator, drawn))[0]
         return look
 
     @torch.no_grad()
-    def answer(self, obs: Tensor, generator: torch.Generator, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def answer(self, obs: Tensor, stream: One, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Codes (B, n, code_width) of the target policy's actions, with noise, and entropies (B, n), not used here."""
         c = self.config
-        code, log_prob = self.head.relaxed(self.target_actor(self.normalizer(obs)), generator, mask)
-        return self._noisy(code, c.target_noise, c.target_noise_clip, generator), -log_prob
+        code, log_prob = self.head.relaxed(self.target_actor(self.normalizer(obs)), stream, mask)
+        return self._noisy(code, c.target_noise, c.target_noise_clip, stream), -log_prob
 
-    def _noisy(self, code: Tensor, scale: Tensor | float, clip: float | None, generator: torch.Generator) -> Tensor:
+    def _noisy(self, code: Tensor, scale: Tensor | float, clip: float | None, stream: One) -> Tensor:
         """Adds noise to continuous actions; discrete ones are drawn at random anyway."""
         if self.discrete:
             return code
-        noise = scale * torch.empty_like(code).normal_(generator=generator)
+        noise = scale * normal(code, stream)
         return (code + (noise if clip is None else noise.clamp(-clip, clip))).clamp(-1.0, 1.0)
 
     def _critic_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -195,9 +198,10 @@ class TD3:
         """One step up the first critic's value of the policy's own action."""
         self.critics.requires_grad_(False)
         params = self.actor(batch["obs"])
-        code, _ = self.head.relaxed(params, self.generator, batch.get("mask"))
+        code, _ = self.head.relaxed(params, self.experience.stream(self.generator, batch), batch.get("mask"))
         value = self._values(self.critics[:1], batch["situation"], code)[0]
-        loss = masked_mean(self._penalty(params) - value, batch["valid"])
+        valid = batch["valid"]
+        loss = masked_mean(self._penalty(params) - value, valid, self.descent.count(valid))
         norm = self.descent(self.optimizers["actor"], loss, self.config.max_grad_norm)
         self.critics.requires_grad_(True)
         return {"actor_loss": loss.detach(), "actor_grad_norm": norm}

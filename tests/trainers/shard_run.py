@@ -18,6 +18,10 @@ from trainers.sharding import Shard
 
 TAG = {"num_taggers": 3, "num_runners": 3, "grid_length": 0.7, "episode_length": 10}
 PPO = {"rollout_length": 8, "epochs": 2, "minibatches": 3, "hidden": (16,), "learning_rate": 0.003}
+Q = {"rollout_length": 8, "hidden": (16,), "updates": 3, "batch_size": 24, "learning_starts": 60, "learning_rate": 0.01}
+OFF = {**Q, "replay_size": 150}  # the oldest steps leave
+GRID = {"num_taggers": 2, "grid_length": 4, "episode_length": 10}
+BOX = {"max_cycles": 6, "continuous_actions": True}
 RUNS = {
     # (environment, its settings, algorithm, settings of learners)
     "spread": ("SimpleSpread-v0", {"max_cycles": 6}, "ppo", PPO | {"target_kl": 1e-4, "epochs": 3}),
@@ -29,6 +33,20 @@ RUNS = {
     "box": ("Pendulum-v1", {}, "ppo", PPO | {"rollout_length": 32}),
     "squashed": ("Pendulum-v1", {}, "a2c", {"hidden": (16,), "squash": True}),
     "turns": ("TicTacToe-v0", {}, "ppo", PPO),
+    # rows of minibatches of a few are now and then of one rank's worlds alone
+    "dqn": ("CartPole-v1", {}, "dqn", Q | {"prioritized": True, "n_step": 3, "dueling": True, "batch_size": 4}),
+    "iql": ("TagGridworld-v0", GRID, "iql", Q | {"prioritized": True}),
+    "dqn_turns": ("TicTacToe-v0", {}, "dqn", Q),
+    "vdn": ("TagGridworld-v0", GRID, "vdn", Q),
+    "qmix": ("SimpleSpread-v0", {"max_cycles": 6}, "qmix", Q | {"body": "gru", "window": 4, "burn_in": 2, "batch_size": 4}),
+    "td3": ("Pendulum-v1", {}, "td3", OFF),
+    "ddpg": ("SimpleSpread-v0", BOX, "ddpg", OFF | {"batch_size": 1}),
+    "maddpg": ("SimpleTag-v0", {"max_cycles": 6}, "maddpg", OFF | {"normalize_obs": True}),
+    "matd3": ("SimpleTag-v0", BOX, "matd3", OFF),
+    "sac": ("Pendulum-v1", {}, "sac", OFF),
+    "sac_discrete": ("TagContinuous-v0", TAG, "sac", OFF | {"normalize_obs": True}),
+    "masac": ("SimpleTag-v0", BOX, "masac", OFF | {"batch_size": 4}),
+    "masac_discrete": ("SimpleSpread-v0", {"max_cycles": 6}, "masac", OFF),
 }
 WORLDS, ITERATIONS = 7, 5
 

@@ -61,10 +61,10 @@ def train(
 
     Raises:
         MissingExtraError: Ray is not installed.
-        ConfigError: The algorithm cannot be split, `path` holds another run, or there are more shards than worlds.
+        ConfigError: The algorithm does not play, `path` holds another run, or there are more shards than worlds.
         GpuEnvsError: The cluster has no room, the training diverged, or workers failed more often than they may.
     """
-    algorithms.find(config.algorithm).check_shards()
+    algorithms.find(config.algorithm).check_plays()
     chosen = runs.choose(Path(path), resume)
     assert chosen is not None
     out = chosen.absolute()
