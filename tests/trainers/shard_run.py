@@ -1,7 +1,8 @@
 """Trains in one of several processes: `python shard_run.py OUT RANK RANKS RUN ...`, names of `RUNS`.
 
 What a rank holds in the end, and what its first rollout was, goes to OUT/<run>-<rank>.pt; the run to OUT/<run>. The
-last run is then gone on with from its middle, "again", and begun once more and ended by a signal, "stopped".
+run "memory" is then gone on with from its middle, "again", and begun once more and ended by a signal, "stopped". Of
+those in `ACROSS` one rank begins another, which all go on with and leave before its end: OUT/<run>-across.
 """
 
 import signal
@@ -11,17 +12,22 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from trainers import algorithms, checkpoint
+from trainers import algorithms, checkpoint, sharding
 from trainers.config import TrainConfig
 from trainers.loop import Trainer
 from trainers.sharding import Shard
 
 TAG = {"num_taggers": 3, "num_runners": 3, "grid_length": 0.7, "episode_length": 10}
 PPO = {"rollout_length": 8, "epochs": 2, "minibatches": 3, "hidden": (16,), "learning_rate": 0.003}
-Q = {"rollout_length": 8, "hidden": (16,), "updates": 3, "batch_size": 24, "learning_starts": 60, "learning_rate": 0.01}
-OFF = {**Q, "replay_size": 150}  # the oldest steps leave
+# the oldest steps leave the replay, and the first update finds too few in it
+REPLAY = {"rollout_length": 8, "hidden": (16,), "updates": 3, "batch_size": 24, "replay_size": 150}
+REPLAY |= {"learning_starts": 60, "learning_rate": 0.01}
+RARE = {**REPLAY, "batch_size": 4, "prioritized": True, "n_step": 3, "dueling": True}
+GRU = {**REPLAY, "body": "gru", "window": 4, "burn_in": 2}
 GRID = {"num_taggers": 2, "grid_length": 4, "episode_length": 10}
-BOX = {"max_cycles": 6, "continuous_actions": True}
+SPREAD = {"max_cycles": 6}
+TWO = {"max_cycles": 6, "num_good": 2}
+BOX = {"continuous_actions": True}
 RUNS = {
     # (environment, its settings, algorithm, settings of learners)
     "spread": ("SimpleSpread-v0", {"max_cycles": 6}, "ppo", PPO | {"target_kl": 1e-4, "epochs": 3}),
@@ -33,26 +39,28 @@ RUNS = {
     "box": ("Pendulum-v1", {}, "ppo", PPO | {"rollout_length": 32}),
     "squashed": ("Pendulum-v1", {}, "a2c", {"hidden": (16,), "squash": True}),
     "turns": ("TicTacToe-v0", {}, "ppo", PPO),
-    # rows of minibatches of a few are now and then of one rank's worlds alone
-    "dqn": ("CartPole-v1", {}, "dqn", Q | {"prioritized": True, "n_step": 3, "dueling": True, "batch_size": 4}),
-    "iql": ("TagGridworld-v0", GRID, "iql", Q | {"prioritized": True}),
-    "dqn_turns": ("TicTacToe-v0", {}, "dqn", Q),
-    "vdn": ("TagGridworld-v0", GRID, "vdn", Q),
-    "qmix": ("SimpleSpread-v0", {"max_cycles": 6}, "qmix", Q | {"body": "gru", "window": 4, "burn_in": 2, "batch_size": 4}),
-    "td3": ("Pendulum-v1", {}, "td3", OFF),
-    "ddpg": ("SimpleSpread-v0", BOX, "ddpg", OFF | {"batch_size": 1}),
-    "maddpg": ("SimpleTag-v0", {"max_cycles": 6}, "maddpg", OFF | {"normalize_obs": True}),
-    "matd3": ("SimpleTag-v0", BOX, "matd3", OFF),
-    "sac": ("Pendulum-v1", {}, "sac", OFF),
-    "sac_discrete": ("TagContinuous-v0", TAG, "sac", OFF | {"normalize_obs": True}),
-    "masac": ("SimpleTag-v0", BOX, "masac", OFF | {"batch_size": 4}),
-    "masac_discrete": ("SimpleSpread-v0", {"max_cycles": 6}, "masac", OFF),
+    "dqn": ("CartPole-v1", {}, "dqn", RARE),
+    "asked": ("TicTacToe-v0", {}, "dqn", REPLAY),
+    "team": ("SimpleSpread-v0", SPREAD, "qmix", GRU),
+    "single": ("Pendulum-v1", {}, "td3", REPLAY | {"batch_size": 1}),  # all of a minibatch is one rank's
+    "soft": ("Pendulum-v1", {}, "sac", REPLAY),
+    "joint": ("SimpleTag-v0", TWO | BOX, "matd3", REPLAY | {"normalize_obs": True}),
 }
+SLOW = {
+    "iql": ("TagGridworld-v0", GRID, "iql", REPLAY | {"prioritized": True}),
+    "vdn": ("TagGridworld-v0", GRID, "vdn", REPLAY),
+    "ddpg": ("SimpleSpread-v0", SPREAD | BOX, "ddpg", REPLAY),
+    "choices": ("TagContinuous-v0", TAG, "sac", REPLAY | {"normalize_obs": True}),
+    "relaxed": ("SimpleTag-v0", TWO, "maddpg", REPLAY | {"normalize_obs": True}),
+    "masac": ("SimpleTag-v0", TWO | BOX, "masac", REPLAY),
+    "valued": ("SimpleSpread-v0", SPREAD, "masac", REPLAY | {"batch_size": 4}),
+}
+ACROSS = ("dqn", "asked", "team")
 WORLDS, ITERATIONS = 7, 5
 
 
 def config(run):
-    env_id, env, algorithm, settings = RUNS[run]
+    env_id, env, algorithm, settings = {**RUNS, **SLOW}[run]
     learner = algorithms.find(algorithm).settings(**settings)
     return TrainConfig(
         env_id, env, algorithm=algorithm, learner=learner, num_envs=WORLDS, seed=3, threads=1,
@@ -94,14 +102,25 @@ def play(out, shard, runs):
     """All of it."""
     for run in runs:
         keep(run, shard, out, *train(run, out / run, shard))
-    middle = shard.from_first(lambda: checkpoint.load(out / runs[-1] / "checkpoints" / "000000002"))
-    keep("again", shard, out, *train(runs[-1], out / "again", shard, middle))
-    keep("stopped", shard, out, *train(runs[-1], out / "stopped", shard, stop_at=3))
+    if "memory" in runs:
+        middle = shard.from_first(lambda: checkpoint.load(out / "memory" / "checkpoints" / "000000002"))
+        keep("again", shard, out, *train("memory", out / "again", shard, middle))
+        keep("stopped", shard, out, *train("memory", out / "stopped", shard, stop_at=3))
+    for run in ACROSS if shard.ranks > 1 else ():
+        if run in runs:
+            begun = shard.from_first(lambda run=run: begin_alone(run, out / f"{run}-alone"))
+            train(run, out / f"{run}-across", shard, begun, stop_at=4)
+
+
+def begin_alone(run, out):
+    train(run, out, Shard.of(0, 1, WORLDS), stop_at=2)
+    return checkpoint.load(out)
 
 
 if __name__ == "__main__":
     out, rank, ranks = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
+    sharding.PIECE = 300  # a replay is sent in several
     distributed.init_process_group("gloo", init_method=f"file://{out}/meet", rank=rank, world_size=ranks)
     play(out, Shard.of(rank, ranks, WORLDS), sys.argv[4:])
     distributed.destroy_process_group()

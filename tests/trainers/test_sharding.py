@@ -7,36 +7,56 @@ from pathlib import Path
 
 import pytest
 import torch
-from shard_run import ITERATIONS, RUNS, WORLDS, play, train
+from shard_run import ACROSS, ITERATIONS, RUNS, SLOW, WORLDS, play, train
 
 import gpu_envs
 from gpu_envs.errors import ConfigError, MissingExtraError
 from trainers import algorithms, checkpoint
 from trainers.cluster.data_parallel import _room
 from trainers.commands import train_command
-from trainers.config import TrainConfig
 from trainers.logs import read_rows
-from trainers.loop import Trainer
-from trainers.sharding import Shard, _of_worlds
+from trainers.replay import Replay
+from trainers.sharding import Shard, _axis_of_worlds
+from trainers.streams import normal, of_rows
 
 HERE = Path(__file__).parent
-OF_THREE = ("memory",)  # the last is also gone on with, and stopped
-OF_TWO = (*(run for run in RUNS if run != "memory"), "memory")
-CASES = [*((2, run) for run in OF_TWO), *((3, run) for run in OF_THREE)]
+OF_THREE = ("memory",)
+CASES = [
+    *((2, run) for run in RUNS),
+    *((3, run) for run in OF_THREE),
+    *(pytest.param(ranks, run, marks=pytest.mark.slow) for ranks in (2, 3) for run in SLOW),
+]
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    """Folders of the runs of 2 and of 3 processes, which play while this one plays its own, of 1."""
+    """Folders of the runs of 2 and of 3 processes, and of 1."""
+    return played(tmp_path_factory, tuple(RUNS), OF_THREE)
+
+
+@pytest.fixture(scope="module")
+def more(tmp_path_factory):
+    """The same of the slow ones."""
+    return played(tmp_path_factory, tuple(SLOW), tuple(SLOW))
+
+
+@pytest.fixture
+def outs(request, run):
+    """The folders in which a run is."""
+    return request.getfixturevalue("more" if run in SLOW else "many")
+
+
+def played(tmp_path_factory, of_two, of_three):
+    """Folders by number of processes, which play while this one plays alone."""
     outs, started = {}, []
     where = {**os.environ, "PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"}
-    for ranks, runs in ((2, OF_TWO), (3, OF_THREE)):
+    for ranks, runs in ((2, of_two), (3, of_three)):
         outs[ranks] = out = tmp_path_factory.mktemp(f"ranks{ranks}")
         for rank in range(ranks):
             command = [sys.executable, str(HERE / "shard_run.py"), str(out), str(rank), str(ranks), *runs]
             started.append(subprocess.Popen(command, env=where, stderr=subprocess.PIPE, text=True))
     outs[1] = tmp_path_factory.mktemp("ranks1")
-    play(outs[1], Shard.of(0, 1, WORLDS), OF_TWO)
+    play(outs[1], Shard.of(0, 1, WORLDS), of_two)
     said = [process.communicate(timeout=300)[1] for process in started]
     for process, error in zip(started, said, strict=True):
         assert process.returncode == 0, error[-3000:]
@@ -56,9 +76,9 @@ def assert_near(one, other, what=""):
 
 
 @pytest.mark.parametrize(("ranks", "run"), CASES)
-def test_learns_the_same_weights_on_every_rank_as_one_process(many, ranks, run):
-    whole, parts = held(many[1], run, 1)[0], held(many[ranks], run, ranks)
-    before = checkpoint.load(many[1] / run / "checkpoints" / "000000002").state
+def test_learns_the_same_weights_on_every_rank_as_one_process(outs, ranks, run):
+    whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
+    before = checkpoint.load(outs[1] / run / "checkpoints" / "000000002").state
     for policy, net in whole["nets"].items():
         moved = [(net[name] - before[f"learner.{policy}.net.{name}"]).abs().max() for name in net if "weight" in name]
         assert max(moved) > 1e-3  # so that tolerances mean something
@@ -68,10 +88,10 @@ def test_learns_the_same_weights_on_every_rank_as_one_process(many, ranks, run):
 
 
 @pytest.mark.parametrize(("ranks", "run"), CASES)
-def test_worlds_play_as_in_one_process(many, ranks, run):
-    whole, parts = held(many[1], run, 1)[0], held(many[ranks], run, ranks)
+def test_worlds_play_as_in_one_process(outs, ranks, run):
+    whole, parts = held(outs[1], run, 1)[0], held(outs[ranks], run, ranks)
     assert [part["offset"] for part in parts] == ([0, 4] if ranks == 2 else [0, 3, 5])
-    exact = RUNS[run][0] != "Pendulum-v1"  # a mean of actions rounds as the batch has it
+    exact = env_of(run) != "Pendulum-v1"  # a mean of actions rounds as the batch has it
     for policy, rollout in whole["first"].items():
         for name in ("obs", "action", "reward"):
             together, tensor = torch.cat([part["first"][policy][name] for part in parts], 1), rollout[name]
@@ -81,8 +101,8 @@ def test_worlds_play_as_in_one_process(many, ranks, run):
 
 
 @pytest.mark.parametrize(("ranks", "run"), CASES)
-def test_checkpoints_and_metrics_are_those_of_one_process(many, ranks, run):
-    one, other = checkpoint.load(many[1] / run), checkpoint.load(many[ranks] / run)
+def test_checkpoints_and_metrics_are_those_of_one_process(outs, ranks, run):
+    one, other = checkpoint.load(outs[1] / run), checkpoint.load(outs[ranks] / run)
     assert (one.iteration, one.steps, one.policies) == (other.iteration, other.steps, other.policies)
     assert one.state.keys() == other.state.keys()
     for name, value in one.state.items():
@@ -92,7 +112,7 @@ def test_checkpoints_and_metrics_are_those_of_one_process(many, ranks, run):
             assert_near(value, other.state[name], name)
         else:
             assert (value.shape, value.dtype) == (other.state[name].shape, other.state[name].dtype)
-    rows = [read_rows(many[ranks_] / run / "metrics.csv") for ranks_ in (1, ranks)]
+    rows = [read_rows(outs[ranks_] / run / "metrics.csv") for ranks_ in (1, ranks)]
     assert len(rows[0]) == len(rows[1]) == ITERATIONS
     for mine, others in zip(*rows, strict=True):
         assert mine.keys() == others.keys()
@@ -104,7 +124,11 @@ def test_checkpoints_and_metrics_are_those_of_one_process(many, ranks, run):
 
 def exact_or_learned(run, name):
     """Not the numbers of worlds whose dynamics make more of how an action was rounded."""
-    return RUNS[run][0] != "Pendulum-v1" or not name.startswith("core.")
+    return env_of(run) != "Pendulum-v1" or not name.startswith("core.")
+
+
+def env_of(run):
+    return {**RUNS, **SLOW}[run][0]
 
 
 def test_kinds_of_runs_are_what_they_are_for(many):
@@ -130,6 +154,19 @@ def test_one_process_goes_on_with_the_run_of_several(many, tmp_path):
     for policy, net in held(many[1], "memory", 1)[0]["nets"].items():
         for name, tensor in trainer.seats[policy].learner.net.state_dict().items():
             assert_near(net[name], tensor, name)
+
+
+@pytest.mark.parametrize("run", ACROSS)
+def test_a_replay_goes_on_in_any_number_of_processes(many, run, tmp_path):
+    """From one to two and to one again, with what was remembered, or not yet answered, in between."""
+    across = checkpoint.load(many[2] / f"{run}-across")
+    assert (across.iteration, checkpoint.load(many[2] / f"{run}-alone").iteration) == (4, 2)
+    train(run, tmp_path / "on", Shard.of(0, 1, WORLDS), across)
+    one, other = (checkpoint.load(out).state for out in (many[1] / run, tmp_path / "on"))
+    assert any(".replay." in name for name in one)
+    for name, value in one.items():
+        if isinstance(value, torch.Tensor):
+            assert_near(value, other[name], name)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -160,12 +197,38 @@ def test_a_process_by_itself_has_all_worlds_and_tells_nobody(monkeypatch):
     assert alone.whole_state({"x": values}, None, [])["x"] is values
 
 
-@pytest.mark.parametrize("name", sorted({*algorithms.ALGORITHMS} - {"ppo", "ippo", "mappo", "a2c"}))
-def test_learners_with_a_replay_are_refused(name, tmp_path):
-    made = TrainConfig("SimpleTag-v0", algorithm=name, num_envs=4)
-    with pytest.raises(ConfigError, match=rf"algorithm = '{name}': its replay .* use one of ppo, ippo, mappo, a2c, or"):
-        Trainer(made, tmp_path / "run", shard=Shard.of(0, 2, 4))
-    assert not (tmp_path / "run").exists()
+def test_every_algorithm_is_among_the_runs():
+    tried = {algorithm for _, _, algorithm, _ in [*RUNS.values(), *SLOW.values()]}
+    assert tried == {*algorithms.ALGORITHMS} - {"ippo"}  # ppo by another name
+
+
+def replay(shard, num_envs):
+    """Holds three steps: which step of which of all worlds it was, and as its priority a number that tells."""
+    fields = {"step": ((), torch.int64), "world": ((), torch.int64)}
+    ring = Replay(WORLDS * 5, num_envs, fields, torch.device("cpu"), shard=shard)
+    worlds = torch.arange(num_envs) + (shard.offset if shard else 0)
+    ring.add({"step": torch.arange(3)[:, None].expand(3, num_envs), "world": worlds.expand(3, num_envs)})
+    return ring
+
+
+@pytest.mark.parametrize(("ranks", "count"), [(2, 40), (3, 40), (3, 1)])  # of one place two ranks have none
+def test_ranks_draw_what_one_process_draws_and_each_has_its_own(ranks, count):
+    alone = replay(None, WORLDS)
+    drawn = alone.draw(count, torch.Generator().manual_seed(0), window=2)
+    wanted, found = alone.at(*drawn), {name: torch.full((count,), -1) for name in alone.buffers}
+    noise = normal(torch.empty(count, 2), torch.Generator().manual_seed(1))
+    for rank in range(ranks):
+        shard = Shard.of(rank, ranks, WORLDS)
+        ring = replay(shard, shard.num_envs)
+        assert (ring.length, ring.filled, ring.position) == (alone.length, alone.filled, alone.position)
+        time, env, own = ring.here(*ring.draw(count, torch.Generator().manual_seed(0), window=2))
+        for name, values in ring.at(time, env).items():
+            assert (found[name][own] == -1).all()
+            found[name][own] = values
+        stream = of_rows(torch.Generator().manual_seed(1), count, own)
+        assert torch.equal(normal(torch.empty(len(own), 2), stream), noise[own])
+    for name, values in wanted.items():
+        assert torch.equal(found[name], values)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +245,7 @@ def test_knows_what_of_a_state_is_of_worlds(env_id, settings):
     many, few = (gpu_envs.make(env_id, num_envs=n, device="cpu", seed=0, **settings).core for n in (7, 5))
     others = few.get_state()
     for name, value in many.get_state().items():
-        if _of_worlds(f"core.{name}", many, []):
+        if _axis_of_worlds(f"core.{name}", many, {}) == 0:
             sizes = (len(value), len(others[name]))
             assert sizes in ((7, 5), (0, 0)), name
         else:
