@@ -192,11 +192,11 @@ class DQN:
         """One step of Adam on the Huber loss of drawn steps, (B, n) with all their agents."""
         c, replay = self.config, self.replay
         if c.prioritized:
-            *drawn, weight = replay.draw_prioritized(c.batch_size, self.generator, beta, c.n_step)
+            when, where, weight = replay.draw_prioritized(c.batch_size, self.generator, beta, c.n_step)
         else:
-            drawn = replay.draw(c.batch_size, self.generator, c.n_step)
+            when, where = replay.draw(c.batch_size, self.generator, c.n_step)
             weight = torch.ones(c.batch_size, device=self.device)
-        time, env, own = replay.here(*drawn)
+        time, env, own = replay.here(when, where)
         weight = weight if own is None else weight[own]
         target, known = self._targets(time, env)
         count = self.descent.count(known)
@@ -212,7 +212,7 @@ class DQN:
             if c.prioritized:
                 surprise = (value - target).abs().masked_fill(~known, 0.0).sum(1) / known.sum(1).clamp(min=1)
                 priority = (surprise + 1e-6) ** c.priority_alpha * known.any(1)
-                replay.prioritize(*drawn, own, priority)
+                replay.prioritize(when, where, own, priority)
             return {"q_loss": loss.detach(), "q_value": masked_mean(value, known, count), "grad_norm": grad_norm}
 
     @torch.no_grad()

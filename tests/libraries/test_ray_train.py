@@ -29,12 +29,16 @@ def cluster(tmp_path_factory):
     ray.shutdown()
 
 
-def config(iterations=ITERATIONS, **learner):
+REPLAY = {"rollout_length": 8, "hidden": (16,), "updates": 2, "batch_size": 16, "learning_starts": 80}
+
+
+def config(iterations=ITERATIONS, algorithm="ppo", **learner):
     """Nine worlds: one worker has one more."""
-    settings = {"rollout_length": 8, "hidden": (16,), "epochs": 2, "minibatches": 2, **learner}
+    settings = {"rollout_length": 8, "hidden": (16,), "epochs": 2, "minibatches": 2}
+    settings = (settings if algorithm == "ppo" else REPLAY) | learner
     return TrainConfig(
         "CartPole-v1", num_envs=9, total_steps=9 * 8 * iterations, seed=1, threads=1, checkpoint_every=5,
-        keep_last=99, eval_episodes=0, learner=algorithms.find("ppo").settings(**settings),
+        keep_last=99, eval_episodes=0, algorithm=algorithm, learner=algorithms.find(algorithm).settings(**settings),
     )  # fmt: skip
 
 
@@ -53,10 +57,31 @@ def test_two_workers_learn_what_one_process_does(whole, tmp_path):
     one, two = (checkpoint.load(out / "checkpoints" / "000000005") for out in (tmp_path / "alone", whole))
     assert one.steps == two.steps == 5 * 9 * 8
     assert one.state.keys() == two.state.keys()
+    assert_near(one, two)
+    assert TrainConfig.from_json(two.config) == config()
+
+
+def assert_near(one, two):
+    """But for how sums round."""
     for name, value in one.state.items():
         if isinstance(value, torch.Tensor):
             torch.testing.assert_close(two.state[name], value, rtol=1e-4, atol=1e-5, equal_nan=True, msg=name)
-    assert TrainConfig.from_json(two.config) == config()
+
+
+def test_a_replay_goes_from_one_process_to_two_workers_and_back(tmp_path):
+    def made(iterations):  # schedules do not depend on how long it is
+        steady = {"learning_rate_end": 1e-3, "epsilon": 0.5, "epsilon_end": 0.5, "priority_beta": 1.0}
+        return config(iterations, "dqn", prioritized=True, n_step=3, **steady)
+
+    alone, out = Trainer(made(6), tmp_path / "alone").run(), tmp_path / "run"
+    begun = Trainer(made(2), out).run()
+    shared = data_parallel.train(made(4), out, shards=2, resume=checkpoint.load(begun))
+    ended = Trainer(made(6), out, checkpoint.load(shared)).run()
+    one, other = checkpoint.load(alone), checkpoint.load(ended)
+    assert one.steps == other.steps == 6 * 9 * 8
+    assert any(".replay." in name for name in one.state)
+    assert one.state.keys() == other.state.keys()
+    assert_near(one, other)
 
 
 def workers_of(process: int) -> list[int]:
@@ -113,9 +138,9 @@ def test_the_command_goes_on_with_a_run_in_shards(tmp_path, capsys):
 
 def test_what_cannot_be_is_refused_before_anything_starts(tmp_path):
     out = tmp_path / "run"
-    replay = TrainConfig("CartPole-v1", algorithm="dqn")
-    with pytest.raises(ConfigError, match="algorithm = 'dqn': its replay cannot be split"):
-        data_parallel.train(replay, out)
+    cloned = TrainConfig("CartPole-v1", algorithm="bc")
+    with pytest.raises(ConfigError, match="algorithm = 'bc': it learns from recorded episodes"):
+        data_parallel.train(cloned, out)
     with pytest.raises(ConfigError, match="shards = 10: expected 1 to 9"):
         data_parallel.train(config(), out, shards=10)
     with pytest.raises(GpuEnvsError, match="shards = 3: the cluster has room for 2 workers with 1 CPU each"):

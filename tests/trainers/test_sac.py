@@ -67,7 +67,7 @@ def test_discrete_target_is_an_expectation_over_legal_actions():
     nn.init.zeros_(learner.actor.body[-1].weight)
     learner.actor.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0])
     batch = {**steps(), "code": torch.tensor([0.0, 1.0, 0.0]).expand(3, 1, 3)}
-    batch |= learner._next(torch.zeros(3, 1, 1), torch.tensor([True, True, False]).expand(3, 1, 3))
+    batch |= learner._next(torch.zeros(3, 1, 1), learner.generator, torch.tensor([True, True, False]).expand(3, 1, 3))
     # the policy is (3/4, 1/4) on what is legal
     value = 0.75 * (3 - 0.1 * math.log(0.75)) + 0.25 * (2 - 0.1 * math.log(0.25))
     first, second = 1 + 0.5 * value, 3.0
@@ -133,7 +133,7 @@ def test_multi_discrete_entropies_are_exact_sums_over_components():
             return seen[..., 1:] @ torch.tensor([[2.0], [0.0], [4.0], [0.0], [0.0]])
 
     learner.critics = learner.target_critics = nn.ModuleList([Says(), Says()])
-    after = learner._next(torch.zeros(3, 1, 1), mask)
+    after = learner._next(torch.zeros(3, 1, 1), learner.generator, mask)
     assert after["next_entropy"].flatten().tolist() == pytest.approx([entropy] * 3)
     assert after["next_code"][..., 2].round().sum() == 0
     aimed = learner._target_entropy(torch.zeros(3, 1, 5), mask)
