@@ -11,6 +11,8 @@ one process: a run goes on from them in any number of processes.
 
 It holds for all algorithms. Of a rollout a minibatch is dealt by `ShardDeck`. A replay is in parts, each rank holds the
 steps of its own worlds: places are drawn among those of all, see `Replay.here`, and only priorities are everywhere.
+Where a gradient is zero but for rounding, Adam follows the rounding: so it is for weights of a joint critic that cancel
+out, those on the code of an agent that is the only one of its policy. They may differ; what the critic says does not.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from torch import Tensor, distributed
 
 from gpu_envs.errors import ConfigError
 from trainers.learner import ALONE, Deck, Descent, State
+from trainers.replay import PRIORITY
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core
@@ -34,8 +37,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 NOT_OF_WORLDS = ("core.io.num_choices", "core.io.low", "core.io.high")
 """Of a core's state: bounds of actions, which are the same in all worlds."""
-PRIORITIES = ".replay.priority"
-"""Ends the names of what every rank knows of all worlds' steps, see `trainers.replay.PRIORITY`."""
 PIECE = 2**26
 """Bytes of a rank's replay that are sent at a time."""
 
@@ -221,7 +222,7 @@ def _axis_of_worlds(name: str, core: Core, axes: Mapping[str, int]) -> int | Non
     if name.startswith("core."):  # constants are one row for all, unless every world draws its own
         shared = name in NOT_OF_WORLDS or (name == "core.params" and not core.randomise)
         return None if shared else 0
-    if name.endswith(PRIORITIES):
+    if name.endswith(f".replay.{PRIORITY}"):  # every rank knows that of all worlds
         return None
     return next((axis for begin, axis in axes.items() if name.startswith(begin)), None)
 
