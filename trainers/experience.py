@@ -145,7 +145,7 @@ class Experience:
         return drawn if which is None else {**drawn, "which": which}
 
     def stream(self, generator: torch.Generator, drawn: dict[str, Tensor]) -> One:
-        """A generator's stream for noise on drawn steps."""
+        """A generator's stream for noise on drawn steps, tensors (B, ...) by name."""
         return of_rows(generator, self.config.batch_size, drawn.get("which"))
 
     def state_dict(self) -> State:

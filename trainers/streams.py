@@ -26,7 +26,7 @@ class Part:
     many: int
     """Rows of all ranks."""
     own: slice | Tensor
-    """Which of them are meant."""
+    """Which of them are meant, a slice or their indices (N,)."""
 
 
 One = torch.Generator | Part | None  # None: torch's own
@@ -42,7 +42,7 @@ def of_shard(generator: torch.Generator, shard: Shard | None) -> One:
 
 
 def of_rows(generator: torch.Generator, many: int, own: Tensor | None) -> One:
-    """A generator's stream for some of many rows that all ranks draw for, by their indices; None: for all."""
+    """A generator's stream for some of many rows that all ranks draw for, by their indices (N,); None: for all."""
     return generator if own is None else Part(generator, many, own)
 
 
