@@ -225,6 +225,7 @@ SHOWS: dict[str, Show] = {
             "populations": 2,
             "psro": {},
             "alphastar": {"iterations": 40, "main_exploiters": 0, "min_steps": 50_000, "episodes": 1_000},
+            "episodes": 16_000,
         },
         "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
     ),

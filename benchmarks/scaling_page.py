@@ -223,8 +223,9 @@ def _estimate(results: Mapping[str, Any]) -> list[str]:
         "",
         "That is what can be given out. What there is to give out may be less, and then the schedule is full first: "
         "PSRO has one response per role in an iteration (a pipeline as many as it has levels, for each role), a league "
-        "one call for each player that learns, and both wait for the last of them; more devices than that are used by "
-        "splitting one training over several (`docs/guides/train.md`).",
+        "one call for each player that learns (before them, where sides are unlike, one that measures a draw), and "
+        "both wait for the last of them; more devices than that are used by splitting one training over several "
+        "(`docs/guides/train.md`).",
         "",
     ]
 

@@ -21,10 +21,14 @@ UNKNOWN: dict[str, Any] = {"nash_conv": None, "exploitability": None, "best_so_f
 """What the summary of an iteration says before its evaluation is there, or where the game is too large for one."""
 
 
+def remembers(train: TrainConfig) -> bool:
+    """Whether policies are recurrent, and so no tables that could be evaluated."""
+    return getattr(train.learner, "body", "") == "gru"
+
+
 def of_league(game: Game, train: TrainConfig) -> bool:
     """Whether a league is evaluated: its game is small and sums to 0, and who learns remembers nothing."""
-    recurrent = getattr(train.learner, "body", "") == "gru"  # what remembers is no table
-    return not recurrent and game.zero_sum and Small.of(game) is not None
+    return not remembers(train) and game.zero_sum and Small.of(game) is not None
 
 
 class Evaluation:

@@ -51,8 +51,9 @@ class LeagueConfig:
     """What a game leaves of the weight of earlier games of the same two players in their win rate."""
     even: float | None = None
     """By how much the first seat earns more than the second in a draw. None: 0 where what they earn sums to 0 or both
-    seats are alike, else measured between those who learn, anew for the matches of every iteration, so that both sides
-    win as often however unlike they grow; scores of the payoff table, which last, go by the first measurement."""
+    seats are alike, else measured anew for the matches of every iteration, between the first that learn on both sides
+    (main agents, where there are any), so that these win as often however unlike they grow. Scores of the payoff table,
+    which last, go by the first measurement."""
     episodes: int = setting(1_000, ">= 1")
     """Episodes per cell of the payoff table of all frozen players, at the end."""
     max_envs: int = setting(16_384, ">= 1")
@@ -144,8 +145,9 @@ class League:
         """Every player trains, and then the league changes."""
         began, names = time.perf_counter(), self.standing.roster.learning()
         with self._whole():
-            even = self._even(number)
+            self._measure(number)
             self._payoffs().plan(f"{number - 1}/payoffs", self.config.max_envs)  # they are played while others learn
+            even = self._even(number)
             pools = self.standing.pools()
             for name in names:
                 self._submit(number, name, pools, even, functools.partial(self._count, number, name))
@@ -249,10 +251,10 @@ class League:
         call = self._duel("even")
         return _line(gather(self.coordinator.executor, [call])[call.key])  # at the start, when nothing runs
 
-    def _even(self, number: int) -> float:
-        """See `LeagueConfig.even`: of an iteration's matches."""
+    def _measure(self, number: int) -> None:
+        """Has `_even` of an iteration measured."""
         if number == 1 or not self._measures:  # nobody has learned since the start
-            return self.standing.even
+            return
         call = self._duel(f"{number}/even")
 
         def commit(results: Results) -> None:
@@ -260,8 +262,12 @@ class League:
                 found["even"] = _line(results)
 
         self.coordinator.submit(call, commit, lane="learn")
+
+    def _even(self, number: int) -> float:
+        """See `LeagueConfig.even`: of an iteration's matches."""
         self.coordinator.wait("learn")
-        return self.store.result(call.key)["even"]
+        key = f"{number}/even"
+        return self.store.result(key)["even"] if self.store.done(key) else self.standing.even
 
     @property
     def _measures(self) -> bool:

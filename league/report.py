@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 
 from gpu_envs.errors import ConfigError
 from league import measures, ratings, solvers, tables
-from league.evaluation import of_league
+from league.evaluation import of_league, remembers
 from league.executors import Executor
 from league.exploit import exploit
 from league.run import sizes, table_of, training
@@ -315,11 +315,12 @@ class Reading:
 
     def _evaluated(self) -> bool:
         """Whether the run itself finds out NashConv, so that nobody else has to."""
-        if self.small is None:
+        train = training(self.game, "cpu", self.store.config.get("train", {}))
+        if self.small is None or remembers(train):
             return False
         if any("meta_strategy" in row for row in self.rows.values()):
             return True
-        return of_league(self.game, training(self.game, "cpu", self.store.config.get("train", {})))
+        return of_league(self.game, train)
 
     def _nash_conv(self, strategy: tuple[Tensor, ...]) -> float | None:
         """Of a meta-strategy that nobody has evaluated."""

@@ -159,13 +159,13 @@ class Replay:
         return self.position if self.filled == self.length else 0
 
     def at(self, time: Tensor, env: Tensor) -> dict[str, Tensor]:
-        """What stands at places, tensors (count, ...) by name."""
-        return {name: buffer[time, env] for name, buffer in self.buffers.items()}
+        """What stands at places, tensors (count, ...) by name; priorities, which are of all ranks' worlds, aside."""
+        return {name: buffer[time, env] for name, buffer in self.buffers.items() if name != PRIORITY}
 
     def windows(self, time: Tensor, env: Tensor, length: int, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """What stands at places and in the steps behind them, tensors (length, count, ...) by name (None: all)."""
+        """What stands at places and in the steps behind them, tensors (length, count, ...) by name (None: as `at`)."""
         steps = (time + torch.arange(length, device=self.device).unsqueeze(1)) % self.length
-        return {name: self.buffers[name][steps, env] for name in names or self.buffers}
+        return {name: self.buffers[name][steps, env] for name in names or self.buffers.keys() - {PRIORITY}}
 
     def state_dict(self) -> State:
         """Everything, for checkpoints."""

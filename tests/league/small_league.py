@@ -72,6 +72,7 @@ def league(
 
 def train(running: League, number: int, *names: str) -> None:
     """Matches of some players alone, as if the league were killed after them."""
+    running._measure(number)
     even = running._even(number)
     for name in names:
         running._submit(number, name, running.standing.pools(), even)

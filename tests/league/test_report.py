@@ -30,7 +30,7 @@ RPS, KUHN, TAG = Game.of("RockPaperScissors-v0", {"num_steps": 1}), Game.of("Kuh
 
 
 def psro(path: Path, game: Game, **settings) -> Path:
-    config = PSROConfig(oracle="exact", **{"meta_solver": "nash", "episodes": 60, **settings})
+    config = PSROConfig(**{"oracle": "exact", "meta_solver": "nash", "episodes": 60, **settings})
     with opened(path, game, "psro", config) as store:
         PSRO(store, config).run()
     return path
@@ -158,9 +158,13 @@ def test_a_run_that_finds_out_no_nash_conv_is_asked_once_more_or_says_why(tmp_pa
     general = Game.of("RockPaperScissors-v0", {"num_steps": 1}, zero_sum=False)
     made = report(league(tmp_path / "general", general, 1))
     assert all(row["nash_conv"] >= 0 for row in made.iterations)
-    made = report(league(tmp_path / "gru", RPS, 1, **{"learner.body": "gru"}))
-    assert all(row["nash_conv"] is None for row in made.iterations)
-    assert "recurrent" in made.left_out["exact NashConv"]
+    gru = {"total_steps": 32, "learner.rollout_length": 4, "learner.hidden": (8,), "learner.body": "gru"}
+    for made in (
+        report(league(tmp_path / "gru", RPS, 1, **gru)),
+        report(psro(tmp_path / "psro", RPS, iterations=1, oracle="learned", train={"num_envs": 8, **gru})),
+    ):
+        assert all(row["nash_conv"] is None for row in made.iterations)
+        assert "recurrent" in made.left_out["exact NashConv"]
 
 
 @pytest.mark.parametrize("run", ["sampled"], indirect=True)

@@ -228,6 +228,10 @@ def test_what_is_even_is_a_draw():
     seating.observe(core, info, core.steps == 0)
     tally = seating.read()
     assert (tally.score / tally.count.unsqueeze(1)).tolist() == [[0.5, 0.5], [1.0, 0.0]]
+    held = seating.even
+    seating.replace(draw, even=0.0)
+    assert seating.even is held, "a graph that was captured reads where it stood"
+    assert held == 0.0
 
 
 def test_a_training_goes_on_from_its_state_in_the_middle_of_episodes():

@@ -32,7 +32,12 @@ KINDS = {"psro": "LeducPoker-v0", "alphastar": "SimpleTag-v0"}
 FAULTS = ("response", "commit", "node", "saving", "payoffs", "half a file", "coordinator", "files")
 """What happens. Workers die in the middle of a response, of payoffs, or of saving what they have learned; a node goes
 while it works; the coordinator dies at any moment ("coordinator"), or while it writes, see `ray_deaths.coordinator`."""
-OF_WORKERS = {"response": ("respond", "train"), "saving": ("respond", "train"), "payoffs": ("payoffs",), "node": ()}
+OF_WORKERS = {
+    "response": ("respond", "train"),
+    "saving": ("respond", "train"),
+    "payoffs": ("payoffs", "even"),
+    "node": (),
+}
 """Faults that hit calls, and what these do; (): anything."""
 WRITE = ("begin", "respond", "train", "change")
 """What steps do that write files."""

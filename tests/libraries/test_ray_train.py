@@ -148,6 +148,13 @@ def test_what_cannot_be_is_refused_before_anything_starts(tmp_path):
     assert not out.exists()
 
 
+def test_what_learners_refuse_is_said_in_a_line_and_not_tried_again(tmp_path):
+    sac = algorithms.find("sac").settings()
+    turns = TrainConfig("TicTacToe-v0", algorithm="sac", learner=sac, num_envs=4, total_steps=100)
+    with pytest.raises(ConfigError, match="turns"):
+        data_parallel.train(turns, tmp_path / "run", shards=2)
+
+
 def test_a_training_that_diverges_is_not_tried_again(tmp_path):
     with pytest.raises(DivergedError, match="the training has diverged"):
         data_parallel.train(config(learning_rate=1e30, normalize_obs=False), tmp_path / "run")

@@ -203,7 +203,7 @@ def test_every_algorithm_is_among_the_runs():
 
 
 def replay(shard, num_envs):
-    """Holds three steps: which step of which of all worlds it was, and as its priority a number that tells."""
+    """Holds three steps: which step of which of all worlds it was."""
     fields = {"step": ((), torch.int64), "world": ((), torch.int64)}
     ring = Replay(WORLDS * 5, num_envs, fields, torch.device("cpu"), shard=shard)
     worlds = torch.arange(num_envs) + (shard.offset if shard else 0)

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from trainers import algorithms, checkpoint, runs
 from trainers.checkpoint import Checkpoint
 from trainers.cluster.connect import connect
@@ -32,6 +32,8 @@ from trainers.sharding import Shard, check_ranks
 from trainers.stopping import DivergedError
 
 WHO = "trainers.cluster.data_parallel"  # asks for Ray, in messages
+_ERRORS = {kind.__name__: kind for kind in (CheckpointError, ConfigError, DivergedError)}
+"""What all workers come upon alike, so that no other attempt would help."""
 
 
 def train(
@@ -62,6 +64,7 @@ def train(
     Raises:
         MissingExtraError: Ray is not installed.
         ConfigError: The algorithm does not play, `path` holds another run, or there are more shards than worlds.
+            What the workers' learners refuse, too.
         GpuEnvsError: The cluster has no room, the training diverged, or workers failed more often than they may.
     """
     algorithms.find(config.algorithm).check_plays()
@@ -109,7 +112,7 @@ def train(
         torch_config=TorchConfig(backend="nccl" if on_gpu and gpus_per_worker >= 1 else "gloo"),
     )
     try:
-        said: str = trainer.fit().return_value
+        kind, said = trainer.fit().return_value
     except TrainingFailedError as error:
         raise GpuEnvsError(
             f"{out}: the workers failed more than {max_failures} times; the last said: {error}"
@@ -117,7 +120,7 @@ def train(
     finally:
         shutil.rmtree(out / "ray", ignore_errors=True)  # Ray's own records; what there is to keep is a checkpoint
     if said:
-        raise DivergedError(said)
+        raise _ERRORS[kind](said)
     return checkpoint.find(out)
 
 
@@ -130,8 +133,10 @@ def _room(nodes: list[dict[str, float]], each: dict[str, float]) -> list[int]:
     ]
 
 
-def _work(given: dict[str, Any]) -> str:
-    """What a worker does: it is one rank, or one rank again after a failure. Returns why the training ended, if badly.
+def _work(given: dict[str, Any]) -> tuple[str, str]:
+    """What a worker does: it is one rank, or one rank again after a failure.
+
+    Returns the kind of error that the training ended with, of `_ERRORS`, and what it says; both empty if it ended well.
 
     An error is raised only where another attempt may help.
     """
@@ -145,12 +150,14 @@ def _work(given: dict[str, Any]) -> str:
     shard = Shard.from_env(config.num_envs, device)
     resume = shard.from_first(lambda: _newest(out, given["resume"]))
     if resume is not None and resume.steps >= config.total_steps:  # a worker failed when all was done
-        return ""
+        return "", ""
     try:
-        Trainer(config, out, resume, shard=shard).run()
-    except DivergedError as error:  # on all ranks, and it would again
-        return str(error)
-    return ""
+        trainer = Trainer(config, out, resume, shard=shard)
+        del resume  # it may hold the replay of all
+        trainer.run()
+    except tuple(_ERRORS.values()) as error:  # on all ranks, and it would again
+        return type(error).__name__, str(error)
+    return "", ""
 
 
 def _newest(out: Path, resume: str | None) -> Checkpoint | None:

@@ -154,7 +154,7 @@ function useRun(source: Source): { told: Told | null; lost: string | null } {
             known = run;
             setTold({ run, metrics, league });
           } else {
-            wait = 0; // the run was read anew between the answers: once more, so that they are of one moment
+            wait = 100; // the run was read anew between the answers: once more, so that they are of one moment
           }
         }
         setLost(run.problem);
