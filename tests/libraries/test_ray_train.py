@@ -149,7 +149,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(tmp_path):
 
 
 def test_what_learners_refuse_is_said_in_a_line_and_not_tried_again(tmp_path):
-    sac = algorithms.find("sac").settings()
+    sac = algorithms.find("sac").settings(learning_starts=40)
     turns = TrainConfig("TicTacToe-v0", algorithm="sac", learner=sac, num_envs=4, total_steps=100)
     with pytest.raises(ConfigError, match="turns"):
         data_parallel.train(turns, tmp_path / "run", shards=2)
