@@ -41,7 +41,7 @@ maximum_signature_line_length = 88
 toc_object_entries_show_parents = "hide"
 OTHERS = (
     "abc|array|benchmarl|collections|dataclasses|gymnasium|lightning|matplotlib|np|numpy|pathlib|pettingzoo|scipy|"
-    "sqlite3|stable_baselines3|torch|torchrl|warp|wp|"
+    "sqlite3|stable_baselines3|torch|torchrl|types|warp|wp|"
     "Composite|EnvBase|MultiOneHot|OneHot|Tensor|float32|int64|vec3f|vec3ub"
 )
 nitpick_ignore_regex = [
