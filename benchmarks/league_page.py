@@ -146,8 +146,8 @@ def _of_league(settings: Mapping[str, Any]) -> str:
     others = ", ".join(f"{count} {kind}" for kind, count in kinds if count) or "no exploiters"
     return (
         f" The AlphaStar league has one main agent per role, {others}; its mixture is by prd over all frozen players. "
-        "Intervals are those of the episodes that were played between these policies; trainings with other seeds differ "
-        "by more, as the rows of single populations show."
+        "Intervals are those of the episodes that were played between these policies; trainings with other seeds "
+        "differ by more, as the rows of single populations show."
     )
 
 
