@@ -167,7 +167,8 @@ def action_names(core: Core) -> dict[str, list[Any]] | None:
             for part, size in zip(told, space.nvec, strict=True):
                 _count(core, row, "choices of a component", len(part), int(size))
             return [[_plain(name) for name in part] for part in told]
-        _count(core, row, "actions", len(told), int(space.n))  # type: ignore[attr-defined]
+        assert isinstance(space, spaces.Discrete)
+        _count(core, row, "actions", len(told), int(space.n))
         return [_plain(name) for name in told]
 
     return _by_group(core, named)
@@ -183,7 +184,7 @@ def _by_group(core: Core, named: Callable[[int], list[Any]]) -> dict[str, list[A
 
 
 def _width(core: Core, row: int) -> int:
-    return core.observation_spaces[core.possible_agents[row]].shape[0]  # type: ignore[index]
+    return spaces.flatdim(core.observation_spaces[core.possible_agents[row]])
 
 
 def _count(core: Core, row: int, what: str, told: int, there: int) -> None:

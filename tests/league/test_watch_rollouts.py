@@ -2,12 +2,11 @@
 
 import json
 import threading
-import time
 from functools import partial
 
 import numpy as np
 import pytest
-from watch_runs import array, ask
+from watch_runs import array, ask, until
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
 from league.game import Game
@@ -79,9 +78,10 @@ def test_who_is_first_forgotten():
 
 def test_who_has_gone_on_keeps_nobody_waiting(monkeypatch):
     monkeypatch.setattr(playing, "WAITING", 2)
-    played, go, made = Rollouts(), threading.Event(), []
+    played, begun, go, made = Rollouts(), threading.Event(), threading.Event(), []
 
     def make(key):
+        begun.set()
         assert go.wait(60)
         made.append(key)
         return b""
@@ -95,9 +95,10 @@ def test_who_has_gone_on_keeps_nobody_waiting(monkeypatch):
             told[key] = str(error)
 
     threads = [threading.Thread(target=ask, args=(key,)) for key in range(5)]
-    for thread in threads:
+    for key, thread in enumerate(threads):  # one after the other
         thread.start()
-        time.sleep(0.05)
+        until(lambda key=key: key in played._answers)
+        assert begun.wait(60)  # the first is no longer waiting
     go.set()
     for thread in threads:
         thread.join(60)
