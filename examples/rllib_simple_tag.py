@@ -1,7 +1,8 @@
 """RLlib's PPO on SimpleTag, new API stack: a pack that shares one policy hunts a prey that moves at random.
 
 By rows, all worlds in one step; or `--agents`: by agents with a policy per group, worlds one by one. On two CPU cores
-the return of an adversary goes from 4 at random to 50 in a minute by rows, and to 30 in three minutes by agents.
+the return of an adversary goes from 4 at random to 50 in a minute by rows, and by agents in three minutes to 20 or 45,
+as RLlib then learns otherwise in every process.
 
 Needs: pip install 'gpu-envs[rllib]'. Run: python examples/rllib_simple_tag.py
 """

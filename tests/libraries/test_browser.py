@@ -30,8 +30,21 @@ from league.watch.source import Latest, open_run
 
 SOURCE = PAGE.parents[1] / "page"
 LARGEST = 300 * 1024  # bytes of the page
+SMOOTH, ROUNDS = 0.95, 6  # share of an idle page's frames; tries
 FRAME = 8.0  # for a frame of 105 agents [ms]: half of what 60 frames/s leave
 WAIT = 60_000  # for anything, on a busy machine [ms]
+
+# Frames/s over some time [ms].
+RATE = """(time) => new Promise((told) => {
+  const began = performance.now();
+  let count = 0;
+  const next = (now) => {
+    count++;
+    if (now < began + time) requestAnimationFrame(next);
+    else told((1000 * count) / (now - began));
+  };
+  requestAnimationFrame(next);
+})"""
 
 # Counts the frames that the page paints or moves on.
 COUNTED = """
@@ -398,9 +411,9 @@ def contrast(one: str, other: str) -> float:
     return (most + 0.05) / (least + 0.05)
 
 
-def test_a_crowd_is_painted_in_time(view):
-    """105 agents with trails: what the page's own code needs of a processor, which other programs do not change."""
-    page = view(training(moving(105, 420)), before=COUNTED)
+def test_a_crowd_plays_at_60_frames_per_second(view):
+    """105 agents with trails, painted without a GPU: as many frames as a page that does nothing, and time to spare."""
+    page = view(training(moving(105, 900)), before=COUNTED)
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
     told = page.context.new_cdp_session(page)
     told.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -409,14 +422,17 @@ def test_a_crowd_is_painted_in_time(view):
         values = {each["name"]: each["value"] for each in told.send("Performance.getMetrics")["metrics"]}
         return 1000 * values["ScriptDuration"], page.evaluate("window.frames_shown.size")
 
+    idle = page.evaluate(RATE, 1000)
     page.get_by_role("button", name="Play", exact=True).click()
     until(page, 30)
-    (work, shown), seconds = look(), 3
-    page.wait_for_timeout(1000 * seconds)
+    (work, shown), rates = look(), [page.evaluate(RATE, 1500)]
+    while max(rates) < SMOOTH * idle and len(rates) < ROUNDS:  # other programs need their time too
+        rates.append(page.evaluate(RATE, 1500))
     done, after = look()
-    assert after > shown, "nothing was painted"
+    assert page.get_by_role("button", name="Pause").is_visible(), "it played to the end"
     each = (done - work) / (after - shown)
-    print(f"105 agents: {each:.1f} ms of a processor for each of {(after - shown) / seconds:.0f} frames/s")
+    print(f"105 agents: {max(rates):.1f} frames/s of {idle:.1f}, {each:.1f} ms of a processor for each")
+    assert max(rates) >= SMOOTH * idle
     assert each <= FRAME
 
 

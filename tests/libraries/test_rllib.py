@@ -141,8 +141,9 @@ def test_example_runs(door):
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize(("door", "iterations"), [([], 20), (["--agents"], 22)])
+@pytest.mark.parametrize(("door", "iterations"), [([], 28), (["--agents"], 36)])
 def test_example_learns(door, iterations):
+    """By agents no two processes learn alike, whatever the seed: some take half as many steps again as others."""
     returns = rllib_simple_tag.main([*door, "--iterations", str(iterations)])
     assert sum(returns[-3:]) > 2 * sum(returns[:3])
 

@@ -6,7 +6,7 @@ const ROW = 10; // numbers of a shape, see warp_kernels/raster.py
 const GAP = 6; // between worlds [px]
 const TRAIL = 1; // length of a trail [s]
 const CORNERS = 10; // of a whole trail
-const FADES = [0.5, 0.34, 0.2, 0.1]; // opacity of a trail's quarters, newest first
+const FADES = [0.75, 0.5, 0.3, 0.15]; // opacity of a trail's quarters, newest first
 const REACH = 10; // an agent is also picked this far from its edge [px]
 
 /** How a world lies on the canvas: world units to CSS pixels, y up to y down. */
@@ -176,7 +176,7 @@ export class Painter {
     const stride = Math.max(1, Math.round(steps / CORNERS)); // corners stay where they are from frame to frame
     context.lineCap = "butt";
     context.lineJoin = "bevel";
-    context.lineWidth = this.views.length > 1 ? 1 : 1.5;
+    context.lineWidth = 1; // wider ones take seven times as long where no GPU paints
     FADES.forEach((opacity, quarter) => {
       const newest = frame - Math.round((quarter * steps) / FADES.length);
       const oldest = Math.max(0, frame - Math.round(((quarter + 1) * steps) / FADES.length));
