@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from scipy.stats import t as student
 from torch import Tensor
 
 from league import presets, solvers
@@ -30,6 +31,8 @@ from trainers.presets import preset
 
 LEAST = 2
 """Episodes of every pair of policies: a spread takes two, and more would be spent on what counts for little."""
+SEEDS = 3
+"""Populations, and trainings, from which on their spread is told."""
 RARE = 5e-3
 """Policies of a mixture that are met less often are left out of it."""
 
@@ -240,12 +243,23 @@ def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tupl
     return means.T.reshape(shape), 1.96 * squares.sqrt().T.reshape(shape)
 
 
+def over_seeds(differences: Tensor) -> list[float]:
+    """Mean of a table (populations, trainings), and half of its 95 % interval where both are drawn anew.
+
+    Two crossed random effects: variances of both margins add up; Student's t with the degrees of the smaller margin.
+    """
+    margins = [differences.mean(1), differences.mean(0)]
+    variance = sum(float(margin.var()) / len(margin) for margin in margins)
+    return [float(differences.mean()), float(student.ppf(0.975, min(differences.shape) - 1)) * variance**0.5]
+
+
 def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, builder: str) -> list[dict[str, Any]]:
     """Per seat: what populations earn against independent learners, and what those earn in that seat against them.
 
     And what independent learners earn against independent ones of another training, which neither has met. Means over
     populations of the builder and over trainings; `apart` where the populations' interval lies above that of the first.
-    `each` has the first two by population.
+    `each` has the first two by population. From `SEEDS` of both on, `ahead` has their difference with the interval that
+    other seeds would give, and `apart` asks that it lies above 0 too.
     """
     owns = [index for index, each in enumerate(names) if each.split()[0] == builder]
     others = [index for index, each in enumerate(names) if each.startswith("independent")]
@@ -269,6 +283,9 @@ def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, bui
                 row[key] = [float(values.mean()), float(squares.sum().sqrt()) / len(places)]
         (value, wide), (bound, width) = row["mixture_against_independent"], row["independent_against_mixture"]
         row["apart"] = value - wide > bound + width
+        if min(len(owns), len(others)) >= SEEDS:
+            row["ahead"] = over_seeds(torch.stack([mean[own, others] - mean[others, own] for own in owns]))
+            row["apart"] &= row["ahead"][0] > row["ahead"][1]
         row["each"] = {
             names[own]: [
                 float(torch.stack([mean[place] for place in places]).mean())

@@ -10,6 +10,8 @@ from benchmarks.origin import ROOT
 
 PAGE = ROOT / "docs" / "league.md"
 PICTURE = ROOT / "docs" / "league_curves.png"
+WIDE = 9
+"""Sides that a table of cross-play has room for."""
 
 HEAD = """# What the league shows
 
@@ -107,27 +109,43 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
         "",
     ]
     for seat, role in enumerate(result["roles"]):
-        names = result["sides"]
-        lines += [f"| {role} | {' | '.join(names)} |", f"| --- |{' --- |' * len(names)}"]
-        for row, name in enumerate(names):
-            cells = []
-            for column in range(len(names)):
-                a, b = (row, column) if seat == 0 else (column, row)
-                cells.append(f"{result['means'][seat][a][b]:.1f} ± {result['halves'][seat][a][b]:.1f}")
-            lines.append(f"| {name} | {' | '.join(cells)} |")
-        lines.append("")
+        lines += [*_table(result, seat, role), ""]
     lines += [
-        "| population | seat | mixture against independent | independent against mixture | apart |",
-        "| --- | --- | --- | --- | --- |",
+        "| population | seat | mixture against independent | independent against mixture | difference over seeds | apart |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, rows in result["verdicts"].items():
         for row in rows:
-            pair = [row["mixture_against_independent"], row["independent_against_mixture"]]
-            told = " | ".join(f"{mean:.1f} ± {half:.1f}" for mean, half in pair)
-            lines.append(f"| {name} | {row['seat']} | {told} | {'yes' if row['apart'] else '**no**'} |")
-            for population, means in row.get("each", {}).items():
-                lines.append(f"| {population} | {row['seat']} | {' | '.join(f'{mean:.1f}' for mean in means)} |  |")
+            pairs = [row["mixture_against_independent"], row["independent_against_mixture"]]
+            told = " | ".join(_within(*pair) for pair in pairs)
+            ahead = _within(*row["ahead"]) if "ahead" in row else "too few"
+            lines.append(f"| {name} | {row['seat']} | {told} | {ahead} | {'yes' if row['apart'] else '**no**'} |")
+            for population, means in row["each"].items():
+                lines.append(f"| {population} | {row['seat']} | {' | '.join(f'{mean:.1f}' for mean in means)} |  |  |")
     return lines
+
+
+def _table(result: Mapping[str, Any], seat: int, role: str) -> list[str]:
+    """What a seat earns, by who sits there and who sits opposite; of many sides, the means by kind."""
+    names, means, halves = result["sides"], result["means"][seat], result["halves"][seat]
+    groups = {name: [index] for index, name in enumerate(names)}
+    if len(names) > WIDE:
+        kinds = dict.fromkeys(name.split()[0] for name in names)
+        groups = {kind: [index for index, name in enumerate(names) if name.split()[0] == kind] for kind in kinds}
+    lines = [f"| {role} | {' | '.join(groups)} |", f"| --- |{' --- |' * len(groups)}"]
+    for row, here in groups.items():
+        cells = []
+        for opposite in groups.values():
+            pairs = [(a, b) if seat == 0 else (b, a) for a in here for b in opposite]
+            mean = statistics.mean(means[a][b] for a, b in pairs)
+            half = sum(halves[a][b] ** 2 for a, b in pairs) ** 0.5 / len(pairs)
+            cells.append(_within(mean, half))
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return lines
+
+
+def _within(mean: float, half: float) -> str:
+    return f"{mean:.1f} ± {half:.1f}"
 
 
 def _payoffs(result: Mapping[str, Any]) -> str:
@@ -146,8 +164,9 @@ def _of_league(settings: Mapping[str, Any]) -> str:
     others = ", ".join(f"{count} {kind}" for kind, count in kinds if count) or "no exploiters"
     return (
         f" The AlphaStar league has one main agent per role, {others}; its mixture is by prd over all frozen players. "
-        "Intervals are those of the episodes that were played between these policies; trainings with other seeds "
-        "differ by more, as the rows of single populations show."
+        "Intervals are those of the episodes that were played between these policies. Trainings with other seeds "
+        "differ by more: the difference over seeds has the interval of a mean over populations and independent trainings "
+        "that would be drawn anew (two crossed random effects, Student's t), where there are three of both or more."
     )
 
 

@@ -22,7 +22,7 @@ TRAIN: dict[tuple[str, str], dict[str, Any]] = {
     # More of it than elsewhere, to the end: responses that mix leave less to find in mixtures of them.
     ("LeducPoker-v0", "cpu"): {**_CARDS, "total_steps": 100_000, "learner.entropy": 0.05, "learner.entropy_end": 0.05},
     ("RockPaperScissors-v0", "cpu"): {**_CARDS, "total_steps": 20_000},
-    ("SimpleTag-v0", "cpu"): {"algorithm": "ppo", "total_steps": 100_000},
+    ("SimpleTag-v0", "cpu"): {"algorithm": "ppo", "total_steps": 50_000},
     ("TagContinuous-v0", "cpu"): {"algorithm": "ppo", "total_steps": 40_000},
 }
 """What `league.run.training` takes: fields of `TrainConfig`, and with "learner." before their names those of the
@@ -36,12 +36,13 @@ PSRO: dict[str, dict[str, Any]] = {
     "KuhnPoker-v0": {"iterations": 10, "start": "scratch"},
     "LeducPoker-v0": {"iterations": 25, "start": "scratch"},
     "RockPaperScissors-v0": {"iterations": 6, "start": "scratch"},
-    "SimpleTag-v0": {"iterations": 16, "start": "continue", "episodes": 1_000},
+    "SimpleTag-v0": {"iterations": 40, "start": "continue", "episodes": 300},
     "TagContinuous-v0": {"iterations": 8, "start": "continue", "episodes": 20},
 }
 """Fields of `PSROConfig` by environment. Responses in games of a few moves begin anew: the last policy plays one move
 with certainty where the next has to play another, and in so short a training it does not come away from it. To chase
-and to flee takes long to learn: there learners go on, or no response would be good (see docs/league.md). Cells of
+and to flee takes long to learn: there learners go on, or no response would be good (see docs/league.md), and many
+short responses are better than few long ones, which fit one mixture too closely. Cells of
 TagContinuous-v0 have few episodes, as these are long; where who is best is told by little, give them more."""
 
 

@@ -90,6 +90,32 @@ def test_verdict_is_of_both_seats(seat, apart):
         assert row["independent_against_mixture"][0] == 2.5
 
 
+def test_interval_over_seeds_holds_what_it_says():
+    """Of tables with effects of rows, columns and cells it misses the truth as rarely as 95 % intervals may."""
+    random = torch.Generator().manual_seed(3)
+    missed = 0
+    for _ in range(2_000):
+        rows, columns, cells = (torch.randn(shape, generator=random) for shape in ((5, 1), (1, 5), (5, 5)))
+        mean, half = cross_play.over_seeds(7 + 3 * rows + 2 * columns + cells)
+        missed += abs(mean - 7) > half
+    assert 20 <= missed <= 110  # t has the degrees of one margin, which is on the safe side
+    mean, half = cross_play.over_seeds(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert (mean, half) == (2.5, pytest.approx(12.706 * (2.0 / 2 + 0.5 / 2) ** 0.5, rel=1e-4))
+
+
+def test_verdict_asks_more_of_more_seeds():
+    """Far apart in play, but one population of three is behind by far."""
+    game = Game.of("KuhnPoker-v0")
+    names = [f"{kind} {seed}" for kind in ("psro", "independent") for seed in range(3)]
+    means, halves = torch.zeros(2, 6, 6).double(), torch.full((2, 6, 6), 0.1).double()
+    means[:, :3, 3:] = torch.tensor([9.0, 8.0, -2.0])[:, None].double()
+    row = cross_play.verdict(game, names, means, halves, "psro")[0]
+    assert row["ahead"][0] == pytest.approx(5)
+    assert not row["apart"]
+    means[:, 2, 3:] = 7.0
+    assert cross_play.verdict(game, names, means, halves, "psro")[0]["apart"]
+
+
 def test_openspiel_runs_without_what_it_does_not_ask_for():
     """Its own loop, with exact responses and with learned ones; nothing stays behind in place of a package."""
     from benchmarks.peers.openspiel_psro import Theirs, cell
