@@ -110,10 +110,8 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
     ]
     for seat, role in enumerate(result["roles"]):
         lines += [*_table(result, seat, role), ""]
-    lines += [
-        "| population | seat | mixture against independent | independent against mixture | difference over seeds | apart |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    heads = ("population", "seat", "mixture against independent", "independent against mixture", "over seeds", "apart")
+    lines += [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for name, rows in result["verdicts"].items():
         for row in rows:
             pairs = [row["mixture_against_independent"], row["independent_against_mixture"]]
@@ -165,8 +163,8 @@ def _of_league(settings: Mapping[str, Any]) -> str:
     return (
         f" The AlphaStar league has one main agent per role, {others}; its mixture is by prd over all frozen players. "
         "Intervals are those of the episodes that were played between these policies. Trainings with other seeds "
-        "differ by more: the difference over seeds has the interval of a mean over populations and independent trainings "
-        "that would be drawn anew (two crossed random effects, Student's t), where there are three of both or more."
+        "differ by more: over seeds, the difference of both has the interval of a mean over populations and trainings "
+        "that are drawn anew (two crossed random effects, Student's t), where there are three of both or more."
     )
 
 
