@@ -141,7 +141,7 @@ def test_example_runs(door):
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize(("door", "iterations"), [([], 28), (["--agents"], 36)])
+@pytest.mark.parametrize(("door", "iterations"), [([], 28), (["--agents"], 44)])
 def test_example_learns(door, iterations):
     """By agents no two processes learn alike, whatever the seed: some take half as many steps again as others."""
     returns = rllib_simple_tag.main([*door, "--iterations", str(iterations)])
