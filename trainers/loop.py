@@ -16,6 +16,7 @@ from trainers.config import CoreFactory, TrainConfig, make_core
 from trainers.files import write_json
 from trainers.judge import Judge
 from trainers.logs import PHASES, Progress, RunLog
+from trainers.sharded_state import own_state, whole_state
 from trainers.sharding import Shard
 from trainers.stopping import Patience, signals
 
@@ -42,7 +43,8 @@ class Trainer:
         Args:
             config: The run.
             out: Its folder, not that of another run; if None a new one below out/, or the run's own with `resume`.
-            resume: Continue from here. Later checkpoints of the same run go aside, see `runs.set_aside`.
+            resume: Continue from here. Later checkpoints of the same run go aside, see `runs.set_aside`. With a shard
+                it is what `load_on_first` gave.
             factory: Makes cores, `make_core` unless a test has its own.
             progress: Called after every iteration.
             on_save: Called after every checkpoint with its folder, and the metrics of its iteration.
@@ -170,7 +172,7 @@ class Trainer:
     def _save(self, score: float | None) -> None:
         """Writes a checkpoint of everything the next iteration depends on, all ranks' worlds."""
         self.saved = self.iteration
-        state = self.shard.whole_state(self.collector.state_dict(), self.core, self.collector.axes)
+        state = whole_state(self.shard, self.collector.state_dict(), self.core, self.collector.axes)
         if not self.shard.first:
             return
         state |= {"trainer.seconds": self.seconds, "trainer.evaluations_since_best": self.patience.since}
@@ -185,7 +187,7 @@ class Trainer:
 
     def _restore(self, resume: Checkpoint) -> None:
         """Puts everything back."""
-        state = self.shard.own_state(resume.state, self.core, self.collector.axes)
+        state = own_state(self.shard, resume.state, self.core, self.collector.axes)
         self.collector.load_state_dict(state)
         self.iteration, self.steps = resume.iteration, resume.steps
         self.seconds = _number(resume, "trainer.seconds")

@@ -17,9 +17,8 @@ out, those on the code of an agent that is the only one of its policy. They may 
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,18 +26,12 @@ import torch
 from torch import Tensor, distributed
 
 from gpu_envs.errors import ConfigError
-from trainers.learner import ALONE, Deck, Descent, State
-from trainers.replay import PRIORITY
+from trainers.learner import ALONE, Deck, Descent
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
     from trainers.rollout import Rollout
 
 T = TypeVar("T")
-NOT_OF_WORLDS = ("core.io.num_choices", "core.io.low", "core.io.high")
-"""Of a core's state: bounds of actions, which are the same in all worlds."""
-PIECE = 2**26
-"""Bytes of a rank's replay that are sent at a time."""
 
 
 @dataclass(frozen=True)
@@ -125,69 +118,16 @@ class Shard:
         if self.ranks == 1:
             return make()
         said: list[Any] = [make() if self.first else None]
-        distributed.broadcast_object_list(said, src=0, device=_wire(self.device))
+        distributed.broadcast_object_list(said, src=0, device=wire(self.device))
         return said[0]
 
     def largest(self, number: int) -> int:
         """Of the numbers of all ranks."""
         if self.ranks == 1:
             return number
-        most = torch.tensor(number, device=_wire(self.device))
+        most = torch.tensor(number, device=wire(self.device))
         distributed.all_reduce(most, distributed.ReduceOp.MAX)
         return int(most)
-
-    # Checkpoints
-
-    def whole_state(self, state: State, core: Core, axes: Mapping[str, int]) -> State:
-        """What one process would save, on the first rank; on the others their own.
-
-        Args:
-            state: Of a collector.
-            core: Its core.
-            axes: The axis of worlds in what else of it begins with these names.
-        """
-        return self._each_of_worlds(self._gathered, state, core, axes)
-
-    def own_state(self, state: State, core: Core, axes: Mapping[str, int]) -> State:
-        """This rank's part of what `whole_state` gave."""
-        span = slice(self.offset, self.offset + self.num_envs)
-        return self._each_of_worlds(lambda whole, axis: whole[(slice(None),) * axis + (span,)], state, core, axes)
-
-    def _each_of_worlds(
-        self, change: Callable[[Tensor, int], Tensor], state: State, core: Core, axes: Mapping[str, int]
-    ) -> State:
-        """A state in which tensors of worlds are changed, given them and the axis of worlds."""
-        if self.ranks == 1:
-            return state
-        found = {name: _axis_of_worlds(name, core, axes) for name in state}
-        return {
-            name: change(value, axis) if isinstance(value, Tensor) and (axis := found[name]) is not None else value
-            for name, value in state.items()
-        }
-
-    def _gathered(self, part: Tensor, axis: int) -> Tensor:
-        """Parts (E, ...), or (L, E, ...) of a replay, of all ranks, worlds one after the other, on the first's host."""
-        if axis == 0:
-            return self._gathered_rows(part)
-        step = math.prod(part.shape[2:]) * part.dtype.itemsize * max(self.sizes())
-        pieces = part.split(max(PIECE // max(step, 1), 1))  # a replay need not fit a second time where it is sent from
-        wholes = [self._gathered_rows(piece.transpose(0, 1)).transpose(0, 1) for piece in pieces]
-        return torch.cat(wholes) if self.first else part
-
-    def _gathered_rows(self, part: Tensor) -> Tensor:
-        """Parts (E, ...) of all ranks, one after the other, on the first rank's host."""
-        if not part.numel():  # such as the masks of games that have none
-            return part.new_empty((self.num_envs_total if len(part) else 0, *part.shape[1:]))
-        sizes, wire = self.sizes(), _wire(self.device)
-        padded = torch.zeros((max(sizes), *part.shape[1:]), dtype=part.dtype, device=wire)
-        padded[: len(part)] = part
-        flat = padded.view(-1).view(torch.uint8)  # of whatever type it is
-        parts = [torch.empty_like(flat) for _ in sizes] if self.first else None
-        distributed.gather(flat, parts, dst=0)
-        if parts is None:
-            return part
-        wholes = (each.cpu().view(part.dtype).view(padded.shape) for each in parts)
-        return torch.cat([whole[:size] for whole, size in zip(wholes, sizes, strict=True)])
 
 
 def check_ranks(ranks: int, num_envs: int) -> None:
@@ -198,12 +138,12 @@ def check_ranks(ranks: int, num_envs: int) -> None:
 
 def total(values: Tensor) -> Tensor:
     """Sum over all processes of the group, the same tensor, of the values' shape, on each."""
-    summed = values.to(_wire(values.device), copy=True)
+    summed = values.to(wire(values.device), copy=True)
     distributed.all_reduce(summed)
     return summed.to(values.device)
 
 
-def _wire(device: torch.device) -> torch.device:
+def wire(device: torch.device) -> torch.device:
     """Where what is sent has to be: gloo sends from the host, NCCL from the GPU."""
     if device.type == "cuda" and distributed.get_backend() != "gloo":
         return device
@@ -215,16 +155,6 @@ def _wire(device: torch.device) -> torch.device:
 def _only(number: int, rank: int, ranks: int, device: torch.device) -> Tensor:
     """A rank's number among zeros."""
     return torch.tensor([number if each == rank else 0 for each in range(ranks)], device=device)
-
-
-def _axis_of_worlds(name: str, core: Core, axes: Mapping[str, int]) -> int | None:
-    """Of what a state holds by a name; None: it is the same for all worlds."""
-    if name.startswith("core."):  # constants are one row for all, unless every world draws its own
-        shared = name in NOT_OF_WORLDS or (name == "core.params" and not core.randomise)
-        return None if shared else 0
-    if name.endswith(f".replay.{PRIORITY}"):  # every rank knows that of all worlds
-        return None
-    return next((axis for begin, axis in axes.items() if name.startswith(begin)), None)
 
 
 class AmongRanks(Descent):

@@ -12,9 +12,10 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from trainers import algorithms, checkpoint, sharding
+from trainers import algorithms, checkpoint, sharded_state
 from trainers.config import TrainConfig
 from trainers.loop import Trainer
+from trainers.sharded_state import load_on_first
 from trainers.sharding import Shard
 
 TAG = {"num_taggers": 3, "num_runners": 3, "grid_length": 0.7, "episode_length": 10}
@@ -103,12 +104,12 @@ def play(out, shard, runs):
     for run in runs:
         keep(run, shard, out, *train(run, out / run, shard))
     if "memory" in runs:
-        middle = shard.from_first(lambda: checkpoint.load(out / "memory" / "checkpoints" / "000000002"))
+        middle = load_on_first(shard, lambda: checkpoint.load(out / "memory" / "checkpoints" / "000000002"))
         keep("again", shard, out, *train("memory", out / "again", shard, middle))
         keep("stopped", shard, out, *train("memory", out / "stopped", shard, stop_at=3))
     for run in ACROSS if shard.ranks > 1 else ():
         if run in runs:
-            begun = shard.from_first(lambda run=run: begin_alone(run, out / f"{run}-alone"))
+            begun = load_on_first(shard, lambda run=run: begin_alone(run, out / f"{run}-alone"))
             train(run, out / f"{run}-across", shard, begun, stop_at=4)
 
 
@@ -120,7 +121,7 @@ def begin_alone(run, out):
 if __name__ == "__main__":
     out, rank, ranks = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    sharding.PIECE = 300  # a replay is sent in several
+    sharded_state.PIECE = 300  # a replay is sent in several
     distributed.init_process_group("gloo", init_method=f"file://{out}/meet", rank=rank, world_size=ranks)
     play(out, Shard.of(rank, ranks, WORLDS), sys.argv[4:])
     distributed.destroy_process_group()

@@ -16,7 +16,8 @@ from trainers.cluster.data_parallel import _room
 from trainers.commands import train_command
 from trainers.logs import read_rows
 from trainers.replay import Replay
-from trainers.sharding import Shard, _axis_of_worlds
+from trainers.sharded_state import axis_of_worlds, load_on_first, own_state, whole_state
+from trainers.sharding import Shard
 from trainers.streams import normal, of_rows
 
 HERE = Path(__file__).parent
@@ -194,7 +195,9 @@ def test_a_process_by_itself_has_all_worlds_and_tells_nobody(monkeypatch):
     assert alone.everyone(values) == [values]
     assert alone.largest(7) == 7
     assert alone.from_first(lambda: "said") == "said"
-    assert alone.whole_state({"x": values}, None, [])["x"] is values
+    assert load_on_first(alone, lambda: None) is None
+    for part_of in (whole_state, own_state):
+        assert part_of(alone, {"x": values}, None, {})["x"] is values
 
 
 def test_every_algorithm_is_among_the_runs():
@@ -245,7 +248,7 @@ def test_knows_what_of_a_state_is_of_worlds(env_id, settings):
     many, few = (gpu_envs.make(env_id, num_envs=n, device="cpu", seed=0, **settings).core for n in (7, 5))
     others = few.get_state()
     for name, value in many.get_state().items():
-        if _axis_of_worlds(f"core.{name}", many, {}) == 0:
+        if axis_of_worlds(f"core.{name}", many, {}) == 0:
             sizes = (len(value), len(others[name]))
             assert sizes in ((7, 5), (0, 0)), name
         else:

@@ -28,6 +28,7 @@ from trainers.checkpoint import Checkpoint
 from trainers.cluster.connect import connect
 from trainers.config import TrainConfig
 from trainers.loop import Trainer
+from trainers.sharded_state import load_on_first
 from trainers.sharding import Shard, check_ranks
 from trainers.stopping import DivergedError
 
@@ -148,12 +149,12 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
 
         device = get_device()
     shard = Shard.from_env(config.num_envs, device)
-    resume = shard.from_first(lambda: _newest(out, given["resume"]))
+    resume = load_on_first(shard, lambda: _newest(out, given["resume"]))
     if resume is not None and resume.steps >= config.total_steps:  # a worker failed when all was done
         return "", ""
     try:
         trainer = Trainer(config, out, resume, shard=shard)
-        del resume  # it may hold the replay of all
+        del resume  # the first rank's holds the replay of all
         trainer.run()
     except tuple(_ERRORS.values()) as error:  # on all ranks, and it would again
         return type(error).__name__, str(error)
