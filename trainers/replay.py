@@ -53,8 +53,8 @@ class Replay:
             shard: Which of all ranks' worlds these are; None: all.
 
         Raises:
-            ConfigError: There is less room, or the buffers do not fit into the free memory; the line tells how many
-                bytes they need.
+            ConfigError: There is less room, or the buffers do not fit into the free memory, or this rank's part of
+                it; the line tells how many bytes they need.
         """
         self.shard = shard if shard is not None and shard.ranks > 1 else None
         self.num_envs, self.device = num_envs, device
@@ -65,21 +65,29 @@ class Replay:
                 f"learner.replay_size = {capacity}: expected at least {least * self.num_envs_total}, that is {least} "
                 f"steps of {self.num_envs_total} worlds"
             )
-        shapes = {
-            name: (self.length, self.num_envs_total if name == PRIORITY else num_envs, *shape)
-            for name, (shape, _) in fields.items()
-        }
-        needed = sum(math.prod(shapes[name]) * dtype.itemsize for name, (_, dtype) in fields.items())
-        free = free_memory(device)
-        if needed > free:
-            raise ConfigError(
-                f"learner.replay_size = {capacity}: needs {needed:,} bytes on {device}, {free:,} are free; "
-                f"at most {int(capacity * free / needed):,} steps of worlds fit"
-            )
+        self._check_fits(capacity, fields)
         self.buffers = {
-            name: torch.zeros(shapes[name], dtype=dtype, device=device) for name, (_, dtype) in fields.items()
+            name: torch.zeros(self._shape(name, shape, num_envs), dtype=dtype, device=device)
+            for name, (shape, dtype) in fields.items()
         }
         self.position, self.filled = 0, 0
+
+    def _shape(self, name: str, shape: tuple[int, ...], num_envs: int) -> tuple[int, ...]:
+        return self.length, self.num_envs_total if name == PRIORITY else num_envs, *shape
+
+    def _check_fits(self, capacity: int, fields: Fields) -> None:
+        """Raises ConfigError where the buffers do not: of ranks that have met on all alike, as most need elsewhere."""
+        free, most, whom = free_memory(self.device), self.num_envs, ""
+        if self.shard is not None and self.shard.room < free:
+            free, most, whom = self.shard.room, max(self.shard.sizes()), " to each rank"
+        needed = sum(
+            math.prod(self._shape(name, shape, most)) * dtype.itemsize for name, (shape, dtype) in fields.items()
+        )
+        if needed > free:
+            raise ConfigError(
+                f"learner.replay_size = {capacity}: needs {needed:,} bytes on {self.device}, {free:,.0f} are "
+                f"free{whom}; at most {int(capacity * free / needed):,} steps of worlds fit"
+            )
 
     def add(self, steps: Mapping[str, Tensor]) -> None:
         """Appends T steps, tensors (T, E, ...) by name; what is oldest leaves. ConfigError where it holds fewer."""
@@ -187,16 +195,17 @@ class Replay:
         self.position, self.filled = position, filled
 
 
-def free_memory(device: torch.device) -> int:
-    """Bytes that can still be allocated on a device; ConfigError where the system does not tell."""
+def free_memory(device: torch.device) -> float:
+    """Bytes that can still be allocated on a device, whole ones; infinite where the system does not tell."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+    told = Path("/proc/meminfo")
+    for line in told.read_text(encoding="ascii").splitlines() if told.exists() else ():
         name, _, value = line.partition(":")
         if name == "MemAvailable":
-            return int(min(int(value.split()[0]) * 1024, _of_container()))
-    raise ConfigError("/proc/meminfo: expected a line MemAvailable, got none")
+            return min(int(value.split()[0]) * 1024, _of_container())
+    return math.inf
 
 
 def _of_container() -> float:

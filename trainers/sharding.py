@@ -17,8 +17,12 @@ out, those on the code of an agent that is the only one of its policy. They may 
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +31,7 @@ from torch import Tensor, distributed
 
 from gpu_envs.errors import ConfigError
 from trainers.learner import ALONE, Deck, Descent
+from trainers.replay import free_memory
 
 if TYPE_CHECKING:
     from trainers.rollout import Rollout
@@ -50,6 +55,8 @@ class Shard:
     """Worlds of this rank."""
     device: torch.device
     """Of its worlds and learners."""
+    room: float = math.inf
+    """Bytes that every rank can allocate on its device, with all others of the same device or machine."""
 
     @classmethod
     def of(cls, rank: int, ranks: int, num_envs_total: int, device: torch.device | str = "cpu") -> Shard:
@@ -64,6 +71,9 @@ class Shard:
         """The share of this process among those that torchrun started, or else all worlds.
 
         Joins the process group if nobody did, with NCCL where the device is a GPU; "cuda" is the rank's own GPU then.
+
+        Raises:
+            ConfigError: There are more ranks than worlds, or GPUs of unlike kinds.
         """
         device = torch.device(device)
         if "LOCAL_RANK" in os.environ and device.type == "cuda" and device.index is None:
@@ -74,7 +84,14 @@ class Shard:
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
         if not distributed.is_initialized():
             return cls.of(0, 1, num_envs_total, device)
-        return cls.of(distributed.get_rank(), distributed.get_world_size(), num_envs_total, device)
+        return cls.of(distributed.get_rank(), distributed.get_world_size(), num_envs_total, device)._met()
+
+    def _met(self) -> Shard:
+        """With the room that ranks leave each other, as all tell before any allocates; ConfigError as `check_alike`."""
+        kinds, places, free = zip(*self.told((*_kind_and_place(self.device), free_memory(self.device))), strict=True)
+        check_alike(kinds)
+        room = min(bytes_ / places.count(place) for bytes_, place in zip(free, places, strict=True))
+        return dataclasses.replace(self, room=room)
 
     @property
     def first(self) -> bool:
@@ -113,6 +130,11 @@ class Shard:
         whole[before : before + len(values)] = values
         return list(self.sum(whole).split(counts))
 
+    def told(self, said: Any) -> list[Any]:
+        """What all ranks say, in values that JSON can hold, on each."""
+        text = torch.tensor(list(json.dumps(said).encode()), dtype=torch.uint8, device=self.device)
+        return [json.loads(bytes(each.tolist())) for each in self.everyone(text)]
+
     def from_first(self, make: Callable[[], T]) -> T:
         """What the first rank makes, on each."""
         if self.ranks == 1:
@@ -134,6 +156,28 @@ def check_ranks(ranks: int, num_envs: int) -> None:
     """Raises ConfigError where there is not at least one world for each."""
     if not 1 <= ranks <= num_envs:
         raise ConfigError(f"shards = {ranks}: expected 1 to {num_envs}, as every shard needs a world of num_envs")
+
+
+def check_alike(kinds: Sequence[str]) -> None:
+    """Raises ConfigError where ranks have devices of unlike kinds.
+
+    How a GPU's random numbers fall on the elements of a large tensor depends on how many multiprocessors it has.
+    """
+    other = next((rank for rank, kind in enumerate(kinds) if kind != kinds[0]), None)
+    if other is not None:
+        raise ConfigError(
+            f"device: expected GPUs of one kind, as others draw other random numbers; rank 0 has {kinds[0]}, rank "
+            f"{other} has {kinds[other]}: choose machines with the same GPUs, or fewer shards"
+        )
+
+
+def _kind_and_place(device: torch.device) -> tuple[str, str]:
+    """What random numbers depend on, and whose memory it is."""
+    machine = socket.gethostname()
+    if device.type != "cuda":
+        return "a CPU", machine
+    gpu = torch.cuda.get_device_properties(device)
+    return f"{gpu.name} ({gpu.multi_processor_count} multiprocessors)", f"{machine} {gpu.uuid}"
 
 
 def total(values: Tensor) -> Tensor:

@@ -96,7 +96,7 @@ def train(run, out, shard, resume=None, stop_at=0):
 def keep(name, shard, out, first, trainer):
     nets = {policy: seat.learner.net.state_dict() for policy, seat in trainer.seats.items()}
     facts = {"first": first, "nets": nets, "iteration": trainer.iteration, "recent": trainer.episodes.recent}
-    torch.save({**facts, "offset": trainer.core.env_offset}, out / f"{name}-{shard.rank}.pt")
+    torch.save({**facts, "offset": trainer.core.env_offset, "room": shard.room}, out / f"{name}-{shard.rank}.pt")
 
 
 def play(out, shard, runs):
@@ -123,5 +123,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     sharded_state.PIECE = 300  # a replay is sent in several
     distributed.init_process_group("gloo", init_method=f"file://{out}/meet", rank=rank, world_size=ranks)
-    play(out, Shard.of(rank, ranks, WORLDS), sys.argv[4:])
+    play(out, Shard.from_env(WORLDS), sys.argv[4:])
     distributed.destroy_process_group()

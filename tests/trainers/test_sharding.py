@@ -1,23 +1,27 @@
 """Several processes that train together are, but for rounding, one process with all of their worlds."""
 
+import dataclasses
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from shard_run import ACROSS, ITERATIONS, RUNS, SLOW, WORLDS, play, train
+from shard_run import ACROSS, ITERATIONS, RUNS, SLOW, WORLDS, config, play, train
 
 import gpu_envs
 from gpu_envs.errors import ConfigError, MissingExtraError
-from trainers import algorithms, checkpoint
+from trainers import algorithms, checkpoint, sharding
+from trainers.cluster import data_parallel
 from trainers.cluster.data_parallel import _room
 from trainers.commands import train_command
 from trainers.logs import read_rows
 from trainers.replay import Replay
 from trainers.sharded_state import axis_of_worlds, load_on_first, own_state, whole_state
-from trainers.sharding import Shard
+from trainers.sharding import Shard, _kind_and_place
 from trainers.streams import normal, of_rows
 
 HERE = Path(__file__).parent
@@ -234,6 +238,51 @@ def test_ranks_draw_what_one_process_draws_and_each_has_its_own(ranks, count):
         assert torch.equal(found[name], values)
 
 
+def test_ranks_of_one_machine_leave_each_other_room(many):
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    for ranks in (2, 3):
+        rooms = [part["room"] for part in held(many[ranks], "memory", ranks)]
+        assert len(set(rooms)) == 1
+        assert 0 < rooms[0] <= pages * size / ranks
+
+
+def test_all_ranks_refuse_a_replay_that_is_too_large_for_one():
+    fields = {"x": ((10,), torch.uint8)}
+    for rank in range(3):  # of 8 worlds the last has two, the others three; it would fit there
+        shard = dataclasses.replace(Shard.of(rank, 3, 8), room=100)
+        Replay(24, shard.num_envs, fields, torch.device("cpu"), shard=shard)
+        with pytest.raises(ConfigError, match="= 32: needs 120 bytes on cpu, 100 are free to each rank; at most 26 st"):
+            Replay(32, shard.num_envs, fields, torch.device("cpu"), shard=shard)
+
+
+def gpu(name, multiprocessors, uuid):
+    return SimpleNamespace(name=name, multi_processor_count=multiprocessors, uuid=uuid)
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ([gpu("H200", 132, "b"), gpu("H200", 132, "a")], None),
+        ([gpu("H200", 132, "b"), gpu("A100", 108, "c")], r"rank 0 has H200 \(132 .*, rank 2 has A100 \(108 multip"),
+        ([gpu("H200", 60, "b"), gpu("H200", 132, "c")], r"rank 0 has H200 \(132 .*, rank 1 has H200 \(60 multip"),
+    ],
+)
+def test_ranks_have_gpus_of_one_kind(monkeypatch, others, said):
+    """The first and the last share one, where they do not differ."""
+    gpus, free = [gpu("H200", 132, "a"), *others], [100, 90, 80]
+    shards = [Shard.of(rank, 3, 8, torch.device("cuda", rank)) for rank in range(3)]
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpus[device.index])
+    every = [(*_kind_and_place(shard.device), free[shard.rank]) for shard in shards]
+    monkeypatch.setattr(sharding, "free_memory", lambda device: free[device.index])
+    monkeypatch.setattr(Shard, "told", lambda self, said: every if said == every[self.rank] else None)
+    for shard in shards:
+        if said is None:
+            assert shard._met().room == 40
+        else:
+            with pytest.raises(ConfigError, match=said):
+                shard._met()
+
+
 @pytest.mark.parametrize(
     ("env_id", "settings"),
     [
@@ -253,6 +302,15 @@ def test_knows_what_of_a_state_is_of_worlds(env_id, settings):
             assert sizes in ((7, 5), (0, 0)), name
         else:
             assert value.shape == others[name].shape, name
+
+
+def test_workers_with_unlike_gpus_are_not_started_again(monkeypatch, tmp_path):
+    def refuse(*_):
+        raise ConfigError("unlike")
+
+    monkeypatch.setattr(Shard, "from_env", refuse)
+    given = {"config": json.dumps(dataclasses.asdict(config("pole"))), "out": str(tmp_path), "resume": None}
+    assert data_parallel._work(given) == ("ConfigError", "unlike")
 
 
 def test_without_ray_a_line_names_the_extra(monkeypatch, tmp_path):

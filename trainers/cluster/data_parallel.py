@@ -148,7 +148,10 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
         from ray.train.torch import get_device
 
         device = get_device()
-    shard = Shard.from_env(config.num_envs, device)
+    try:
+        shard = Shard.from_env(config.num_envs, device)
+    except ConfigError as error:
+        return type(error).__name__, str(error)
     resume = load_on_first(shard, lambda: _newest(out, given["resume"]))
     if resume is not None and resume.steps >= config.total_steps:  # a worker failed when all was done
         return "", ""
