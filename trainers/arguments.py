@@ -64,7 +64,7 @@ class TrainArgs:
     seed: int = 0
     """Of environment and learners."""
     device: str | None = None
-    """"cpu", "cuda" or "cuda:<i>"; cuda if there is one."""
+    """"cpu", "cuda" or "cuda:<i>"; cuda if there is one here. On a cluster "cpu" or "cuda", which only workers need."""
     out: Path | None = None
     """Folder of the run; out/<id>-<time> if not given, and the run's own with --resume."""
     resume: Path | None = None
@@ -183,10 +183,10 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
     first = parse(kind, "train", words)  # for what decides about the defaults
     if resume is not None and recorded is not None:
         base = recorded
-        env_id, device = base.env_id, first.device or base.device
+        env_id, device = base.env_id, _device(first) if first.device else base.device
         check_id(resume, env_id, first.id, f"gpu-envs train {env_id} --resume {first.resume}")
     elif first.id:
-        env_id, device = spelled(first.id), str(resolve_device(first.device))
+        env_id, device = spelled(first.id), _device(first)
         base = preset(env_id, device, algorithm)
     else:
         parse(kind, "train", argv)  # --help ends here
@@ -202,6 +202,25 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
     args.env = (*(f"{name}={json.dumps(value)}" for name, value in base.env.items()), *args.env)
     args.policy = (*(f"{group}={name}" for group, name in base.policies.items()), *args.policy)
     return args, resume
+
+
+def _device(args: TrainArgs) -> str:
+    """Of this machine, or of the cluster that is to train."""
+    if args.shards is None and args.cluster is None:
+        return str(resolve_device(args.device))
+    return device_of_cluster(args.device)
+
+
+def device_of_cluster(device: str | None) -> str:
+    """The kind of device that is named: a cluster may have GPUs where this machine has none. None: as this machine.
+
+    Raises:
+        ConfigError: A certain GPU was named.
+        DeviceError: Another device was.
+    """
+    if device is not None and device.startswith("cuda:"):
+        raise ConfigError(f"device = {device!r}: expected 'cuda', as Ray says which GPU a worker has")
+    return device if device == "cuda" else str(resolve_device(device)).partition(":")[0]
 
 
 def check_id(saved: Checkpoint | Recording, recorded: str, given: str | None, command: str) -> None:

@@ -95,6 +95,8 @@ def _train_on_cluster(config: TrainConfig, args: TrainArgs, resume: Checkpoint |
     out = runs.choose(args.out, resume) or runs.open_folder(None, config.env_id)
     print(f"training on {config.env_id}: {config.num_envs} worlds, {out}/; tensorboard --logdir {out}", flush=True)
     last = train(config, out, args.shards, args.cluster, resume=resume)
+    if config.device.startswith("cuda"):  # the workers': what follows plays on what there is here
+        config = dataclasses.replace(config, device=str(resolve_device(None)))
     saved, core = checkpoint.load(last), make_eval_core(config, 1, FINAL_SEED)
     sides = members_by_policy(config, core)
     print(f"trained {saved.steps:,} steps")

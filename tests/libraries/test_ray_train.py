@@ -1,5 +1,6 @@
 """Training under Ray: workers together are one process, and go on where one of them was killed."""
 
+import dataclasses
 import os
 import signal
 import threading
@@ -24,7 +25,7 @@ ITERATIONS = 60
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster(tmp_path_factory):
-    connect("the tests", "local", num_cpus=2, object_store_memory=100_000_000)
+    connect("the tests", "local", num_cpus=2, num_gpus=1, object_store_memory=100_000_000)
     yield
     ray.shutdown()
 
@@ -146,6 +147,19 @@ def test_what_cannot_be_is_refused_before_anything_starts(tmp_path):
     with pytest.raises(GpuEnvsError, match="shards = 3: the cluster has room for 2 workers with 1 CPU each"):
         data_parallel.train(config(), out, shards=3)
     assert not out.exists()
+
+
+def test_gpus_are_the_clusters(tmp_path, monkeypatch):
+    """That there is one is a mere claim here: workers see what there is."""
+    argv = ["CartPole-v1", "--device", "cuda", "--shards", "2", "--out", str(tmp_path / "run"), "--no-video"]
+    with pytest.raises(GpuEnvsError, match="room for 1 workers with 1 CPU, 1 GPU each"):
+        train_command(argv)
+    on_gpu = dataclasses.replace(config(), device="cuda")
+    with pytest.raises(GpuEnvsError, match="was asked for, but torch finds no CUDA GPU here"):
+        data_parallel.train(on_gpu, tmp_path / "run", shards=2, gpus_per_worker=0.5, max_failures=0)
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}])
+    with pytest.raises(ConfigError, match="device = 'cuda': expected a cluster with GPUs, got one without; use cpu"):
+        train_command(argv)
 
 
 def test_what_learners_refuse_is_said_in_a_line_and_not_tried_again(tmp_path):

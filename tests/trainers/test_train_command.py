@@ -1,5 +1,6 @@
 """`gpu-envs train` and `gpu-envs eval` on a real environment: files, tables, errors in one line, SIGKILL."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from toy import announce
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, UnknownEnvironmentError
 from trainers import checkpoint
 from trainers.arguments import parse_train
+from trainers.cluster import connect, data_parallel
 from trainers.commands import eval_command, train_command
 from trainers.config import TrainConfig
 from trainers.logs import read_rows
@@ -93,6 +95,8 @@ def test_errors_are_one_line(run, tmp_path, monkeypatch):
         (ConfigError, "there is a run already", [*SMALL, "--out", str(run)]),
         (CheckpointError, "got neither", ["SimpleTag-v0", "--resume", str(tmp_path / "nothing")]),
         (DeviceError, "tpu", ["SimpleTag-v0", "--device", "tpu"]),
+        (DeviceError, "tpu", ["SimpleTag-v0", "--device", "tpu", "--shards", "2"]),
+        (ConfigError, "'cuda:1': expected 'cuda', as", ["SimpleTag-v0", "--device", "cuda:1", "--cluster", "auto"]),
         (ConfigError, "expected an environment, got none", []),
         (ConfigError, "expected an environment, got none", ["--seed", "1"]),
         (ConfigError, "--num-envs: invalid literal for int.* 'x'", ["SimpleTag-v0", "--num-envs", "x"]),
@@ -304,6 +308,27 @@ def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
     assert iterations_of(killed) == list(range(1, 26))
     assert (whole / "crossplay.json").read_text() == (killed / "crossplay.json").read_text()
     assert learned(whole) == learned(killed)
+
+
+def test_a_cluster_may_have_gpus_where_the_command_has_none(run, tmp_path, monkeypatch, capsys):
+    """What is played at the end plays here."""
+    asked = []
+
+    def elsewhere(config, out, shards, address, *, resume=None):
+        asked.append((config.device, shards, address, resume is not None))
+        return Trainer(dataclasses.replace(config, device="cpu"), out, resume).run()
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(connect, "ray_library", lambda who: None)
+    monkeypatch.setattr(data_parallel, "train", elsewhere)
+    argv = ["cuda" if word == "cpu" else word for word in SMALL]
+    assert train_command([*argv, "--cluster", "there:6379", "--out", str(tmp_path / "a")]) == 0
+    going_on = ["--resume", str(run), "--total-steps", "1300", "--device", "cuda", "--shards", "2", "--no-video"]
+    assert train_command([*going_on, "--out", str(tmp_path / "b")]) == 0
+    assert asked == [("cuda", None, "there:6379", False), ("cuda", 2, None, True)]
+    assert (tmp_path / "a" / "crossplay.json").exists()
+    with pytest.raises(DeviceError, match="torch finds no CUDA GPU here"):
+        train_command(argv)
 
 
 @pytest.mark.gpu

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from gpu_envs.commands import settings
 from gpu_envs.errors import ConfigError
-from gpu_envs.registry import resolve_device, spelled
+from gpu_envs.registry import spelled
 from trainers import algorithms
-from trainers.arguments import Positional, UseAppendAction, parse
+from trainers.arguments import Positional, UseAppendAction, device_of_cluster, parse
 from trainers.cluster import search_space
 from trainers.cluster.connect import ray_library
 from trainers.cluster.tune import RESULTS, WHO, Plan, Tuned, resume, tune
@@ -106,9 +106,8 @@ def _search(args: TuneArgs) -> Tuned:
     plan, spaces = Plan(**given), search_space.parse_all(args.search)
     algorithms.find(args.algorithm).check_plays()
     env_id = spelled(args.id)
-    named = args.device is not None and args.device.startswith("cuda")  # of the cluster: there may be none here
-    device = args.device if named and args.device else str(resolve_device(args.device)).partition(":")[0]
-    usual = preset(env_id, device.partition(":")[0], args.algorithm)
+    device = device_of_cluster(args.device)
+    usual = preset(env_id, device, args.algorithm)
     steps = {} if args.total_steps is None else {"total_steps": args.total_steps}
     base = dataclasses.replace(usual, device=device, env={**usual.env, **settings(args.env)}, **steps)
     config = changed(base, settings(args.train, "--train"), "--train", FREE)

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.registry import resolve_device
 from trainers import algorithms, checkpoint, runs
 from trainers.checkpoint import Checkpoint
 from trainers.cluster.connect import connect
@@ -64,8 +65,8 @@ def train(
 
     Raises:
         MissingExtraError: Ray is not installed.
-        ConfigError: The algorithm does not play, `path` holds another run, or there are more shards than worlds.
-            What the workers' learners refuse, too.
+        ConfigError: The algorithm does not play, `path` holds another run, there are more shards than worlds, or no
+            GPUs for a `config.device` that is one, or unlike ones. What the workers' learners refuse, too.
         GpuEnvsError: The cluster has no room, the training diverged, or workers failed more often than they may.
     """
     algorithms.find(config.algorithm).check_plays()
@@ -83,7 +84,10 @@ def train(
 
     on_gpu = config.device.startswith("cuda")
     each = {"CPU": cpus_per_worker, **({"GPU": gpus_per_worker} if on_gpu else {})}
-    room = _room([node["Resources"] for node in ray.nodes() if node["Alive"]], each)
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if on_gpu and not any(node.get("GPU") for node in nodes):
+        raise ConfigError(f"device = {config.device!r}: expected a cluster with GPUs, got one without; use cpu")
+    room = _room(nodes, each)
     if shards is None:
         shards = min(sum(room) if on_gpu else sum(1 for fits in room if fits), config.num_envs)
     check_ranks(max(shards, 1), config.num_envs)
@@ -147,7 +151,7 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
     if config.device.startswith("cuda"):
         from ray.train.torch import get_device
 
-        device = get_device()
+        device = resolve_device(get_device())  # of what Ray was told there need be nothing
     try:
         shard = Shard.from_env(config.num_envs, device)
     except ConfigError as error:

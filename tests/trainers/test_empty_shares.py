@@ -1,0 +1,132 @@
+"""Learners with a replay: minibatches of which a rank has nothing are learned from as by one process.
+
+Weights of a joint critic that cancel out may differ, see `trainers.sharding`; what it says does not.
+"""
+
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+
+from trainers import algorithms, sharding
+from trainers.collector import Collector
+from trainers.config import TrainConfig, make_core
+from trainers.replay import Replay
+from trainers.sharding import Shard
+
+WORLDS, RANKS, UPDATES = 5, 2, 3
+SMALL: dict[str, Any] = {
+    "rollout_length": 4, "updates": 3, "replay_size": 200, "batch_size": 6, "learning_starts": 20, "hidden": (8,),
+    "learning_rate": 0.01, "normalize_obs": True, "max_grad_norm": 1.0,
+}  # fmt: skip
+SPREAD, TAG, BOX = {"max_cycles": 6}, {"max_cycles": 6, "num_good": 2}, {"continuous_actions": True}
+RUNS = {
+    "dqn": ("SimpleSpread-v0", SPREAD, "dqn", {"prioritized": True, "n_step": 2}),
+    "iql": ("SimpleSpread-v0", SPREAD, "iql", {}),
+    "vdn": ("SimpleSpread-v0", SPREAD, "vdn", {"body": "gru", "window": 3, "burn_in": 1}),
+    "qmix": ("SimpleSpread-v0", SPREAD, "qmix", {}),
+    "ddpg": ("Pendulum-v1", {}, "ddpg", {}),
+    "td3": ("Pendulum-v1", {}, "td3", {}),
+    "sac": ("Pendulum-v1", {}, "sac", {}),
+    "sac of choices": ("SimpleSpread-v0", SPREAD, "sac", {}),
+    "maddpg": ("SimpleTag-v0", TAG, "maddpg", {}),
+    "matd3": ("SimpleTag-v0", TAG | BOX, "matd3", {}),
+    "masac": ("SimpleTag-v0", TAG | BOX, "masac", {}),
+    "masac of choices": ("SimpleTag-v0", TAG, "masac", {}),
+}
+
+
+class Together:
+    """Ranks that are threads of this process, as far as sums go."""
+
+    def __init__(self, ranks: int) -> None:
+        self.own, self.barrier = threading.local(), threading.Barrier(ranks, timeout=60)
+        self.values: dict[int, torch.Tensor] = {}
+
+    def total(self, values: torch.Tensor) -> torch.Tensor:
+        """In place of `sharding.total`."""
+        self.values[self.own.rank] = values
+        self.barrier.wait()
+        summed = sum(self.values[rank] for rank in sorted(self.values))
+        self.barrier.wait()
+        return summed
+
+    def each(self, do, of) -> list[Any]:
+        """What threads, one per rank, make of one thing each."""
+
+        def begin(rank):
+            self.own.rank = rank
+            try:
+                return do(of[rank])
+            except BaseException:
+                self.barrier.abort()
+                raise
+
+        with ThreadPoolExecutor(len(of)) as pool:
+            return list(pool.map(begin, range(len(of))))
+
+
+def collector(run, shard):
+    env_id, env, algorithm, settings = RUNS[run]
+    learner = algorithms.find(algorithm).settings(**{**SMALL, **settings})
+    config = TrainConfig(
+        env_id, env, algorithm=algorithm, learner=learner, num_envs=WORLDS, total_steps=10_000, seed=2, eval_episodes=0
+    )
+    return Collector(config, make_core(config, shard.num_envs, 2, **shard.offset_setting), shard=shard)
+
+
+def of_one_rank(draw, shards):
+    """Draws of places: each is of one rank's worlds alone, the next one of the next's."""
+    drawn: dict[int, int] = {}
+
+    def changed(self, *args, **settings):
+        time, env, *weight = draw(self, *args, **settings)
+        number = drawn[id(self)] = drawn.get(id(self), -1) + 1
+        whose = shards[number % RANKS]
+        return time, whose.offset + env % whose.num_envs, *weight
+
+    return changed
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_rank_without_a_row_of_a_minibatch_learns_what_one_process_does(run, monkeypatch):
+    shards, together, sizes = [Shard.of(rank, RANKS, WORLDS) for rank in range(RANKS)], Together(RANKS), set()
+    here = Replay.here
+
+    def watched(self, time, env):
+        found = here(self, time, env)
+        sizes.add((len(time), len(found[0])))
+        return found
+
+    for name in ("draw", "draw_prioritized"):
+        monkeypatch.setattr(Replay, name, of_one_rank(getattr(Replay, name), shards))
+    monkeypatch.setattr(Replay, "here", watched)
+    monkeypatch.setattr(sharding, "total", together.total)
+    alone, ranks = collector(run, Shard.of(0, 1, WORLDS)), [collector(run, shard) for shard in shards]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for update in range(1, UPDATES + 1):
+        for each in (alone, *ranks):
+            each.collect()
+        wanted = alone.update(update, str)
+        for row in together.each(lambda each, update=update: each.update(update, str), ranks):
+            assert all(math.isfinite(value) for value in row.values())
+            assert row == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+    torch.set_num_threads(threads)
+    assert sizes == {(6, 6), (6, 0)}
+    assert any("loss" in name for name in wanted)
+    assert any("norm" in name and value > 1e-4 for name, value in wanted.items())
+    for name, seat in alone.seats.items():
+        nets = [each.seats[name].learner.net.state_dict() for each in ranks]
+        for key, tensor in seat.learner.net.state_dict().items():
+            assert torch.equal(nets[0][key], nets[1][key]), key
+            if not (alone.seats[name].whole.kind == "joint" and "critics" in key and key.endswith("body.0.weight")):
+                torch.testing.assert_close(nets[0][key], tensor, rtol=1e-4, atol=1e-5, msg=key)
+
+
+def test_all_learners_with_a_replay_are_among_the_runs():
+    kept = {name for name in algorithms.ALGORITHMS if hasattr(algorithms.find(name).settings(), "replay_size")}
+    assert kept == {algorithm for _, _, algorithm, _ in RUNS.values()}
