@@ -13,8 +13,9 @@ import torch
 from shard_run import ACROSS, ITERATIONS, RUNS, SLOW, WORLDS, config, play, train
 
 import gpu_envs
-from gpu_envs.errors import ConfigError, MissingExtraError
+from gpu_envs.errors import CheckpointError, ConfigError, MissingExtraError
 from trainers import algorithms, checkpoint, sharding
+from trainers.checkpoint import Checkpoint
 from trainers.cluster import data_parallel
 from trainers.cluster.data_parallel import _room
 from trainers.commands import train_command
@@ -202,6 +203,26 @@ def test_a_process_by_itself_has_all_worlds_and_tells_nobody(monkeypatch):
     assert load_on_first(alone, lambda: None) is None
     for part_of in (whole_state, own_state):
         assert part_of(alone, {"x": values}, None, {})["x"] is values
+
+
+def saved(state):
+    return Checkpoint(Path("000000001"), iteration=1, steps=8, config={}, score=None, state=state, policies=())
+
+
+def test_others_hear_of_a_checkpoint_only_what_shapes_it_has(monkeypatch):
+    told = []
+    monkeypatch.setattr(Shard, "from_first", lambda self, make: told.append(make()) or told[0])
+    whole = saved({"learner.a.replay.obs": torch.ones(30, 7, 2), "trainer.seconds": 1.5})
+    assert load_on_first(Shard.of(0, 2, 7), lambda: whole) is whole
+    assert (told[0].iteration, told[0].state["trainer.seconds"]) == (1, 1.5)
+    outline = told[0].state["learner.a.replay.obs"]
+    assert (outline.shape, outline.device.type) == ((30, 7, 2), "meta")
+
+
+def test_a_state_of_other_worlds_is_refused_before_it_is_sent():
+    state = {"learner.a.replay.obs": torch.ones(30, 6, 2)}
+    with pytest.raises(CheckpointError, match=r"learner.a.replay.obs: expected 7 worlds, got 6"):
+        own_state(Shard.of(0, 2, 7), state, None, {"learner.a.replay.": 1})
 
 
 def test_every_algorithm_is_among_the_runs():
