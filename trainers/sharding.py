@@ -12,8 +12,8 @@ one process: a run goes on from them in any number of processes.
 It holds for all algorithms. Of a rollout a minibatch is dealt by `ShardDeck`. A replay is in parts, each rank holds the
 steps of its own worlds: places are drawn among those of all, see `Replay.here`, and only priorities are everywhere.
 Where a gradient is zero but for rounding, Adam follows the rounding: so it is for weights of a joint critic that cancel
-out, such as those on the code of an agent that is the only one of its policy. They may differ; what the critic says does
-not. GPUs have to be of one kind, see `check_alike`.
+out, such as those on the code of an agent that is the only one of its policy. They may differ; what the critic says
+does not. GPUs have to be of one kind, see `check_alike`.
 """
 
 from __future__ import annotations
