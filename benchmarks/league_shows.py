@@ -260,8 +260,8 @@ def main(argv: Sequence[str]) -> None:
     for name in () if args.write else args.shows or SHOWS:
         show = SHOWS[name]
         began = time.perf_counter()
-        result = show.run(**show.settings)
         about = {"commit": origin.commit(), "date": date.today().isoformat(), "machine": origin.machine()}
+        result = show.run(**show.settings)
         settings = {key: list(value) if isinstance(value, tuple) else value for key, value in show.settings.items()}
         result |= {"settings": settings, "minutes": (time.perf_counter() - began) / 60, "threads": args.threads}
         record({name: {**result, **about}})
