@@ -136,7 +136,7 @@ def find(id: str) -> Entry:
             ) from error
     if name not in _entries:
         near = difflib.get_close_matches(name, _entries, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else "gpu_envs.list_envs() gives all"
+        hint = f"did you mean {' or '.join(near)}?" if near else "gpu_envs.list_envs() or `gpu-envs list` gives all"
         raise UnknownEnvironmentError(f"no environment named {id!r}; {hint}")
     return _entries[name]
 

@@ -69,5 +69,6 @@ def export(api: Api, file: Path, progress: Progress | None = None) -> tuple[int,
     recorded = ",\n".join(f"{json.dumps(path)}:{answer.decode()}" for path, answer in answers.items())
     recorded = recorded.replace("<", "\\u003c")  # nothing in it ends the element
     script = f'<script type="application/json" id="recorded">{{{recorded}}}</script>\n'
+    file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, html[:end] + script + html[end:])
     return played, trouble

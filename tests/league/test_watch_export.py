@@ -29,7 +29,7 @@ def page(tmp_path, monkeypatch) -> Path:
 
 @pytest.mark.parametrize("kind", ["training", "league"])
 def test_an_export_holds_every_answer(kind, request, page, tmp_path, watched, capsys):
-    path, file = request.getfixturevalue(kind), tmp_path / "run.html"
+    path, file = request.getfixturevalue(kind), tmp_path / "new" / "run.html"
     before = digests(path)
     assert watch_command([str(path), "--export", str(file)]) == 0
     assert digests(path) == before
@@ -49,7 +49,8 @@ def test_an_export_holds_every_answer(kind, request, page, tmp_path, watched, ca
         assert answer == ask(api, "rollout", question.partition("?")[2])
     size = f"{file.stat().st_size / 1e6:.1f} MB"
     assert f"{file}: {size}" in capsys.readouterr().out
-    assert not [each for each in tmp_path.iterdir() if each not in (file, page)]
+    assert not [each for each in tmp_path.iterdir() if each not in (file.parent, page)]
+    assert [*file.parent.iterdir()] == [file]
 
 
 def test_an_export_is_bounded_and_nothing_in_it_ends_the_element(training, page, tmp_path, watched, monkeypatch):
