@@ -245,6 +245,7 @@ def _go_on(store: Store, run: algorithms.Run, live: LiveTable, threads: int, whe
     for file in (store.path / SUMMARY, store.file):
         print(f"  {file}")
     print(f"  gpu-envs league report {store.path}")
+    print(f"  gpu-envs watch {store.path}")
     return 0
 
 

@@ -37,6 +37,16 @@ def test_a_tagged_runner_that_plays_on_has_a_ring():
     assert tagged > 20
 
 
+def test_how_far_a_tag_reaches_is_seen_on_a_body_too():
+    """A red ring about the body, or a white one on a body that is drawn larger than that; painted last."""
+    core = make_core("TagContinuous-v0", 2, "cpu", seed=0, num_taggers=1, num_runners=2)
+    core.reset()
+    core.set_params(tagging_margin=torch.tensor([0.3, 2.0]))
+    ring = core.definition.draw(core, torch.tensor([0, 1])).shapes[:, -1]
+    assert ring[:, 3].tolist() == pytest.approx([0.3, 2.0])
+    assert torch.equal(ring[:, 6:9], torch.tensor([(1.0, 1.0, 1.0), RED]))
+
+
 def test_taggers_on_one_cell_lie_like_coins():
     core = make_core("TagGridworld-v0", 2, "cpu", seed=0, num_taggers=4)
     core.reset()

@@ -136,6 +136,7 @@ def _show(
     for file in (*written, last):
         print(f"  {file}")
     print(f"  tensorboard --logdir {out}")
+    print(f"  gpu-envs watch {out}")
 
 
 def _goal(config: TrainConfig, recent: Mapping[str, float], steps: int) -> bool:

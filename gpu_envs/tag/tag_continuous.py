@@ -170,7 +170,7 @@ def build(config: Config) -> Definition:
 
 
 def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: taggers red in a disc as wide as a tag reaches, runners blue, a line ahead of all.
+    """Scene of some worlds: taggers red with a ring as far as a tag reaches, runners blue, a line ahead of all.
 
     Who has left is gone, but for the end of an episode; where tagged runners play on, they have a ring for a step.
     """
@@ -186,15 +186,16 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     hunters, prey = ([tensor[:, rows] for tensor in (state["pos"], ahead, alive)] for rows in _sides(taggers))
     bodies = circles(hunters[0], 1.3 * radius, RED, hunters[2]), circles(prey[0], radius, BLUE, prey[2])
     tagged = prey[2] & (core.world_state["caught_by"][envs, taggers:] >= 0)
+    told = torch.where((reach > 1.3 * radius)[..., None], torch.tensor(RED, device=size.device), 1.0)  # white on a body
     parts = [
         circles(hunters[0], reach, RED, 0.14 * hunters[2]),
-        rings(hunters[0], reach, RED, 0.003 * size, 0.6 * hunters[2]),
         lines(prey[0], prey[0] + 2.1 * radius[..., None] * prey[1], 0.5 * radius, BLUE, prey[2]),
         bodies[1],
         rings(prey[0], 1.5 * radius, ORANGE, 0.6 * radius, tagged),
         lines(hunters[0], hunters[0] + 2.4 * radius[..., None] * hunters[1], 0.7 * radius, RED, hunters[2]),
         bodies[0],
         rings(hunters[0], 1.3 * radius, DARK, 0.002 * size, 0.5 * hunters[2]),
+        rings(hunters[0], reach, told, 0.004 * size, 0.8 * hunters[2]),
     ]
     return Scene(join(*parts), torch.cat([0.0 * size, 0.0 * size, size, size], 1), agents=join(*bodies))
 
