@@ -6,7 +6,8 @@
 A tutorial is a MyST notebook: its code stands in ``{code-cell}`` blocks, and other blocks are only shown. The site runs
 those pages that need nothing but this library, and shows what they print. The others say ``execution_mode: 'off'`` at
 their top, are run by `make test-libraries`, and carry what they print between ``<!-- printed -->`` and
-``<!-- end -->``; but for cells with the tag ``remove-output``, which print what nobody reads.
+``<!-- end -->``; but for cells with the tag ``remove-output``, which print what nobody reads. What begins with
+``# not run:`` and the reason, for readers to see, is left out.
 """
 
 import argparse
@@ -83,6 +84,8 @@ def _results(path: Path, kind: str, heading: str | None, space: dict) -> Iterato
     found = blocks(path.read_text(encoding="utf-8"), kind, heading)
     assert found, f"{path.name} shows no Python to run"
     for block in found:
+        if re.match(r"# not run: \w", block.code):
+            continue
         code = compile("\n" * (block.line - 1) + block.code, str(path), "exec")
         with contextlib.redirect_stdout(_Both(sys.stdout)) as out:
             exec(code, space)

@@ -4,10 +4,11 @@ A block whose first line begins with ``# not run:`` says there why it cannot; re
 are notebooks run their cells in ``make docs``, which shows what they print; their other blocks are other libraries'.
 """
 
-import re
 from pathlib import Path
 
 import pytest
+
+from docs import notebook
 
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {
@@ -17,32 +18,17 @@ ELSEWHERE = {
 """Pages whose blocks need more than a namespace, and who runs them."""
 
 
-def python_blocks(path):
-    """(line, code) of every Python block of a page."""
-    text = path.read_text(encoding="utf-8")
-    found = re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [(text[: match.start()].count("\n") + 2, match[1]) for match in found]
-
-
 def pages():
     """Every page with Python, seen from the root."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    notebook = "---\n"  # how one begins
-    return [
-        str(path.relative_to(ROOT))
-        for path in found
-        if python_blocks(path) and not path.read_text().startswith(notebook)
-    ]
+    told = [path for path in found if notebook.blocks(path.read_text(encoding="utf-8"), notebook.PYTHON)]
+    return [str(path.relative_to(ROOT)) for path in told if path not in notebook.notebooks()]
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if page not in ELSEWHERE])
 def test_the_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
-    space = {"__name__": "example"}
-    for line, code in python_blocks(ROOT / page):
-        program = compile("\n" * (line - 1) + code, ROOT / page, "exec")
-        if not re.match(r"# not run: \w", code):
-            exec(program, space)
+    notebook.run(ROOT / page, notebook.PYTHON)
 
 
 @pytest.mark.parametrize("page", ELSEWHERE)

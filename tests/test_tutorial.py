@@ -4,7 +4,6 @@ import ast
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import tokenize
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from docs import notebook
 from gpu_envs.cli import main
 from gpu_envs.new import written
 
@@ -21,7 +21,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 def blocks(kind):
     """The code blocks of a kind, in order."""
-    return re.findall(rf"^```{kind}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    return [block.code for block in notebook.blocks(TEXT, kind)]
 
 
 def code_lines(source):
