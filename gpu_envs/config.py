@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from gymnasium.vector import AutoresetMode
@@ -38,7 +38,7 @@ def setting(default: Any, *, low: float | None = None, high: float | None = None
     return dataclasses.field(default=default, metadata={"low": low, "high": high, "choices": choices})
 
 
-def build_config(kind: type[C], values: dict[str, Any], owner: str) -> C:
+def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Collection[str] = ()) -> C:
     """Make a config out of keyword arguments, checking names, types and bounds.
 
     Ints must fit int32 and floats float32, in which kernels calculate; lists become tuples.
@@ -47,6 +47,7 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str) -> C:
         kind: The config dataclass.
         values: Keyword arguments of the user.
         owner: Who is configured, for the message ("SimpleTag-v0").
+        others: Names that whoever calls takes himself, which may have been meant.
 
     Raises:
         ConfigError: Naming the field, its value and what is allowed.
@@ -55,7 +56,7 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str) -> C:
     hints = get_type_hints(kind)
     for name in values:
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1)
+            near = difflib.get_close_matches(name, [*fields, *others], n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields) or 'none'}"
             raise ConfigError(f"{owner}: no setting named {name}; {hint}")
     try:

@@ -65,7 +65,9 @@ def test_resume_goes_on_in_the_same_run(run, tmp_path, capsys):
     options = ["--resume", str(run), "--total-steps", "1400", "--no-video", "--eval-episodes", "0"]
     assert train_command(options) == 0  # the id is recorded
     assert iterations_of(run) == list(range(1, 10))
-    listed = {Path(line).name for line in capsys.readouterr().out.splitlines() if line.startswith("  /")}
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"  gpu-envs watch {run}"
+    listed = {Path(line).name for line in lines if line.startswith("  /")}
     assert listed == {"metrics.csv", "config.json", "curves.png", "000000009"}
     with pytest.raises(CheckpointError, match="num_envs: expected 8, got 16"):
         train_command(["SimpleTag-v0", "--resume", str(run), "--num-envs", "8"])
