@@ -63,8 +63,8 @@ class Game:
             raise TypeError(f"Game.of: unexpected {', '.join(declared)}")
         if not roles:
             raise ConfigError(
-                f"{env_id}: declares no roles, nobody plays against anybody; "
-                "name them: Game.of(id, roles={'role': ('group', ...)}) or Definition.roles"
+                f"{env_id}: declares no roles, nobody plays against anybody; take a game of two sides, as "
+                "SimpleTag-v0, or name them: Game.of(id, roles={'role': ('group', ...)}) or Definition.roles"
             )
         _check_roles(env_id, roles, core)
         if shared is None:
