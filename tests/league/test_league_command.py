@@ -26,6 +26,7 @@ def test_exact_psro_prints_the_exploitability_table_and_writes_the_summary(tmp_p
     assert code == 0
     lines = [line.split() for line in out.splitlines()]
     assert ["0", "1/1", "0.9167", "0.4583", "0.9167", "0"] in [line[:6] for line in lines]
+    assert [line[1:] for line in lines[-2:]] == [["league", "report", str(tmp_path)], ["watch", str(tmp_path)]]
     summary = json.loads((tmp_path / "summary.json").read_text())
     rows = summary["iterations"]
     assert [row["iteration"] for row in rows] == list(range(7))
