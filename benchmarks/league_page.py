@@ -100,9 +100,10 @@ def _curves(result: Mapping[str, Any]) -> list[str]:
 def _sides(result: Mapping[str, Any]) -> list[str]:
     """Tables of cross-play."""
     steps = ", ".join(f"{name} {used:,} ({result['seconds'][name]:.0f} s)" for name, used in result["steps"].items())
+    grouped = ", means over all of a kind, of no side against itself" if len(result["sides"]) > WIDE else ""
     lines = [
         f"{result['env_id']}. What the seat of each role earns in an episode, with 95 % intervals: rows sit in it, "
-        f"columns opposite. Steps of worlds that were learned from: {steps}.{_payoffs(result)} "
+        f"columns opposite{grouped}. Steps of worlds that were learned from: {steps}.{_payoffs(result)} "
         "Independent learners train in worlds of "
         'their own (`NoLeagueBuilder`); "together" in the same, each from all of these steps, which is twice as '
         "many as any other role learns from." + _of_league(result["settings"]),
@@ -134,7 +135,7 @@ def _table(result: Mapping[str, Any], seat: int, role: str) -> list[str]:
     for row, here in groups.items():
         cells = []
         for opposite in groups.values():
-            pairs = [(a, b) if seat == 0 else (b, a) for a in here for b in opposite]
+            pairs = [(a, b) if seat == 0 else (b, a) for a in here for b in opposite if a != b or len(here) == 1]
             mean = statistics.mean(means[a][b] for a, b in pairs)
             half = sum(halves[a][b] ** 2 for a, b in pairs) ** 0.5 / len(pairs)
             cells.append(_within(mean, half))

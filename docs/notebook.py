@@ -84,9 +84,9 @@ def _results(path: Path, kind: str, heading: str | None, space: dict) -> Iterato
     found = blocks(path.read_text(encoding="utf-8"), kind, heading)
     assert found, f"{path.name} shows no Python to run"
     for block in found:
+        code = compile("\n" * (block.line - 1) + block.code, str(path), "exec")
         if re.match(r"# not run: \w", block.code):
             continue
-        code = compile("\n" * (block.line - 1) + block.code, str(path), "exec")
         with contextlib.redirect_stdout(_Both(sys.stdout)) as out:
             exec(code, space)
         yield block, out.getvalue()

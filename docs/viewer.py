@@ -51,8 +51,7 @@ def main() -> None:
     """See the top of this file."""
     from PIL import Image
 
-    if not (RUN / "summary.json").exists():
-        subprocess.run([*COMMAND, *TRAIN.split(), "--run-dir", str(RUN)], cwd=ROOT, check=True)
+    subprocess.run([*COMMAND, *TRAIN.split(), "--run-dir", str(RUN)], cwd=ROOT, check=True)  # or what is left of it
     watch = [*COMMAND, "watch", str(RUN), "--no-browser"]
     with subprocess.Popen(watch, cwd=ROOT, stdout=subprocess.PIPE, text=True) as viewer:
         try:

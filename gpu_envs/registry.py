@@ -210,7 +210,8 @@ def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> t
     kind, build = entry.load()
     if max_episode_steps is not None and any(field.name == "max_episode_steps" for field in fields(kind)):
         config, max_episode_steps = config | {"max_episode_steps": max_episode_steps}, None
-    settings = build_config(kind, config, entry.id, others=inspect.signature(make_core).parameters)
+    others = {"render_mode", *inspect.signature(make_core).parameters} - {"id", "config"}
+    settings = build_config(kind, config, entry.id, others)
     definition = build(settings)
     if max_episode_steps is not None:
         whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)

@@ -41,8 +41,7 @@ PSRO: dict[str, dict[str, Any]] = {
 }
 """Fields of `PSROConfig` by environment. Responses in games of a few moves begin anew: the last policy plays one move
 with certainty where the next has to play another, and in so short a training it does not come away from it. To chase
-and to flee takes long to learn: there learners go on, or no response would be good (see docs/league.md), and many
-short responses are better than few long ones, which fit one mixture too closely. Cells of
+and to flee takes long to learn: there learners go on, or no response would be good (see docs/league.md). Cells of
 TagContinuous-v0 have few episodes, as these are long; where who is best is told by little, give them more."""
 
 

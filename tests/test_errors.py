@@ -40,6 +40,8 @@ def test_id_with_and_without_namespace():
         ({"num_good": 1.5}, ("num_good", "an int", "1.5")),
         ({"num_god": 2}, ("num_god", "did you mean num_good")),
         ({"num_env": 2}, ("num_env", "did you mean num_envs?")),
+        ({"render_mod": "human"}, ("render_mod", "did you mean render_mode?")),
+        ({"confi": 2}, ("confi", "it has ")),
         ({"num_agent_neighbors": 0}, ("num_agent_neighbors must be an int >= 1, or None", "got 0")),
         ({"num_agent_neighbors": 1.5}, ("num_agent_neighbors", "an int >= 1, or None", "1.5")),
         ({"num_agent_neighbors": 2**31}, ("an int >= 1 of at most 2147483647 in size, or None", "2147483648")),

@@ -1,5 +1,6 @@
 """The shows of the league: the page is what was recorded, and what is compared is compared rightly."""
 
+import json
 import sys
 
 import pytest
@@ -20,6 +21,12 @@ def test_page_is_of_what_is_recorded(monkeypatch, tmp_path):
     league_page.write(league_shows.recorded(), claims)
     again = "python -m benchmarks.league_shows --write"
     assert (tmp_path / "league.md").read_text(encoding="utf-8") == written, again
+
+
+def test_what_is_recorded_has_the_settings_of_its_show():
+    for name, result in league_shows.recorded().items():
+        wanted = json.loads(json.dumps(dict(league_shows.SHOWS[name].settings)))
+        assert result["settings"] == wanted, f"python -m benchmarks.league_shows {name}"
 
 
 def test_first_time_below():

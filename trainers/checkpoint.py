@@ -162,12 +162,13 @@ def save(
     return final
 
 
-def load(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
+def load(path: Path, device: torch.device | str = "cpu", replay: bool = True) -> Checkpoint:
     """Reads and verifies a checkpoint.
 
     Args:
         path: A checkpoint, or a run or its folder of checkpoints (then the last one).
         device: Where the tensors go.
+        replay: Read what learners keep to learn from, too.
 
     Raises:
         CheckpointError: Nothing there, damaged, or of another format; the line names the file, expected and got, and
@@ -175,7 +176,7 @@ def load(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
     """
     path = find(path)
     try:
-        return _read(path, device)
+        return _read(path, device, replay)
     except CheckpointError as error:
         older = [other for other in every(path.parent) if other.name < path.name]
         whole = next((other for other in reversed(older) if _is_whole(other)), None)
@@ -212,19 +213,20 @@ def _name_of(path: Path, policies: Sequence[str], name: str | None) -> str:
     return name
 
 
-def _read(path: Path, device: torch.device | str = "cpu") -> Checkpoint:
+def _read(path: Path, device: torch.device | str = "cpu", replay: bool = True) -> Checkpoint:
     manifest = _manifest(path)
     digests = manifest["sha256"]
     kept = REPLAY in digests and (path / REPLAY).exists()
-    check_digests(path, {file: digest for file, digest in digests.items() if kept or file != REPLAY})
-    replay = read_tensors(path / REPLAY, device) if kept else {}
+    read = kept and replay
+    check_digests(path, {file: digest for file, digest in digests.items() if read or file != REPLAY})
+    held = read_tensors(path / REPLAY, device) if read else {}
     return Checkpoint(
         path=path,
         iteration=manifest["iteration"],
         steps=manifest["steps"],
         config=manifest["config"],
         score=manifest["score"],
-        state={**read_tensors(path / "state.safetensors", device), **replay, **manifest["scalars"]},
+        state={**read_tensors(path / "state.safetensors", device), **held, **manifest["scalars"]},
         policies=tuple(manifest["policies"]),
         replay_left=REPLAY in digests and not kept,
     )

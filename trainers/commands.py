@@ -54,6 +54,7 @@ def train_command(argv: list[str]) -> int:
     config = _config(args)
     with config.in_force():  # for the evaluation at the end too
         if args.shards is not None or args.cluster is not None:
+            resume = resume and dataclasses.replace(resume, state={})  # the first worker reads it
             return _train_on_cluster(config, args, resume)
         return _train(config, args, resume)
 
@@ -97,7 +98,7 @@ def _train_on_cluster(config: TrainConfig, args: TrainArgs, resume: Checkpoint |
     last = train(config, out, args.shards, args.cluster, resume=resume)
     if config.device.startswith("cuda"):  # the workers': what follows plays on what there is here
         config = dataclasses.replace(config, device=str(resolve_device(None)))
-    saved, core = checkpoint.load(last), make_eval_core(config, 1, FINAL_SEED)
+    saved, core = checkpoint.load(last, replay=False), make_eval_core(config, 1, FINAL_SEED)
     sides = members_by_policy(config, core)
     print(f"trained {saved.steps:,} steps")
     recent = saved.state["episodes.recent"]

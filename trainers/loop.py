@@ -59,14 +59,13 @@ class Trainer:
             config = dataclasses.replace(config, device=str(shard.device))
         config.prepare()
         self.shard = shard = shard or Shard.of(0, 1, config.num_envs)
-        if shard.first:
-            out = runs.choose(out, resume)
+        out = shard.from_first(lambda: runs.choose(out, resume))
         self.config, self.progress, self.on_save = config, progress, on_save
         self.row: dict[str, float] = {}
         if resume is not None:
             _check_resume(config, resume)
         self.core = factory(config, shard.num_envs, config.seed, **shard.offset_setting)
-        self.collector = Collector(config, self.core, shard=shard)
+        self.collector = shard.agreed(lambda: Collector(config, self.core, shard=shard))
         self.seats, self.episodes = self.collector.seats, self.collector.episodes
         self.iteration, self.steps, self.seconds = 0, 0, 0.0
         self.stopped_by: int | None = None

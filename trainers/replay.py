@@ -86,7 +86,7 @@ class Replay:
         if needed > free:
             raise ConfigError(
                 f"learner.replay_size = {capacity}: needs {needed:,} bytes on {self.device}, {free:,.0f} are "
-                f"free{whom}; at most {int(capacity * free / needed):,} steps of worlds fit"
+                f"free{whom}; at most {int(self.length * free / needed) * self.num_envs_total:,} steps of worlds fit"
             )
 
     def add(self, steps: Mapping[str, Tensor]) -> None:

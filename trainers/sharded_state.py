@@ -30,7 +30,15 @@ PIECE = 2**26
 
 
 def load_on_first(shard: Shard, load: Callable[[], Checkpoint | None]) -> Checkpoint | None:
-    """What the first rank loads. On the others its tensors are mere shapes (device "meta"): enough for `own_state`."""
+    """What the first rank loads. On the others its tensors are mere shapes (device "meta"): enough for `own_state`.
+
+    Args:
+        shard: Of this rank.
+        load: Called on the first rank, such as `lambda: checkpoint.load(path)`; None where there is nothing yet.
+
+    Raises:
+        GpuEnvsError: What `load` raised, on all ranks.
+    """
     saved: list[Checkpoint | None] = []
 
     def outline() -> Checkpoint | None:

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, distributed
 
-from gpu_envs.errors import ConfigError
+from gpu_envs import errors
+from gpu_envs.errors import ConfigError, GpuEnvsError
 from trainers.learner import ALONE, Deck, Descent
 from trainers.replay import free_memory
 
@@ -61,7 +62,7 @@ class Shard:
 
     @classmethod
     def of(cls, rank: int, ranks: int, num_envs_total: int, device: torch.device | str = "cpu") -> Shard:
-        """The share of a rank; ConfigError where there are more ranks than worlds."""
+        """The share of a rank, which has met no other (see `from_env`); ConfigError: more ranks than worlds."""
         check_ranks(ranks, num_envs_total)
         each, more = divmod(num_envs_total, ranks)
         offset = rank * each + min(rank, more)
@@ -136,11 +137,29 @@ class Shard:
         text = torch.tensor(list(json.dumps(said).encode()), dtype=torch.uint8, device=self.device)
         return [json.loads(bytes(each.tolist())) for each in self.everyone(text)]
 
-    def from_first(self, make: Callable[[], T]) -> T:
-        """What the first rank makes, on each."""
+    def agreed(self, make: Callable[[], T]) -> T:
+        """What is made here, if all ranks can make theirs: what stops one (GpuEnvsError) is raised on all.
+
+        Whoever raised alone would leave the others waiting for it.
+        """
         if self.ranks == 1:
             return make()
-        said: list[Any] = [make() if self.first else None]
+        made: list[T] = []
+        failed: GpuEnvsError | None = None
+        try:
+            made.append(make())
+        except GpuEnvsError as error:
+            failed = error
+        told = self.told(failed and [type(failed).__name__, str(failed)])
+        if (first := next(filter(None, told), None)) is not None:
+            raise failed or getattr(errors, first[0], GpuEnvsError)(first[1])
+        return made[0]
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What the first rank makes, on each; what stops it is raised on each, see `agreed`."""
+        if self.ranks == 1:
+            return make()
+        said: list[Any] = [self.agreed(lambda: make() if self.first else None)]
         distributed.broadcast_object_list(said, src=0, device=wire(self.device))
         return said[0]
 

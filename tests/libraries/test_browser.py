@@ -30,25 +30,28 @@ from league.watch.source import Latest, open_run
 
 SOURCE = PAGE.parents[1] / "page"
 LARGEST = 300 * 1024  # bytes of the page
-SMOOTH, ROUNDS = 0.95, 6  # share of an idle page's frames; tries
+SMOOTH, ROUNDS = 0.95, 5  # share of an idle page's frames; tries
 FRAME = 8.0  # for a frame of 105 agents [ms]: half of what 60 frames/s leave
 WAIT = 60_000  # for anything, on a busy machine [ms]
 
-# Frames/s over some time [ms].
+# Frames/s over some time [ms], and in how many of them another step was shown.
 RATE = """(time) => new Promise((told) => {
+  const step = document.querySelector('input[aria-label="Step"]');
   const began = performance.now();
-  let count = 0;
+  let [count, moved, before] = [0, 0, step.value];
   const next = (now) => {
     count++;
-    if (now < began + time) requestAnimationFrame(next);
-    else told((1000 * count) / (now - began));
+    if (step.value !== before) moved++;
+    before = step.value;
+    if (now < began + time) raf(next);
+    else told([(1000 * count) / (now - began), (1000 * moved) / (now - began)]);
   };
-  requestAnimationFrame(next);
+  raf(next);
 })"""
 
 # Counts the frames that the page paints or moves on.
 COUNTED = """
-const raf = window.requestAnimationFrame.bind(window);
+window.raf = window.requestAnimationFrame.bind(window);
 window.frames_shown = new Set();
 window.requestAnimationFrame = (call) => raf((now) => {
   call(now);
@@ -411,9 +414,12 @@ def contrast(one: str, other: str) -> float:
     return (most + 0.05) / (least + 0.05)
 
 
-def test_a_crowd_plays_at_60_frames_per_second(view):
-    """105 agents with trails, painted without a GPU: as many frames as a page that does nothing, and time to spare."""
-    page = view(training(moving(105, 900)), before=COUNTED)
+def test_a_crowd_plays_at_the_rate_of_the_screen(view):
+    """105 agents with trails, painted without a GPU: another step in as many frames as a page has that does nothing.
+
+    Chromium's are 60 a second here. And there is time to spare.
+    """
+    page = view(training({**moving(105, 1300), "fps": 120}), before=COUNTED)
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
     told = page.context.new_cdp_session(page)
     told.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -422,17 +428,20 @@ def test_a_crowd_plays_at_60_frames_per_second(view):
         values = {each["name"]: each["value"] for each in told.send("Performance.getMetrics")["metrics"]}
         return 1000 * values["ScriptDuration"], page.evaluate("window.frames_shown.size")
 
-    idle = page.evaluate(RATE, 1000)
+    idle, still = page.evaluate(RATE, 1000)
+    assert still == 0
     page.get_by_role("button", name="Play", exact=True).click()
     until(page, 30)
-    (work, shown), rates = look(), [page.evaluate(RATE, 1500)]
-    while max(rates) < SMOOTH * idle and len(rates) < ROUNDS:  # other programs need their time too
-        rates.append(page.evaluate(RATE, 1500))
+    (work, shown), best = look(), 0.0
+    for _ in range(ROUNDS):  # other programs need their time too
+        best = max(best, page.evaluate(RATE, 1500)[1])
+        if best >= SMOOTH * idle:
+            break
     done, after = look()
     assert page.get_by_role("button", name="Pause").is_visible(), "it played to the end"
     each = (done - work) / (after - shown)
-    print(f"105 agents: {max(rates):.1f} frames/s of {idle:.1f}, {each:.1f} ms of a processor for each")
-    assert max(rates) >= SMOOTH * idle
+    print(f"105 agents: {best:.1f} steps/s are shown in {idle:.1f} frames/s, {each:.1f} ms of a processor for each")
+    assert best >= SMOOTH * idle
     assert each <= FRAME
 
 

@@ -149,6 +149,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(tmp_path):
     assert not out.exists()
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="workers would find the GPU that the cluster claims")
 def test_gpus_are_the_clusters(tmp_path, monkeypatch):
     """That there is one is a mere claim here: workers see what there is."""
     argv = ["CartPole-v1", "--device", "cuda", "--shards", "2", "--out", str(tmp_path / "run"), "--no-video"]

@@ -91,6 +91,15 @@ def of_one_rank(draw, shards):
     return changed
 
 
+@pytest.fixture
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("run", RUNS)
 def test_a_rank_without_a_row_of_a_minibatch_learns_what_one_process_does(run, monkeypatch):
     shards, together, sizes = [Shard.of(rank, RANKS, WORLDS) for rank in range(RANKS)], Together(RANKS), set()
@@ -106,8 +115,6 @@ def test_a_rank_without_a_row_of_a_minibatch_learns_what_one_process_does(run, m
     monkeypatch.setattr(Replay, "here", watched)
     monkeypatch.setattr(sharding, "total", together.total)
     alone, ranks = collector(run, Shard.of(0, 1, WORLDS)), [collector(run, shard) for shard in shards]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     for update in range(1, UPDATES + 1):
         for each in (alone, *ranks):
             each.collect()
@@ -115,7 +122,6 @@ def test_a_rank_without_a_row_of_a_minibatch_learns_what_one_process_does(run, m
         for row in together.each(lambda each, update=update: each.update(update, str), ranks):
             assert all(math.isfinite(value) for value in row.values())
             assert row == pytest.approx(wanted, rel=1e-4, abs=1e-5)
-    torch.set_num_threads(threads)
     assert sizes == {(6, 6), (6, 0)}
     assert any("loss" in name for name in wanted)
     assert any("norm" in name and value > 1e-4 for name, value in wanted.items())

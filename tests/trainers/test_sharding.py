@@ -272,7 +272,7 @@ def test_all_ranks_refuse_a_replay_that_is_too_large_for_one():
     for rank in range(3):  # of 8 worlds the last has two, the others three; it would fit there
         shard = dataclasses.replace(Shard.of(rank, 3, 8), room=100)
         Replay(24, shard.num_envs, fields, torch.device("cpu"), shard=shard)
-        with pytest.raises(ConfigError, match="= 32: needs 120 bytes on cpu, 100 are free to each rank; at most 26 st"):
+        with pytest.raises(ConfigError, match="= 32: needs 120 bytes on cpu, 100 are free to each rank; at most 24 st"):
             Replay(32, shard.num_envs, fields, torch.device("cpu"), shard=shard)
 
 

@@ -154,12 +154,9 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
         device = resolve_device(get_device())  # of what Ray was told there need be nothing
     try:
         shard = Shard.from_env(config.num_envs, device)
-    except ConfigError as error:
-        return type(error).__name__, str(error)
-    resume = load_on_first(shard, lambda: _newest(out, given["resume"]))
-    if resume is not None and resume.steps >= config.total_steps:  # a worker failed when all was done
-        return "", ""
-    try:
+        resume = load_on_first(shard, lambda: _newest(out, given["resume"]))
+        if resume is not None and resume.steps >= config.total_steps:  # a worker failed when all was done
+            return "", ""
         trainer = Trainer(config, out, resume, shard=shard)
         del resume  # the first rank's holds the replay of all
         trainer.run()
