@@ -109,13 +109,9 @@ def equal_samples(
     began = time.perf_counter()
     means, halves = cross_play(game, sides, episodes)
     print(f"cross-play {time.perf_counter() - began:.0f} s", flush=True)
-    names = [side.name for side in sides]
-    verdicts = {name: verdict(game, names, means, halves, name) for name in builders}
-    for name, found in verdicts.items():
-        print(name, json.dumps(found), flush=True)
-    return {
+    result = {
         "env_id": env_id,
-        "sides": names,
+        "sides": [side.name for side in sides],
         "roles": [seat.name for seat in game.seats],
         "means": means.tolist(),
         "halves": halves.tolist(),
@@ -123,9 +119,11 @@ def equal_samples(
         "seconds": seconds,
         "payoffs": payoffs,
         "episodes": episodes,
-        "verdicts": verdicts,
-        "met": {name: all(each["apart"] for each in found) for name, found in verdicts.items()},
     }
+    result |= judged(result)
+    for name, found in result["verdicts"].items():
+        print(name, json.dumps(found), flush=True)
+    return result
 
 
 def independent(game: Game, steps: int, seed: int) -> tuple[Side, int]:
@@ -253,7 +251,21 @@ def over_seeds(differences: Tensor) -> list[float]:
     return [float(differences.mean()), float(student.ppf(0.975, min(differences.shape) - 1)) * variance**0.5]
 
 
-def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, builder: str) -> list[dict[str, Any]]:
+def judged(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What follows from the means of a cross-play: the verdict on each builder, and who has met the claim."""
+    names = result["sides"]
+    means, halves = (torch.tensor(result[key], dtype=torch.float64) for key in ("means", "halves"))
+    builders = dict.fromkeys(name.split()[0] for name in names if name.split()[0] not in ("independent", "together"))
+    verdicts = {name: verdict(result["roles"], names, means, halves, name) for name in builders}
+    return {
+        "verdicts": verdicts,
+        "met": {name: all(each["apart"] for each in found) for name, found in verdicts.items()},
+    }
+
+
+def verdict(
+    roles: Sequence[str], names: Sequence[str], means: Tensor, halves: Tensor, builder: str
+) -> list[dict[str, Any]]:
     """Per seat: what populations earn against independent learners, and what those earn in that seat against them.
 
     And what independent learners earn against independent ones of another training, which neither has met. Means over
@@ -264,7 +276,7 @@ def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, bui
     owns = [index for index, each in enumerate(names) if each.split()[0] == builder]
     others = [index for index, each in enumerate(names) if each.startswith("independent")]
     found = []
-    for seat, each in enumerate(game.seats):
+    for seat, role in enumerate(roles):
         mean, half = means[seat], halves[seat]
         if seat == 1:
             mean, half = mean.T, half.T  # rows: who sits here, columns: who sits opposite
@@ -275,7 +287,7 @@ def verdict(game: Game, names: Sequence[str], means: Tensor, halves: Tensor, bui
             "independent_against_its_own": [(a, a) for a in others],
             "mixture_against_mixture": [(own, own) for own in owns],
         }
-        row: dict[str, Any] = {"seat": each.name}
+        row: dict[str, Any] = {"seat": role}
         for key, places in pairs.items():
             if places:
                 values = torch.stack([mean[place] for place in places])

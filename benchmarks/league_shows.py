@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from benchmarks import origin
-from benchmarks.cross_play import equal_samples
+from benchmarks.cross_play import equal_samples, judged
 from benchmarks.league_page import write
 from benchmarks.peers import openspiel_psro
 from league import presets
@@ -266,12 +266,15 @@ def main(argv: Sequence[str]) -> None:
         result |= {"settings": settings, "minutes": (time.perf_counter() - began) / 60, "threads": args.threads}
         record({name: {**result, **about}})
         print(name, json.dumps(result["met"]), f"{result['minutes']:.1f} min", flush=True)
+    if args.write:
+        record({})
     write(recorded(), {name: show.claim for name, show in SHOWS.items()})
 
 
 def recorded() -> dict[str, Any]:
-    """All results so far, by show."""
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    """All results so far, by show, judged as they are now."""
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return {name: {**result, **(judged(result) if "means" in result else {})} for name, result in found.items()}
 
 
 def record(new: dict[str, Any]) -> None:

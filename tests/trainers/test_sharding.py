@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from ranks import Together
 from shard_run import ACROSS, ITERATIONS, RUNS, SLOW, WORLDS, config, play, train
 
 import gpu_envs
@@ -274,6 +275,22 @@ def test_all_ranks_refuse_a_replay_that_is_too_large_for_one():
         Replay(24, shard.num_envs, fields, torch.device("cpu"), shard=shard)
         with pytest.raises(ConfigError, match="= 32: needs 120 bytes on cpu, 100 are free to each rank; at most 24 st"):
             Replay(32, shard.num_envs, fields, torch.device("cpu"), shard=shard)
+
+
+def test_what_stops_one_rank_is_raised_on_all(monkeypatch):
+    shards, together = [Shard.of(rank, 3, 8) for rank in range(3)], Together(3)
+    monkeypatch.setattr(sharding, "total", together.total)
+
+    def refused(shard):
+        if shard.rank > 0:
+            raise CheckpointError(f"state: expected a tensor ({shard.rank})")
+
+    def tried(shard):
+        with pytest.raises(CheckpointError, match="expected a tensor") as told:
+            shard.agreed(lambda: refused(shard))
+        return str(told.value)[-3:], shard.agreed(lambda: shard.rank)
+
+    assert together.each(tried, shards) == [("(1)", 0), ("(1)", 1), ("(2)", 2)]
 
 
 def gpu(name, multiprocessors, uuid):
