@@ -318,14 +318,15 @@ def test_a_cluster_may_have_gpus_where_the_command_has_none(run, tmp_path, monke
 
     def elsewhere(config, out, shards, address, *, resume=None):
         asked.append((config.device, shards, address, resume is not None))
-        return Trainer(dataclasses.replace(config, device="cpu"), out, resume).run()
+        here = dataclasses.replace(config, device="cpu")
+        return Trainer(here, out, resume and checkpoint.load(resume.path)).run()
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(connect, "ray_library", lambda who: None)
     monkeypatch.setattr(data_parallel, "train", elsewhere)
     argv = ["cuda" if word == "cpu" else word for word in SMALL]
     assert train_command([*argv, "--cluster", "there:6379", "--out", str(tmp_path / "a")]) == 0
-    going_on = ["--resume", str(run), "--total-steps", "1300", "--device", "cuda", "--shards", "2", "--no-video"]
+    going_on = ["--resume", str(run), "--total-steps", "1700", "--device", "cuda", "--shards", "2", "--no-video"]
     assert train_command([*going_on, "--out", str(tmp_path / "b")]) == 0
     assert asked == [("cuda", None, "there:6379", False), ("cuda", 2, None, True)]
     assert (tmp_path / "a" / "crossplay.json").exists()
