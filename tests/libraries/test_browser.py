@@ -30,7 +30,7 @@ from league.watch.source import Latest, open_run
 
 SOURCE = PAGE.parents[1] / "page"
 LARGEST = 300 * 1024  # bytes of the page
-SMOOTH, ROUNDS = 0.95, 5  # share of an idle page's frames; tries
+SMOOTH, ROUNDS = 0.9, 5  # share of an idle page's frames; tries
 FRAME = 8.0  # for a frame of 105 agents [ms]: half of what 60 frames/s leave
 WAIT = 60_000  # for anything, on a busy machine [ms]
 
