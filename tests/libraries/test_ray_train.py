@@ -149,18 +149,20 @@ def test_what_cannot_be_is_refused_before_anything_starts(tmp_path):
     assert not out.exists()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="workers would find the GPU that the cluster claims")
 def test_gpus_are_the_clusters(tmp_path, monkeypatch):
-    """That there is one is a mere claim here: workers see what there is."""
     argv = ["CartPole-v1", "--device", "cuda", "--shards", "2", "--out", str(tmp_path / "run"), "--no-video"]
     with pytest.raises(GpuEnvsError, match="room for 1 workers with 1 CPU, 1 GPU each"):
         train_command(argv)
-    on_gpu = dataclasses.replace(config(), device="cuda")
-    with pytest.raises(GpuEnvsError, match="was asked for, but torch finds no CUDA GPU here"):
-        data_parallel.train(on_gpu, tmp_path / "run", shards=2, gpus_per_worker=0.5, max_failures=0)
     monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}])
     with pytest.raises(ConfigError, match="device = 'cuda': expected a cluster with GPUs, got one without; use cpu"):
         train_command(argv)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="workers would find the GPU that the cluster claims")
+def test_workers_look_for_the_gpu_that_a_cluster_claims(tmp_path):
+    on_gpu = dataclasses.replace(config(), device="cuda")
+    with pytest.raises(GpuEnvsError, match="was asked for, but torch finds no CUDA GPU here"):
+        data_parallel.train(on_gpu, tmp_path / "run", shards=2, gpus_per_worker=0.5, max_failures=0)
 
 
 def test_what_learners_refuse_is_said_in_a_line_and_not_tried_again(tmp_path):
