@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-libraries test-gpu docs lint format bench bench-quick bench-peers gpu-report build clean
+.PHONY: help install train test test-slow test-libraries test-pythons test-gpu docs lint format bench bench-quick bench-peers gpu-report build clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 22
@@ -33,6 +33,11 @@ test-slow: $(READY)  ## the tests that take longer, learning included
 # Exit codes of sessions come through; environments are kept in .nox/, a session by itself: ARGS="-s rllib".
 test-libraries: $(READY)  ## the tests with other RL libraries, in environments of their own
 	JOBS=$(JOBS) $(BIN)/python -m nox $(ARGS)
+
+# pyenv starts only the versions that PYENV_VERSION lists.
+test-pythons: $(READY)  ## a part of the quick tests in the newer versions of Python that are installed
+	PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd : -)" \
+	JOBS=$(JOBS) $(BIN)/python -m nox -s pythons $(ARGS)
 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu $(ARGS)

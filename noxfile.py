@@ -17,6 +17,7 @@ import nox
 nox.needs_version = ">=2024.10.9"
 nox.options.reuse_venv = "yes"
 nox.options.stop_on_first_error = False
+nox.options.error_on_missing_interpreters = False  # nox's own default is True in CI
 
 ROOT = Path(__file__).parent
 TESTS = ROOT / "tests" / "libraries"
@@ -25,6 +26,9 @@ LIMIT = "15m"  # for the tests of a session, and for building the site
 
 # They run tests/libraries/test_<session>*.py; `together` has the others.
 ALONE = ("benchmarl", "browser", "docs", "ray", "rllib")
+
+EVERY_LAYER = ("test_laws.py", "test_errors.py", "views", "wrappers", "trainers/test_trainer.py", "league/test_psro.py")
+"""Tests that newer versions of Python run: rules, core, views, a training and a league."""
 
 
 @nox.session
@@ -65,6 +69,14 @@ def docs(session: nox.Session) -> None:
     strict = ("--fail-on-warning", "--keep-going", "--quiet", *kept)
     limited(session, "-m", "sphinx", *strict, "docs", "out/docs")
     run(session, TESTS / "test_docs.py", *(ROOT / "tests" / f"test_{what}.py" for what in ("links", "snippets")))
+
+
+@nox.session(python=["3.12", "3.13", "3.14"], default=False, download_python="never")
+def pythons(session: nox.Session) -> None:
+    """A part of the quick tests in newer versions of Python, as far as they are installed."""
+    wanted = ("-c", "constraints.txt", "-e", ".[league]", "hypothesis", "mpe2", "pytest", "pytest-benchmark", "pytest-xdist")
+    session.install("--disable-pip-version-check", *wanted)
+    run(session, *(ROOT / "tests" / name for name in EVERY_LAYER))
 
 
 def test(session: nox.Session) -> None:

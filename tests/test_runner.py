@@ -68,13 +68,15 @@ def test_parts_cover_all_worlds_once(together, threads, worlds):
 
 
 def test_others_join_in(together):
-    """Parts that last are done by several threads at once."""
+    """The first part ends only after another thread has begun one."""
     core = make_core("CartPole-v1", 20_000, "cpu", threads=2)
-    who = set()
+    who, joined = set(), threading.Event()
 
     def job(shard):
-        time.sleep(0.01)
         who.add(threading.get_ident())
+        if len(who) == 2:
+            joined.set()
+        assert joined.wait(60.0)
 
     core._runner.on_threads("step", job)
     assert len(who) == 2

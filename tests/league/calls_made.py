@@ -42,6 +42,11 @@ def sleep(pools: Any, seconds: float, value: Any = None) -> Any:
     return value
 
 
+def sleep_after_touch(pools: Any, file: str, seconds: float) -> None:
+    Path(file).touch()
+    time.sleep(seconds)
+
+
 def fail(pools: Any, how: str) -> None:
     if how == "ours":
         raise CheckpointError("step 7: expected a tree, got a stone")

@@ -154,10 +154,18 @@ def test_a_call_that_kills_every_worker_ends_the_run_with_its_name():
     executor.close()
 
 
-def test_cancelled_calls_end_and_workers_go_on(processes):
+def wait_until(happened, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_cancelled_calls_end_and_workers_go_on(processes, tmp_path):
     for n in range(4):
-        processes.submit(Call(f"long/{n}", calls_made.sleep, arguments={"seconds": 600.0}))
-    time.sleep(0.5)
+        given = {"file": str(tmp_path / str(n)), "seconds": 600.0}
+        processes.submit(Call(f"long/{n}", calls_made.sleep_after_touch, arguments=given))
+    wait_until(lambda: any(tmp_path.iterdir()))  # a worker is in the middle of a call
     processes.cancel()
     assert processes.pending == 0
     assert gathered(processes, [Call("next", calls_made.add, arguments={"a": 1, "b": 2})]) == {"next": 3}
@@ -177,8 +185,17 @@ def test_an_interrupt_leaves_no_call_and_no_process(tmp_path, interruptible):
         pids: list[int] = []
         coordinator.submit(Call("pid", calls_made.process), pids.append)
         coordinator.wait()
-        coordinator.submit(Call("long", calls_made.sleep, arguments={"seconds": 600.0}), print)
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        begun = tmp_path / "begun"
+        given = {"file": str(begun), "seconds": 600.0}
+        coordinator.submit(Call("long", calls_made.sleep_after_touch, arguments=given), print)
+        wait_until(begun.exists)
+        following = coordinator.executor.next
+
+        def interrupted(within=None):
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return following(within)
+
+        coordinator.executor.next = interrupted
         with pytest.raises(KeyboardInterrupt):
             coordinator.wait()
         assert coordinator.executor.pending == 0
@@ -206,10 +223,7 @@ def test_workers_end_with_a_coordinator_that_is_killed(tmp_path):
     pid = int(coordinator.stdout.readline())
     coordinator.kill()
     coordinator.wait()
-    deadline = time.monotonic() + 20
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not alive(pid)
+    wait_until(lambda: not alive(pid))
 
 
 def alive(pid: int) -> bool:
