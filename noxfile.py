@@ -74,8 +74,8 @@ def docs(session: nox.Session) -> None:
 @nox.session(python=["3.12", "3.13", "3.14"], default=False, download_python="never")
 def pythons(session: nox.Session) -> None:
     """A part of the quick tests in newer versions of Python, as far as they are installed."""
-    wanted = ("-c", "constraints.txt", "-e", ".[league]", "hypothesis", "mpe2", "pytest", "pytest-benchmark", "pytest-xdist")
-    session.install("--disable-pip-version-check", *wanted)
+    tools = ("hypothesis", "mpe2", "pytest", "pytest-benchmark", "pytest-xdist")
+    session.install("--disable-pip-version-check", "-c", "constraints.txt", "-e", ".[league]", *tools)
     run(session, *(ROOT / "tests" / name for name in EVERY_LAYER))
 
 

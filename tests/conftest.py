@@ -15,6 +15,21 @@ if os.environ.get("GPU_ENVS_DEBUG"):  # see test_debug_mode.py
     wp.config.mode = "debug"
 
 
+INSTALLERS = ("apt", "apt-get", "brew", "dnf", "dpkg", "npm", "pip", "pip3", "snap", "yum")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_installers(tmp_path_factory):
+    """Replace commands that install packages by one that fails, also for scripts that tests start."""
+    folder = tmp_path_factory.mktemp("installers")
+    for name in INSTALLERS:
+        (folder / name).write_text(f"#!/bin/sh\necho '{name}: a test may not change the machine' >&2\nexit 97\n")
+        (folder / name).chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(folder), prepend=os.pathsep)
+        yield
+
+
 def pytest_runtest_setup(item):
     """A test marked gpu needs no condition of its own."""
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
