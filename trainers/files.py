@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -16,6 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+
+DEEPEST = 64
+"""Levels of lists and objects that a JSON file may have."""
 
 
 def check_folder(path: Path) -> None:
@@ -54,17 +58,69 @@ def write_text(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object; raises CheckpointError if it is missing or is something else."""
+def read_bytes(path: Path) -> bytes:
+    """Reads a file; raises CheckpointError if it cannot be read."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{path}: expected a readable file, got {error.strerror}") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path}: expected JSON, got {error}") from error
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: the path holds a NUL
+        raise CheckpointError(f"{path}: expected a readable file, got {_reason(error)}") from error
+
+
+def read_json(path: Path, finite: bool = True) -> dict[str, Any]:
+    """Reads a JSON object, see `parse_json`; raises CheckpointError if it is missing or is something else."""
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path}: expected JSON in UTF-8, got {error}") from error
+    data = parse_json(text, str(path), finite)
     if not isinstance(data, dict):
         raise CheckpointError(f"{path}: expected a JSON object, got {type(data).__name__}")
     return data
+
+
+def parse_json(text: str, where: str, finite: bool = True) -> Any:
+    """Parses JSON that may be damaged.
+
+    Args:
+        text: The JSON.
+        where: Begins messages, such as the name of the file.
+        finite: Refuse NaN and infinities, which JSON does not have but Python writes.
+
+    Raises:
+        CheckpointError: It is no JSON, is nested deeper than `DEEPEST`, or holds a number that 64 bits cannot.
+    """
+
+    def whole(digits: str) -> int:
+        if len(digits) > 20 or not -(2**63) <= int(digits) < 2**64:
+            raise ValueError(f"a number of {len(digits)} characters, {digits:.20}")
+        return int(digits)
+
+    def real(digits: str) -> float:
+        if finite and not math.isfinite(float(digits)):
+            raise ValueError(f"{digits:.20}, which is not a finite number")
+        return float(digits)
+
+    try:
+        data = json.loads(text, parse_int=whole, parse_float=real, parse_constant=real)
+    except ValueError as error:
+        raise CheckpointError(f"{where}: expected JSON, got {error}") from error
+    except RecursionError:
+        raise CheckpointError(f"{where}: expected JSON of at most {DEEPEST} levels, got more") from None
+    level = [data]
+    for _ in range(DEEPEST):
+        level = [each for outer in level if isinstance(outer, dict | list) for each in _inner(outer)]
+        if not level:
+            return data
+    raise CheckpointError(f"{where}: expected JSON of at most {DEEPEST} levels, got more")
+
+
+def _inner(outer: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return outer.values() if isinstance(outer, dict) else outer
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Why a file cannot be used, in one line."""
+    return str(getattr(error, "strerror", None) or error)
 
 
 def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
