@@ -69,6 +69,8 @@ def clone_command(argv: list[str]) -> int:
     check_settings(args, "--")
     out = runs.choose(args.out, None)
     config, source = _given(args)
+    if out is not None and not isinstance(source, Recording):
+        recordings.check_new(out / "episodes")
     core = make_core(config, config.num_envs, config.seed)
     sides = members_by_policy(config, core)
     for name in args.group:

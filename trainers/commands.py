@@ -14,6 +14,7 @@ import torch
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.paths import check_file
 from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import resolve_device
 from trainers import algorithms, checkpoint, runs
@@ -32,7 +33,7 @@ from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig, make_eval_core, members_by_policy
 from trainers.episodes import RECENT, mean_returns
 from trainers.evaluate import Outcome, Players, by_member, crossplay, matchups, opponents, policies_of, table
-from trainers.files import check_file, write_json
+from trainers.files import write_json
 from trainers.logs import plot_curves
 from trainers.loop import Trainer
 from trainers.policy import Policy

@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import torch
 from safetensors import SafetensorError
@@ -17,25 +17,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.settings import check_settings
 
+T = TypeVar("T")
 DEEPEST = 64
 """Levels of lists and objects that a JSON file may have."""
-
-
-def check_folder(path: Path) -> None:
-    """Sees, before long work, that files can be written in a folder or that it can be made; raises ConfigError."""
-    there = next(each for each in (path, *path.absolute().parents) if each.exists())
-    if not there.is_dir():
-        raise ConfigError(f"{path}: expected a folder that can be made, got the file {there}")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise ConfigError(f"{path}: expected a folder that can be made, got {there}, which cannot be written")
-
-
-def check_file(path: Path, option: str = "--out") -> None:
-    """Sees, before long work, that a file can be written; raises ConfigError, which names the option."""
-    if path.is_dir():
-        raise ConfigError(f"{option} {path}: expected a file, got a folder")
-    check_folder(path.parent)
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
@@ -135,12 +121,34 @@ def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Coll
         if name not in data and name not in optional:
             raise CheckpointError(f"{where}: expected a field {name!r}, got none")
         if name not in hints:
-            raise CheckpointError(f"{where}: expected the fields {', '.join(sorted(hints))}, got also {name!r}")
+            raise CheckpointError(f"{where}: expected the fields {', '.join(sorted(hints))}, got also {name!r:.80}")
     for name, hint in hints.items():
         if name in data and not _fits(data[name], hint):
             wanted = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+            wanted = wanted.replace("tuple[", "list[").replace(", ...]", "]")  # JSON has lists
             raise CheckpointError(f"{where}: {name}: expected {wanted}, got {data[name]!r:.80}")
     return data
+
+
+def read_record(kind: type[T], where: str, data: Any, optional: Collection[str] = ()) -> T:
+    """Makes a dataclass of a JSON object, whose fields are checked as `check_fields` and `check_settings` do.
+
+    Args:
+        kind: The dataclass.
+        where: Begins messages, such as the name of the file.
+        data: The JSON object.
+        optional: Fields that may be missing.
+
+    Raises:
+        CheckpointError: Naming the first field that is missing, is not expected or has a type or value not allowed.
+    """
+    given = check_fields(where, data, get_type_hints(kind), optional)
+    record = kind(**{name: tuple(each) if isinstance(each, list) else each for name, each in given.items()})
+    try:
+        check_settings(record, f"{where}: ")
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+    return record
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -174,20 +182,33 @@ def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Te
     """Reads a safetensors file, tensors of any shapes by name; CheckpointError if it is missing or damaged."""
     try:
         return load_file(path, device=str(device))
-    except OSError as error:
-        raise CheckpointError(f"{path}: expected a readable file, got {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # ValueError: the path holds a NUL
+        raise CheckpointError(f"{path}: expected a readable file, got {_reason(error)}") from error
     except SafetensorError as error:
         raise CheckpointError(f"{path}: expected safetensors, got a damaged file ({error})") from error
 
 
 def check_tensors(where: str, got: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of `got` that `like` has; CheckpointError names the first that is missing or has another shape."""
+    """Returns the tensors of `got` that `like` has.
+
+    Raises:
+        CheckpointError: Naming the first tensor that is missing or has another shape or dtype.
+    """
     for name, tensor in like.items():
         each = got.get(name)
         if not isinstance(each, Tensor) or each.shape != tensor.shape:
             found = tuple(each.shape) if isinstance(each, Tensor) else "nothing"
             raise CheckpointError(f"{where}: {name}: expected shape {tuple(tensor.shape)}, got {found}")
+        if each.dtype != tensor.dtype:
+            raise CheckpointError(f"{where}: {name}: expected {tensor.dtype}, got {each.dtype}")
     return {name: got[name] for name in like}
+
+
+def check_finite(where: str, tensors: Mapping[str, Any]) -> None:
+    """Checks that no tensor holds NaN or infinity; CheckpointError names the first that does."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, Tensor) and tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise CheckpointError(f"{where}: {name}: expected finite numbers, got NaN or infinity")
 
 
 def sha256(path: Path) -> str:
@@ -195,8 +216,8 @@ def sha256(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise CheckpointError(f"{path}: expected a readable file, got {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: expected a readable file, got {_reason(error)}") from error
 
 
 def check_digests(folder: Path, digests: Mapping[str, str | None]) -> None:

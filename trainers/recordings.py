@@ -18,9 +18,10 @@ from torch import Tensor
 
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.paths import check_folder
 from gpu_envs.recording import Episode
 from trainers.evaluate import Outcome, Players, play
-from trainers.files import check_fields, check_folder, read_json, read_tensors, sha256, write_json, write_tensors
+from trainers.files import check_fields, read_json, read_tensors, sha256, write_json, write_tensors
 from trainers.logs import Progress
 
 FORMAT = "gpu-envs recording 1"  # of manifest.json
@@ -66,6 +67,13 @@ def record(
         return [episode for episode in recorder.take() if episode.number == 0], outcome
 
 
+def check_new(path: Path) -> None:
+    """Checks that `save` can make a folder; ConfigError if it is there or cannot be made."""
+    check_folder(path)
+    if path.exists():
+        raise ConfigError(f"{path}: expected a folder that is not there yet")
+
+
 def save(path: Path, episodes: Sequence[Episode], env_id: str, env: Mapping[str, Any]) -> None:
     """Writes episodes of one environment, of equal settings, to a new folder.
 
@@ -78,11 +86,9 @@ def save(path: Path, episodes: Sequence[Episode], env_id: str, env: Mapping[str,
     Raises:
         ConfigError: The folder is there, or cannot be made, or there are no episodes.
     """
-    if path.exists():
-        raise ConfigError(f"{path}: expected a folder that is not there yet")
+    check_new(path)
     if not episodes:
         raise ConfigError(f"{path}: expected at least one episode to save")
-    check_folder(path.parent)
     tensors = {f"state.{name}": torch.cat([each.state[name] for each in episodes]) for name in episodes[0].state}
     for name in _STEPS:
         if getattr(episodes[0], name) is not None:
