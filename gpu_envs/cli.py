@@ -60,7 +60,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _refused(why: str) -> int:
-    print(f"gpu-envs: error: {why}", file=sys.stderr)
+    line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in why)  # a path may hold anything
+    print(f"gpu-envs: error: {line}", file=sys.stderr)
     return 2
 
 

@@ -212,15 +212,16 @@ def eval_command(argv: list[str]) -> int:
     if algorithms.find(config.algorithm).recorded:  # nobody need have cloned all of them; the rest play at random
         sides = {name: members for name, members in sides.items() if name in saved.policies}
     trained = policies_of(saved, sides, core)
-    print(f"trained: {saved.path} (step {saved.steps:,})")
+    lines = [f"trained: {saved.path} (step {saved.steps:,})"]
     other: Players | None = None
     if args.against == Path(SCRIPTED):
         other = {member: ScriptedPolicy(core, member) for members in sides.values() for member in members}
-        print("other: scripted")
+        lines.append("other: scripted")
     elif args.against is not None:
         opponent, policies = opponents(args.against, config.env_id, sides, core)
         other = by_member(sides, policies)
-        print(f"other: {opponent.path} (step {opponent.steps:,})")
+        lines.append(f"other: {opponent.path} (step {opponent.steps:,})")
+    print("\n".join(lines))
     results = _crossplay(core, sides, trained, other, args.seed, args.greedy)
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)
