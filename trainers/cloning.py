@@ -77,6 +77,7 @@ def clone_command(argv: list[str]) -> int:
         if name not in sides:
             raise ConfigError(f"--group {name}: expected one of {', '.join(sides)}")
     if isinstance(source, Recording):
+        source.check_core(core)
         out, episodes = runs.open_folder(out, config.env_id), source.episodes
     else:
         players = _players(source, core, sides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -125,7 +126,8 @@ def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Coll
     for name, hint in hints.items():
         if name in data and not _fits(data[name], hint):
             wanted = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
-            wanted = wanted.replace("tuple[", "list[").replace(", ...]", "]")  # JSON has lists
+            # JSON has lists
+            wanted = wanted.replace("tuple[", "list[").replace(", ...]", "]").replace("typing.", "")
             raise CheckpointError(f"{where}: {name}: expected {wanted}, got {data[name]!r:.80}")
     return data
 
@@ -142,13 +144,18 @@ def read_record(kind: type[T], where: str, data: Any, optional: Collection[str] 
     Raises:
         CheckpointError: Naming the first field that is missing, is not expected or has a type or value not allowed.
     """
-    given = check_fields(where, data, get_type_hints(kind), optional)
+    given = check_fields(where, data, _hints(kind), optional)
     record = kind(**{name: tuple(each) if isinstance(each, list) else each for name, each in given.items()})
     try:
         check_settings(record, f"{where}: ")
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
     return record
+
+
+@functools.cache
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _fits(value: Any, hint: Any) -> bool:

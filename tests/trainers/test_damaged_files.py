@@ -15,8 +15,9 @@ import torch
 
 from gpu_envs import cli
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.registry import make_core
 from league.watch.training_run import TrainingRun
-from trainers import checkpoint
+from trainers import checkpoint, recordings
 from trainers.checkpoint import Manifest
 from trainers.config import TrainConfig
 from trainers.files import read_tensors, write_tensors
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
         "render", "CartPole-v1", "--checkpoint", str(run), "--out", str(run.parent / "a.png"),
         "--worlds", "1", "--steps", "1", "--device", "cpu",
     ],
+    "clone": lambda run: ["clone", str(run), "--device", "cpu", "--out", str(run.parent / "clone")],
     "resume": lambda run: ["train", "--resume", str(run), "--total-steps", "48", "--no-video"],
 }  # fmt: skip
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -58,7 +60,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "load_policy": checkpoint.load_policy,
 }
 PLAYS = ("eval", "export", "render")
-ALL = (*COMMANDS, *READERS)
+TAKES_RUN = (*PLAYS, "resume")
+ALL = (*TAKES_RUN, *READERS)
 
 
 def contents(run: Path) -> dict[str, bytes]:
@@ -96,7 +99,7 @@ def to_bytes(change: Callable[[bytes], bytes]) -> Damage:
     return lambda file: file.write_bytes(change(file.read_bytes()))
 
 
-def with_field(place: tuple[str, ...], value: Any) -> Damage:
+def with_field(place: tuple[str | int, ...], value: Any) -> Damage:
     """Puts a value into a JSON file; text that begins with "raw:" goes there as it is."""
 
     def damage(file: Path) -> None:
@@ -111,7 +114,7 @@ def with_field(place: tuple[str, ...], value: Any) -> Damage:
     return damage
 
 
-def without_field(place: tuple[str, ...]) -> Damage:
+def without_field(place: tuple[str | int, ...]) -> Damage:
     def damage(file: Path) -> None:
         data = json.loads(file.read_text())
         inner = data
@@ -137,7 +140,8 @@ def signed(damage: Damage) -> Damage:
     def both(file: Path) -> None:
         damage(file)
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        with_field(("sha256", file.name), digest)(file.with_name("manifest.json"))
+        place = ("sha256",) if file.name == recordings.STEPS else ("sha256", file.name)
+        with_field(place, digest)(file.with_name("manifest.json"))
 
     return both
 
@@ -189,13 +193,13 @@ def fits(value: Any, hint: str) -> bool:
     return any(kind in hint for kind in kinds) and not hint.startswith(("dict", "list", "tuple"))
 
 
-def of_fields(kind: type[Any], *place: str) -> Iterator[tuple[str, Damage]]:
+def of_fields(kind: type[Any], *place: str | int) -> Iterator[tuple[str, Damage]]:
     """Wrong types, from the hints of a dataclass, and wrong numbers."""
     # what has no effect is as by default, see `trainers.settings.completed`
     idle = [field.name for field in dataclasses.fields(kind) if field.metadata.get("needs") and kind is not PolicySpec]
     for name, each in get_type_hints(kind).items():
         hint = each.__name__ if isinstance(each, type) and not hasattr(each, "__args__") else str(each)
-        where = ".".join((*place, name))
+        where = ".".join(map(str, (*place, name)))
         for value in WRONG:
             if each is not Any and not fits(value, hint):
                 yield f"{where}={value!r}", with_field((*place, name), value)
@@ -213,7 +217,7 @@ def of_fields(kind: type[Any], *place: str) -> Iterator[tuple[str, Damage]]:
 
 def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
     """File, what is wrong, the damage, and what has to refuse it."""
-    loads = (*COMMANDS, "load")
+    loads = (*TAKES_RUN, "load")
     for name, damage in JSON.items():
         yield MANIFEST, name, damage, ALL
         yield "config.json", name, damage, ALL
@@ -260,7 +264,7 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
         yield MANIFEST, f"other {name}", with_field(("config", name), value), ALL
     for name, value in (("num_envs", 5), ("device", "cpu"), ("seed", 1), ("reuse_buffers", True), ("devices", [])):
         # the whole run says so
-        yield "", f"env {name}", _of_run("env", {name: value}), (*COMMANDS, "watch")
+        yield "", f"env {name}", _of_run("env", {name: value}), (*TAKES_RUN, "watch")
     for place, value in (
         (("hidden",), [-4]),
         (("hidden",), [0]),
@@ -313,31 +317,72 @@ def _of_run(name: str, value: Any) -> Damage:
     return damage
 
 
-CASES = list(cases())
+def of_recordings() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
+    """The same for recorded episodes."""
+    manifest, steps, user = "manifest.json", recordings.STEPS, ("clone",)
+    for name, damage in JSON.items():
+        yield manifest, f"recording {name}", damage, user
+    for name, damage in BYTES.items():
+        yield steps, name, damage, user
+        yield steps, f"{name}, signed", signed(damage), user
+    for name, damage in (
+        *of_fields(recordings.Manifest),
+        *of_fields(recordings.EpisodeRecord, "episodes", 0),
+        ("no episodes", with_field(("episodes",), [])),
+        ("longer", with_field(("episodes", 0, "length"), 1000)),
+        ("num_envs", with_field(("env",), {"num_envs": 5})),
+        ("other environment", with_field(("env_id",), "Pendulum-v1")),
+    ):
+        yield manifest, f"recording {name}", damage, user
+    changes: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "NaN": lambda x: torch.full_like(x, torch.nan) if x.is_floating_point() else x - 1,
+        "larger": lambda x: x + 2 if not x.is_floating_point() else x / 0,
+        "double": torch.Tensor.double,
+        "shorter": lambda x: x[:-1],
+        "wider": lambda x: torch.cat([x, x], -1),
+        "flat": lambda x: x.flatten()[: len(x)],
+        "scalar": lambda x: x.flatten()[0],
+    }
+    for name in ("obs", "action"):
+        for word, change in changes.items():
+            yield steps, f"{name} {word}", signed(with_tensor(name, change)), user
+    yield steps, "valid double", signed(with_tensor("valid", torch.Tensor.double)), user
+
+
+CASES = [*cases(), *of_recordings()]
 IDS = [f"{file.rpartition('/')[2]}: {name}"[:80] for file, name, _, _ in CASES]
 
 
-def damaged(original: Path, tmp_path: Path, file: str, damage: Damage) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    out = tmp_path_factory.mktemp("recorded") / "run"
+    episodes, _ = recordings.record(make_core("CartPole-v1", 3, "cpu", seed=0), {}, seed=0)
+    recordings.save(out, episodes, "CartPole-v1", {})
+    return out
+
+
+def damaged(original: Path, recorded: Path, tmp_path: Path, case: tuple[str, str, Damage, tuple[str, ...]]) -> Path:
+    file, _, damage, users = case
     run = tmp_path / "place" / "run"
-    shutil.copytree(original, run)
+    shutil.copytree(recorded if users == ("clone",) else original, run)
     damage(run / file)
     return run
 
 
-def test_damaged_file_is_one_line(original, tmp_path, capsys):
+def test_damaged_file_is_one_line(original, recorded, tmp_path, capsys):
     """Every damage is read by one of those that have to refuse it, in turn, and only some of the wrong types."""
     few = [case for case in CASES if "=" not in case[1] or case[0] == SPEC][::3]
-    for number, (file, name, damage, users) in enumerate(few):
-        run = damaged(original, tmp_path / str(number), file, damage)
+    for number, case in enumerate(few):
+        user = case[3][number % len(case[3])]
         try:
-            check_refused(run, users[number % len(users)], capsys)
+            check_refused(damaged(original, recorded, tmp_path / str(number), case), user, capsys)
         except BaseException as error:
-            raise AssertionError(f"{file}: {name}: {users[number % len(users)]}") from error
+            raise AssertionError(f"{case[0]}: {case[1]}: {user}") from error
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("file", "name", "damage", "users"), CASES, ids=IDS)
-def test_every_damaged_file_is_one_line_everywhere(original, tmp_path, capsys, file, name, damage, users):
-    run = damaged(original, tmp_path, file, damage)
-    for user in users:
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_every_damaged_file_is_one_line_everywhere(original, recorded, tmp_path, capsys, case):
+    run = damaged(original, recorded, tmp_path, case)
+    for user in case[3]:
         check_refused(run, user, capsys)
