@@ -13,7 +13,7 @@ import torch
 
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.paths import check_file
 from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import resolve_device
@@ -246,6 +246,8 @@ def export_command(argv: list[str]) -> int:
     core = make_eval_core(config, 1, config.seed)
     sides = members_by_policy(config, core)
     name = saved.name_of(args.policy)
+    if name not in sides:
+        raise CheckpointError(f"{saved.path}: expected policies of {', '.join(sides)} as in its settings, got {name}")
     policy = policies_of(saved, {name: sides[name]}, core)[name]
     args.out.parent.mkdir(parents=True, exist_ok=True)
     program = export_policy(policy, args.out, masked=core.action_mask is not None)

@@ -265,6 +265,7 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
     for name, value in (("num_envs", 5), ("device", "cpu"), ("seed", 1), ("reuse_buffers", True), ("devices", [])):
         # the whole run says so
         yield "", f"env {name}", _of_run("env", {name: value}), (*TAKES_RUN, "watch")
+    yield "", "a policy of another name", _rename_policy, PLAYS
     for place, value in (
         (("hidden",), [-4]),
         (("hidden",), [0]),
@@ -307,6 +308,19 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
     for name in ("learner.agent.net.actor.body.0.weight", "learner.agent.adam.0.exp_avg"):
         yield STATE, f"{name} NaN", signed(with_tensor(name, lambda x: torch.full_like(x, torch.nan))), ("resume",)
         yield STATE, f"{name} wider", signed(with_tensor(name, lambda x: torch.cat([x, x]))), ("resume",)
+
+
+def _rename_policy(run: Path) -> None:
+    """Gives the policy a name that the settings of the run do not have."""
+    manifest = run / MANIFEST
+    data = json.loads(manifest.read_text())
+    data["policies"] = ["other"]
+    for name in [*data["sha256"]]:
+        if name.startswith("policy-agent"):
+            other = name.replace("agent", "other")
+            manifest.with_name(name).rename(manifest.with_name(other))
+            data["sha256"][other] = data["sha256"].pop(name)
+    manifest.write_text(json.dumps(data))
 
 
 def _of_run(name: str, value: Any) -> Damage:
