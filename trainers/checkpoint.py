@@ -69,7 +69,7 @@ class Manifest:
     """What "best" is chosen by."""
     config: dict[str, Any] = field(default_factory=dict)
     """The run's TrainConfig."""
-    policies: tuple[str, ...] = ()
+    policies: list[str] = field(default_factory=list)
     """Names of the policies."""
     scalars: dict[str, int | float | str] = field(default_factory=dict)
     """What the state holds beside tensors."""
@@ -247,7 +247,7 @@ def _read(path: Path, device: torch.device | str = "cpu", replay: bool = True) -
         config=manifest.config,
         score=manifest.score,
         state={**read_tensors(path / STATE, device), **held, **manifest.scalars},
-        policies=manifest.policies,
+        policies=tuple(manifest.policies),
         replay_left=REPLAY in digests and not kept,
     )
 

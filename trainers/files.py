@@ -126,8 +126,6 @@ def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Coll
     for name, hint in hints.items():
         if name in data and not _fits(data[name], hint):
             wanted = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
-            # JSON has lists
-            wanted = wanted.replace("tuple[", "list[").replace(", ...]", "]").replace("typing.", "")
             raise CheckpointError(f"{where}: {name}: expected {wanted}, got {data[name]!r:.80}")
     return data
 
@@ -144,8 +142,9 @@ def read_record(kind: type[T], where: str, data: Any, optional: Collection[str] 
     Raises:
         CheckpointError: Naming the first field that is missing, is not expected or has a type or value not allowed.
     """
-    given = check_fields(where, data, _hints(kind), optional)
-    record = kind(**{name: tuple(each) if isinstance(each, list) else each for name, each in given.items()})
+    hints = _hints(kind)
+    given = check_fields(where, data, hints, optional)
+    record = kind(**{name: tuple(each) if get_origin(hints[name]) is tuple else each for name, each in given.items()})
     try:
         check_settings(record, f"{where}: ")
     except ConfigError as error:

@@ -183,7 +183,7 @@ def test_folder_is_used_again(record, tmp_path):
         ("[]", "expected a JSON object, got list"),
         ('"processes": [[1]]', "expected pairs of a process id and a start time; remove the file"),
         ('"processes": [[-1, 0]]', "expected pairs of a process id and a start time; remove the file"),
-        ('"keeper": ["1", 2]', r"keeper: expected list\[int.*\], got"),
+        ('"keeper": ["1", 2]', r"keeper: expected tuple\[int, int\], got"),
         ('"nodes": "many"', "nodes: expected int, got 'many'"),
     ],
 )
