@@ -34,6 +34,11 @@ def main(argv: list[str] | None = None) -> int:
         near = difflib.get_close_matches(name, commands, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(commands))}"
         return _refused(f"no command named {name!r}; {hint}")
+    for before, word in zip(("", *rest), rest, strict=False):
+        option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
+        if "\0" in word or (equals and not value):  # an empty path would be the working folder
+            where = f"{option}: " if option.startswith("--") else ""
+            return _refused(f"{name}: {where}expected a value, got {value!r:.80}")
     try:
         return commands[name].load()(rest)
     except GpuEnvsError as error:
@@ -55,7 +60,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _refused(why: str) -> int:
-    print(f"gpu-envs: error: {why}", file=sys.stderr)
+    line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in why)  # a path may hold anything
+    print(f"gpu-envs: error: {line}", file=sys.stderr)
     return 2
 
 

@@ -10,7 +10,7 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -103,15 +103,31 @@ def settings(pairs: Sequence[str], option: str = "--env", options: Mapping[str, 
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise ConfigError(f"{option} {pair}: expected NAME=VALUE, such as num_runners=12")
-        if option == "--env" and name in RUNNER:
+        if option == "--env":
             hint = f"use {options[name]}" if options and name in options else "--help shows the command's own options"
-            raise ConfigError(f"{option} {pair}: {name} is no setting of the environment but of the runner; {hint}")
+            check_played(f"{option} {pair}", [name], hint)
         try:
             value = json.loads(text)
         except ValueError:
             value = {"True": True, "False": False, "None": None}.get(text, text)
         values[name] = tuple(value) if isinstance(value, list) else value
     return values
+
+
+def check_played(where: str, names: Iterable[str], hint: str = "leave it out") -> None:
+    """Check that settings say what is played, and not how to run it, which is for commands and trainers to choose.
+
+    Args:
+        where: Begins the message.
+        names: Names of the settings.
+        hint: Ends the message.
+
+    Raises:
+        ConfigError: A setting of the runner.
+    """
+    for name in names:
+        if name in RUNNER:
+            raise ConfigError(f"{where}: {name} is no setting of the environment but of the runner; {hint}")
 
 
 def list_command(argv: list[str]) -> int:

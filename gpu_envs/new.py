@@ -8,6 +8,7 @@ from string import Template
 
 from gpu_envs.commands import command_parser
 from gpu_envs.errors import ConfigError
+from gpu_envs.paths import check_folder
 from gpu_envs.registry import list_envs
 
 TEMPLATES = Path(__file__).with_name("templates")  # folder of the files that `new` fills in
@@ -28,6 +29,7 @@ def new_command(argv: list[str]) -> int:
     given = args.parse_args(argv)
     name, target = given.name, given.folder / given.name
     files = written(name)
+    check_folder(target)
     if target.exists():
         raise ConfigError(f"new {name}: {target} exists already; choose another name or --folder")
     if importlib.util.find_spec(name) is not None or name in sys.stdlib_module_names:

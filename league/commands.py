@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 from gpu_envs.commands import settings
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.paths import check_folder
 from gpu_envs.registry import spelled
 from league import algorithms, executors, presets
 from league.executors import Executor
@@ -205,6 +206,10 @@ def report(argv: list[str]) -> int:
     from league.report import report as make
 
     args = parse(ReportArgs, "league report", argv)
+    if args.out is not None:
+        check_folder(args.out)
+    if args.against is not None:
+        Store.open(args.against, write=False).close()
     with contextlib.closing(args.made()) as executor:
         found = make(args.run_dir, args.out, args.exploit_steps, executor=executor)
     print(found.text())

@@ -15,8 +15,8 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from league.game import Game
 from trainers.agents import agents_of
 from trainers.boxes import BoxHead
-from trainers.files import check_digests, read_json, write_json
-from trainers.heads import action_spec, make_head
+from trainers.files import check_digests, check_fields, read_json, write_json
+from trainers.heads import action_spec, check_action_spec, make_head
 from trainers.policy import Plays, Policy
 
 FORMAT = "gpu-envs random policy 1"  # of a random policy's JSON file
@@ -65,13 +65,12 @@ class RandomPolicy:
     def load(cls, path: Path, device: torch.device | str = "cpu") -> RandomPolicy:
         """Reads what `save` wrote; raises CheckpointError where it is something else."""
         file = path.with_suffix(".json")
-        spec = read_json(file)
+        spec = read_json(file, finite=False)  # a box may have no bounds
         if (got := spec.get("format")) != FORMAT:
             raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
-        try:
-            return cls(spec["action"], device)
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{file}: expected an action space, got a bad or missing field {error}") from error
+        check_fields(str(file), spec, {"format": str, "action": dict[str, Any]})
+        check_action_spec(f"{file}: action", spec["action"])
+        return cls(spec["action"], device)
 
 
 @runtime_checkable
@@ -166,11 +165,15 @@ class MixturePolicy:
         spec = read_json(file)
         if (got := spec.get("format")) != MIXTURE:
             raise CheckpointError(f"{file}: expected format {MIXTURE!r}, got {got!r}")
+        check_fields(str(file), spec, {"format": str, "kinds": list[str], "weights": list[float]})
+        kinds = [name for name in KINDS if name != "mixture"]
+        if bad := [kind for kind in spec["kinds"] if kind not in kinds]:
+            raise CheckpointError(f"{file}: kinds: expected some of {', '.join(kinds)}, got {bad[0]!r:.80}")
+        members = [KINDS[kind](_of_member(path, place), device) for place, kind in enumerate(spec["kinds"])]
         try:
-            members = [KINDS[kind](_of_member(path, place), device) for place, kind in enumerate(spec["kinds"])]
-            return cls(members, torch.tensor(spec["weights"], dtype=torch.float64))
-        except (KeyError, TypeError, ValueError, ConfigError) as error:
-            raise CheckpointError(f"{file}: expected kinds and weights of members, got {error}") from error
+            return cls(members, torch.tensor([float(each) for each in spec["weights"]], dtype=torch.float64))
+        except ConfigError as error:
+            raise CheckpointError(f"{file}: {error}") from error
 
 
 def _of_member(path: Path, place: int) -> Path:

@@ -10,6 +10,7 @@ from torch import Tensor
 from gpu_envs.commands import add_pictures, command_parser, render_play
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
+from gpu_envs.paths import check_file
 from gpu_envs.registry import resolve_device
 from league.population import Population
 from league.store import Store
@@ -34,6 +35,7 @@ def render(argv: list[str]) -> int:
     add_pictures(parser)
     parser.add_argument("--greedy", action="store_true", help="take the most probable actions instead of samples")
     args = parser.parse_args(argv)
+    check_file(args.out)
     with Store.open(args.run_dir, write=False) as store:
         device = str(resolve_device(args.device))
         core, act, words = cast(store, policy_names(args.policy), args.worlds, device, args.seed)

@@ -42,11 +42,12 @@ from torch import Tensor
 
 import gpu_envs
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.paths import check_folder
 from league import database
 from league.game import Game
 from league.population import Entry, Population
 from league.records import Cells, Counted, Met, Saves, array, host, key_of, players_of, publish, state_file, to_json
-from trainers.files import check_digests, check_folder, fsync_folder, read_tensors, sha256, write_tensors
+from trainers.files import check_digests, fsync_folder, read_tensors, sha256, write_tensors
 from trainers.settings import SEEDS
 
 WRITING = ".writing-"

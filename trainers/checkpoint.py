@@ -17,7 +17,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,38 +25,56 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError
+from gpu_envs.paths import LONGEST
 from trainers.files import (
     check_digests,
-    check_fields,
     fsync_folder,
     read_json,
+    read_record,
     read_tensors,
     sha256,
     write_json,
     write_tensors,
 )
 from trainers.policy import Policy
+from trainers.settings import setting
 
 FORMAT = "gpu-envs checkpoint 2"  # of manifest.json
 ZOO = "zoo:"
 """Before the name of a model of `trainers.zoo`, in place of a path."""
+FOLDER = "checkpoints"  # of a run, which holds its checkpoints
+CONFIG = "config.json"  # file of a run, with its TrainConfig
 LEAGUE = "league.db"  # file of a league's run, whose policies are shown by commands of `league`
 REPLAY = "replay.safetensors"  # file of what a replay holds
 IN_REPLAY = ".replay."
 """In the names of what goes there."""
 SUFFIXES = (".json", ".safetensors")
 """Of the two files of a policy."""
-MANIFEST = {
-    "format": str,
-    "iteration": int,
-    "steps": int,
-    "score": float | None,
-    "config": dict[str, Any],
-    "policies": list[str],
-    "scalars": dict[str, int | float | str],
-    "sha256": dict[str, str],
-}
-"""Fields of manifest.json."""
+STATE = "state.safetensors"  # file of what a continuation needs
+OF_RUN = ("env_id", "env", "sharing", "policies", "algorithm")
+"""Settings that a checkpoint has in common with its run's config.json; trials of a search change others."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What manifest.json holds."""
+
+    format: str
+    """`FORMAT`."""
+    iteration: int = setting(0, ">= 0")
+    """See `Checkpoint`, as for the fields below."""
+    steps: int = setting(0, ">= 0")
+    """Steps of worlds."""
+    score: float | None = None
+    """What "best" is chosen by."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """The run's TrainConfig."""
+    policies: list[str] = field(default_factory=list)
+    """Names of the policies."""
+    scalars: dict[str, int | float | str] = field(default_factory=dict)
+    """What the state holds beside tensors."""
+    sha256: dict[str, str] = field(default_factory=dict)
+    """Digests of the files, by their names."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +149,7 @@ def save(
     temporary.mkdir()
     tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     replay = {name: value for name, value in tensors.items() if IN_REPLAY in name}
-    write_tensors(temporary / "state.safetensors", {k: v for k, v in tensors.items() if k not in replay})
+    write_tensors(temporary / STATE, {k: v for k, v in tensors.items() if k not in replay})
     if replay:
         write_tensors(temporary / REPLAY, replay)
     for name, policy in policies.items():
@@ -198,9 +216,10 @@ def load_policy(path: Path | str, name: str | None = None, device: torch.device 
         CheckpointError: Nothing there, damaged, or several policies and no name.
     """
     path = find(Path(path))
-    manifest = _manifest(path)
-    name = _name_of(path, manifest["policies"], name)
-    check_digests(path, {file: manifest["sha256"].get(file) for file in (f"policy-{name}{end}" for end in SUFFIXES)})
+    manifest = read_manifest(path)
+    check_run(path, manifest)
+    name = _name_of(path, manifest.policies, name)
+    check_digests(path, {file: manifest.sha256[file] for file in _files(name)})
     return Policy.load(path / f"policy-{name}", device, seed)
 
 
@@ -214,20 +233,21 @@ def _name_of(path: Path, policies: Sequence[str], name: str | None) -> str:
 
 
 def _read(path: Path, device: torch.device | str = "cpu", replay: bool = True) -> Checkpoint:
-    manifest = _manifest(path)
-    digests = manifest["sha256"]
+    manifest = read_manifest(path)
+    check_run(path, manifest)
+    digests = manifest.sha256
     kept = REPLAY in digests and (path / REPLAY).exists()
     read = kept and replay
     check_digests(path, {file: digest for file, digest in digests.items() if read or file != REPLAY})
     held = read_tensors(path / REPLAY, device) if read else {}
     return Checkpoint(
         path=path,
-        iteration=manifest["iteration"],
-        steps=manifest["steps"],
-        config=manifest["config"],
-        score=manifest["score"],
-        state={**read_tensors(path / "state.safetensors", device), **held, **manifest["scalars"]},
-        policies=tuple(manifest["policies"]),
+        iteration=manifest.iteration,
+        steps=manifest.steps,
+        config=manifest.config,
+        score=manifest.score,
+        state={**read_tensors(path / STATE, device), **held, **manifest.scalars},
+        policies=tuple(manifest.policies),
         replay_left=REPLAY in digests and not kept,
     )
 
@@ -240,18 +260,44 @@ def _is_whole(path: Path) -> bool:
     return True
 
 
-def _manifest(path: Path) -> dict[str, Any]:
-    """Reads the manifest of a checkpoint and checks its fields."""
+def read_manifest(path: Path) -> Manifest:
+    """Reads the manifest of a checkpoint; raises CheckpointError where a field, or the files it names, are wrong."""
     file = path / "manifest.json"
-    manifest = read_json(file)
-    if (got := manifest.get("format")) != FORMAT:
-        raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
-    check_fields(str(file), manifest, MANIFEST)
-    for field in ("policies", "sha256"):
-        for name in manifest[field]:
-            if "/" in name or "\\" in name:
-                raise CheckpointError(f"{file}: {field}: expected names of files in this folder, got {name!r}")
+    data = read_json(file)
+    if (got := data.get("format")) != FORMAT:
+        raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r:.80}")
+    manifest = read_record(Manifest, str(file), data)
+    for what, names in (("policies", manifest.policies), ("sha256", manifest.sha256)):
+        for name in names:
+            if not name.isprintable() or "/" in name or "\\" in name or len(name.encode()) > LONGEST:
+                raise CheckpointError(f"{file}: {what}: expected names of files in this folder, got {name!r:.80}")
+    if path.name.isdecimal() and int(path.name) != manifest.iteration:
+        raise CheckpointError(f"{file}: iteration: expected {int(path.name)} as its folder, got {manifest.iteration}")
+    needed = {STATE, *(each for name in manifest.policies for each in _files(name))}
+    if lacks := sorted(needed - manifest.sha256.keys()):
+        raise CheckpointError(f"{file}: sha256: expected a digest of {lacks[0]}, got none")
+    if more := sorted(manifest.sha256.keys() - needed - {REPLAY}):
+        raise CheckpointError(f"{file}: sha256: expected digests of this checkpoint's files, got one of {more[0]}")
     return manifest
+
+
+def check_run(path: Path, manifest: Manifest) -> None:
+    """Checks that a checkpoint is of the run whose folder it is in, if any; CheckpointError names what differs."""
+    run = path.resolve().parent.parent / CONFIG
+    if path.resolve().parent.name != FOLDER or not run.exists():
+        return
+    recorded = read_json(run)
+    for name in OF_RUN:  # a version before may have had no such setting
+        if name in recorded and name in manifest.config and recorded[name] != manifest.config[name]:
+            expected, got = recorded[name], manifest.config[name]
+            raise CheckpointError(
+                f"{path / 'manifest.json'}: {name}: expected {expected!r:.80} as in {run}, got {got!r:.80}"
+            )
+
+
+def _files(name: str) -> list[str]:
+    """Files of a policy."""
+    return [f"policy-{name}{suffix}" for suffix in SUFFIXES]
 
 
 def find(path: Path) -> Path:
@@ -266,7 +312,7 @@ def find(path: Path) -> Path:
         return zoo.folder(str(path).removeprefix(ZOO))
     if (path / "manifest.json").exists():
         return path
-    for folder in (path, path / "checkpoints"):
+    for folder in (path, path / FOLDER):
         if found := every(folder):
             return found[-1]
     if (path / LEAGUE).is_file():
@@ -286,13 +332,13 @@ def best(folder: Path) -> Path | None:
     scores = []
     for path in every(folder):
         with contextlib.suppress(CheckpointError):
-            scores.append((_manifest(path)["score"], path))
+            scores.append((read_manifest(path).score, path))
     return max(((score, path) for score, path in scores if score is not None), default=(None, None))[1]
 
 
 def every(folder: Path) -> list[Path]:
     """Complete checkpoints of a folder, oldest first."""
-    return sorted(path for path in folder.glob("[0-9]*") if path.name.isdigit() and (path / "manifest.json").exists())
+    return sorted(path for path in folder.glob("[0-9]*") if path.name.isdecimal() and (path / "manifest.json").exists())
 
 
 def _outdated(folder: Path, keep_last: int) -> list[Path]:

@@ -69,12 +69,15 @@ def clone_command(argv: list[str]) -> int:
     check_settings(args, "--")
     out = runs.choose(args.out, None)
     config, source = _given(args)
+    if out is not None and not isinstance(source, Recording):
+        recordings.check_new(out / "episodes")
     core = make_core(config, config.num_envs, config.seed)
     sides = members_by_policy(config, core)
     for name in args.group:
         if name not in sides:
             raise ConfigError(f"--group {name}: expected one of {', '.join(sides)}")
     if isinstance(source, Recording):
+        source.check_core(core)
         out, episodes = runs.open_folder(out, config.env_id), source.episodes
     else:
         players = _players(source, core, sides)

@@ -13,7 +13,8 @@ import torch
 
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.paths import check_file
 from gpu_envs.progress import ProgressBar
 from gpu_envs.registry import resolve_device
 from trainers import algorithms, checkpoint, runs
@@ -32,7 +33,7 @@ from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig, make_eval_core, members_by_policy
 from trainers.episodes import RECENT, mean_returns
 from trainers.evaluate import Outcome, Players, by_member, crossplay, matchups, opponents, policies_of, table
-from trainers.files import check_file, write_json
+from trainers.files import write_json
 from trainers.logs import plot_curves
 from trainers.loop import Trainer
 from trainers.policy import Policy
@@ -211,15 +212,16 @@ def eval_command(argv: list[str]) -> int:
     if algorithms.find(config.algorithm).recorded:  # nobody need have cloned all of them; the rest play at random
         sides = {name: members for name, members in sides.items() if name in saved.policies}
     trained = policies_of(saved, sides, core)
-    print(f"trained: {saved.path} (step {saved.steps:,})")
+    lines = [f"trained: {saved.path} (step {saved.steps:,})"]
     other: Players | None = None
     if args.against == Path(SCRIPTED):
         other = {member: ScriptedPolicy(core, member) for members in sides.values() for member in members}
-        print("other: scripted")
+        lines.append("other: scripted")
     elif args.against is not None:
         opponent, policies = opponents(args.against, config.env_id, sides, core)
         other = by_member(sides, policies)
-        print(f"other: {opponent.path} (step {opponent.steps:,})")
+        lines.append(f"other: {opponent.path} (step {opponent.steps:,})")
+    print("\n".join(lines))
     results = _crossplay(core, sides, trained, other, args.seed, args.greedy)
     if args.out is not None:
         args.out.parent.mkdir(parents=True, exist_ok=True)
@@ -244,6 +246,8 @@ def export_command(argv: list[str]) -> int:
     core = make_eval_core(config, 1, config.seed)
     sides = members_by_policy(config, core)
     name = saved.name_of(args.policy)
+    if name not in sides:
+        raise CheckpointError(f"{saved.path}: expected policies of {', '.join(sides)} as in its settings, got {name}")
     policy = policies_of(saved, {name: sides[name]}, core)[name]
     args.out.parent.mkdir(parents=True, exist_ok=True)
     program = export_policy(policy, args.out, masked=core.action_mask is not None)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, get_type_hints
 
 import torch
 
+from gpu_envs.commands import check_played
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers import algorithms
@@ -70,6 +71,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Raises ConfigError on the first bad value."""
         check_settings(self)
+        check_played("env", self.env)
         algorithm = algorithms.find(self.algorithm)
         if self.learner is None:
             object.__setattr__(self, "learner", algorithm.settings())

@@ -9,18 +9,30 @@ place in the box, a discrete one's is one-hot. `relaxed` draws codes that gradie
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 from gymnasium import spaces
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.boxes import GaussianHead, TanhGaussianHead, TanhHead
 from trainers.categories import CategoricalHead, GreedyHead
+from trainers.files import check_fields
 
 Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead  # what a policy's outputs mean
 _SQUASHED = {"tanh_gaussian": TanhGaussianHead, "tanh": TanhHead}
 BOX_KINDS = ("continuous", *_SQUASHED)
 """Kinds of heads for a box, as `action_spec` takes them."""
+_BOUNDS = {"low": list[float], "high": list[float]}
+_FIELDS: dict[str, dict[str, Any]] = {
+    "discrete": {"sizes": list[int]},
+    "multi_discrete": {"sizes": list[int]},
+    "greedy": {"sizes": list[int], "dueling": bool},
+    "continuous": {**_BOUNDS, "init_log_std": float},
+    **dict.fromkeys(_SQUASHED, _BOUNDS),
+}
+"""Fields of a description beside its kind."""
 
 
 def action_spec(space: spaces.Space[Any], init_log_std: float = 0.0, box: str = "continuous") -> dict[str, Any]:
@@ -60,6 +72,27 @@ def spec_like(given: dict[str, Any], space: spaces.Space[Any]) -> dict[str, Any]
     box = given["kind"] if given["kind"] in _SQUASHED else "continuous"
     bounded = isinstance(space, spaces.Box) and space.is_bounded()
     return action_spec(space, given.get("init_log_std", 0.0), box if bounded else "continuous")
+
+
+def check_action_spec(where: str, spec: Any) -> None:
+    """Checks a description of an action space that was read from a file; CheckpointError names what is wrong."""
+    kind = spec.get("kind") if isinstance(spec, dict) else None
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise CheckpointError(f"{where}: kind: expected one of {', '.join(_FIELDS)}, got {kind!r:.80}")
+    check_fields(where, spec, {"kind": str, **_FIELDS[kind]})
+    if "sizes" in spec:
+        sizes = spec["sizes"]
+        if not sizes or min(sizes) < 1 or sum(sizes) >= 2**31 or (kind != "multi_discrete" and len(sizes) > 1):
+            number = "numbers" if kind == "multi_discrete" else "one number"
+            raise CheckpointError(f"{where}: sizes: expected {number} >= 1 of choices, got {sizes!r:.80}")
+        return
+    low, high = spec["low"], spec["high"]
+    most = float(np.finfo(np.float32).max)
+    known = all(abs(each) <= most or (math.isinf(each) and kind == "continuous") for each in (*low, *high))
+    if not low or len(low) != len(high) or not known or not all(map(float.__le__, map(float, low), map(float, high))):
+        raise CheckpointError(f"{where}: expected low <= high of each dimension, got {low!r:.80} and {high!r:.80}")
+    if not math.isfinite(spec.get("init_log_std", 0.0)):
+        raise CheckpointError(f"{where}: init_log_std: expected a finite number, got {spec['init_log_std']}")
 
 
 def make_head(spec: dict[str, Any]) -> Head:

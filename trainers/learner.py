@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import CheckpointError
-from trainers.files import check_tensors
+from trainers.files import check_finite, check_tensors
 from trainers.policy import Policy
 from trainers.rollout import Rollout, Transition
 
@@ -222,10 +222,14 @@ def restore(
     *counters: str,
 ) -> dict[str, Any]:
     """Puts back what `saved` gave and returns the counters; CheckpointError names the first thing that does not fit."""
+    check_finite("learner state net", part_of(state, "net."))
     net.load_state_dict(check_tensors("learner state net", part_of(state, "net."), net.state_dict()))
     for which, optimizer in optimizers.items():
         for i, parameter in enumerate(_parameters(optimizer)):
             moments = part_of(state, f"{which}.{i}.")
+            own = {name: parameter for name, value in moments.items() if isinstance(value, Tensor) and value.dim()}
+            check_tensors(f"learner state {which}.{i}", moments, own)
+            check_finite(f"learner state {which}.{i}", moments)
             # Adam keeps its count of steps on the host unless it is fused, or captured
             optimizer.state[parameter] = {
                 name: value.to(parameter.device if value.dim() or _fused(optimizer) else "cpu", copy=True)

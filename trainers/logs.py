@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import time
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any, Protocol
 
 import torch
 
-from gpu_envs.errors import MissingExtraError
+from gpu_envs.errors import CheckpointError, MissingExtraError
+from trainers.files import read_bytes
 
 PHASES = ("policy", "environment", "storage", "learning", "evaluation", "logging", "checkpoint")
 """Of an iteration: together they take as long as it does."""
+COUNTERS = ("iteration", "steps")
+"""Columns that every metrics.csv has, of whole numbers."""
 
 
 class Clock:
@@ -77,7 +81,7 @@ class RunLog:
     """
 
     def __init__(self, out: Path, after: int = 0) -> None:
-        """Opens the files in `out`, keeping the rows of iterations up to `after`."""
+        """Opens the files in `out`, keeping the rows of iterations up to `after`; see `read_rows`."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ModuleNotFoundError as error:
@@ -102,14 +106,14 @@ class RunLog:
     def write(self, row: dict[str, float]) -> None:
         """Appends a row, which has "iteration" and "steps"; what is not finite becomes an empty cell."""
         cells = {name: f"{value:.8g}" if math.isfinite(value) else "" for name, value in row.items()}
-        cells |= {name: str(int(row[name])) for name in ("iteration", "steps")}
+        cells |= {name: str(int(row[name])) for name in COUNTERS}
         if missing := [name for name in row if name not in self.columns]:  # rare: evaluations have columns of their own
             self.columns += missing
             self._rewrite(read_rows(self.path))
         with self.path.open("a", newline="", encoding="utf-8") as file:
             csv.DictWriter(file, self.columns, restval="").writerow(cells)
         for name, value in row.items():
-            if name not in ("iteration", "steps") and math.isfinite(value):
+            if name not in COUNTERS and math.isfinite(value):
                 self.board.add_scalar(name, value, int(row["steps"]))
 
     def close(self) -> None:
@@ -118,12 +122,54 @@ class RunLog:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Complete rows of a metrics.csv; a line cut short by a kill, or still being written, is left out."""
+    """Reads the complete rows of a metrics.csv.
+
+    The end of a file that no newline follows is left out: a kill cut it short, or it is still being written.
+
+    Returns:
+        Cells by column: "iteration" and "steps" hold whole numbers, the others finite numbers or nothing.
+
+    Raises:
+        CheckpointError: Naming the first line that is damaged.
+    """
     if not path.exists():
         return []
-    data = path.read_bytes()
-    lines = list(csv.reader(data[: data.rfind(b"\n") + 1].decode().splitlines()))
-    return [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
+    data = read_bytes(path)
+    rows: list[dict[str, str]] = []
+    columns: list[str] = []
+    whole = data[: data.rfind(b"\n") + 1]
+    try:
+        lines = csv.reader(io.StringIO(whole.decode("utf-8"), newline=""), strict=True)
+    except UnicodeDecodeError as error:
+        line = whole.count(b"\n", 0, error.start) + 1
+        raise CheckpointError(f"{path}: line {line}: expected UTF-8, got {error}; mend or remove the line") from None
+    try:
+        for cells in lines:
+            if not columns:
+                columns = cells
+                if lacks := [name for name in COUNTERS if name not in columns]:
+                    raise ValueError(f"expected a column {lacks[0]}, got none")
+                if len(set(columns)) < len(columns):
+                    raise ValueError("expected every column once, got one of them twice")
+                continue
+            if len(cells) != len(columns):
+                raise ValueError(f"expected {len(columns)} cells, got {len(cells)}")
+            rows.append(dict(zip(columns, cells, strict=True)))
+            for name, cell in rows[-1].items():
+                if name in COUNTERS and not (cell.isascii() and cell.isdecimal() and len(cell) < 19):
+                    raise ValueError(f"{name:.80}: expected an int >= 0, got {cell!r:.80}")
+                if cell and not _is_finite(cell):
+                    raise ValueError(f"{name:.80}: expected a finite number or nothing, got {cell!r:.80}")
+    except (csv.Error, ValueError) as error:
+        raise CheckpointError(f"{path}: line {lines.line_num}: {error}; mend or remove the line") from None
+    return rows
+
+
+def _is_finite(cell: str) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
 
 
 def plot_curves(csv_path: Path, png_path: Path) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,12 +13,34 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.bodies import Network, actor_width, with_ids
-from trainers.files import check_tensors, read_json, read_tensors, write_json, write_tensors
-from trainers.heads import Head, make_head
+from trainers.bodies import BodyConfig, Network, actor_width, with_ids
+from trainers.files import (
+    check_finite,
+    check_tensors,
+    parse_json,
+    read_json,
+    read_record,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
+from trainers.heads import Head, check_action_spec, make_head
 from trainers.nets import ObservationNormalizer
+from trainers.settings import setting
 
 FORMAT = "gpu-envs policy 2"  # of a policy's JSON file
+
+
+@dataclass(frozen=True)
+class PolicySpec(BodyConfig):
+    """What a policy is built from, as its JSON file holds it."""
+
+    obs_width: int = setting(0, ">= 0")
+    """D of its observations."""
+    ids: int = setting(0, ">= 0")
+    """Agents that it tells apart; 0: none."""
+    action: dict[str, Any] = field(default_factory=dict)
+    """See `trainers.heads.action_spec`."""
 
 
 class Plays(Protocol):
@@ -142,7 +165,7 @@ class Policy:
     def load(cls, path: Path, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
         """Reads what `save` wrote; raises CheckpointError where the two files are damaged or do not fit together."""
         file = path.with_suffix(".json")
-        spec = read_json(file)
+        spec = read_json(file, finite=False)  # a box may have no bounds
         got = spec.pop("format", "no format")
         if got != FORMAT:
             raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
@@ -160,11 +183,9 @@ class Policy:
     def from_state(cls, state: Mapping[str, Any], device: torch.device | str = "cpu", seed: int = 0) -> Policy:
         """The policy that gave `state_dict`; CheckpointError where that is damaged."""
         given = {name.removeprefix("net."): value for name, value in state.items() if name.startswith("net.")}
-        try:
-            spec = json.loads(state["spec"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"policy: expected its shape as JSON, got a bad or missing spec {error}") from error
-        return cls._of(spec, given, "policy", "policy", device, seed)
+        if not isinstance(spec := state.get("spec"), str):
+            raise CheckpointError(f"policy: expected its shape as JSON in a field 'spec', got {spec!r:.80}")
+        return cls._of(parse_json(spec, "policy", finite=False), given, "policy", "policy", device, seed)
 
     @classmethod
     def _of(
@@ -176,16 +197,28 @@ class Policy:
         device: torch.device | str,
         seed: int,
     ) -> Policy:
-        try:
-            head = make_head(spec["action"])
-            normalizer = ObservationNormalizer(spec["obs_width"])
-            actor = Network(actor_width(spec), head.num_params, 0.01, torch.Generator())
-        except (KeyError, TypeError) as error:
+        read = read_record(PolicySpec, shape_from, spec, optional=("ids",))
+        check_action_spec(f"{shape_from}: action", spec["action"])
+        if len(read.hidden) + len(read.filters) > len(weights):
             raise CheckpointError(
-                f"{shape_from}: expected a policy's shape, got a bad or missing field {error}"
-            ) from error
+                f"{shape_from}: expected at most the {len(weights)} layers of {weights_from}, got more"
+            )
+        head = make_head(spec["action"])
+        try:
+            with torch.device("meta"):  # sizes are compared with those of the weights before memory is taken
+                normalizer = ObservationNormalizer(read.obs_width)
+                actor = Network(actor_width(spec), head.num_params, 0.01)
+        except ConfigError as error:
+            raise CheckpointError(f"{shape_from}: {error}") from error
+        except (RuntimeError, TypeError) as error:  # torch's words for sizes whose product 64 bits cannot hold
+            raise CheckpointError(f"{shape_from}: expected sizes as in {weights_from}, got larger ones") from error
+        net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head})
+        given = check_tensors(weights_from, weights, net.state_dict())
+        check_finite(weights_from, given)
+        for part in (normalizer, actor):
+            part.to_empty(device="cpu")
         policy = cls(spec, normalizer, actor, head, seed)
-        policy.net.load_state_dict(check_tensors(weights_from, weights, policy.net.state_dict()))
+        policy.net.load_state_dict(given)
         policy.net.to(device)
         policy.generator = torch.Generator(device).manual_seed(seed)
         return policy

@@ -9,33 +9,72 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import torch
+from gymnasium import spaces
 from torch import Tensor
 
+from gpu_envs.commands import check_played
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.paths import check_folder
 from gpu_envs.recording import Episode
 from trainers.evaluate import Outcome, Players, play
-from trainers.files import check_fields, check_folder, read_json, read_tensors, sha256, write_json, write_tensors
+from trainers.files import (
+    check_digests,
+    check_finite,
+    check_tensors,
+    read_json,
+    read_record,
+    read_tensors,
+    sha256,
+    write_json,
+    write_tensors,
+)
 from trainers.logs import Progress
+from trainers.settings import setting
 
 FORMAT = "gpu-envs recording 1"  # of manifest.json
 STEPS = "steps.safetensors"  # file of all episodes' steps
-MANIFEST = {
-    "format": str,
-    "env_id": str,
-    "env": dict[str, Any],
-    "episodes": list[dict[str, Any]],
-    "sha256": str,
-}
-"""Fields of manifest.json."""
-EPISODE = {"world": int, "number": int, "length": int, "params": dict[str, float]}
-"""Fields of each of its episodes."""
-_STEPS = tuple(field.name for field in fields(Episode) if field.name not in ("world", "number", "state", "params"))
+_STATE = "state."  # begins the names of the rules' State
+_BESIDE = {"reward": torch.float32} | dict.fromkeys(("terminated", "truncated", "valid"), torch.bool)
+"""What has a number for every step and agent."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What manifest.json holds."""
+
+    format: str
+    """`FORMAT`."""
+    env_id: str
+    """See `Recording`, as for the next."""
+    env: dict[str, Any]
+    """Settings of the environment."""
+    episodes: list[dict[str, Any]]
+    """Each as `EpisodeRecord`."""
+    sha256: str
+    """Digest of the steps."""
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """What manifest.json holds of an episode, see `gpu_envs.recording.Episode`."""
+
+    world: int = setting(0, ">= 0")
+    """Index of the world."""
+    number: int = setting(0, ">= 0")
+    """Episodes before it."""
+    length: int = setting(1, ">= 1")
+    """T."""
+    params: dict[str, float] = field(default_factory=dict)
+    """Constants of the rules."""
+
+
+_STEPS = tuple(each.name for each in fields(Episode) if each.name not in ("world", "number", "state", "params"))
 
 
 @dataclass(frozen=True)
@@ -50,6 +89,34 @@ class Recording:
     """Its settings, where they differ from its defaults."""
     episodes: list[Episode]
     """One of a world after another."""
+
+    def check_core(self, core: Core) -> None:
+        """Checks that the episodes are of an environment's agents; CheckpointError names what does not fit."""
+        like = {"obs": core.obs, "action": core.action_buffer, "action_mask": core.action_mask, "to_move": core.to_move}
+        like = {name: tensor[0] for name, tensor in like.items() if tensor is not None}
+        like |= {name: torch.empty(core.num_agents, dtype=dtype) for name, dtype in _BESIDE.items()}
+        most = _choices(core)
+        for episode in self.episodes:
+            given = {name: tensor for name in _STEPS if (tensor := getattr(episode, name)) is not None}
+            wanted = {name: tensor.expand(len(episode), *tensor.shape) for name, tensor in like.items()}
+            check_tensors(str(self.path / STEPS), given, wanted)
+            check_finite(str(self.path / STEPS), {name: given[name] for name in ("obs", "action")})
+            if most is not None and not bool(((episode.action >= 0) & (episode.action < most)).all()):
+                raise CheckpointError(f"{self.path / STEPS}: action: expected choices of {core.id}, got others")
+
+
+def _choices(core: Core) -> Tensor | None:
+    """Choices of every agent, (A) or (A, K) as actions; None where actions are continuous."""
+    if core.action_buffer.is_floating_point():
+        return None
+    most = torch.ones(core.action_buffer.shape[1:], dtype=torch.int64)
+    for row, agent in enumerate(core.possible_agents):
+        space = core.action_spaces[agent]
+        if isinstance(space, spaces.MultiDiscrete):
+            most[row, : len(space.nvec)] = torch.from_numpy(space.nvec)
+        elif isinstance(space, spaces.Discrete):
+            most[row] = int(space.n)
+    return most
 
 
 def record(
@@ -66,6 +133,13 @@ def record(
         return [episode for episode in recorder.take() if episode.number == 0], outcome
 
 
+def check_new(path: Path) -> None:
+    """Checks that `save` can make a folder; ConfigError if it is there or cannot be made."""
+    check_folder(path)
+    if path.exists():
+        raise ConfigError(f"{path}: expected a folder that is not there yet")
+
+
 def save(path: Path, episodes: Sequence[Episode], env_id: str, env: Mapping[str, Any]) -> None:
     """Writes episodes of one environment, of equal settings, to a new folder.
 
@@ -78,11 +152,9 @@ def save(path: Path, episodes: Sequence[Episode], env_id: str, env: Mapping[str,
     Raises:
         ConfigError: The folder is there, or cannot be made, or there are no episodes.
     """
-    if path.exists():
-        raise ConfigError(f"{path}: expected a folder that is not there yet")
+    check_new(path)
     if not episodes:
         raise ConfigError(f"{path}: expected at least one episode to save")
-    check_folder(path.parent)
     tensors = {f"state.{name}": torch.cat([each.state[name] for each in episodes]) for name in episodes[0].state}
     for name in _STEPS:
         if getattr(episodes[0], name) is not None:
@@ -103,26 +175,29 @@ def save(path: Path, episodes: Sequence[Episode], env_id: str, env: Mapping[str,
 def load(path: Path) -> Recording:
     """Reads what `save` wrote; raises CheckpointError where it is not there, damaged or does not fit together."""
     file, steps = path / "manifest.json", path / STEPS
-    manifest = read_json(file)
-    if (got := manifest.get("format")) != FORMAT:
-        raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
-    check_fields(str(file), manifest, MANIFEST)
-    told = [check_fields(f"{file}: episodes", each, EPISODE) for each in manifest["episodes"]]
-    if (digest := sha256(steps)) != manifest["sha256"]:
-        raise CheckpointError(f"{steps}: expected sha256 {manifest['sha256'][:12]}, got {digest[:12]} (damaged)")
-    tensors, lengths = read_tensors(steps), [each["length"] for each in told]
-    for name in ("obs", "action", "reward", "terminated", "truncated", "valid"):
-        if name not in tensors or len(tensors[name]) != sum(lengths):
+    data = read_json(file, finite=False)
+    if (got := data.get("format")) != FORMAT:
+        raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r:.80}")
+    manifest = read_record(Manifest, str(file), data)
+    try:
+        check_played(f"{file}: env", manifest.env)
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+    told = [read_record(EpisodeRecord, f"{file}: episodes", each) for each in manifest.episodes]
+    check_digests(path, {STEPS: manifest.sha256})
+    tensors, lengths = read_tensors(steps), [each.length for each in told]
+    for name in {"obs": 0, "action": 0, **_BESIDE, **tensors}:
+        if name not in tensors or tensors[name].shape[:1] != (sum(lengths),):
             raise CheckpointError(f"{steps}: {name}: expected {sum(lengths)} steps, as in {file.name}")
     parts: dict[str, tuple[Tensor, ...]] = {name: tensor.split(lengths) for name, tensor in tensors.items()}
     episodes = [
         Episode(
-            world=each["world"],
-            number=each["number"],
-            params=each["params"],
-            state={name.removeprefix("state."): part[i] for name, part in parts.items() if name.startswith("state.")},
+            world=each.world,
+            number=each.number,
+            params=each.params,
+            state={name.removeprefix(_STATE): part[i] for name, part in parts.items() if name.startswith(_STATE)},
             **{name: parts[name][i] for name in _STEPS if name in parts},
         )
         for i, each in enumerate(told)
     ]
-    return Recording(path, manifest["env_id"], manifest["env"], episodes)
+    return Recording(path, manifest.env_id, manifest.env, episodes)

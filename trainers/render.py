@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gpu_envs.commands import render_parser, render_play, render_settings
 from gpu_envs.core import Core
+from gpu_envs.paths import check_file
 from gpu_envs.registry import make_core, resolve_device, spelled
 from trainers.settings import SEEDS
 
@@ -29,6 +30,7 @@ def render_command(argv: list[str]) -> int:
     )
     parser.add_argument("--greedy", action="store_true", help="take the most probable actions instead of samples")
     args = parser.parse_args(argv)
+    check_file(args.out)
     if args.checkpoint is not None:
         return _trained(args)
     if args.greedy:

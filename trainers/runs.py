@@ -7,9 +7,10 @@ import time
 from pathlib import Path
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.paths import check_folder
 from trainers import checkpoint
 from trainers.checkpoint import Checkpoint
-from trainers.files import check_folder
+from trainers.logs import read_rows
 
 TRACES = ("checkpoints", "metrics.csv", "config.json")
 """Any of these shows that a folder holds a run."""
@@ -24,18 +25,21 @@ def choose(out: Path | None, resume: Checkpoint | None) -> Path | None:
 
     Raises:
         ConfigError: The folder holds another run, or cannot be made.
+        CheckpointError: The metrics of the run to go on with are damaged.
     """
     if out is None and resume is None:
         return None
+    own = out is None
     if out is None:
         assert resume is not None
         path = resume.path if resume.path.parent.name == "checkpoints" else resume.path.resolve()  # it may be "."
         if path.parent.name != "checkpoints":
             raise ConfigError(f"{path}: a checkpoint outside of any run; name a folder with --out")
-        return path.parent.parent
+        out = path.parent.parent
+    check_folder(out)
     trace = next((out / name for name in TRACES if (out / name).exists()), None)
-    if trace is None or (resume is not None and belongs(resume, out)):
-        check_folder(out)
+    if trace is None or own or (resume is not None and belongs(resume, out)):
+        read_rows(out / "metrics.csv")
         return out
     if resume is not None:
         raise ConfigError(f"{trace}: another run than that of {resume.path}; resume into its own folder or a new one")

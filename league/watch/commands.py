@@ -10,9 +10,9 @@ import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_envs.paths import check_file
 from gpu_envs.progress import ProgressBar
 from trainers.arguments import Positional, parse
-from trainers.files import check_file
 from trainers.settings import check_settings, setting
 
 

@@ -62,10 +62,13 @@ class TrainingRun:
             CheckpointError: There is none yet, or it is damaged.
         """
         self.path, self.folder = path, path / "checkpoints"
-        file = path / "config.json"
-        self.recorded: dict[str, Any] = (
-            read_json(file) if file.exists() else read_json(checkpoint.find(path) / "manifest.json")["config"]
-        )
+        file, last = path / checkpoint.CONFIG, checkpoint.every(self.folder)[-1:]
+        for saved in last or ([] if file.exists() else [checkpoint.find(path)]):
+            manifest = checkpoint.read_manifest(saved)
+            checkpoint.check_run(saved, manifest)
+            self.recorded: dict[str, Any] = manifest.config
+        if file.exists():
+            self.recorded = read_json(file)
         config = dataclasses.replace(TrainConfig.from_json(self.recorded), device="cpu")
         check_named(path, config.env_id, env_id)
         core = make_core(config, 1, config.seed)
@@ -103,7 +106,7 @@ class TrainingRun:
         policies = {role: [RANDOM] for role in roles}
         for folder in checkpoint.every(self.folder):
             with contextlib.suppress(CheckpointError):  # it has just made room for a newer one
-                for name in read_json(folder / "manifest.json").get("policies", []):
+                for name in checkpoint.read_manifest(folder).policies:
                     policies.get(name, []).append(folder.name)
         config = self.stage.config
         run = {
@@ -121,7 +124,8 @@ class TrainingRun:
         rows = read_rows(self.path / "metrics.csv")
         if rows:
             self._iteration = int(rows[-1]["iteration"])
-            self._lasted = float(rows[-1]["seconds"]) - float(rows[-2]["seconds"] if len(rows) > 1 else 0.0)
+            seconds = [0.0, *(float(row.get("seconds") or 0.0) for row in rows[-2:])]
+            self._lasted = seconds[-1] - seconds[-2]
         answers = {"run": run, "metrics": metrics(rows)}
         return Snapshot(answers, policies, self.stage, self._matchups(policies))
 

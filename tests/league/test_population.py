@@ -1,5 +1,7 @@
 """Populations: random policies, and others that are read from their files when they are to play."""
 
+import json
+
 import pytest
 import torch
 from gymnasium import spaces
@@ -9,7 +11,7 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from league import population
 from league.exact import TablePolicy
 from league.game import Game
-from league.population import RandomPolicy
+from league.population import MixturePolicy, RandomPolicy
 from trainers.heads import action_spec
 from trainers.policy import Policy
 
@@ -167,8 +169,32 @@ def test_random_policies_are_read_with_care(tmp_path):
     with pytest.raises(CheckpointError, match=r"it.json: expected format 'gpu-envs random policy 1', got 'another'"):
         RandomPolicy.load(tmp_path / "it")
     (tmp_path / "it.json").write_text('{"format": "gpu-envs random policy 1", "action": {"kind": "discrete"}}')
-    with pytest.raises(CheckpointError, match="expected an action space, got a bad or missing field 'sizes'"):
+    with pytest.raises(CheckpointError, match=r"it.json: action: expected a field 'sizes', got none"):
         RandomPolicy.load(tmp_path / "it")
+    (tmp_path / "it.json").write_text('{"format": "gpu-envs random policy 1", "action": {"kind": "other"}}')
+    with pytest.raises(CheckpointError, match=r"it.json: action: kind: expected one of discrete, .*, got 'other'"):
+        RandomPolicy.load(tmp_path / "it")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("kinds", [["random"]], r"kinds: expected list\[str\], got"),
+        ("kinds", ["mixture"], "kinds: expected some of random, policy, table, got 'mixture'"),
+        ("kinds", [], "mixture: expected at least one policy"),
+        ("weights", "x", r"weights: expected list\[float\], got 'x'"),
+        ("weights", [-1.0], "mixture: expected 1 finite weights >= 0"),
+        ("weights", [2**64 - 1, 1], "mixture: expected 1 finite weights >= 0"),
+        ("weights", [float("nan")], "expected JSON, got NaN"),
+    ],
+)
+def test_damaged_mixture_is_one_line(tmp_path, field, value, words):
+    MixturePolicy([RandomPolicy({"kind": "discrete", "sizes": [3]})]).save(tmp_path / "it")
+    file = tmp_path / "it.json"
+    MixturePolicy.load(tmp_path / "it")
+    file.write_text(json.dumps({**json.loads(file.read_text()), field: value}))
+    with pytest.raises(CheckpointError, match=rf"it.json: {words}"):
+        MixturePolicy.load(tmp_path / "it")
 
 
 def test_policies_need_a_role_a_parent_and_a_name_of_their_own(store):

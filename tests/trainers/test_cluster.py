@@ -1,6 +1,7 @@
 """What of the way to a cluster needs no Ray."""
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import yaml
 
-from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
 from trainers.cluster import operations
 from trainers.cluster.connect import check_host, connect, ray_library
 from trainers.cluster.operations import cluster_command
@@ -173,6 +174,27 @@ def test_folder_is_used_again(record, tmp_path):
     with pytest.raises(ConfigError, match=r"the cluster at 127.0.0.1:1 runs there; choose another, or end it with"):
         operations._make_room(folder)
     assert operations.records() == [running]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "expected JSON"),
+        ("[]", "expected a JSON object, got list"),
+        ('"processes": [[1]]', "expected pairs of a process id and a start time; remove the file"),
+        ('"processes": [[-1, 0]]', "expected pairs of a process id and a start time; remove the file"),
+        ('"keeper": ["1", 2]', r"keeper: expected tuple\[int, int\], got"),
+        ('"nodes": "many"', "nodes: expected int, got 'many'"),
+    ],
+)
+def test_damaged_record_is_one_line(record, tmp_path, content, words):
+    operations._write(record(tmp_path / "elsewhere", 2**30))
+    (file,) = (tmp_path / "place").glob("*/cluster.json")
+    if content.startswith('"'):
+        content = json.dumps({**json.loads(file.read_text()), **json.loads(f"{{{content}}}")})
+    file.write_text(content)
+    with pytest.raises(CheckpointError, match=f"{file}: {words}"):
+        cluster_command(["down"])
 
 
 def test_unknown_command():

@@ -11,7 +11,6 @@ what it started, which is all that `gpu-envs cluster down` ends.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import signal
@@ -22,14 +21,14 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from trainers.arguments import Positional, parse
 from trainers.cluster.connect import LOOPBACK, check_host, connect, ray_library
-from trainers.files import write_json
+from trainers.files import parse_json, read_record, write_json
 from trainers.settings import check_settings, setting
 
 USAGE = """usage: gpu-envs cluster COMMAND ...
@@ -263,9 +262,11 @@ def _forget(folder: Path) -> None:
 
 
 def _read(file: Path) -> Record:
-    values: dict[str, Any] = json.loads(file.read_text())
-    processes = tuple((int(pid), int(began)) for pid, began in values["processes"])
-    return Record(**{**values, "keeper": tuple(values["keeper"]), "processes": processes})
+    text = file.read_text(encoding="utf-8", errors="replace")
+    record = read_record(Record, str(file), parse_json(text, str(file)))
+    if any(len(each) != 2 or each[0] < 1 for each in (record.keeper, *record.processes)):
+        raise CheckpointError(f"{file}: expected pairs of a process id and a start time; remove the file")
+    return replace(record, processes=tuple((pid, began) for pid, began in record.processes))
 
 
 def _shares(args: UpLocalArgs) -> tuple[int, list[list[str]]]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.paths import check_folder
 from trainers import checkpoint, runs
 from trainers.arguments import SHARED
 from trainers.checkpoint import Checkpoint
@@ -29,7 +30,7 @@ from trainers.cluster.connect import connect, ray_library
 from trainers.cluster.search_space import FIELDS, Space
 from trainers.collector import Collector
 from trainers.config import TrainConfig, changed, make_core
-from trainers.files import check_fields, check_folder, read_json, write_json
+from trainers.files import check_fields, read_json, write_json
 from trainers.logs import read_rows
 from trainers.loop import Trainer
 from trainers.presets import preset

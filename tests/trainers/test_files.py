@@ -1,0 +1,60 @@
+"""Files that are read: JSON that is damaged, tensors that are not numbers, and paths that cannot be written."""
+
+import json
+import math
+
+import pytest
+
+from gpu_envs.errors import CheckpointError
+from trainers.files import DEEPEST, parse_json, read_json
+
+
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("", "expected JSON, got Expecting value"),
+        ('{"a": 1', "expected JSON, got Expecting ',' delimiter"),
+        ('{"a": NaN}', "expected JSON, got NaN, which is not a finite number"),
+        ("[-Infinity]", "expected JSON, got -Infinity, which is not a finite number"),
+        ("1e999", "expected JSON, got 1e999, which is not a finite number"),
+        ("1" * 5000, "expected JSON, got a number of 5000 characters, 11111111111111111111"),
+        ("-" + "1" * 30, "expected JSON, got a number of 31 characters"),
+        (str(2**64), "expected JSON, got a number of 20 characters"),
+        ("[" * 100_000 + "]" * 100_000, "expected JSON of at most 64 levels, got more"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "expected JSON of at most 64 levels, got more"),
+        ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), "expected JSON of at most 64 levels, got more"),
+    ],
+)
+def test_damaged_json_is_one_line(text, got):
+    with pytest.raises(CheckpointError) as caught:
+        parse_json(text, "here")
+    assert str(caught.value).startswith(f"here: {got}")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+def test_good_json_is_read():
+    deep = "[" * DEEPEST + "]" * DEEPEST
+    for text in ("{}", "[1, -2.5, null, true]", '"é"', deep, str(2**64 - 1), str(-(2**63)), '{"a": {"b": [0.0]}}'):
+        assert parse_json(text, "here") == json.loads(text)
+    got = parse_json("[NaN, -Infinity]", "here", finite=False)
+    assert math.isnan(got[0])
+    assert got[1] == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("content", "got"),
+    [
+        (b"\xff\xfe{}", "expected JSON in UTF-8, got 'utf-8' codec can't decode"),
+        (b"\x00\x00", "expected JSON, got Expecting value"),
+        (b"[]", "expected a JSON object, got list"),
+    ],
+)
+def test_json_file_that_is_damaged_is_named(tmp_path, content, got):
+    file = tmp_path / "a.json"
+    file.write_bytes(content)
+    with pytest.raises(CheckpointError, match=rf"{file}: {got}"):
+        read_json(file)
+    for path in (tmp_path, tmp_path / "none", tmp_path / "\0", tmp_path / ("x" * 300)):
+        with pytest.raises(CheckpointError, match="expected a readable file, got"):
+            read_json(path)
