@@ -12,8 +12,8 @@ from gymnasium.vector.utils import batch_space
 from gpu_envs.config import AUTORESET, autoreset_member
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
+from gpu_envs.factory import make_core
 from gpu_envs.joint import rows_index
-from gpu_envs.registry import make_core
 from gpu_envs.views.anew import Anew
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.ends import WorldEnds

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, listed
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.options import reset as options_reset
 
