@@ -6,7 +6,6 @@ Standard library arguments, so that they need no extra. What imports torch is im
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import math
 import statistics
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpu_envs.core import Core
 
-PLAYED = {"max_episode_steps", "illegal", "randomise", "config"}
+PLAYED = {"max_episode_steps", "illegal", "randomise"}
 """Arguments of make_core that say what is played, like an environment's own settings. The others say how to run."""
 
 
@@ -102,15 +101,14 @@ def settings(pairs: Sequence[str], option: str = "--env", options: Mapping[str, 
     Raises:
         ConfigError: A string without "=", or a setting of the runner.
     """
-    from gpu_envs.factory import make_core
+    from gpu_envs.factory import RUNNER
 
-    runner = set(inspect.signature(make_core).parameters) - PLAYED
     values = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise ConfigError(f"{option} {pair}: expected NAME=VALUE, such as num_runners=12")
-        if option == "--env" and name in runner:
+        if option == "--env" and name in RUNNER - PLAYED:
             hint = f"use {options[name]}" if options and name in options else "--help shows the command's own options"
             raise ConfigError(f"{option} {pair}: {name} is no setting of the environment but of the runner; {hint}")
         try:

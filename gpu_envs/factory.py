@@ -13,8 +13,11 @@ from gpu_envs.config import AUTORESET, MAX_INT, autoreset_member, build_config
 from gpu_envs.core import Core
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ConfigError, DeviceError
-from gpu_envs.registry import find
+from gpu_envs.registry import NAMESPACE, find
 from gpu_envs.shards import ShardedCore
+
+ELSEWHERE = {"group", "learner", "others"}
+"""Arguments of some views, which users give to others."""
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
@@ -44,6 +47,29 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     return torch.device("cuda", index)
 
 
+def suggested_calls(id: str, definition: Definition, given: Mapping[str, Any]) -> str:
+    """The calls that make an environment for one agent, for the rows of a group and for all agents.
+
+    Args:
+        id: Its id, without the namespace.
+        definition: Whose agents and groups there are.
+        given: What the user gave; "learner" and "group" come back in the calls where they name any.
+    """
+    agents, groups = definition.agents, definition.groups
+    learner = given.get("learner") if given.get("learner") in agents else agents[0]
+    group = given.get("group") if given.get("group") in list(groups) else next(iter(groups))
+    return (
+        f"gymnasium.make({NAMESPACE + id!r}, learner={learner!r}) plays one agent, "
+        f"gymnasium.make_vec({NAMESPACE + id!r}, group={group!r}) gives agent rows, "
+        f"gpu_envs.make({id!r}) all agents by name"
+    )
+
+
+def takes_turns(id: str, settings: Mapping[str, Any]) -> bool:
+    """Do agents take turns in an environment with these settings? Those of the runner are passed over."""
+    return defined(id, None, {name: settings[name] for name in settings.keys() - RUNNER})[2].rules.turn_based
+
+
 def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> tuple[str, Any, Definition]:
     """Name, settings and definition of an environment, its time limit shortened if that is asked for.
 
@@ -55,8 +81,11 @@ def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> t
     kind, build = entry.load()
     if max_episode_steps is not None and any(field.name == "max_episode_steps" for field in fields(kind)):
         config, max_episode_steps = config | {"max_episode_steps": max_episode_steps}, None
-    others = {"render_mode", *inspect.signature(make_core).parameters} - {"id", "config"}
-    settings = build_config(kind, config, entry.id, others)
+    for name in sorted(ELSEWHERE & config.keys() - {field.name for field in fields(kind)}):
+        definition = build(build_config(kind, {key: config[key] for key in config.keys() - ELSEWHERE}, entry.id))
+        calls = suggested_calls(entry.id, definition, config)
+        raise ConfigError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
+    settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id"})
     definition = build(settings)
     if max_episode_steps is not None:
         whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)
@@ -139,3 +168,7 @@ def make_core(
 
     # It answers to everything that a Core does; tests/test_shards.py compares the two.
     return cast(Core, ShardedCore(name, make_shard, num_envs, places))
+
+
+RUNNER = set(inspect.signature(make_core).parameters) - {"config"}
+"""Arguments of make_core that are no setting of an environment."""

@@ -19,6 +19,7 @@ from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.ends import WorldEnds
 from gpu_envs.views.options import many_seeds, reset, worlds_of
 from gpu_envs.views.others import Others
+from gpu_envs.views.specs import SpecInForce
 
 
 class RowsEnv(VectorEnv, Anew):
@@ -55,6 +56,7 @@ class RowsEnv(VectorEnv, Anew):
     """
 
     metadata: dict[str, Any] = {"render_modes": RENDER_MODES, "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    spec = SpecInForce()  # type: ignore[assignment]
     closed = True  # until it is made; a refused argument leaves nothing to close
 
     def __init__(
