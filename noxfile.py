@@ -24,7 +24,7 @@ LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
 # They run tests/libraries/test_<session>*.py; `together` has the others.
-ALONE = ("benchmarl", "browser", "docs", "ray", "rllib")
+ALONE = ("benchmarl", "browser", "docs", "ray", "recipes", "rllib")
 
 
 @nox.session
@@ -48,6 +48,12 @@ def browser(session: nox.Session) -> None:
 @nox.session
 def ray(session: nox.Session) -> None:
     """Leagues and training on Ray."""
+    test(session)
+
+
+@nox.session
+def recipes(session: nox.Session) -> None:
+    """RSL-RL, CleanRL and Minari, as the guide's recipes use them."""
     test(session)
 
 

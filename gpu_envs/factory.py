@@ -82,8 +82,8 @@ def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> t
     if max_episode_steps is not None and any(field.name == "max_episode_steps" for field in fields(kind)):
         config, max_episode_steps = config | {"max_episode_steps": max_episode_steps}, None
     for name in sorted(ELSEWHERE & config.keys() - {field.name for field in fields(kind)}):
-        definition = build(build_config(kind, {key: config[key] for key in config.keys() - ELSEWHERE}, entry.id))
-        calls = suggested_calls(entry.id, definition, config)
+        rest = {key: config[key] for key in config.keys() - ELSEWHERE}
+        calls = suggested_calls(entry.id, defined(id, None, rest)[2], config)
         raise ConfigError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
     settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id"})
     definition = build(settings)

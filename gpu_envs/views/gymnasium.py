@@ -21,7 +21,8 @@ class LearnerEnv(gymnasium.Env, Anew):
     """One agent of one world; ``gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0")`` makes it.
 
     The episode ends when the learner leaves, with its own ``terminated`` or ``truncated``. Where actions can be
-    illegal, ``info["action_mask"]`` (int8) tells. A copied environment is made anew from its arguments, and needs a
+    illegal, ``info["action_mask"]`` (int8) tells; where agents take turns an illegal move loses, unless
+    ``illegal="error"``. A copied environment is made anew from its arguments, and needs a
     reset.
 
     Args:
