@@ -17,6 +17,7 @@ class PolicyName(str):
     """A policy among the arguments of a spec: a string for JSON, and still the policy for ``gymnasium.make(spec)``."""
 
     policy: Callable
+    """What it names."""
 
     def __new__(cls, policy: Callable) -> "PolicyName":
         """Name a policy by where it is defined."""
