@@ -25,7 +25,7 @@ LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
 # They run tests/libraries/test_<session>*.py; `together` has the others.
-ALONE = ("benchmarl", "browser", "docs", "ray", "rllib")
+ALONE = ("benchmarl", "browser", "docs", "ray", "recipes", "rllib")
 
 EVERY_LAYER = ("test_laws.py", "test_errors.py", "views", "wrappers", "trainers/test_trainer.py", "league/test_psro.py")
 """Tests that newer versions of Python run: rules, core, views, a training and a league."""
@@ -52,6 +52,12 @@ def browser(session: nox.Session) -> None:
 @nox.session
 def ray(session: nox.Session) -> None:
     """Leagues and training on Ray."""
+    test(session)
+
+
+@nox.session
+def recipes(session: nox.Session) -> None:
+    """RSL-RL, CleanRL and Minari, as the guide's recipes use them."""
     test(session)
 
 

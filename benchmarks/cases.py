@@ -15,7 +15,7 @@ from benchmarks.bounds.tag_continuous import CONFIG as NO_EXITS
 from benchmarks.bounds.tag_continuous import TagContinuousBound
 from benchmarks.origin import THREADS
 from gpu_envs.core import Core
-from gpu_envs.registry import defined, make_core
+from gpu_envs.factory import defined, make_core
 
 ACTION_BATCHES = 8
 """Random actions are drawn beforehand and used in turn."""

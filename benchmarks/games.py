@@ -1,7 +1,7 @@
 """Full random games of ours, in a batch."""
 
 from benchmarks.origin import THREADS
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 SPIEL = {"LeducPoker-v0": "leduc_poker", "ConnectFour-v0": "connect_four"}
 """OpenSpiel's name of a game."""

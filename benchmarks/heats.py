@@ -14,7 +14,7 @@ from benchmarks.entrants import Seat, seated
 from benchmarks.peers.process import Task
 from benchmarks.roofline import copy_bandwidth, traffic
 from benchmarks.targets import NOISE, Effort, Figure, Target
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 MEMORY = "the memory bound"
 

@@ -78,7 +78,7 @@ def _memory(env_id: str, num_envs: int, steps: int, entrance: str, reuse: bool) 
 def _crowd(agents: int) -> dict[str, float]:
     """Tensors and resident memory of one world of so many agents, after three steps."""
     from benchmarks.cases import crowd
-    from gpu_envs.registry import make_core
+    from gpu_envs.factory import make_core
 
     case = crowd(agents)
     core = make_core(case.env_id, 1, "cpu", seed=0, threads=1, reuse_buffers=True, **case.config)

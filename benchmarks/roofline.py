@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.compare import Spread
 from gpu_envs.core import Core
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 COUNTED = {
     "choice": (1, 0),

@@ -20,7 +20,7 @@ from typing import Any
 from docs import commands, tables
 from docs.speeds import speeds
 from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table
-from gpu_envs import core, registry
+from gpu_envs import core, factory
 
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -54,7 +54,7 @@ def runner() -> str:
         key: " ".join(value.split()) for key, value in re.findall(r"^    (\w+): (.+(?:\n {5,}.+)*)", text, re.MULTILINE)
     }
     rows = []
-    for key, parameter in inspect.signature(registry.make_core).parameters.items():
+    for key, parameter in inspect.signature(factory.make_core).parameters.items():
         if parameter.default is not inspect.Parameter.empty and key in doc:
             rows.append((f"`{key}`", f"`{parameter.default!r}`", doc[key]))
     return table(("name", "default", "meaning"), rows)

@@ -104,8 +104,8 @@ def policies(place: str, id: str) -> Path | None:
 
 def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
     """The frames of an environment's picture, (SIDE, SIDE, 3) uint8 each, and their pace [1/s]."""
+    from gpu_envs.factory import make_core
     from gpu_envs.film import Film
-    from gpu_envs.registry import make_core
     from trainers.render import cast
 
     show, checkpoint = show_of(place), policies(place, id)

@@ -12,7 +12,7 @@ from gpu_envs import conformance
 from gpu_envs.conformance import LIMIT, STEPS, Subject
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError
-from gpu_envs.registry import defined
+from gpu_envs.factory import defined
 from gpu_envs.shards import ShardedCore
 
 

@@ -1,29 +1,29 @@
 """Subcommands of this room: list, check, bench, and what render needs of it (the rest is in ``trainers/render.py``).
 
-Standard library arguments, so that they need no extra.
+Standard library arguments, so that they need no extra. What imports torch is imported by the command that needs it.
 """
 
+from __future__ import annotations
+
 import argparse
-import inspect
 import json
 import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-import torch
-
-from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
 from gpu_envs.progress import ProgressBar
-from gpu_envs.registry import find, list_envs, make, make_core
+from gpu_envs.registry import find, list_envs
 
-RUNNER = set(inspect.signature(make_core).parameters) - {"max_episode_steps", "illegal", "randomise", "config"}
-"""Arguments of make_core that say how to run. The others, like an environment's own settings, say what is played."""
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from gpu_envs.core import Core
 
 
 class _Parser(argparse.ArgumentParser):
@@ -98,6 +98,8 @@ def settings(pairs: Sequence[str], option: str = "--env", options: Mapping[str, 
     Raises:
         ConfigError: A string without "=", or a setting of the runner.
     """
+    from gpu_envs.factory import check_played
+
     values = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -112,22 +114,6 @@ def settings(pairs: Sequence[str], option: str = "--env", options: Mapping[str, 
             value = {"True": True, "False": False, "None": None}.get(text, text)
         values[name] = tuple(value) if isinstance(value, list) else value
     return values
-
-
-def check_played(where: str, names: Iterable[str], hint: str = "leave it out") -> None:
-    """Check that settings say what is played, and not how to run it, which is for commands and trainers to choose.
-
-    Args:
-        where: Begins the message.
-        names: Names of the settings.
-        hint: Ends the message.
-
-    Raises:
-        ConfigError: A setting of the runner.
-    """
-    for name in names:
-        if name in RUNNER:
-            raise ConfigError(f"{where}: {name} is no setting of the environment but of the runner; {hint}")
 
 
 def list_command(argv: list[str]) -> int:
@@ -236,6 +222,9 @@ def bench_command(argv: list[str]) -> int:
     )
     parser.add_argument("--seconds", type=_seconds, default=1.0, help="time per row and round")
     args = parser.parse_args(argv)
+    from gpu_envs.api import make
+    from gpu_envs.factory import make_core
+
     own = {"num_envs": "--num-envs", **{name: f"--{name}" for name in ("device", "threads", "schedule")}}
     common: dict[str, Any] = dict(
         seed=0, threads=args.threads, schedule=args.schedule, **settings(args.env, options=own)
@@ -272,6 +261,8 @@ def bench_command(argv: list[str]) -> int:
 
 def _rate(step: Callable[[int], Any], seconds: float, device: torch.device) -> float:
     """Steps per second of a callable, the device's queue drained at both ends."""
+    import torch
+
     sync = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
     for i in range(3):
         step(i)

@@ -1,26 +1,24 @@
-"""Environments by id: make, register, list_envs."""
+"""Environments by id: register, find, list_envs.
+
+Nothing here imports torch or a host file, so that the command line starts at once and an id can be looked up anywhere.
+"""
+
+from __future__ import annotations
 
 import difflib
 import importlib
-import inspect
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import pettingzoo
-import torch
-from gymnasium.vector import AutoresetMode
 
-from gpu_envs.config import AUTORESET, MAX_INT, autoreset_member, build_config
-from gpu_envs.core import Core
-from gpu_envs.definition import Definition
-from gpu_envs.errors import ConfigError, DeviceError, UnknownEnvironmentError
-from gpu_envs.shards import ShardedCore
-from gpu_envs.views.batched import BatchedEnv
+from gpu_envs.errors import ConfigError, UnknownEnvironmentError
+
+if TYPE_CHECKING:
+    from gpu_envs.definition import Definition
 
 NAMESPACE = "gpu_envs/"  # of the ids in Gymnasium's registry
 
@@ -103,9 +101,10 @@ def _announce(id: str) -> None:
         max_episode_steps=_entries[id].max_episode_steps,
         reward_threshold=_entries[id].reward_threshold,
     )
-    pettingzoo.register(
-        "parallel", NAMESPACE + id, entry_point="gpu_envs.views.pettingzoo:parallel_env", kwargs={"id": id}
-    )
+    if hasattr(pettingzoo, "register"):  # PettingZoo has a registry since 1.27
+        pettingzoo.register(
+            "parallel", NAMESPACE + id, entry_point="gpu_envs.views.pettingzoo:parallel_env", kwargs={"id": id}
+        )
 
 
 def list_envs() -> list[str]:
@@ -142,158 +141,12 @@ def find(id: str) -> Entry:
     return _entries[name]
 
 
-def resolve_device(device: str | torch.device | None) -> torch.device:
-    """The device asked for; None is cuda if there is one, else cpu.
-
-    Raises:
-        DeviceError: It is not there, or this library does not run on it.
-    """
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        wanted = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}") from None
-    if wanted.type == "cpu":
-        return torch.device("cpu")
-    if wanted.type != "cuda":
-        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}")
-    if not torch.cuda.is_available():
-        raise DeviceError(
-            f"device {device!r} was asked for, but torch finds no CUDA GPU here; "
-            "use device='cpu' or install a CUDA build of torch"
-        )
-    index = torch.cuda.current_device() if wanted.index is None else wanted.index
-    if index >= torch.cuda.device_count():
-        raise DeviceError(f"device {device!r} was asked for, but there are {torch.cuda.device_count()} GPUs")
-    return torch.device("cuda", index)
-
-
-def make(
-    id: str,
-    num_envs: int = 1,
-    device: str | torch.device | None = None,
-    *,
-    render_mode: str | None = None,
-    **kwargs: Any,
-) -> BatchedEnv:
-    """Make a batched multi-agent environment: dicts by agent of tensors with a leading ``num_envs``.
-
-    Args:
-        id: "SimpleTag-v0", "gpu_envs/SimpleTag-v0", ... see :func:`list_envs`.
-        num_envs: Worlds.
-        device: "cpu", "cuda", "cuda:1"; None takes cuda if there is one, else the CPU.
-        render_mode: "rgb_array", "human" or None.
-        **kwargs: The runner's settings (autoreset, reuse_buffers, seed, ... see :class:`gpu_envs.core.Core`) and the
-            environment's own (see its page).
-
-    Returns:
-        The environment; ``env.core`` is the stacked-tensor form of the same worlds.
-
-    Raises:
-        UnknownEnvironmentError: No such id; names close matches.
-        ConfigError: A setting that does not exist or has a bad value.
-        DeviceError: The device is not there.
-    """
-    again = partial(make, id, num_envs, device, render_mode=render_mode, **kwargs)
-    return BatchedEnv(make_core(id, num_envs, device, **kwargs), render_mode, again)
-
-
-def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> tuple[str, Any, Definition]:
-    """Name, settings and definition of an environment, its time limit shortened if that is asked for.
-
-    Raises:
-        UnknownEnvironmentError: No such id.
-        ConfigError: A setting that does not exist or has a bad value.
-    """
-    entry = find(id)
-    kind, build = entry.load()
-    if max_episode_steps is not None and any(field.name == "max_episode_steps" for field in fields(kind)):
-        config, max_episode_steps = config | {"max_episode_steps": max_episode_steps}, None
-    others = {"render_mode", *inspect.signature(make_core).parameters} - {"id", "config"}
-    settings = build_config(kind, config, entry.id, others)
-    definition = build(settings)
-    if max_episode_steps is not None:
-        whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)
-        if not whole or not 1 <= max_episode_steps <= MAX_INT:
-            raise ConfigError(
-                f"{entry.id}: max_episode_steps must be an int in [1, {MAX_INT}] or None, got {max_episode_steps!r}"
-            )
-        if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
-            definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
-    return entry.id, settings, definition
-
-
-def make_core(
-    id: str,
-    num_envs: int = 1,
-    device: str | torch.device | None = None,
-    *,
-    devices: Sequence[str | torch.device] | None = None,
-    autoreset: str | AutoresetMode = "same_step",
-    reuse_buffers: bool = False,
-    seed: int | None = None,
-    env_offset: int = 0,
-    illegal: str = "error",
-    schedule: str | None = None,
-    threads: int | None = None,
-    fuse_fp: bool | None = None,
-    env_minor: bool = False,
-    randomise: Mapping[str, tuple[float, float]] | None = None,
-    max_episode_steps: int | None = None,
-    **config: Any,
-) -> Core:
-    """Make the stacked-tensor environment of an id; arguments as :class:`gpu_envs.core.Core` and the id's Config.
-
-    ``devices`` instead of ``device`` splits the worlds over several, as a :class:`gpu_envs.shards.ShardedCore`.
-    ``max_episode_steps`` cuts (truncates) episodes earlier than the environment's own time limit would end them, unless
-    the environment has a setting of that name, which then is its time limit.
-
-    Raises:
-        UnknownEnvironmentError: No such id.
-        ConfigError: A setting that does not exist or has a bad value.
-        DeviceError: The device is not there.
-    """
-    name, settings, definition = defined(id, max_episode_steps, config)
-    mode = autoreset_member(autoreset)
-    if mode is None:
-        words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
-        raise ConfigError(f"{name}: autoreset must be one of {words}, got {autoreset!r}")
-    word = AUTORESET[mode]
-
-    def build_core(worlds: int, where: torch.device, offset: int, key: int | None) -> Core:
-        return Core(
-            definition,
-            env_id=name,
-            config=settings,
-            num_envs=worlds,
-            device=where,
-            autoreset=word,
-            reuse_buffers=reuse_buffers,
-            seed=key,
-            env_offset=offset,
-            illegal=illegal,
-            schedule=schedule,
-            threads=threads,
-            fuse_fp=fuse_fp,
-            env_minor=env_minor,
-            randomise=randomise,
-        )
-
-    if devices is None:
-        return build_core(num_envs, resolve_device(device), env_offset, seed)
-    if device is not None or not devices or not isinstance(devices, list | tuple):
-        raise ConfigError(
-            f"{name}: devices must be a list such as ['cuda:0', 'cuda:1'], without device=; got {devices!r}"
-        )
-    key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
-    places = [resolve_device(place) for place in devices]
-
-    def make_shard(worlds: int, where: torch.device, first: int) -> Core:
-        return build_core(worlds, where, env_offset + first, key)
-
-    # It answers to everything that a Core does; tests/test_shards.py compares the two.
-    return cast(Core, ShardedCore(name, make_shard, num_envs, places))
+def __getattr__(name: str) -> Any:
+    """Give what has moved to modules that import torch."""
+    module = {"make": "api", "make_core": "factory", "defined": "factory", "resolve_device": "factory"}.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"gpu_envs.{module}"), name)
 
 
 register("SimpleTag-v0", "gpu_envs.mpe.simple_tag")

@@ -10,8 +10,8 @@ from torch import Tensor
 from gpu_envs.commands import add_pictures, command_parser, render_play
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
+from gpu_envs.factory import resolve_device
 from gpu_envs.paths import check_file
-from gpu_envs.registry import resolve_device
 from league.population import Population
 from league.store import Store
 from trainers.arguments import policy_names

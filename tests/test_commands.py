@@ -3,7 +3,9 @@
 import gc
 import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +13,8 @@ import torch
 
 from gpu_envs import check, cli, commands
 from gpu_envs.errors import ConfigError
+
+ROOT = Path(__file__).parents[1]
 
 
 def run(capsys, *argv):
@@ -200,3 +204,43 @@ def test_a_missing_extra_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio", None)
     line = refused(capsys, "render", "SimpleTag-v0", "--steps", "1", "--size", "8", "--out", "x.mp4", "--device", "cpu")
     assert "pip install 'gpu-envs[train]'" in line
+
+
+def imported_by(*words):
+    """Modules that `python -m gpu_envs WORDS` imports, by the interpreter's own account; and what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "gpu_envs", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}, done.stdout
+
+
+@pytest.mark.parametrize("line", ["--help", "list", "new meet --folder {folder}", "list --help", "check --help"])
+def test_commands_that_make_no_environment_import_neither_torch_nor_warp(line, tmp_path):
+    modules, out = imported_by(*line.format(folder=tmp_path).split())
+    assert "gpu_envs.cli" in modules
+    assert not modules & {"torch", "warp", "pyglet", "matplotlib", "scipy"}
+    assert out
+
+
+def test_python_m_gpu_envs_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu_envs", "lst"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "gpu-envs: error: no command named 'lst'; did you mean list?\n"
+
+
+def test_the_package_has_what_it_names_and_nothing_else():
+    import gpu_envs
+    from gpu_envs import api, factory, registry
+
+    assert all(callable(getattr(gpu_envs, name)) for name in gpu_envs.__all__)
+    assert gpu_envs.make is registry.make is api.make
+    assert registry.make_core is factory.make_core
+    for module in (gpu_envs, registry):
+        with pytest.raises(AttributeError, match="has no attribute 'mke'"):
+            module.mke  # noqa: B018

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import gymnasium
+import pettingzoo
 import warp as wp
 from gymnasium import spaces
-from pettingzoo.env_registry.registration import parallel_registry
 
 from gpu_envs import registry
 from gpu_envs.config import setting
@@ -142,5 +142,6 @@ def announce(monkeypatch, name="Toy-v0", host=None, meanings=None) -> None:
         name, config=host.Config if host else Config, build=host.build if host else build, meanings=meanings
     )
     full = f"gpu_envs/{name}"
-    for table, key in ((registry._entries, name), (gymnasium.registry, full), (parallel_registry, full)):
+    others = getattr(pettingzoo, "parallel_registry", {full: None})  # PettingZoo has one since 1.27
+    for table, key in ((registry._entries, name), (gymnasium.registry, full), (others, full)):
         monkeypatch.setitem(table, key, table.pop(key))  # out again after the test

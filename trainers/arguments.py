@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu_envs.errors import CheckpointError, ConfigError, MissingExtraError
-from gpu_envs.registry import NAMESPACE, find, resolve_device, spelled
+from gpu_envs.factory import resolve_device
+from gpu_envs.registry import NAMESPACE, find, spelled
 from trainers import algorithms, checkpoint
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig

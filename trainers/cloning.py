@@ -15,9 +15,10 @@ from tyro.conf import Positional, UseAppendAction
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
+from gpu_envs.factory import resolve_device
 from gpu_envs.progress import ProgressBar
 from gpu_envs.recording import Episode
-from gpu_envs.registry import resolve_device, spelled
+from gpu_envs.registry import spelled
 from trainers import checkpoint, recordings, runs
 from trainers.agents import agents_of
 from trainers.arguments import check_id, parse, with_learner

@@ -14,9 +14,9 @@ import torch
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.factory import resolve_device
 from gpu_envs.paths import check_file
 from gpu_envs.progress import ProgressBar
-from gpu_envs.registry import resolve_device
 from trainers import algorithms, checkpoint, runs
 from trainers.arguments import (
     FINAL_SEED,

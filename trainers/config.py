@@ -11,9 +11,9 @@ from typing import Any, TypeAlias, get_type_hints
 
 import torch
 
-from gpu_envs.commands import check_played
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.factory import check_played
 from trainers import algorithms
 from trainers.files import check_fields
 from trainers.settings import check_settings, completed, has_default, setting

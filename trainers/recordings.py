@@ -17,9 +17,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from gpu_envs.commands import check_played
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.factory import check_played
 from gpu_envs.paths import check_folder
 from gpu_envs.recording import Episode
 from trainers.evaluate import Outcome, Players, play

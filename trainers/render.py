@@ -15,8 +15,9 @@ from torch import Tensor
 
 from gpu_envs.commands import render_parser, render_play, render_settings
 from gpu_envs.core import Core
+from gpu_envs.factory import make_core, resolve_device
 from gpu_envs.paths import check_file
-from gpu_envs.registry import make_core, resolve_device, spelled
+from gpu_envs.registry import spelled
 from trainers.settings import SEEDS
 
 

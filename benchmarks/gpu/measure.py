@@ -11,7 +11,7 @@ import torch
 from benchmarks.cases import random_actions
 from benchmarks.compare import Spread
 from gpu_envs.core import Core
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 PLAYOUT = 32
 """Steps that a call of random play plays."""

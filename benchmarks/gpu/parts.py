@@ -23,7 +23,7 @@ from benchmarks.cases import crowd_settings
 from benchmarks.gpu import peers
 from benchmarks.gpu.measure import failed, free, throughputs
 from benchmarks.roofline import copy_bandwidth, traffic
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 Rows = Iterator[dict[str, Any]]
 MILLION = 1 << 20

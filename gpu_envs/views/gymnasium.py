@@ -7,19 +7,22 @@ import numpy as np
 
 from gpu_envs.config import MAX_INT
 from gpu_envs.errors import ConfigError, ResetNeededError, listed
-from gpu_envs.registry import NAMESPACE, find
+from gpu_envs.factory import suggested_calls
+from gpu_envs.registry import find
 from gpu_envs.views.anew import Anew
 from gpu_envs.views.batched import RENDER_MODES
 from gpu_envs.views.options import one_seed
 from gpu_envs.views.others import policies
 from gpu_envs.views.single import OneWorld
+from gpu_envs.views.specs import SpecInForce
 
 
 class LearnerEnv(gymnasium.Env, Anew):
     """One agent of one world; ``gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0")`` makes it.
 
     The episode ends when the learner leaves, with its own ``terminated`` or ``truncated``. Where actions can be
-    illegal, ``info["action_mask"]`` (int8) tells. A copied environment is made anew from its arguments, and needs a
+    illegal, ``info["action_mask"]`` (int8) tells; where agents take turns an illegal move loses, unless
+    ``illegal="error"``. A copied environment is made anew from its arguments, and needs a
     reset.
 
     Args:
@@ -34,6 +37,7 @@ class LearnerEnv(gymnasium.Env, Anew):
     """
 
     metadata: dict[str, Any] = {"render_modes": RENDER_MODES}  # noqa: RUF012 as in gymnasium.Env
+    spec = SpecInForce()  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -47,15 +51,11 @@ class LearnerEnv(gymnasium.Env, Anew):
         Anew.__init__(self, env_id, learner, others, render_mode, device, **config)
         if find(env_id).max_episode_steps is not None:  # gymnasium.make cuts the episodes
             config.setdefault("max_episode_steps", MAX_INT)
-        world = self._world = OneWorld(env_id, device, render_mode, {"illegal": "original", **config})
+        world = self._world = OneWorld(env_id, device, render_mode, config, illegal="original")
         core = self.core = world.core
         names = list(core.possible_agents)
         if learner is None and len(names) > 1:
-            full = f"{NAMESPACE}{core.id}"
-            raise ConfigError(
-                f"{core.id} has {len(names)} agents: gymnasium.make('{full}', learner='{names[0]}') plays one of them, "
-                f"gymnasium.make_vec('{full}') gives agent rows, gpu_envs.make('{core.id}') all agents by name"
-            )
+            raise ConfigError(f"{core.id} has {len(names)} agents: {suggested_calls(core.id, core.definition, {})}")
         if learner is not None and learner not in names:
             raise ConfigError(f"{core.id}: learner must be one of its agents, {listed(names)}, got {learner!r}")
         self.learner = learner or names[0]

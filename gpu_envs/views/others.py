@@ -10,6 +10,7 @@ from gpu_envs.checks import check_tensor
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError, listed
 from gpu_envs.joint import put, rows_index
+from gpu_envs.views.specs import POLICY
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,20 @@ def policies(core: Core, others: Any, names: list[str]) -> dict[str, Callable]:
     given = dict.fromkeys(names, others) if callable(others) or others == "random" else others
     if not isinstance(given, dict):
         raise ConfigError(
-            f"{core.id}: others must be 'random', a policy or a dict of these by name, got {type(others).__name__}"
+            f"{core.id}: others must be 'random', a policy or a dict of these by name, got {_shown(others)}"
         )
     for name, policy in given.items():
         if name not in names:
             raise ConfigError(f"{core.id}: others has no {name!r} to play; it has {listed(names) or 'nobody'}")
         if policy != "random" and not callable(policy):
-            raise ConfigError(f"{core.id}: others[{name!r}] must be 'random' or a policy, got {policy!r}")
+            raise ConfigError(f"{core.id}: others[{name!r}] must be 'random' or a policy, got {_shown(policy)}")
     return {name: policy for name, policy in given.items() if callable(policy)}
+
+
+def _shown(value: Any) -> str:
+    """What was given instead of a policy, with what to do where it is the name that a spec of JSON has of one."""
+    hint = "; JSON keeps only the name of a policy, give others= again" if str(value).startswith(POLICY) else ""
+    return f"{value!r}{hint}"
 
 
 def _seat(core: Core, group: str, policy: Callable) -> _Seat:

@@ -40,6 +40,8 @@ class ParallelView(ParallelEnv[str, Any, Any], Anew):
     Observations are float32 arrays of the agent's true width. Where an environment has illegal actions they are dicts
     of "observation" and "action_mask" (int8), and infos hold the mask too. Rewards are Python floats, flags Python
     bools. A pickled or copied environment is made anew from its arguments, and needs a reset.
+
+    Where agents take turns an illegal move loses, as in PettingZoo's classic games; ``illegal="error"`` raises instead.
     """
 
     def __init__(self, id: str, render_mode: str | None = None, device: Any = "cpu", **config: Any) -> None:

@@ -12,13 +12,14 @@ from gymnasium.vector.utils import batch_space
 from gpu_envs.config import AUTORESET, autoreset_member
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
+from gpu_envs.factory import make_core
 from gpu_envs.joint import rows_index
-from gpu_envs.registry import make_core
 from gpu_envs.views.anew import Anew
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.ends import WorldEnds
 from gpu_envs.views.options import many_seeds, reset, worlds_of
 from gpu_envs.views.others import Others
+from gpu_envs.views.specs import SpecInForce
 
 
 class RowsEnv(VectorEnv, Anew):
@@ -55,6 +56,7 @@ class RowsEnv(VectorEnv, Anew):
     """
 
     metadata: dict[str, Any] = {"render_modes": RENDER_MODES, "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+    spec = SpecInForce()  # type: ignore[assignment]
     closed = True  # until it is made; a refused argument leaves nothing to close
 
     def __init__(

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, listed
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core, takes_turns
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.options import reset as options_reset
 
@@ -25,14 +25,27 @@ class OneWorld:
         env_id: "SimpleTag-v0", ...
         device: Where the world lives; the CPU by default, since a single world feeds no GPU.
         render_mode: "rgb_array", "human" or None.
-        settings: The runner's and the environment's settings, as for :func:`gpu_envs.make`.
+        settings: The runner's and the environment's settings, as for :func:`gpu_envs.make`. Without ``illegal`` among
+            them an illegal move loses where agents take turns, as in PettingZoo's classic games; an action outside of
+            its space stays an error.
+        illegal: What it is without turns.
     """
 
-    def __init__(self, env_id: str, device: Any, render_mode: str | None, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        env_id: str,
+        device: Any,
+        render_mode: str | None,
+        settings: dict[str, Any],
+        illegal: str = "error",
+    ) -> None:
         for name in FIXED:
             if name in settings:
                 raise ConfigError(f"{env_id}: {name} is fixed in the view of a single world; gpu_envs.make takes it")
         check_render_mode(env_id, render_mode)
+        self._takes_all = settings.get("illegal") == "loss"  # out of range loses, too
+        if "illegal" not in settings:
+            settings = settings | {"illegal": "loss" if takes_turns(env_id, settings) else illegal}
         core = self.core = make_core(env_id, 1, device or "cpu", autoreset="disabled", reuse_buffers=True, **settings)
         self.render_mode = render_mode
         self.agents: list[str] = []
@@ -124,7 +137,7 @@ class OneWorld:
     def check(self, agent: str, action: Any) -> None:
         """Raise an ActionError for an action that does not lie in the agent's space, or is illegal."""
         space, value = self.action_spaces[agent], self._shaped(agent, action)
-        if self.core.illegal == "loss":  # part of the game
+        if self._takes_all:
             return
         told = f"{self.core.id}: action {value.tolist()} of {agent}"
         value = value.astype(self._table.dtype)
@@ -133,7 +146,7 @@ class OneWorld:
                 raise ActionError(f"{told} is not finite; expected {space}")
         elif not space.contains(value):
             raise ActionError(f"{told} is out of range; expected {space}")
-        if self.masked and not self.action_mask(agent)[value].all():
+        if self.masked and self.core.illegal != "loss" and not self.action_mask(agent)[value].all():
             raise ActionError(f"{told} is illegal here (see action_mask)")
 
     def observation(self, agent: str) -> np.ndarray:
@@ -200,7 +213,7 @@ class OneWorld:
         number = np.finfo if self._table.dtype.kind == "f" else np.iinfo
         low = np.full_like(self._table, number(self._table.dtype).min)
         high = np.full_like(self._table, number(self._table.dtype).max)
-        if self.saturates or self.core.illegal == "loss":  # beyond the space, or foul: part of the rules
+        if self.saturates or self._takes_all:  # beyond the space: part of the rules
             return low, high
         for agent, row in self._rows.items():
             space: Any = self.action_spaces[agent]

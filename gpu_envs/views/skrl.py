@@ -17,7 +17,7 @@ import torch
 from gpu_envs.core import Core
 from gpu_envs.definition import box
 from gpu_envs.errors import ConfigError, missing
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.views.batched import BatchedEnv, TensorDict
 from gpu_envs.views.ends import WorldEnds
 

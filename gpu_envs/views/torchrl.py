@@ -12,8 +12,8 @@ import torch
 
 from gpu_envs.checks import check_tensor
 from gpu_envs.errors import ActionError, ConfigError, DeviceError, missing
+from gpu_envs.factory import make_core
 from gpu_envs.joint import put
-from gpu_envs.registry import make_core
 from gpu_envs.views.ends import WorldEnds
 from gpu_envs.views.options import reset
 

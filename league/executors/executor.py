@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
-from gpu_envs.registry import resolve_device
+from gpu_envs.factory import resolve_device
 from league.executors.calls import Call
 
 

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from gpu_envs.registry import resolve_device
+from gpu_envs.factory import resolve_device
 from league.executors.calls import Call, pack, packed, unpacked
 from league.executors.worker import perform
 

@@ -1,6 +1,7 @@
 """gymnasium.make: one learner among others."""
 
 import copy
+import re
 import warnings
 
 import gymnasium
@@ -11,6 +12,7 @@ import toy
 from conftest import GROUP, SMALL, lenient
 from gymnasium.utils.env_checker import check_env
 
+import gpu_envs
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
 from gpu_envs.registry import find, make_core
 
@@ -26,7 +28,7 @@ def one(env_id):
 
     def build(**settings):
         learner = f"{GROUP[env_id]}_0"
-        settings = {"learner": learner, **SMALL[env_id], **lenient(env_id), **settings}
+        settings = {"learner": learner, **SMALL[env_id], **settings}
         return gymnasium.make(f"gpu_envs/{env_id}", **settings)
 
     return build
@@ -174,9 +176,35 @@ def test_a_learner_must_be_named(env_id):
         return
     with pytest.raises(ConfigError) as caught:
         gymnasium.make(full)
-    for words in (f"gymnasium.make('{full}', learner=", f"gymnasium.make_vec('{full}')", f"gpu_envs.make('{env_id}')"):
-        assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert f"{env_id} has {len(agents)} agents" in str(caught.value)
+
+
+def test_every_suggested_call_works(env_id):
+    """Whatever argument of another view is given where it does not belong, the calls of the message work."""
+    full, group = f"gpu_envs/{env_id}", GROUP[env_id]
+    wrong = [
+        lambda: gymnasium.make(full, learner=f"{group}_0", group=group),
+        lambda: gymnasium.make_vec(full, learner=f"{group}_0"),
+        lambda: gymnasium.make_vec(full, learner="fox", group=group),
+        lambda: gpu_envs.make(env_id, group=group),
+        lambda: gpu_envs.make(env_id, others="random"),
+        lambda: gpu_envs.parallel_env(env_id, learner=f"{group}_0"),
+        lambda: make_core(env_id, group=[group]),
+    ]
+    if len(make_core(env_id, 1, "cpu").possible_agents) > 1:
+        wrong.append(lambda: gymnasium.make(full))
+    calls = set()
+    for call in wrong:
+        with pytest.raises(ConfigError) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+        found = re.findall(r"\b(?:gymnasium|gpu_envs)\.make\w*\(.*?\)", str(caught.value))
+        assert len(found) == 3, caught.value
+        calls |= set(found)
+    assert f"gymnasium.make({full!r}, learner='{group}_0')" in calls
+    assert f"gymnasium.make_vec({full!r}, group={group!r})" in calls
+    for call in calls:
+        eval(call, {"gymnasium": gymnasium, "gpu_envs": gpu_envs}).close()
 
 
 def test_bad_arguments_of_make():
@@ -216,7 +244,7 @@ def test_gymnasiums_own_time_limit_and_vectoriser(one, env_id):
     if not any(ends[0]):  # some games may be over at once
         ends.append(env.step(env.action_space.sample())[2:4])
     assert any(ends[-1])
-    settings = {"learner": f"{GROUP[env_id]}_0", **SMALL[env_id], **lenient(env_id)}
+    settings = {"learner": f"{GROUP[env_id]}_0", **SMALL[env_id]}
     rows = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=2, vectorization_mode="sync", **settings)
     rows.reset(seed=0)
     rows.step(rows.action_space.sample())

@@ -1,6 +1,7 @@
 """The doors to libraries that are not installed say in a line what to install, and blame nothing else."""
 
 import importlib
+import subprocess
 import sys
 
 import pytest
@@ -39,3 +40,21 @@ def test_what_a_library_misses_itself_is_not_explained_away():
     assert missing(foreign, "a view", ("torchrl",), "'gpu-envs[torchrl]'") is foreign
     nested = ModuleNotFoundError(name="torchrl.data")
     assert "a view needs torchrl: pip install" in str(missing(nested, "a view", ("torchrl",), "'gpu-envs[torchrl]'"))
+
+
+def test_a_pettingzoo_without_a_registry_leaves_its_views_alone():
+    """PettingZoo before 1.27, which some libraries pin: no registry to enter into; all else works."""
+    script = """
+import pettingzoo, sys
+for name in {"make", "register", "spec", "parallel_registry", "aec_registry"} & vars(pettingzoo).keys():
+    delattr(pettingzoo, name)
+import gymnasium, gpu_envs
+env = gpu_envs.parallel_env("SimpleTag-v0")
+assert isinstance(env, pettingzoo.ParallelEnv)
+env.reset(seed=0)
+assert gymnasium.spec("gpu_envs/SimpleTag-v0").id == "gpu_envs/SimpleTag-v0"
+print("made")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "made" in done.stdout

@@ -8,9 +8,9 @@ import numpy as np
 import pettingzoo
 import pytest
 import toy
-from conftest import BRIEF, SMALL, lenient
+from conftest import BRIEF, SMALL
 from gymnasium import spaces
-from pettingzoo.test import parallel_api_test, parallel_seed_test, render_test
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, render_test, seed_test
 from pettingzoo.utils import parallel_to_aec
 
 import gpu_envs
@@ -26,7 +26,7 @@ def toys(monkeypatch):
 @pytest.fixture
 def small(env_id):
     """Make this environment, small."""
-    return lambda **config: gpu_envs.parallel_env(env_id, **{**SMALL[env_id], **lenient(env_id), **config})
+    return lambda **config: gpu_envs.parallel_env(env_id, **{**SMALL[env_id], **config})
 
 
 def sample(env, obs):
@@ -59,6 +59,63 @@ def test_pettingzoos_own_tests(small, capsys):
         warnings.simplefilter("error")  # the API test reports half of its findings as warnings
         parallel_api_test(small(), num_cycles=100)
         parallel_seed_test(small, num_cycles=50)
+
+
+@pytest.mark.filterwarnings("ignore:Agent|Action space|Observation")  # bounds, widths, empty boards, masks
+def test_pettingzoos_own_tests_of_turns(small, capsys):
+    """In its AEC form, which acts agent by agent; the seed test draws without masks."""
+    api_test(parallel_to_aec(small()), num_cycles=50)
+    seed_test(lambda: parallel_to_aec(small()), num_cycles=20)
+
+
+def test_actions_without_masks_end_games_instead_of_raising(small, env_id):
+    """As random players of other libraries act: from the spaces alone."""
+    env, won = small(), []
+    for i, agent in enumerate(env.possible_agents):
+        env.action_space(agent).seed(i)
+    for seed in range(5):
+        env.reset(seed=seed)
+        while env.agents:
+            _, rewards, *_ = env.step({agent: env.action_space(agent).sample() for agent in env.agents})
+        won.append(sum(rewards.values()))
+    assert len(won) == 5
+    assert not env._world.core.definition.zero_sum or won == pytest.approx([0.0] * 5, abs=1e-6)
+
+
+def test_an_illegal_move_loses_as_in_pettingzoos_own_game(monkeypatch):
+    """The mover's reward and the end are those of TerminateIllegalWrapper; here the opponent wins what it loses."""
+    pytest.importorskip("pygame")
+    from pettingzoo.classic.tictactoe import tictactoe
+
+    theirs = tictactoe.env()
+    theirs.reset()
+    env = gpu_envs.parallel_env("TicTacToe-v0")
+    env.reset(seed=0)
+    for _ in range(2):  # the second mark goes onto the first
+        theirs.step(0)
+        _, rewards, terminated, truncated, _ = env.step(dict.fromkeys(env.agents, 0))
+    assert rewards == {"player_0": 1.0, "player_1": -1.0}
+    assert rewards["player_1"] == theirs.rewards["player_2"]
+    assert list(terminated.values()) == list(theirs.terminations.values()) == [True, True]
+    assert not any(truncated.values())
+    assert env.agents == []
+
+
+def test_illegal_error_still_refuses_illegal_moves():
+    env = gpu_envs.parallel_env("TicTacToe-v0", illegal="error")
+    env.reset(seed=0)
+    env.step(dict.fromkeys(env.agents, 0))
+    with pytest.raises(ActionError, match="action 0 of player_1 is illegal here"):
+        env.step(dict.fromkeys(env.agents, 0))
+
+
+@pytest.mark.parametrize("action", [9, -1, 0.0, None])
+def test_an_action_outside_of_its_space_is_no_move_and_raises(action):
+    env = gpu_envs.parallel_env("TicTacToe-v0")
+    env.reset(seed=0)
+    with pytest.raises(ActionError, match="of player_0"):
+        env.step({"player_0": action, "player_1": 0})
+    assert env.agents == ["player_0", "player_1"]
 
 
 def test_pettingzoos_own_test_with_masks(toys):
@@ -172,6 +229,7 @@ def test_metadata_and_spaces(small, env_id):
         assert env.action_space(agent) is not again.action_space(agent)  # seeded apart
 
 
+@pytest.mark.skipif(not hasattr(pettingzoo, "register"), reason="PettingZoo has a registry since 1.27")
 def test_pettingzoos_registry(env_id):
     full = f"gpu_envs/{env_id}"
     assert pettingzoo.spec("parallel", full).entry_point == "gpu_envs.views.pettingzoo:parallel_env"

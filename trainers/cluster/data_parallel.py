@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from gpu_envs.registry import resolve_device
+from gpu_envs.factory import resolve_device
 from trainers import algorithms, checkpoint, runs
 from trainers.checkpoint import Checkpoint
 from trainers.cluster.connect import connect
