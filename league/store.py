@@ -92,9 +92,11 @@ class Store:
         self._steps: list[_Step] | None = None  # that are written together
         meta = dict(self._rows("SELECT key, value FROM meta"))
         try:
-            self.game = Game.from_json(json.loads(meta["game"]))
+            self.game = Game.from_json(json.loads(meta["game"]), str(self.file))
             self.config: dict[str, Any] = json.loads(meta["config"])
             self.version = str(meta["version"])
+        except GpuEnvsError:
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"{self.file}: expected a run's game, config and version, got {error!r} (damaged)"

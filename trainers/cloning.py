@@ -15,6 +15,7 @@ from tyro.conf import Positional, UseAppendAction
 from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
+from gpu_envs.id_modules import import_option
 from gpu_envs.progress import ProgressBar
 from gpu_envs.recording import Episode
 from gpu_envs.registry import resolve_device, spelled
@@ -43,7 +44,9 @@ class CloneArgs:
     group: UseAppendAction[tuple[str, ...]] = ()
     """Policy to clone, by its name (that of its group, as a rule); repeat it for more; all, if not given."""
     id: str | None = None
-    """Environment, for "scripted"; else needed only where it is in a module, "module:Name-v0"."""
+    """Environment, for "scripted"; else the one that the source has to be of."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     env: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE, a setting of the environment for "scripted"; repeat it for more."""
     episodes: int = setting(256, ">= 2")
@@ -91,7 +94,7 @@ def clone_command(argv: list[str]) -> int:
         policies[name], passes = fit.policy, max(passes, fit.epochs)
     steps = sum(len(episode) for episode in episodes)
     last = checkpoint.save(out / "checkpoints", passes, steps, dataclasses.asdict(config), {}, policies)
-    print(f"  {last}\n  gpu-envs eval {out}")
+    print(f"  {last}\n  gpu-envs eval {out}{import_option(config.env_id)}")
     return 0
 
 
@@ -112,8 +115,8 @@ def _given(args: CloneArgs) -> tuple[TrainConfig, Recording | Checkpoint | None]
         config = TrainConfig(source.env_id, env=source.env, **{**new, "num_envs": 1})
     else:
         source = checkpoint.load(path)
-        config = dataclasses.replace(TrainConfig.from_json(source.config), **new)
-    check_id(source, config.env_id, args.id, f"gpu-envs clone {path} --id {config.env_id}")
+        config = dataclasses.replace(TrainConfig.of(source), **new)
+    check_id(source, config.env_id, args.id)
     return config, source
 
 

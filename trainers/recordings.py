@@ -19,6 +19,7 @@ from torch import Tensor
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.recording import Episode
+from gpu_envs.registry import recorded_id
 from trainers.evaluate import Outcome, Players, play
 from trainers.files import check_fields, check_folder, read_json, read_tensors, sha256, write_json, write_tensors
 from trainers.logs import Progress
@@ -107,6 +108,7 @@ def load(path: Path) -> Recording:
     if (got := manifest.get("format")) != FORMAT:
         raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
     check_fields(str(file), manifest, MANIFEST)
+    recorded_id(manifest["env_id"], str(file))
     told = [check_fields(f"{file}: episodes", each, EPISODE) for each in manifest["episodes"]]
     if (digest := sha256(steps)) != manifest["sha256"]:
         raise CheckpointError(f"{steps}: expected sha256 {manifest['sha256'][:12]}, got {digest[:12]} (damaged)")

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.id_modules import import_named, named_modules
 from gpu_envs.registry import resolve_device
 from trainers import algorithms, checkpoint, runs
 from trainers.checkpoint import Checkpoint
@@ -102,6 +103,7 @@ def train(
         _work,
         train_loop_config={
             "config": json.dumps(dataclasses.asdict(config)),
+            "modules": named_modules(),
             "out": str(out),
             "resume": None if resume is None else str(resume.path.absolute()),
         },
@@ -145,6 +147,7 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
 
     An error is raised only where another attempt may help.
     """
+    import_named(given["modules"])
     config = TrainConfig.from_json(json.loads(given["config"]))
     out = Path(given["out"])
     device = torch.device("cpu")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.id_modules import import_named, import_option, named_modules
 from trainers import checkpoint, runs
 from trainers.arguments import SHARED
 from trainers.checkpoint import Checkpoint
@@ -230,8 +231,10 @@ def resume(run_dir: Path | str, address: str | None = None) -> Tuned:
 
 def trainable(config: TrainConfig, plan: Plan) -> Callable[[dict[str, Any]], None]:
     """What Tune calls for every trial, with the settings that it is to try."""
+    modules = named_modules()
 
     def trial(settings: dict[str, Any]) -> None:
+        import_named(modules)
         run_trial(config, plan, {name: _plain(value) for name, value in settings.items()})
 
     return trial
@@ -451,7 +454,7 @@ def _search(run_dir: Path) -> tuple[TrainConfig, Plan, int]:
     kinds = {"format": str, "config": dict[str, Any], "plan": dict[str, Any], "search": dict[str, str], "trials": int}
     check_fields(str(file), data, kinds)
     plan = Plan(**check_fields(f"{file}: plan", data["plan"], get_type_hints(Plan)))
-    return TrainConfig.from_json(data["config"]), plan, data["trials"]
+    return TrainConfig.from_json(data["config"], str(file)), plan, data["trials"]
 
 
 def _results(grid: Any, run_dir: Path) -> Tuned:
@@ -473,7 +476,7 @@ def _results(grid: Any, run_dir: Path) -> Tuned:
     content |= {"complete": complete, "best": found, "trials": [dataclasses.asdict(trial) for trial in trials]}
     write_json(run_dir / RESULTS, content)
     if tuned is None:
-        go_on = f"interrupted; go on with {WHO} --resume {run_dir}"
+        go_on = f"interrupted; go on with {WHO} --resume {run_dir}{import_option(config.env_id)}"
         why = next((trial.why for trial in trials if trial.why), go_on) if complete else go_on
         raise GpuEnvsError(f"{run_dir}: no trial of {len(trials)} came to a score: {why}")
     return tuned
@@ -486,7 +489,8 @@ def _trial(result: Any, config: TrainConfig, plan: Plan, sign: int) -> Trial:
     top = max(scored, default=None, key=lambda each: each[:2])
     settings = {name: _plain(value) for name, value in (metrics.get("config") or {}).items()}
     if top is not None:  # with "pbt" they change, and those of the best are in its checkpoint
-        recorded = TrainConfig.from_json(read_json(Path(top[2].path) / "manifest.json")["config"])
+        manifest = Path(top[2].path) / "manifest.json"
+        recorded = TrainConfig.from_json(read_json(manifest)["config"], str(manifest))
         settings = {name: current(recorded, name) for name in settings}
     lost = str(result.error).strip().splitlines()[-1:] if result.error else []
     why = metrics.get("failed") or next(iter(lost), None)
