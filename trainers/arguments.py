@@ -273,8 +273,11 @@ def parse(kind: type[A], command: str, argv: Sequence[str], default: A | None = 
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            given = {} if default is None else {"default": default}
-            args = tyro.cli(kind, prog=f"gpu-envs {command}", args=argv, **given)
+            prog = f"gpu-envs {command}"
+            if default is None:
+                args = tyro.cli(kind, prog=prog, args=argv)
+            else:
+                args = tyro.cli(kind, prog=prog, args=argv, default=default)
     except SystemExit as stop:
         if not stop.code:
             raise

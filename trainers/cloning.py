@@ -77,11 +77,27 @@ def clone_command(argv: list[str]) -> int:
     for name in args.group:
         if name not in sides:
             raise ConfigError(f"--group {name}: expected one of {', '.join(sides)}")
+    players = {} if isinstance(source, Recording) else _players(source, core, sides)
+    out, lock = runs.open_folder(out, config.env_id)
+    with lock:
+        last = _clone(args, config, source, core, sides, players, out)
+    print(f"  {last}\n  gpu-envs eval {out}{import_option(config.env_id)}")
+    return 0
+
+
+def _clone(
+    args: CloneArgs,
+    config: TrainConfig,
+    source: Recording | Checkpoint | None,
+    core: Core,
+    sides: Mapping[str, Sequence[str]],
+    players: Players,
+    out: Path,
+) -> Path:
+    """Fit the policies asked for, and return the checkpoint that holds them."""
     if isinstance(source, Recording):
-        out, episodes = runs.open_folder(out, config.env_id), source.episodes
+        episodes = source.episodes
     else:
-        players = _players(source, core, sides)
-        out = runs.open_folder(out, config.env_id)
         episodes = _record(args, config, core, players, out / "episodes")
     policies: dict[str, Policy] = {}
     passes = 0
@@ -93,9 +109,7 @@ def clone_command(argv: list[str]) -> int:
         print(f"{name}: loss {fit.loss:.3f} nats on episodes held back, after {fit.epochs} passes{agreed}")
         policies[name], passes = fit.policy, max(passes, fit.epochs)
     steps = sum(len(episode) for episode in episodes)
-    last = checkpoint.save(out / "checkpoints", passes, steps, dataclasses.asdict(config), {}, policies)
-    print(f"  {last}\n  gpu-envs eval {out}{import_option(config.env_id)}")
-    return 0
+    return checkpoint.save(out / "checkpoints", passes, steps, dataclasses.asdict(config), {}, policies)
 
 
 def _given(args: CloneArgs) -> tuple[TrainConfig, Recording | Checkpoint | None]:

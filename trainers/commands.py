@@ -93,7 +93,7 @@ def _train_on_cluster(config: TrainConfig, args: TrainArgs, resume: Checkpoint |
     from trainers.cluster.data_parallel import train
 
     ray_library("gpu-envs train --shards")
-    out = runs.choose(args.out, resume) or runs.open_folder(None, config.env_id)
+    out = runs.choose(args.out, resume) or runs.make_folder(None, config.env_id)
     print(f"training on {config.env_id}: {config.num_envs} worlds, {out}/; tensorboard --logdir {out}", flush=True)
     last = train(config, out, args.shards, args.cluster, resume=resume)
     if config.device.startswith("cuda"):  # the workers': what follows plays on what there is here

@@ -244,4 +244,5 @@ def _on_gpu(call: Call) -> bool:
 
 def _perform(content: tuple[Any, ...]) -> Any:
     """In a worker; one argument, as Ray takes its time for each."""
-    return perform(*content, sys.modules["ray"].get)
+    function, pools, arguments, device, threads, modules, refs = content
+    return perform(function, pools, arguments, device, threads, modules, refs, sys.modules["ray"].get)

@@ -14,6 +14,7 @@ from league.population import Entry, Population
 from league.report import Reading, Report
 from league.store import Store
 from league.watch.source import Snapshot
+from trainers import folder_lock
 from trainers.policy import Plays
 
 CELLS = 1_000_000
@@ -64,7 +65,7 @@ class LeagueRun:
 
     def writing(self) -> bool:
         """Whether a process has opened it for writing."""
-        return database.writing(self.path)
+        return folder_lock.is_held(self.path)
 
     def read(self) -> Snapshot:
         """Reads a copy of the database, as `gpu-envs league report` does."""

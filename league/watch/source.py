@@ -59,11 +59,12 @@ def open_run(path: Path) -> Source:
     from league import database
     from league.watch.league_run import LeagueRun
     from league.watch.training_run import TrainingRun
-    from trainers.runs import TRACES
+    from trainers.runs import TRACES, kind_of
 
-    if (path / database.DATABASE).is_file():
+    kind = kind_of(path)
+    if kind == "league":
         return LeagueRun(path)
-    if any((path / name).exists() for name in TRACES):
+    if kind == "training":
         return TrainingRun(path)
     there = "no folder" if not path.is_dir() else "neither"
     raise ConfigError(

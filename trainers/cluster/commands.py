@@ -14,8 +14,7 @@ from gpu_envs.registry import spelled
 from trainers import algorithms
 from trainers.arguments import Positional, UseAppendAction, device_of_cluster, parse
 from trainers.cluster import search_space
-from trainers.cluster.connect import ray_library
-from trainers.cluster.tune import RESULTS, WHO, Plan, Tuned, resume, tune
+from trainers.cluster.tune import RESULTS, Plan, Tuned, resume, tune
 from trainers.config import changed
 from trainers.presets import preset
 
@@ -117,7 +116,6 @@ def _search(args: TuneArgs) -> Tuned:
     base = dataclasses.replace(usual, device=device, env={**usual.env, **settings(args.env)}, **steps)
     config = changed(base, settings(args.train, "--train"), "--train", FREE)
     search_space.check(config, spaces)
-    ray_library(WHO)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     run_dir = args.run_dir or Path("out") / f"tune-{env_id.rpartition(':')[2]}-{stamp}"
     return tune(config, spaces, run_dir, plan, args.address, progress=True)

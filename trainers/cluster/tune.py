@@ -8,6 +8,7 @@ trial that was interrupted, or copies another, goes on from a checkpoint. What T
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -31,14 +32,16 @@ from trainers.cluster.search_space import FIELDS, Space
 from trainers.collector import Collector
 from trainers.config import TrainConfig, changed, make_core
 from trainers.files import check_fields, check_folder, read_json, write_json
+from trainers.folder_lock import FolderLock
 from trainers.logs import read_rows
 from trainers.loop import Trainer
 from trainers.presets import preset
+from trainers.runs import SEARCH
 from trainers.settings import check_settings, setting
 
 WHO = "gpu-envs tune"  # asks for Ray, in messages
 FORMAT = "gpu-envs search 1"  # of search.json
-SEARCH, RESULTS = "search.json", "tune.json"  # what was asked, what was found
+RESULTS = "tune.json"  # what was found; SEARCH says what was asked
 TUNE = "tune"
 """Folder of Tune's own in that of a search."""
 SHARE = 4
@@ -174,17 +177,15 @@ def tune(
         raise ConfigError(f"device = {config.device!r}: expected 'cuda', as Ray says which GPU a trial has")
     if config.eval_against is not None:  # trials run elsewhere
         config = dataclasses.replace(config, eval_against=str(checkpoint.find(Path(config.eval_against)).resolve()))
+    run_dir = Path(run_dir).resolve()
+    _check_new(run_dir)
     ray_library(WHO)
     rehearse(config, spaces, plan)
-    run_dir = Path(run_dir).resolve()
-    if (run_dir / SEARCH).exists():
-        raise ConfigError(f"{run_dir / SEARCH}: there is a search already; --resume {run_dir} goes on with it")
-    check_folder(run_dir)
-    if any((run_dir / trace).exists() for trace in (*runs.TRACES, TUNE)):
-        raise ConfigError(f"{run_dir}: expected a folder without a run in it; choose another")
-    with _library(address) as (ray, library):
+    with _library(address) as (ray, library), contextlib.ExitStack() as stack:
         needs = resources(plan, config, math.prod(_lengths(spaces)) * plan.samples, ray.nodes())
         run_dir.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(FolderLock(run_dir))
+        _check_new(run_dir)
         said = {name: str(each) if each.own is None else f"{each} as {each.own!r}" for name, each in spaces.items()}
         content = {"format": FORMAT, "config": dataclasses.asdict(config), "plan": dataclasses.asdict(plan)}
         write_json(run_dir / SEARCH, {**content, "search": said, "trials": math.prod(_lengths(spaces)) * plan.samples})
@@ -218,10 +219,11 @@ def resume(run_dir: Path | str, address: str | None = None) -> Tuned:
 
     Raises:
         CheckpointError: There is none, or it cannot be read.
+        GpuEnvsError: Another process goes on with it.
     """
     run_dir = Path(run_dir).resolve()
     config, plan, count = _search(run_dir)
-    with _library(address) as (ray, library):
+    with FolderLock(run_dir), _library(address) as (ray, library):
         if not library.Tuner.can_restore(str(run_dir / TUNE)):
             raise CheckpointError(f"{run_dir / TUNE}: expected Ray Tune's files, got none; begin in another folder")
         needs = resources(plan, config, count, ray.nodes())
@@ -441,6 +443,16 @@ def _lengths(spaces: Mapping[str, Space]) -> list[int]:
 def _plain(value: Any) -> Any:
     """A number of Python's where it is one of NumPy's."""
     return value.item() if hasattr(value, "item") else value
+
+
+def _check_new(run_dir: Path) -> None:
+    """Raise ConfigError unless a search can begin in a folder."""
+    if (run_dir / SEARCH).exists():
+        raise ConfigError(f"{run_dir / SEARCH}: there is a search already; --resume {run_dir} goes on with it")
+    runs.check_kind(run_dir, "tune")
+    check_folder(run_dir)
+    if (run_dir / TUNE).exists():
+        raise ConfigError(f"{run_dir}: expected a folder without a run in it; choose another")
 
 
 def _search(run_dir: Path) -> tuple[TrainConfig, Plan, int]:
