@@ -66,7 +66,7 @@ def is_imported(module: str) -> bool:
 
 def named_modules() -> tuple[str, ...]:
     """Return the modules that ids of this process named. Tasks for other processes take them along."""
-    return tuple(_named)
+    return tuple(module for module in _named if module in sys.modules)
 
 
 def import_named(modules: Sequence[str]) -> None:

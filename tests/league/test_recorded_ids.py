@@ -97,6 +97,7 @@ LEAGUE = [
 )
 def test_recorded_id_with_a_module_is_refused_and_not_imported(argv, marker, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [*sys.path, ""])  # it could be imported
+    monkeypatch.setattr("trainers.cluster.commands.ray_library", lambda who: None)
     assert main(argv) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert ": environment 'gift.evil:" in line

@@ -122,7 +122,8 @@ def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, c
     ],
     ids=lambda argv: argv[0],
 )
-def test_every_command_that_writes_a_run_takes_the_lock(argv, tmp_path, capsys):
+def test_every_command_that_writes_a_run_takes_the_lock(argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("trainers.cluster.commands.ray_library", lambda who: None)
     if argv[0] == "tune":
         plan = {"format": "gpu-envs search 1", "config": {"env_id": "CartPole-v1"}, "search": {}, "trials": 1}
         plan["plan"] = {"scheduler": "none", "samples": 1, "metric": "x", "mode": "max", "reduction": 3}

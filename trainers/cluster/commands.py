@@ -14,7 +14,8 @@ from gpu_envs.registry import spelled
 from trainers import algorithms
 from trainers.arguments import Positional, UseAppendAction, device_of_cluster, parse
 from trainers.cluster import search_space
-from trainers.cluster.tune import RESULTS, Plan, Tuned, resume, tune
+from trainers.cluster.connect import ray_library
+from trainers.cluster.tune import RESULTS, WHO, Plan, Tuned, resume, tune
 from trainers.config import changed
 from trainers.presets import preset
 
@@ -90,6 +91,7 @@ def tune_command(argv: list[str]) -> int:
             raise ConfigError(
                 "tune: --resume goes on as the search was told; only --address and --allow-import can be given with it"
             )
+        ray_library(WHO)
         found = resume(args.resume, args.address)
     else:
         found = _search(args)

@@ -152,7 +152,7 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
 
     An error is raised only where another attempt may help.
     """
-    import_named(given["modules"])
+    import_named(given.get("modules", ()))
     config = TrainConfig.from_json(json.loads(given["config"]))
     out = Path(given["out"])
     device = torch.device("cpu")
