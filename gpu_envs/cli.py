@@ -27,8 +27,6 @@ def main(argv: list[str] | None = None) -> int:
     if not args or args[0] in ("-h", "--help"):
         print(_usage(commands))
         return 0 if args else 2
-    if "" not in sys.path:
-        sys.path.append("")  # "module:Name-v0" finds a module of the working folder, as with python -m
     name, *rest = args
     if name not in commands:
         near = difflib.get_close_matches(name, commands, n=1)

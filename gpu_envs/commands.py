@@ -16,14 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.id_modules import allow_import
 from gpu_envs.progress import ProgressBar
-from gpu_envs.registry import find, list_envs
+from gpu_envs.registry import find, list_envs, spelled
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
     from gpu_envs.core import Core
+
+
+ALLOW_IMPORT = "module of a recorded environment; it is imported, which runs it; repeat it for more"
+"""Help of the option."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -41,6 +46,21 @@ def command_parser(name: str, what: str, example: str) -> argparse.ArgumentParse
         epilog=f"example: {example}",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+
+
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line, and import the modules that it names."""
+    args = parser.parse_args(argv)
+    for module in getattr(args, "allow_import", ()):
+        allow_import(module)
+    if "id" in args:
+        args.id = spelled(args.id)
+    return args
+
+
+def add_allow_import(parser: argparse.ArgumentParser) -> None:
+    """Add the option that every command has that reads runs."""
+    parser.add_argument("--allow-import", action="append", default=[], metavar="MODULE", help=ALLOW_IMPORT)
 
 
 def _add_env(parser: argparse.ArgumentParser) -> None:
@@ -129,7 +149,7 @@ def check_command(argv: list[str]) -> int:
         "check", "Check that an environment keeps the tensor contract.", "gpu-envs check SimpleTag-v0"
     )
     _add_env(parser)
-    args = parser.parse_args(argv)
+    args = parse(parser, argv)
     from gpu_envs.check import LAWS, examine
 
     entry = find(args.id)
@@ -221,7 +241,7 @@ def bench_command(argv: list[str]) -> int:
         "--schedule", choices=("fused", "phased"), default=None, help="chosen by agents and device if not given"
     )
     parser.add_argument("--seconds", type=_seconds, default=1.0, help="time per row and round")
-    args = parser.parse_args(argv)
+    args = parse(parser, argv)
     from gpu_envs.api import make
     from gpu_envs.factory import make_core
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import pettingzoo
 
-from gpu_envs.errors import ConfigError, UnknownEnvironmentError
+from gpu_envs.errors import CheckpointError, ConfigError, UnknownEnvironmentError
+from gpu_envs.id_modules import NAMESPACE, allow_import, import_module, is_imported, split_id
 
 if TYPE_CHECKING:
     from gpu_envs.definition import Definition
-
-NAMESPACE = "gpu_envs/"  # of the ids in Gymnasium's registry
 
 
 @dataclass(frozen=True)
@@ -112,12 +111,6 @@ def list_envs() -> list[str]:
     return sorted(_entries)
 
 
-def spelled(id: str) -> str:
-    """An id as configurations keep it: without ``gpu_envs/``, with the module that registers it if one was named."""
-    find(id)
-    return str(id).removeprefix(NAMESPACE)
-
-
 def find(id: str) -> Entry:
     """The entry of an id, with or without ``gpu_envs/``.
 
@@ -126,14 +119,9 @@ def find(id: str) -> Entry:
     Raises:
         UnknownEnvironmentError: Naming close matches, or the module that cannot be imported.
     """
-    module, colon, name = str(id).removeprefix(NAMESPACE).rpartition(":")
-    if colon:
-        try:
-            importlib.import_module(module)
-        except (ModuleNotFoundError, TypeError, ValueError) as error:
-            raise UnknownEnvironmentError(
-                f"{id!r}: {error}; is {module!r} installed, or in a folder on PYTHONPATH?"
-            ) from error
+    module, name = split_id(id)
+    if module:
+        import_module(module)
     if name not in _entries:
         near = difflib.get_close_matches(name, _entries, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else "gpu_envs.list_envs() or `gpu-envs list` gives all"
@@ -141,12 +129,35 @@ def find(id: str) -> Entry:
     return _entries[name]
 
 
-def __getattr__(name: str) -> Any:
-    """Give what has moved to modules that import torch."""
-    module = {"make": "api", "make_core": "factory", "defined": "factory", "resolve_device": "factory"}.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"gpu_envs.{module}"), name)
+def spelled(id: str) -> str:
+    """Import the module of an id typed on a command line; return the id as configurations keep it. See ``find``."""
+    if module := split_id(id)[0]:
+        allow_import(module)
+    find(id)
+    return str(id).removeprefix(NAMESPACE)
+
+
+def recorded_id(env_id: Any, where: str) -> str:
+    """Check an id that was read from a file, and return it. Nothing is imported: a file must not choose what runs.
+
+    An id that names a module needs one that this process has imported already. A program imports it before it loads
+    the file (``import meet``). A command line types the id, or ``--allow-import meet``.
+
+    Raises:
+        CheckpointError: It is no id, or its module is not imported.
+        UnknownEnvironmentError: Its module is imported, and does not register it.
+    """
+    module, name = split_id(env_id)
+    if not isinstance(env_id, str) or not re.fullmatch(r"[\w.]*", module):
+        raise CheckpointError(f"{where}: expected the id of an environment, got {env_id!r:.80}")
+    if module and not is_imported(module):
+        raise CheckpointError(
+            f"{where}: environment {env_id!r} is in the module {module!r}, which is not imported for a recorded run; "
+            f"add --allow-import {module} if you trust it"
+        )
+    if module and name not in _entries:
+        raise UnknownEnvironmentError(f"{where}: expected {module!r} to register {name!r}, got no such environment")
+    return env_id
 
 
 register("SimpleTag-v0", "gpu_envs.mpe.simple_tag")
@@ -157,7 +168,6 @@ register("Simple-v0", "gpu_envs.mpe.simple")
 register("SimpleAdversary-v0", "gpu_envs.mpe.simple_adversary")
 register("SimplePush-v0", "gpu_envs.mpe.simple_push")
 register("SimpleSpread-v0", "gpu_envs.mpe.simple_spread")
-# MPE, the talking ones
 register("SimpleCrypto-v0", "gpu_envs.mpe.simple_crypto")
 register("SimpleReference-v0", "gpu_envs.mpe.simple_reference")
 register("SimpleSpeakerListener-v0", "gpu_envs.mpe.simple_speaker_listener")

@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 from gpu_envs.commands import settings
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.id_modules import import_option
 from gpu_envs.paths import check_folder
 from gpu_envs.registry import spelled
 from league import algorithms, executors, presets
@@ -91,6 +92,8 @@ class TrainArgs:
     """psro, alphastar, self_play, fictitious, pfsp, pbt or independent; the other options are its settings."""
     run_dir: Path | None = None
     """Folder of the run; out/league-<id>-<time> if not given. A run that is there already goes on."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     env: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE, a setting of the environment; repeat it for more."""
     shared: bool | None = None
@@ -108,6 +111,8 @@ class ResumeArgs(Where):
 
     run_dir: Positional[Path]
     """Its folder."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     iterations: int | None = None
     """Make it longer: its iterations in all."""
     device: str | None = None
@@ -125,6 +130,8 @@ class ReportArgs(Where):
 
     run_dir: Positional[Path]
     """Its folder."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     out: Path | None = None
     """Folder for report.html, report.json and the pictures; report/ in the run's folder if not given."""
     against: Path | None = None
@@ -234,7 +241,7 @@ def _go_on(store: Store, run: algorithms.Run, live: LiveTable, threads: int, whe
 
     if threads:
         torch.set_num_threads(threads)
-    name, device = store.config["algorithm"], store.config["device"]
+    name, device, option = store.config["algorithm"], store.config["device"], import_option(store.game.env_id)
     told = f"{name} on {store.game.env_id}: populations of {', '.join(store.game.roles)}"
     print(f"{told}, on {device}{f' ({where.strip()})' if where else ''}, {store.path}/", flush=True)
     began = time.perf_counter()
@@ -242,15 +249,15 @@ def _go_on(store: Store, run: algorithms.Run, live: LiveTable, threads: int, whe
         with live:
             rows = run.run()
     except KeyboardInterrupt:
-        print(f"interrupted; continue with: gpu-envs league resume {store.path}{where}", file=sys.stderr)
+        print(f"interrupted; continue with: gpu-envs league resume {store.path}{where}{option}", file=sys.stderr)
         return 130
     write_summary(store)
     print(table(rows))
     print(f"{len(rows) - 1} iterations, {time.perf_counter() - began:.1f} s in this process")
     for file in (store.path / SUMMARY, store.file):
         print(f"  {file}")
-    print(f"  gpu-envs league report {store.path}")
-    print(f"  gpu-envs watch {store.path}")
+    print(f"  gpu-envs league report {store.path}{option}")
+    print(f"  gpu-envs watch {store.path}{option}")
     return 0
 
 

@@ -1,10 +1,8 @@
-"""The database of a league's run: its tables and their format, who may write, and how it is opened."""
+"""The database of a league's run: its tables and their format, and how it is opened."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -13,15 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.errors import CheckpointError
+from trainers import folder_lock
+from trainers.folder_lock import PATIENCE
 
 FORMAT = 1
 """Of the database and the files beside it."""
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
 """By format: what makes it one newer, inside a transaction."""
-DATABASE, LOCK = "league.db", "run.lock"  # files in the folder of a run
-PATIENCE = 1.0
-"""Seconds to wait for the lock: readers hold it while they copy."""
+DATABASE = "league.db"  # file in the folder of a run
+READ = "only read: Store.open(path, write=False)"
+"""What can be done with a run that another process writes."""
 TABLES = {
     "meta": "key TEXT PRIMARY KEY, value TEXT NOT NULL",
     "policies": """number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, role TEXT NOT NULL, position INTEGER NOT NULL,
@@ -38,39 +38,6 @@ TABLES = {
     "states": """number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE NOT NULL, sha256 TEXT NOT NULL,
         scalars TEXT NOT NULL""",
 }
-
-
-def hold(path: Path) -> int:
-    """Takes the lock of a run, or says who has it; it ends with the process, however that ends.
-
-    Raises:
-        ConfigError: The folder cannot be written in.
-        GpuEnvsError: Another process writes the run.
-    """
-    try:
-        lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise ConfigError(f"{path}: expected a folder to write in, got {error.strerror}") from error
-    deadline = time.monotonic() + PATIENCE
-    while not _flock(lock, fcntl.LOCK_EX):
-        if time.monotonic() > deadline:
-            pid = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
-            os.close(lock)
-            raise GpuEnvsError(
-                f"{path}: process {pid} is writing this run; wait for it, or only read: Store.open(path, write=False)"
-            )
-        time.sleep(0.02)
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    return lock
-
-
-def _flock(lock: int, kind: int) -> bool:
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def connect(file: Path) -> sqlite3.Connection:
@@ -100,23 +67,9 @@ def snapshot(path: Path, alone: bool = False) -> sqlite3.Connection:
         time.sleep(0.02)
 
 
-@contextlib.contextmanager
-def _quiet(path: Path, alone: bool) -> Iterator[bool]:
+def _quiet(path: Path, alone: bool) -> contextlib.AbstractContextManager[bool]:
     """Whether nobody else writes, and will not while this lasts."""
-    if alone or not (path / LOCK).exists():
-        yield True
-        return
-    lock = os.open(path / LOCK, os.O_RDONLY)
-    try:
-        yield _flock(lock, fcntl.LOCK_SH)
-    finally:
-        os.close(lock)
-
-
-def writing(path: Path) -> bool:
-    """Whether a process has a run open for writing at this moment."""
-    with _quiet(path, False) as quiet:
-        return not quiet
+    return contextlib.nullcontext(True) if alone else folder_lock.shared(path)
 
 
 def _copied(path: Path) -> sqlite3.Connection:

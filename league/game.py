@@ -11,6 +11,7 @@ from typing import Any
 import gpu_envs
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
+from gpu_envs.registry import recorded_id
 from trainers.agents import agents_of
 
 
@@ -101,10 +102,18 @@ class Game:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Game:
-        """What `to_json` gave, lists for tuples."""
+    def from_json(cls, data: Mapping[str, Any], file: str = "recorded game") -> Game:
+        """What `to_json` gave, lists for tuples.
+
+        Args:
+            data: What was recorded.
+            file: Where it stands, for messages.
+
+        Raises:
+            CheckpointError: The environment is in a module that is not imported, see `gpu_envs.registry.recorded_id`.
+        """
         seats = tuple(Seat(seat["name"], seat["role"], tuple(seat["members"])) for seat in data["seats"])
-        return cls(data["env_id"], seats, dict(data["env"]), data["zero_sum"])
+        return cls(recorded_id(data["env_id"], file), seats, dict(data["env"]), data["zero_sum"])
 
 
 def _check_roles(env_id: str, roles: Mapping[str, Any], core: Core) -> None:

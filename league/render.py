@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from gpu_envs.commands import add_pictures, command_parser, render_play
+from gpu_envs.commands import add_allow_import, add_pictures, command_parser, parse, render_play
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
 from gpu_envs.factory import resolve_device
@@ -34,7 +34,8 @@ def render(argv: list[str]) -> int:
     )
     add_pictures(parser)
     parser.add_argument("--greedy", action="store_true", help="take the most probable actions instead of samples")
-    args = parser.parse_args(argv)
+    add_allow_import(parser)
+    args = parse(parser, argv)
     check_file(args.out)
     with Store.open(args.run_dir, write=False) as store:
         device = str(resolve_device(args.device))

@@ -12,13 +12,14 @@ import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league import presets
-from league.database import DATABASE, LOCK
+from league.database import DATABASE
 from league.game import Game
 from league.matches import Results
 from league.payoffs import PayoffTable
 from league.store import Store
 from trainers.config import TrainConfig, changed
 from trainers.files import check_fields, write_json
+from trainers.folder_lock import LOCK
 from trainers.presets import preset
 
 C = TypeVar("C")

@@ -28,7 +28,6 @@ import contextlib
 import hashlib
 import json
 import operator
-import os
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -48,6 +47,8 @@ from league.game import Game
 from league.population import Entry, Population
 from league.records import Cells, Counted, Met, Saves, array, host, key_of, players_of, publish, state_file, to_json
 from trainers.files import check_digests, fsync_folder, read_tensors, sha256, write_tensors
+from trainers.folder_lock import FolderLock
+from trainers.runs import check_kind
 from trainers.settings import SEEDS
 
 WRITING = ".writing-"
@@ -84,7 +85,7 @@ class Store:
     It is used by one thread, and closed at the end or by `with`.
     """
 
-    def __init__(self, path: Path, db: sqlite3.Connection, lock: int | None) -> None:
+    def __init__(self, path: Path, db: sqlite3.Connection, lock: FolderLock | None) -> None:
         """Use `create` or `open`."""
         self.path, self._db, self._lock = path, db, lock
         self.file = path / database.DATABASE
@@ -93,9 +94,11 @@ class Store:
         self._steps: list[_Step] | None = None  # that are written together
         meta = dict(self._rows("SELECT key, value FROM meta"))
         try:
-            self.game = Game.from_json(json.loads(meta["game"]))
+            self.game = Game.from_json(json.loads(meta["game"]), str(self.file))
             self.config: dict[str, Any] = json.loads(meta["config"])
             self.version = str(meta["version"])
+        except GpuEnvsError:
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"{self.file}: expected a run's game, config and version, got {error!r} (damaged)"
@@ -117,15 +120,15 @@ class Store:
             config: The run's configuration, JSON.
 
         Raises:
-            ConfigError: There is a run already, or the folder cannot be made.
+            ConfigError: There is a run already, of any kind, or the folder cannot be made.
             GpuEnvsError: Another process is writing there.
         """
         path = Path(path)
+        check_kind(path, "league")
         check_folder(path)
         path.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as undo:
-            lock = database.hold(path)
-            undo.callback(os.close, lock)
+            lock = undo.enter_context(FolderLock(path, database.READ))
             file = path / database.DATABASE
             if database.begun(path, alone=True):
                 raise ConfigError(f"{path}: there is a run already; go on with Store.open, or choose another folder")
@@ -170,9 +173,7 @@ class Store:
         if not file.is_file():
             raise ConfigError(f"{path}: expected the folder of a league's run, got no {database.DATABASE} in it")
         with contextlib.ExitStack() as undo:
-            lock = database.hold(path) if write else None
-            if lock is not None:
-                undo.callback(os.close, lock)
+            lock = undo.enter_context(FolderLock(path, database.READ)) if write else None
             with database.Told(file):
                 db = database.snapshot(path, alone=write)
             undo.callback(db.close)
@@ -197,7 +198,7 @@ class Store:
         """Lets go of the run; another process may write it then."""
         self._db.close()
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     def __enter__(self) -> Store:

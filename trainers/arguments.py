@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu_envs.errors import CheckpointError, ConfigError, MissingExtraError
 from gpu_envs.factory import resolve_device
-from gpu_envs.registry import NAMESPACE, find, spelled
+from gpu_envs.id_modules import NAMESPACE, allow_import, split_id
+from gpu_envs.registry import spelled
 from trainers import algorithms, checkpoint
 from trainers.checkpoint import Checkpoint
 from trainers.config import TrainConfig
@@ -70,6 +71,8 @@ class TrainArgs:
     """Folder of the run; out/<id>-<time> if not given, and the run's own with --resume."""
     resume: Path | None = None
     """Run or checkpoint to continue, with the settings recorded there."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     checkpoint_every: int = 50
     """Iterations between checkpoints."""
     keep_last: int = 3
@@ -113,7 +116,9 @@ class EvalArgs:
     env: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE, a setting of the environment to change; repeat it for more."""
     id: str | None = None
-    """Environment of the checkpoint; needed only where it is in a module, "module:Name-v0", which is then imported."""
+    """Environment that the checkpoint has to be of; the module of "module:Name-v0" is imported."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     episodes: int = setting(256, ">= 2")
     """Episodes per matchup, played at once, one per world."""
     seed: int = setting(FINAL_SEED, "in [0, 2**63)")
@@ -140,7 +145,9 @@ class ExportArgs:
     policy: str | None = None
     """Which of the checkpoint's policies; needed where there are several."""
     id: str | None = None
-    """Environment of the checkpoint; needed only where it is in a module, "module:Name-v0", which is then imported."""
+    """Environment that the checkpoint has to be of; the module of "module:Name-v0" is imported."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
 
 
 @functools.cache
@@ -174,18 +181,17 @@ def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
     """
     algorithm, path = given(argv, "--algorithm") or "ppo", given(argv, "--resume")
     resume = checkpoint.load(Path(path)) if path else None
-    recorded = TrainConfig.from_json(resume.config) if resume is not None else None
-    if recorded is not None:
-        algorithm = recorded.algorithm
+    if resume is not None:  # the rest of its configuration is read when the modules named here are imported
+        algorithm = str(resume.config.get("algorithm", "ppo"))
     algorithms.find(algorithm).check_plays()
     kind = with_learner(TrainArgs, algorithm)
     argv = _id_first(argv, algorithms.find(algorithm).config_type)
     words = [word for word in argv if word not in ("-h", "--help")]
     first = parse(kind, "train", words)  # for what decides about the defaults
-    if resume is not None and recorded is not None:
-        base = recorded
+    if resume is not None:
+        base = TrainConfig.of(resume)
         env_id, device = base.env_id, _device(first) if first.device else base.device
-        check_id(resume, env_id, first.id, f"gpu-envs train {env_id} --resume {first.resume}")
+        check_id(resume, env_id, first.id)
     elif first.id:
         env_id, device = spelled(first.id), _device(first)
         base = preset(env_id, device, algorithm)
@@ -224,23 +230,15 @@ def device_of_cluster(device: str | None) -> str:
     return device if device == "cuda" else str(resolve_device(device)).partition(":")[0]
 
 
-def check_id(saved: Checkpoint | Recording, recorded: str, given: str | None, command: str) -> None:
-    """Sees that a checkpoint or recording is of the environment asked for, and imports the module named, if any.
-
-    To import a module is to run it, and a checkpoint may come from anywhere: the module that one names is not imported
-    unless the command line names it too.
+def check_id(saved: Checkpoint | Recording, recorded: str, given: str | None) -> None:
+    """Check that a checkpoint or recording is of the environment asked for, if one is; either may leave out the module.
 
     Raises:
-        CheckpointError: It is of another environment, or of one in a module that was not named; `command` names it.
+        CheckpointError: It is of another environment.
     """
-    file, name = saved.path / "manifest.json", recorded.rpartition(":")[2]
     given = (given or "").removeprefix(NAMESPACE)
-    if name != recorded and given in ("", name):
-        raise CheckpointError(f"{file}: {recorded} is in a module, which is imported only where you name it: {command}")
-    if given and given not in (recorded, f"{given.rpartition(':')[0]}:{recorded}"):
-        raise CheckpointError(f"{file}: env_id: expected {given}, got {recorded}")
-    if given:
-        find(given)
+    if given and given not in (recorded, split_id(recorded)[1]) and split_id(given)[1] != recorded:
+        raise CheckpointError(f"{saved.path / 'manifest.json'}: env_id: expected {given}, got {recorded}")
 
 
 def policy_names(pairs: Sequence[str]) -> dict[str, str]:
@@ -267,21 +265,29 @@ def _id_first(argv: Sequence[str], settings: type[Any]) -> Sequence[str]:
 
 
 def parse(kind: type[A], command: str, argv: Sequence[str], default: A | None = None) -> A:
-    """Reads a command line into a dataclass; --help prints and exits.
+    """Reads a command line into a dataclass, and imports the modules that it names; --help prints and exits.
 
     Raises:
+        UnknownEnvironmentError: No such environment or module.
         ConfigError: The first thing that tyro finds wrong, which it would show in a box of several lines.
     """
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
+            prog = f"gpu-envs {command}"
             if default is None:
-                return tyro.cli(kind, prog=f"gpu-envs {command}", args=argv)
-            return tyro.cli(kind, prog=f"gpu-envs {command}", args=argv, default=default)
+                args = tyro.cli(kind, prog=prog, args=argv)
+            else:
+                args = tyro.cli(kind, prog=prog, args=argv, default=default)
     except SystemExit as stop:
         if not stop.code:
             raise
-    raise ConfigError(f"{command}: {_one_line(said.getvalue())}; see gpu-envs {command} --help")
+        raise ConfigError(f"{command}: {_one_line(said.getvalue())}; see gpu-envs {command} --help") from None
+    for module in getattr(args, "allow_import", ()):
+        allow_import(module)
+    if id := getattr(args, "id", None):
+        spelled(id)
+    return args
 
 
 def _one_line(box: str) -> str:

@@ -16,6 +16,7 @@ from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
 from gpu_envs.factory import resolve_device
+from gpu_envs.id_modules import import_option
 from gpu_envs.progress import ProgressBar
 from gpu_envs.recording import Episode
 from gpu_envs.registry import spelled
@@ -44,7 +45,9 @@ class CloneArgs:
     group: UseAppendAction[tuple[str, ...]] = ()
     """Policy to clone, by its name (that of its group, as a rule); repeat it for more; all, if not given."""
     id: str | None = None
-    """Environment, for "scripted"; else needed only where it is in a module, "module:Name-v0"."""
+    """Environment, for "scripted"; else the one that the source has to be of."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     env: UseAppendAction[tuple[str, ...]] = ()
     """NAME=VALUE, a setting of the environment for "scripted"; repeat it for more."""
     episodes: int = setting(256, ">= 2")
@@ -77,12 +80,28 @@ def clone_command(argv: list[str]) -> int:
     for name in args.group:
         if name not in sides:
             raise ConfigError(f"--group {name}: expected one of {', '.join(sides)}")
+    players = {} if isinstance(source, Recording) else _players(source, core, sides)
+    out, lock = runs.open_folder(out, config.env_id)
+    with lock:
+        last = _clone(args, config, source, core, sides, players, out)
+    print(f"  {last}\n  gpu-envs eval {out}{import_option(config.env_id)}")
+    return 0
+
+
+def _clone(
+    args: CloneArgs,
+    config: TrainConfig,
+    source: Recording | Checkpoint | None,
+    core: Core,
+    sides: Mapping[str, Sequence[str]],
+    players: Players,
+    out: Path,
+) -> Path:
+    """Fit the policies asked for, and return the checkpoint that holds them."""
     if isinstance(source, Recording):
         source.check_core(core)
-        out, episodes = runs.open_folder(out, config.env_id), source.episodes
+        episodes = source.episodes
     else:
-        players = _players(source, core, sides)
-        out = runs.open_folder(out, config.env_id)
         episodes = _record(args, config, core, players, out / "episodes")
     policies: dict[str, Policy] = {}
     passes = 0
@@ -94,9 +113,7 @@ def clone_command(argv: list[str]) -> int:
         print(f"{name}: loss {fit.loss:.3f} nats on episodes held back, after {fit.epochs} passes{agreed}")
         policies[name], passes = fit.policy, max(passes, fit.epochs)
     steps = sum(len(episode) for episode in episodes)
-    last = checkpoint.save(out / "checkpoints", passes, steps, dataclasses.asdict(config), {}, policies)
-    print(f"  {last}\n  gpu-envs eval {out}")
-    return 0
+    return checkpoint.save(out / "checkpoints", passes, steps, dataclasses.asdict(config), {}, policies)
 
 
 def _given(args: CloneArgs) -> tuple[TrainConfig, Recording | Checkpoint | None]:
@@ -116,8 +133,8 @@ def _given(args: CloneArgs) -> tuple[TrainConfig, Recording | Checkpoint | None]
         config = TrainConfig(source.env_id, env=source.env, **{**new, "num_envs": 1})
     else:
         source = checkpoint.load(path)
-        config = dataclasses.replace(TrainConfig.from_json(source.config), **new)
-    check_id(source, config.env_id, args.id, f"gpu-envs clone {path} --id {config.env_id}")
+        config = dataclasses.replace(TrainConfig.of(source), **new)
+    check_id(source, config.env_id, args.id)
     return config, source
 
 

@@ -15,6 +15,7 @@ from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.factory import resolve_device
+from gpu_envs.id_modules import import_option
 from gpu_envs.paths import check_file
 from gpu_envs.progress import ProgressBar
 from trainers import algorithms, checkpoint, runs
@@ -73,10 +74,9 @@ def _train(config: TrainConfig, args: TrainArgs, resume: Checkpoint | None) -> i
     if config.until_return is None or trainer.stopped_by is not None:
         written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png"))
     if trainer.stopped_by is not None:
-        name = signal.Signals(trainer.stopped_by).name
-        id = f"{config.env_id} " if ":" in config.env_id else ""  # a module is to be named, see `check_id`
+        name, option = signal.Signals(trainer.stopped_by).name, import_option(config.env_id)
         left = trainer.iteration < config.iterations
-        print(f"{name}: saved {last}" + (f"; continue with: gpu-envs train {id}--resume {out}" if left else ""))
+        print(f"{name}: saved {last}" + (f"; continue with: gpu-envs train --resume {out}{option}" if left else ""))
         return 128 + trainer.stopped_by
     print(f"trained {trainer.steps:,} steps in {trainer.seconds:.0f} s")
     if trainer.patience.over:
@@ -94,7 +94,7 @@ def _train_on_cluster(config: TrainConfig, args: TrainArgs, resume: Checkpoint |
     from trainers.cluster.data_parallel import train
 
     ray_library("gpu-envs train --shards")
-    out = runs.choose(args.out, resume) or runs.open_folder(None, config.env_id)
+    out = runs.choose(args.out, resume) or runs.make_folder(None, config.env_id)
     print(f"training on {config.env_id}: {config.num_envs} worlds, {out}/; tensorboard --logdir {out}", flush=True)
     last = train(config, out, args.shards, args.cluster, resume=resume)
     if config.device.startswith("cuda"):  # the workers': what follows plays on what there is here
@@ -138,7 +138,7 @@ def _show(
     for file in (*written, last):
         print(f"  {file}")
     print(f"  tensorboard --logdir {out}")
-    print(f"  gpu-envs watch {out}")
+    print(f"  gpu-envs watch {out}{import_option(config.env_id)}")
 
 
 def _goal(config: TrainConfig, recent: Mapping[str, float], steps: int) -> bool:
@@ -202,8 +202,8 @@ def eval_command(argv: list[str]) -> int:
     if args.out is not None:
         check_file(args.out)
     saved = checkpoint.load(args.path)
-    config = TrainConfig.from_json(saved.config)
-    check_id(saved, config.env_id, args.id, f"gpu-envs eval {args.path} --id {config.env_id}")
+    config = TrainConfig.of(saved)
+    check_id(saved, config.env_id, args.id)
     env = config.env | settings(args.env, options={"num_envs": "--episodes", "seed": "--seed", "device": "--device"})
     config = dataclasses.replace(config, env=env, device=str(resolve_device(args.device)))
     config.use_threads()
@@ -241,8 +241,8 @@ def export_command(argv: list[str]) -> int:
     if args.out.suffix != ".pt2":
         raise ConfigError(f"{args.out}: expected a file that ends in .pt2, as torch.export calls them")
     saved = checkpoint.load(args.path)
-    config = dataclasses.replace(TrainConfig.from_json(saved.config), device="cpu")
-    check_id(saved, config.env_id, args.id, f"gpu-envs export {args.path} {args.out} --id {config.env_id}")
+    config = dataclasses.replace(TrainConfig.of(saved), device="cpu")
+    check_id(saved, config.env_id, args.id)
     core = make_eval_core(config, 1, config.seed)
     sides = members_by_policy(config, core)
     name = saved.name_of(args.policy)

@@ -7,16 +7,20 @@ import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import torch
 
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.factory import check_played
+from gpu_envs.registry import recorded_id
 from trainers import algorithms
 from trainers.files import check_fields
 from trainers.settings import check_settings, completed, has_default, setting
+
+if TYPE_CHECKING:
+    from trainers.checkpoint import Checkpoint
 
 CoreFactory: TypeAlias = Callable[..., Core]
 """`(config, num_envs, seed, **settings) -> core`."""
@@ -86,14 +90,25 @@ class TrainConfig:
             )
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> TrainConfig:
+    def of(cls, saved: Checkpoint) -> TrainConfig:
+        """Read the configuration of a checkpoint's run, see `from_json`."""
+        return cls.from_json(saved.config, str(saved.path / "manifest.json"))
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any], file: str = "recorded configuration") -> TrainConfig:
         """The configuration that `dataclasses.asdict` gave, now or in earlier versions, which knew fewer settings.
 
+        Args:
+            data: What was recorded.
+            file: Where it stands, for the message about its environment.
+
         Raises:
-            CheckpointError: A setting is not known, or its type or value is not allowed.
+            CheckpointError: A setting is not known, or its type or value is not allowed; or the environment is in a
+                module that is not imported, see `gpu_envs.registry.recorded_id`.
         """
         where = "recorded configuration"
         data = _recorded(where, cls, data, {**get_type_hints(cls), "learner": dict[str, Any]})
+        recorded_id(data["env_id"], file)
         try:
             kind = algorithms.find(data["algorithm"]).config_type
             learner = _recorded(f"{where}: learner", kind, data["learner"] or {}, get_type_hints(kind))
@@ -103,7 +118,7 @@ class TrainConfig:
 
     def check_same_run(self, recorded: dict[str, Any], where: str) -> None:
         """Sees that this goes on with the run of a recorded configuration; CheckpointError names what differs."""
-        other = TrainConfig.from_json(recorded)
+        other = TrainConfig.from_json(recorded, where)
         for name in FIXED:
             expected, got = getattr(self, name), getattr(other, name)
             if expected != got:

@@ -14,6 +14,7 @@ from trainers.checkpoint import Checkpoint
 from trainers.collector import Collector
 from trainers.config import CoreFactory, TrainConfig, make_core
 from trainers.files import write_json
+from trainers.folder_lock import FolderLock, check_free
 from trainers.judge import Judge
 from trainers.logs import PHASES, Progress, RunLog
 from trainers.sharded_state import own_state, whole_state
@@ -37,6 +38,7 @@ class Trainer:
         progress: Progress | None = None,
         on_save: Callable[[Path, Mapping[str, float]], None] | None = None,
         shard: Shard | None = None,
+        locked: bool = False,
     ) -> None:
         """Builds environment and learners, and then opens the run's folder.
 
@@ -50,16 +52,20 @@ class Trainer:
             on_save: Called after every checkpoint with its folder, and the metrics of its iteration.
             shard: Of `config.num_envs`, which worlds are here, and on which device; None: all, on `config.device`. What
                 is written the first rank writes.
+            locked: The process that started this one holds the folder's lock; else the first rank takes it, until `run`
+                has ended.
 
         Raises:
             ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
             CheckpointError: `resume` does not fit `config` or lost its replay, or `eval_against` not the environment.
+            GpuEnvsError: Another process writes in the folder.
         """
         if shard is not None:
             config = dataclasses.replace(config, device=str(shard.device))
         config.prepare()
         self.shard = shard = shard or Shard.of(0, 1, config.num_envs)
-        out = shard.from_first(lambda: runs.choose(out, resume))
+        self.lock: FolderLock | None = None
+        out = shard.from_first(lambda: _free(runs.choose(out, resume), locked))
         self.config, self.progress, self.on_save = config, progress, on_save
         self.row: dict[str, float] = {}
         if resume is not None:
@@ -76,7 +82,7 @@ class Trainer:
         self.patience = Patience(config.patience)
         if resume is not None:
             self._restore(resume)
-        self.out = shard.from_first(lambda: runs.open_folder(out, config.env_id))
+        self.out = shard.from_first(lambda: self._open(out, resume, locked))
         if resume is not None and shard.from_first(lambda: runs.belongs(resume, self.out)):
             self.saved = resume.iteration
             self.aside = shard.from_first(lambda: runs.set_aside(self.out, self.iteration))
@@ -85,6 +91,13 @@ class Trainer:
         if shard.first:
             self.log = RunLog(self.out, after=self.iteration)
             write_json(self.out / "config.json", dataclasses.asdict(config))
+
+    def _open(self, out: Path | None, resume: Checkpoint | None, locked: bool) -> Path:
+        """On the first rank."""
+        if locked:
+            return runs.make_folder(out, self.config.env_id)
+        path, self.lock = runs.open_folder(out, self.config.env_id, resume)
+        return path
 
     def run(self) -> Path:
         """Trains to `total_steps`, to what `reached` and `patience` say, or until SIGINT or SIGTERM.
@@ -107,6 +120,8 @@ class Trainer:
         finally:
             if self.shard.first:
                 self.log.close()
+            if self.lock is not None:
+                self.lock.release()
         return checkpoint.find(self.out) if self.shard.first else self.out
 
     @property
@@ -193,6 +208,13 @@ class Trainer:
         self.patience.since = int(_number(resume, "trainer.evaluations_since_best"))
         if "trainer.best_score" in resume.state:
             self.patience.best = _number(resume, "trainer.best_score")
+
+
+def _free(out: Path | None, locked: bool) -> Path | None:
+    """The folder, if no other process writes there."""
+    if out is not None and not locked:
+        check_free(out)
+    return out
 
 
 def _number(resume: Checkpoint, name: str) -> float:

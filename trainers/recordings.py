@@ -22,6 +22,7 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.factory import check_played
 from gpu_envs.paths import check_folder
 from gpu_envs.recording import Episode
+from gpu_envs.registry import recorded_id
 from trainers.evaluate import Outcome, Players, play
 from trainers.files import (
     check_digests,
@@ -179,6 +180,7 @@ def load(path: Path) -> Recording:
     if (got := data.get("format")) != FORMAT:
         raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r:.80}")
     manifest = read_record(Manifest, str(file), data)
+    recorded_id(manifest.env_id, str(file))
     try:
         check_played(f"{file}: env", manifest.env)
     except ConfigError as error:

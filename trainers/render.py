@@ -13,11 +13,10 @@ from typing import Any
 
 from torch import Tensor
 
-from gpu_envs.commands import render_parser, render_play, render_settings
+from gpu_envs.commands import add_allow_import, parse, render_parser, render_play, render_settings
 from gpu_envs.core import Core
 from gpu_envs.factory import make_core, resolve_device
 from gpu_envs.paths import check_file
-from gpu_envs.registry import spelled
 from trainers.settings import SEEDS
 
 
@@ -30,7 +29,8 @@ def render_command(argv: list[str]) -> int:
         help="run, checkpoint or zoo:NAME: its policies play, in the worlds of its settings; else actions are random",
     )
     parser.add_argument("--greedy", action="store_true", help="take the most probable actions instead of samples")
-    args = parser.parse_args(argv)
+    add_allow_import(parser)
+    args = parse(parser, argv)
     check_file(args.out)
     if args.checkpoint is not None:
         return _trained(args)
@@ -73,8 +73,8 @@ def cast(
     from trainers.evaluate import Cast, by_member, policies_of
 
     saved = checkpoint.load(path)
-    config = configs.TrainConfig.from_json(saved.config)
-    check_id(saved, config.env_id, spelled(id), f"gpu-envs render {config.env_id} --checkpoint {path}")
+    config = configs.TrainConfig.of(saved)
+    check_id(saved, config.env_id, id)
     config = dataclasses.replace(config, env={**config.env, **settings}, device=str(resolve_device(device)))
     core = configs.make_core(config, worlds, seed, autoreset="next_step")
     sides = configs.members_by_policy(config, core)

@@ -1,4 +1,4 @@
-"""The folder of a run: which one it gets, that it is free, and what is set aside when the run goes back in time."""
+"""The folder of a run: which one it gets, what it holds, and what is set aside when the run goes back in time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,31 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.paths import check_folder
 from trainers import checkpoint
 from trainers.checkpoint import Checkpoint
+from trainers.folder_lock import LOCK, FolderLock
 from trainers.logs import read_rows
 
 TRACES = ("checkpoints", "metrics.csv", "config.json")
-"""Any of these shows that a folder holds a run."""
+"""Any of these shows that a folder holds a training."""
+SEARCH = "search.json"  # file in the folder of a search for settings
+KINDS = {"league": (checkpoint.LEAGUE,), "tune": (SEARCH,), "training": TRACES}
+"""Kinds of runs, and files that show that a folder holds one."""
+
+
+def kind_of(path: Path) -> str | None:
+    """Return what a folder holds: "training", "league", "tune", or None."""
+    return next((kind for kind in KINDS if _holds(path, kind)), None)
+
+
+def _holds(path: Path, kind: str) -> bool:
+    return any((path / name).exists() for name in KINDS[kind])
+
+
+def check_kind(path: Path, kind: str) -> None:
+    """Raise ConfigError if a run of one kind is to begin in a folder that holds one of another."""
+    if not _holds(path, kind) and (found := kind_of(path)):
+        raise ConfigError(
+            f"{path}: a {kind} run needs a folder of its own, this one holds a {found} run; choose another"
+        )
 
 
 def choose(out: Path | None, resume: Checkpoint | None) -> Path | None:
@@ -24,7 +45,7 @@ def choose(out: Path | None, resume: Checkpoint | None) -> Path | None:
         resume: The checkpoint to go on from.
 
     Raises:
-        ConfigError: The folder holds another run, or cannot be made.
+        ConfigError: The folder holds another run, of any kind, or cannot be made.
         CheckpointError: The metrics of the run to go on with are damaged.
     """
     if out is None and resume is None:
@@ -37,6 +58,7 @@ def choose(out: Path | None, resume: Checkpoint | None) -> Path | None:
             raise ConfigError(f"{path}: a checkpoint outside of any run; name a folder with --out")
         out = path.parent.parent
     check_folder(out)
+    check_kind(out, "training")
     trace = next((out / name for name in TRACES if (out / name).exists()), None)
     if trace is None or own or (resume is not None and belongs(resume, out)):
         read_rows(out / "metrics.csv")
@@ -53,7 +75,20 @@ def belongs(saved: Checkpoint, out: Path) -> bool:
     return saved.path.resolve().parent == (out / "checkpoints").resolve()
 
 
-def open_folder(out: Path | None, env_id: str) -> Path:
+def open_folder(out: Path | None, env_id: str, resume: Checkpoint | None = None) -> tuple[Path, FolderLock]:
+    """Make the folder that `choose` gave, see `make_folder`, and take its lock.
+
+    Raises:
+        ConfigError: Another process has begun a run there since `choose`.
+        GpuEnvsError: Another process writes there.
+    """
+    path = make_folder(out, env_id)
+    lock = FolderLock(path, take_over=True)
+    choose(path, resume)
+    return path, lock
+
+
+def make_folder(out: Path | None, env_id: str) -> Path:
     """Makes the folder that `choose` gave; for None one below out/, with the environment's name and the time."""
     if out is None:
         name = env_id.rpartition(":")[2]
@@ -75,7 +110,7 @@ def set_aside(out: Path, iteration: int) -> Path | None:
         return None
     aside = _new_folder(out / "rewound")
     for file in out.iterdir():
-        if file.is_file() and "tfevents" not in file.name:
+        if file.is_file() and "tfevents" not in file.name and file.name != LOCK:
             shutil.copy2(file, aside)
     (aside / "checkpoints").mkdir()
     for path in reversed(later):  # killed in between, the run goes on from those that are left

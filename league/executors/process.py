@@ -8,6 +8,7 @@ import os
 import pickle  # noqa: TID251  between processes of one run, as `concurrent.futures` does; nothing is kept
 import signal
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ from typing import Any
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.factory import resolve_device
+from gpu_envs.id_modules import named_modules
 from league.executors.calls import Call, pack, packed, unpacked
 from league.executors.worker import perform
 
 TRIES = 4
 """How often a call is given to a worker, each time another after it has killed the one before."""
+_STARTING = threading.Lock()  # the environment is that of all threads
 
 
 @dataclass(eq=False)
@@ -44,8 +47,10 @@ class _Worker:
     def run(self, job: _Job) -> Any:
         """The packed result, or the error that the call ended with."""
         if self.pool is None:
-            self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin)
-            self.pid = self.pool.submit(os.getpid).result()
+            with _safe_path():
+                self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_begin)
+                started = self.pool.submit(os.getpid)
+            self.pid = started.result()
         if job.given_up:
             return None
         future = self.pool.submit(_perform, job.content)
@@ -108,7 +113,7 @@ class ProcessExecutor:
     def submit(self, call: Call) -> None:
         """Takes a call; the first worker that is free does it."""
         pools = {role: [pack(one) for one in pool] for role, pool in call.pools.items()}
-        content = (call.function, pools, packed(dict(call.arguments)), call.device, self.threads)
+        content = (call.function, pools, packed(dict(call.arguments)), call.device, self.threads, named_modules())
         job = _Job(call, pickle.dumps(content))
         self._jobs.append(job)
         self._waiting.put(job)
@@ -176,6 +181,21 @@ class ProcessExecutor:
             f"{job.call.key}: {TRIES} workers have died over this call (killed, or out of memory); see what it needs, "
             "or use fewer workers"
         )
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Start processes that do not search the working folder for Python's own modules, as `python -c` does."""
+    with _STARTING:
+        before = os.environ.get("PYTHONSAFEPATH")
+        os.environ["PYTHONSAFEPATH"] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["PYTHONSAFEPATH"]
+            else:
+                os.environ["PYTHONSAFEPATH"] = before
 
 
 def _perform(content: bytes) -> bytes:

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from gpu_envs.errors import ConfigError, DeviceError, GpuEnvsError
+from gpu_envs.id_modules import named_modules
 from league.executors.calls import Call, Parcel, Slip, each, pack, packed, unpacked
 from league.executors.worker import perform
 from trainers.cluster.connect import connect, ray_library
@@ -205,7 +206,7 @@ class RayExecutor:
                 max_retries=RETRIES,
                 scheduling_strategy="SPREAD",
             )
-            ref = task.remote((call.function, pools, arguments, call.device, self.threads, refs))
+            ref = task.remote((call.function, pools, arguments, call.device, self.threads, named_modules(), refs))
             future = ref.future()
             self._running[future] = _Running(call, ref)
             future.add_done_callback(self._ended.put)
@@ -243,5 +244,5 @@ def _on_gpu(call: Call) -> bool:
 
 def _perform(content: tuple[Any, ...]) -> Any:
     """In a worker; one argument, as Ray takes its time for each."""
-    function, pools, arguments, device, threads, refs = content
-    return perform(function, pools, arguments, device, threads, refs, sys.modules["ray"].get)
+    function, pools, arguments, device, threads, modules, refs = content
+    return perform(function, pools, arguments, device, threads, modules, refs, sys.modules["ray"].get)

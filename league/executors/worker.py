@@ -15,6 +15,7 @@ def perform(
     arguments: Any,
     device: str,
     threads: int,
+    modules: Sequence[str] = (),
     parcels: Mapping[str, Any] | None = None,
     fetch: Callable[[Any], Sequence[Any]] | None = None,
 ) -> Any:
@@ -26,6 +27,7 @@ def perform(
         arguments: Likewise.
         device: The call's.
         threads: Of torch.
+        modules: Those that ids of environments name where the call comes from; they are imported here too.
         parcels: By digest, whatever `fetch` turns into the parcels that slips stand for.
         fetch: Called with those of them that are not kept here from earlier calls.
 
@@ -33,6 +35,10 @@ def perform(
         GpuEnvsError: The call failed with an error that cannot travel; others are raised as they are.
     """
     os.environ["OMP_NUM_THREADS"] = str(threads)  # of a torch that is still to come
+    if modules:
+        from gpu_envs.id_modules import import_named
+
+        import_named(modules)
     if parcels or "torch" in sys.modules:  # else neither policies nor tensors have travelled
         import torch
 

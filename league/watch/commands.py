@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpu_envs.paths import check_file
 from gpu_envs.progress import ProgressBar
-from trainers.arguments import Positional, parse
+from trainers.arguments import Positional, UseAppendAction, parse
 from trainers.settings import check_settings, setting
 
 
@@ -33,8 +33,8 @@ class WatchArgs:
     """Open the page in a browser, where there is a screen."""
     export: Path | None = None
     """Write the page with all that there is to see to this one .html file, and end."""
-    id: str | None = None
-    """Environment of the run; needed only where it is in a module, "module:Name-v0", which is then imported."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
 
 
 def watch_command(argv: list[str]) -> int:
@@ -51,7 +51,7 @@ def watch_command(argv: list[str]) -> int:
         check_file(args.export, "--export")
     else:
         libraries()
-    with contextlib.closing(Latest(open_run(args.run, args.id))) as latest, contextlib.closing(Rollouts()) as rollouts:
+    with contextlib.closing(Latest(open_run(args.run))) as latest, contextlib.closing(Rollouts()) as rollouts:
         api = Api(latest, rollouts)
         if args.export is not None:
             return _export(api, args.export)

@@ -13,7 +13,8 @@ from league.game import Game
 from league.population import Entry, Population
 from league.report import Reading, Report
 from league.store import Store
-from league.watch.source import Snapshot, check_named
+from league.watch.source import Snapshot
+from trainers import folder_lock
 from trainers.policy import Plays
 
 CELLS = 1_000_000
@@ -45,20 +46,15 @@ class LeagueStage:
 class LeagueRun:
     """See `league.watch.source.Source`."""
 
-    def __init__(self, path: Path, env_id: str | None = None) -> None:
-        """Reads what is played.
-
-        Args:
-            path: The run's folder.
-            env_id: See `check_named`.
+    def __init__(self, path: Path) -> None:
+        """Reads what is played by the run in a folder.
 
         Raises:
-            CheckpointError: The run is damaged.
+            CheckpointError: The run is damaged, or its environment is in a module that is not imported.
         """
         self.path = path
         with Store.open(path, write=False) as store:
             game = store.game
-        check_named(path, game.env_id, env_id)
         core = game.core(1)
         self.agents = list(core.possible_agents)
         self.groups = {group: [self.agents[row] for row in rows] for group, rows in core.groups.items()}
@@ -69,7 +65,7 @@ class LeagueRun:
 
     def writing(self) -> bool:
         """Whether a process has opened it for writing."""
-        return database.writing(self.path)
+        return folder_lock.is_held(self.path)
 
     def read(self) -> Snapshot:
         """Reads a copy of the database, as `gpu-envs league report` does."""

@@ -50,12 +50,8 @@ class Source(Protocol):
         ...
 
 
-def open_run(path: Path, env_id: str | None = None) -> Source:
-    """Finds out what a folder holds.
-
-    Args:
-        path: The folder of a training or of a league.
-        env_id: Its environment, which needs to be named where it is in a module.
+def open_run(path: Path) -> Source:
+    """Finds out what a folder holds: a training or a league.
 
     Raises:
         ConfigError: Neither is in it.
@@ -63,32 +59,18 @@ def open_run(path: Path, env_id: str | None = None) -> Source:
     from league import database
     from league.watch.league_run import LeagueRun
     from league.watch.training_run import TrainingRun
-    from trainers.runs import TRACES
+    from trainers.runs import TRACES, kind_of
 
-    if (path / database.DATABASE).is_file():
-        return LeagueRun(path, env_id)
-    if any((path / name).exists() for name in TRACES):
-        return TrainingRun(path, env_id)
+    kind = kind_of(path)
+    if kind == "league":
+        return LeagueRun(path)
+    if kind == "training":
+        return TrainingRun(path)
     there = "no folder" if not path.is_dir() else "neither"
     raise ConfigError(
         f"{path}: expected the folder of a run, with {database.DATABASE} (gpu-envs league train) or "
         f"{', '.join(TRACES)} (gpu-envs train), got {there}"
     )
-
-
-def check_named(path: Path, env_id: str, given: str | None) -> None:
-    """Sees that the environment of a run is the one named, if one is: to import a module is to run it.
-
-    Raises:
-        ConfigError: It is another, or it is in a module and was not named.
-    """
-    if given is not None and given != env_id:
-        raise ConfigError(f"{path}: --id {given}: expected {env_id}, which this is a run of")
-    if ":" in env_id and given is None:
-        raise ConfigError(
-            f"{path}: {env_id} is in a module, which is imported only where you name it: "
-            f"gpu-envs watch {path} --id {env_id}"
-        )
 
 
 class Latest:

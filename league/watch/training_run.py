@@ -13,7 +13,7 @@ from typing import Any
 from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError
 from league.game import Seat
-from league.watch.source import Snapshot, check_named
+from league.watch.source import Snapshot
 from trainers import checkpoint
 from trainers.config import TrainConfig, make_core, members_by_policy
 from trainers.files import read_json
@@ -51,15 +51,11 @@ class TrainingStage:
 class TrainingRun:
     """See `league.watch.source.Source`."""
 
-    def __init__(self, path: Path, env_id: str | None = None) -> None:
-        """Reads the configuration.
-
-        Args:
-            path: The run's folder.
-            env_id: See `check_named`.
+    def __init__(self, path: Path) -> None:
+        """Reads the configuration of the run in a folder.
 
         Raises:
-            CheckpointError: There is none yet, or it is damaged.
+            CheckpointError: There is none yet, it is damaged, or its environment is in a module that is not imported.
         """
         self.path, self.folder = path, path / "checkpoints"
         file, last = path / checkpoint.CONFIG, checkpoint.every(self.folder)[-1:]
@@ -69,8 +65,7 @@ class TrainingRun:
             self.recorded: dict[str, Any] = manifest.config
         if file.exists():
             self.recorded = read_json(file)
-        config = dataclasses.replace(TrainConfig.from_json(self.recorded), device="cpu")
-        check_named(path, config.env_id, env_id)
+        config = dataclasses.replace(TrainConfig.from_json(self.recorded, str(file)), device="cpu")
         core = make_core(config, 1, config.seed)
         sides = members_by_policy(config, core)
         self.stage = TrainingStage(
@@ -100,7 +95,7 @@ class TrainingRun:
     def read(self) -> Snapshot:
         """Reads metrics, the names of checkpoints, and settings again: a resumed run may have more steps to do."""
         if (file := self.path / "config.json").exists() and (recorded := read_json(file)) != self.recorded:
-            config = dataclasses.replace(TrainConfig.from_json(recorded), device="cpu")
+            config = dataclasses.replace(TrainConfig.from_json(recorded, str(file)), device="cpu")
             self.recorded, self.stage = recorded, dataclasses.replace(self.stage, config=config)
         roles = [seat.role for seat in self.stage.seats]
         policies = {role: [RANDOM] for role in roles}

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from gpu_envs.errors import CheckpointError
+from gpu_envs.registry import recorded_id
 from league.executors import Call
 from league.game import Game
 from league.matches import play_matchups
@@ -57,6 +58,10 @@ def fail(pools: Any, how: str) -> None:
 
 def die(pools: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def recorded(pools: Any, env_id: str) -> str:
+    return recorded_id(env_id, "league.db")
 
 
 def threads(pools: Any) -> tuple[int, str]:

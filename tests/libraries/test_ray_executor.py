@@ -16,6 +16,7 @@ sys.path.insert(0, str(LEAGUE))
 import calls_made  # noqa: E402
 from calls_made import gathered  # noqa: E402
 
+from gpu_envs import id_modules  # noqa: E402
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, GpuEnvsError  # noqa: E402
 from league.executors import Call, LocalExecutor, RayExecutor, pack  # noqa: E402
 
@@ -59,6 +60,16 @@ def test_results_are_those_of_this_process_bit_for_bit(executor, expected):
 
 def test_workers_have_one_thread(executor):
     assert gathered(executor, [Call("threads", calls_made.threads)]) == {"threads": (1, "1")}
+
+
+def test_modules_that_ids_name_travel_with_a_call(executor, monkeypatch):
+    """And a call does not import what it reads: tabnanny stands for a module that nothing else imports."""
+    monkeypatch.setattr(id_modules, "_named", {})
+    call = Call("recorded", calls_made.recorded, arguments={"env_id": "tabnanny:CartPole-v1"})
+    with pytest.raises(CheckpointError, match="add --allow-import tabnanny if you trust it"):
+        gathered(executor, [call])
+    id_modules.allow_import("tabnanny")
+    assert gathered(executor, [call]) == {"recorded": "tabnanny:CartPole-v1"}
 
 
 def test_processes_stay_for_the_next_call(executor):

@@ -11,12 +11,14 @@ import pytest
 import ray
 import torch
 
+from gpu_envs import id_modules
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from trainers import algorithms, checkpoint
 from trainers.cluster import data_parallel
 from trainers.cluster.connect import connect
 from trainers.commands import train_command
 from trainers.config import TrainConfig
+from trainers.folder_lock import FolderLock
 from trainers.loop import Trainer
 from trainers.stopping import DivergedError
 
@@ -135,6 +137,18 @@ def test_the_command_goes_on_with_a_run_in_shards(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "trained 288 steps" in said
     assert str(out / "checkpoints" / "000000004") in said
+
+
+def test_environment_of_a_module_trains_in_shards(tmp_path):
+    """The workers get the module with their task: tabnanny stands for one that nothing else imports."""
+    tiny = dataclasses.replace(config(iterations=2), env_id="tabnanny:CartPole-v1")
+    id_modules.allow_import("tabnanny")
+    assert data_parallel.train(tiny, tmp_path / "run", shards=2).name == "000000002"
+
+
+def test_run_that_is_being_written_is_refused(tmp_path):
+    with FolderLock(tmp_path), pytest.raises(GpuEnvsError, match=f"{tmp_path}: process .* is writing this run"):
+        data_parallel.train(config(), tmp_path, shards=2)
 
 
 def test_what_cannot_be_is_refused_before_anything_starts(tmp_path):

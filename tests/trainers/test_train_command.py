@@ -174,27 +174,37 @@ def test_a_module_is_imported_only_where_the_command_line_names_it(tmp_path, mon
         iterate = Trainer.iterate
         patch.setattr(Trainer, "iterate", lambda self: (iterate(self), self._stop(signal.SIGINT)))
         assert train_command([*begin, "--total-steps", "256", "--no-video", "--out", out]) == 130
-        assert f"continue with: gpu-envs train far:Far-v0 --resume {out}\n" in capsys.readouterr().out
+        assert f"continue with: gpu-envs train --resume {out} --allow-import far\n" in capsys.readouterr().out
         assert train_command([*begin, "--total-steps", "128", "--no-video", "--out", f"{out}-b"]) == 130
         assert "continue with" not in capsys.readouterr().out  # there is nothing left to do
     assert "far" in sys.modules
     going_on = ["--resume", out, "--no-video"]
+    refused = r"manifest.json: environment 'far:Far-v0' is in the module 'far', which .* add --allow-import far if"
     evaluation = [out, "--episodes", "2"]
     for command, argv, told in (
-        (train_command, going_on, f"gpu-envs train far:Far-v0 --resume {out}"),
-        (train_command, ["Far-v0", *going_on], f"gpu-envs train far:Far-v0 --resume {out}"),
-        (train_command, ["json:Far-v0", *going_on], "env_id: expected json:Far-v0, got far:Far-v0"),
-        (eval_command, evaluation, f"gpu-envs eval {out} --id far:Far-v0"),
-        (eval_command, [*evaluation, "--id", "Far-v0"], f"gpu-envs eval {out} --id far:Far-v0"),
+        (train_command, going_on, refused),
+        (train_command, ["Far-v0", *going_on], refused),
+        (train_command, ["json:Far-v0", *going_on], refused),
+        (eval_command, evaluation, refused),
+        (eval_command, [*evaluation, "--id", "Far-v0"], refused),
     ):
         del sys.modules["far"]
-        with pytest.raises(CheckpointError, match=f"{told}$") as caught:
+        with pytest.raises(CheckpointError, match=told) as caught:
             command(argv)
         assert "\n" not in str(caught.value)
         assert "far" not in sys.modules
         sys.modules["far"] = sys
-    assert train_command(["far:Far-v0", *going_on]) == 0
-    assert eval_command([*evaluation, "--id", "far:Far-v0"]) == 0
+    with pytest.raises(CheckpointError, match=r"env_id: expected json:Far-v0, got far:Far-v0$"):
+        train_command(["json:Far-v0", *going_on])
+    for command, argv in (
+        (train_command, ["far:Far-v0", *going_on]),
+        (eval_command, [*evaluation, "--id", "far:Far-v0"]),
+        (eval_command, [*evaluation, "--allow-import", "far"]),
+        (eval_command, [*evaluation, "--id", "Far-v0", "--allow-import", "far"]),
+    ):
+        del sys.modules["far"]
+        assert command(argv) == 0
+        assert "far" in sys.modules
 
 
 def test_an_environment_that_was_registered_may_be_resumed_by_naming_its_module(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpu_envs.commands import settings
 from gpu_envs.errors import ConfigError
+from gpu_envs.id_modules import import_option
 from gpu_envs.registry import spelled
 from trainers import algorithms
 from trainers.arguments import Positional, UseAppendAction, device_of_cluster, parse
@@ -72,6 +73,8 @@ class TuneArgs:
     """Of a Ray cluster: "auto", or "HOST:PORT"; if not given RAY_ADDRESS, else this machine alone."""
     run_dir: Path | None = None
     """Folder of the search, which all machines see; out/tune-<id>-<time> if not given."""
+    allow_import: UseAppendAction[tuple[str, ...]] = ()
+    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     resume: Path | None = None
     """Folder of a search to go on with, as it was told; trials that ended are not run again."""
 
@@ -83,9 +86,11 @@ def tune_command(argv: list[str]) -> int:
     """
     args = parse(TuneArgs, "tune", argv)
     if args.resume is not None:
-        allowed = dataclasses.replace(TuneArgs(), resume=args.resume, address=args.address)
-        if args != allowed:
-            raise ConfigError("tune: --resume goes on as the search was told; only --address can be given with it")
+        own = {name: getattr(args, name) for name in ("resume", "address", "allow_import")}
+        if args != dataclasses.replace(TuneArgs(), **own):
+            raise ConfigError(
+                "tune: --resume goes on as the search was told; only --address and --allow-import can be given with it"
+            )
         ray_library(WHO)
         found = resume(args.resume, args.address)
     else:
@@ -94,7 +99,8 @@ def tune_command(argv: list[str]) -> int:
     for file in (found.run_dir / RESULTS, found.checkpoint):
         print(f"  {file}")
     if not found.complete:
-        print(f"interrupted; go on with: gpu-envs tune --resume {found.run_dir}")
+        option = import_option(found.config.env_id)
+        print(f"interrupted; go on with: gpu-envs tune --resume {found.run_dir}{option}")
         return 130
     return 0
 
@@ -112,7 +118,6 @@ def _search(args: TuneArgs) -> Tuned:
     base = dataclasses.replace(usual, device=device, env={**usual.env, **settings(args.env)}, **steps)
     config = changed(base, settings(args.train, "--train"), "--train", FREE)
     search_space.check(config, spaces)
-    ray_library(WHO)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     run_dir = args.run_dir or Path("out") / f"tune-{env_id.rpartition(':')[2]}-{stamp}"
     return tune(config, spaces, run_dir, plan, args.address, progress=True)

@@ -24,10 +24,12 @@ import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from gpu_envs.factory import resolve_device
+from gpu_envs.id_modules import import_named, named_modules
 from trainers import algorithms, checkpoint, runs
 from trainers.checkpoint import Checkpoint
 from trainers.cluster.connect import connect
 from trainers.config import TrainConfig
+from trainers.folder_lock import check_free
 from trainers.loop import Trainer
 from trainers.sharded_state import load_on_first
 from trainers.sharding import Shard, check_ranks
@@ -67,12 +69,14 @@ def train(
         MissingExtraError: Ray is not installed.
         ConfigError: The algorithm does not play, `path` holds another run, there are more shards than worlds, or no
             GPUs for a `config.device` that is one, or unlike ones. What the workers' learners refuse, too.
-        GpuEnvsError: The cluster has no room, the training diverged, or workers failed more often than they may.
+        GpuEnvsError: Another process writes in `path`, the cluster has no room, the training diverged, or workers
+            failed more often than they may.
     """
     algorithms.find(config.algorithm).check_plays()
     chosen = runs.choose(Path(path), resume)
     assert chosen is not None
     out = chosen.absolute()
+    check_free(out)
     if resume is not None and config.total_steps <= resume.steps:
         raise ConfigError(
             f"total_steps = {config.total_steps}: expected more than the {resume.steps} of {resume.path}; raise it"
@@ -96,12 +100,14 @@ def train(
             f"shards = {shards}: the cluster has room for {sum(room)} workers with "
             f"{', '.join(f'{count:g} {what}' for what, count in each.items())} each; ask for fewer shards"
         )
+    _, lock = runs.open_folder(out, config.env_id, resume)
     if resume is not None and runs.belongs(resume, out):  # what workers go on from is then the newest in any case
         runs.set_aside(out, resume.iteration)
     trainer = TorchTrainer(
         _work,
         train_loop_config={
             "config": json.dumps(dataclasses.asdict(config)),
+            "modules": named_modules(),
             "out": str(out),
             "resume": None if resume is None else str(resume.path.absolute()),
         },
@@ -123,6 +129,7 @@ def train(
             f"{out}: the workers failed more than {max_failures} times; the last said: {error}"
         ) from error
     finally:
+        lock.release()
         shutil.rmtree(out / "ray", ignore_errors=True)  # Ray's own records; what there is to keep is a checkpoint
     if said:
         raise _ERRORS[kind](said)
@@ -145,6 +152,7 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
 
     An error is raised only where another attempt may help.
     """
+    import_named(given.get("modules", ()))
     config = TrainConfig.from_json(json.loads(given["config"]))
     out = Path(given["out"])
     device = torch.device("cpu")
@@ -157,7 +165,7 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
         resume = load_on_first(shard, lambda: _newest(out, given["resume"]))
         if resume is not None and resume.steps >= config.total_steps:  # a worker failed when all was done
             return "", ""
-        trainer = Trainer(config, out, resume, shard=shard)
+        trainer = Trainer(config, out, resume, shard=shard, locked=True)
         del resume  # the first rank's holds the replay of all
         trainer.run()
     except tuple(_ERRORS.values()) as error:  # on all ranks, and it would again

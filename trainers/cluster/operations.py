@@ -348,7 +348,7 @@ def _head(args: UpLocalArgs, host: str) -> dict[str, Any]:
 
 def _make_token() -> None:
     """Lets Ray make the token that nodes and clients share, where there is none; nobody else may read it."""
-    words = [sys.executable, "-m", "ray.scripts.scripts", "get-auth-token", "--generate"]
+    words = [sys.executable, "-P", "-m", "ray.scripts.scripts", "get-auth-token", "--generate"]
     made = subprocess.run(words, umask=0o077, capture_output=True, text=True, check=False)
     if made.returncode:
         raise GpuEnvsError(f"gpu-envs cluster up-local: Ray makes no token ({made.stderr.strip().splitlines()[-1]})")
@@ -361,7 +361,7 @@ def _detached(argv: list[str], folder: Path) -> Record:
     log = folder / "up-local.log"
     with log.open("w") as out:
         keeper = subprocess.Popen(
-            [sys.executable, "-c", code, "up-local", *words],
+            [sys.executable, "-P", "-c", code, "up-local", *words],  # -P: nothing is imported from the working folder
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

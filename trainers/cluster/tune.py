@@ -8,6 +8,7 @@ trial that was interrupted, or copies another, goes on from a checkpoint. What T
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.id_modules import import_named, import_option, named_modules
 from gpu_envs.paths import check_folder
 from trainers import checkpoint, runs
 from trainers.arguments import SHARED
@@ -31,14 +33,16 @@ from trainers.cluster.search_space import FIELDS, Space
 from trainers.collector import Collector
 from trainers.config import TrainConfig, changed, make_core
 from trainers.files import check_fields, read_json, write_json
+from trainers.folder_lock import FolderLock
 from trainers.logs import read_rows
 from trainers.loop import Trainer
 from trainers.presets import preset
+from trainers.runs import SEARCH
 from trainers.settings import check_settings, setting
 
 WHO = "gpu-envs tune"  # asks for Ray, in messages
 FORMAT = "gpu-envs search 1"  # of search.json
-SEARCH, RESULTS = "search.json", "tune.json"  # what was asked, what was found
+RESULTS = "tune.json"  # what was found; SEARCH says what was asked
 TUNE = "tune"
 """Folder of Tune's own in that of a search."""
 SHARE = 4
@@ -174,17 +178,15 @@ def tune(
         raise ConfigError(f"device = {config.device!r}: expected 'cuda', as Ray says which GPU a trial has")
     if config.eval_against is not None:  # trials run elsewhere
         config = dataclasses.replace(config, eval_against=str(checkpoint.find(Path(config.eval_against)).resolve()))
+    run_dir = Path(run_dir).resolve()
+    _check_new(run_dir)
     ray_library(WHO)
     rehearse(config, spaces, plan)
-    run_dir = Path(run_dir).resolve()
-    if (run_dir / SEARCH).exists():
-        raise ConfigError(f"{run_dir / SEARCH}: there is a search already; --resume {run_dir} goes on with it")
-    check_folder(run_dir)
-    if any((run_dir / trace).exists() for trace in (*runs.TRACES, TUNE)):
-        raise ConfigError(f"{run_dir}: expected a folder without a run in it; choose another")
-    with _library(address) as (ray, library):
+    with _library(address) as (ray, library), contextlib.ExitStack() as stack:
         needs = resources(plan, config, math.prod(_lengths(spaces)) * plan.samples, ray.nodes())
         run_dir.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(FolderLock(run_dir))
+        _check_new(run_dir)
         said = {name: str(each) if each.own is None else f"{each} as {each.own!r}" for name, each in spaces.items()}
         content = {"format": FORMAT, "config": dataclasses.asdict(config), "plan": dataclasses.asdict(plan)}
         write_json(run_dir / SEARCH, {**content, "search": said, "trials": math.prod(_lengths(spaces)) * plan.samples})
@@ -218,10 +220,11 @@ def resume(run_dir: Path | str, address: str | None = None) -> Tuned:
 
     Raises:
         CheckpointError: There is none, or it cannot be read.
+        GpuEnvsError: Another process goes on with it.
     """
     run_dir = Path(run_dir).resolve()
     config, plan, count = _search(run_dir)
-    with _library(address) as (ray, library):
+    with FolderLock(run_dir), _library(address) as (ray, library):
         if not library.Tuner.can_restore(str(run_dir / TUNE)):
             raise CheckpointError(f"{run_dir / TUNE}: expected Ray Tune's files, got none; begin in another folder")
         needs = resources(plan, config, count, ray.nodes())
@@ -231,8 +234,10 @@ def resume(run_dir: Path | str, address: str | None = None) -> Tuned:
 
 def trainable(config: TrainConfig, plan: Plan) -> Callable[[dict[str, Any]], None]:
     """What Tune calls for every trial, with the settings that it is to try."""
+    modules = named_modules()
 
     def trial(settings: dict[str, Any]) -> None:
+        import_named(modules)
         run_trial(config, plan, {name: _plain(value) for name, value in settings.items()})
 
     return trial
@@ -441,6 +446,16 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
+def _check_new(run_dir: Path) -> None:
+    """Raise ConfigError unless a search can begin in a folder."""
+    if (run_dir / SEARCH).exists():
+        raise ConfigError(f"{run_dir / SEARCH}: there is a search already; --resume {run_dir} goes on with it")
+    runs.check_kind(run_dir, "tune")
+    check_folder(run_dir)
+    if (run_dir / TUNE).exists():
+        raise ConfigError(f"{run_dir}: expected a folder without a run in it; choose another")
+
+
 def _search(run_dir: Path) -> tuple[TrainConfig, Plan, int]:
     """What a search was told, and how many trials it has."""
     file = run_dir / SEARCH
@@ -452,7 +467,7 @@ def _search(run_dir: Path) -> tuple[TrainConfig, Plan, int]:
     kinds = {"format": str, "config": dict[str, Any], "plan": dict[str, Any], "search": dict[str, str], "trials": int}
     check_fields(str(file), data, kinds)
     plan = Plan(**check_fields(f"{file}: plan", data["plan"], get_type_hints(Plan)))
-    return TrainConfig.from_json(data["config"]), plan, data["trials"]
+    return TrainConfig.from_json(data["config"], str(file)), plan, data["trials"]
 
 
 def _results(grid: Any, run_dir: Path) -> Tuned:
@@ -474,7 +489,7 @@ def _results(grid: Any, run_dir: Path) -> Tuned:
     content |= {"complete": complete, "best": found, "trials": [dataclasses.asdict(trial) for trial in trials]}
     write_json(run_dir / RESULTS, content)
     if tuned is None:
-        go_on = f"interrupted; go on with {WHO} --resume {run_dir}"
+        go_on = f"interrupted; go on with {WHO} --resume {run_dir}{import_option(config.env_id)}"
         why = next((trial.why for trial in trials if trial.why), go_on) if complete else go_on
         raise GpuEnvsError(f"{run_dir}: no trial of {len(trials)} came to a score: {why}")
     return tuned
@@ -487,7 +502,8 @@ def _trial(result: Any, config: TrainConfig, plan: Plan, sign: int) -> Trial:
     top = max(scored, default=None, key=lambda each: each[:2])
     settings = {name: _plain(value) for name, value in (metrics.get("config") or {}).items()}
     if top is not None:  # with "pbt" they change, and those of the best are in its checkpoint
-        recorded = TrainConfig.from_json(read_json(Path(top[2].path) / "manifest.json")["config"])
+        manifest = Path(top[2].path) / "manifest.json"
+        recorded = TrainConfig.from_json(read_json(manifest)["config"], str(manifest))
         settings = {name: current(recorded, name) for name in settings}
     lost = str(result.error).strip().splitlines()[-1:] if result.error else []
     why = metrics.get("failed") or next(iter(lost), None)

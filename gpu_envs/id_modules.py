@@ -1,0 +1,81 @@
+"""Modules that ids name, as in "meet:Meet-v0": who may have one imported.
+
+To import a module is to run it. An id in a program or on a command line may name one. An id in a file may not, see
+:func:`gpu_envs.registry.recorded_id`.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from gpu_envs.errors import UnknownEnvironmentError
+
+NAMESPACE = "gpu_envs/"  # of the ids in Gymnasium's registry
+
+_named: dict[str, None] = {}  # all of them imported
+
+
+def split_id(id: str) -> tuple[str, str]:
+    """Split an id into its module and its name: "meet:Meet-v0" -> ("meet", "Meet-v0"); "" without a module."""
+    module, _, name = str(id).removeprefix(NAMESPACE).rpartition(":")
+    return module, name
+
+
+def import_module(module: str) -> None:
+    """Import the module of an id.
+
+    Raises:
+        UnknownEnvironmentError: There is no such module.
+    """
+    try:
+        importlib.import_module(module)
+    except (ModuleNotFoundError, TypeError, ValueError) as error:
+        raise UnknownEnvironmentError(
+            f"module {module!r}: {error}; is it installed, or in a folder on PYTHONPATH?"
+        ) from error
+    _named[module] = None
+
+
+def allow_import(module: str) -> None:
+    """Import a module that a command line names; search the working folder if it is not installed.
+
+    Raises:
+        UnknownEnvironmentError: There is no such module.
+    """
+    try:
+        import_module(module)
+    except UnknownEnvironmentError as error:
+        missing = getattr(error.__cause__, "name", None) or "."
+        if "" in sys.path or not f"{module}.".startswith(f"{missing}."):
+            raise
+        sys.path.append("")  # last, and only now: what else is not installed is not looked for there
+        try:
+            import_module(module)
+        except BaseException:
+            sys.path.remove("")
+            raise
+
+
+def is_imported(module: str) -> bool:
+    """Return whether this process has imported a module; a recorded id may name it then."""
+    if sys.modules.get(module) is None:
+        return False
+    _named[module] = None
+    return True
+
+
+def named_modules() -> tuple[str, ...]:
+    """Return the modules that ids of this process named. Tasks for other processes take them along."""
+    return tuple(module for module in _named if module in sys.modules)
+
+
+def import_named(modules: Sequence[str]) -> None:
+    """Import, in a worker process, the ``named_modules`` of the process that gave it a task."""
+    for module in modules:
+        allow_import(module)
+
+
+def import_option(id: str) -> str:
+    """Return the option that commands need to read a run of this environment: " --allow-import MODULE", or ""."""
+    module = split_id(id)[0]
+    return f" --allow-import {module}" if module else ""

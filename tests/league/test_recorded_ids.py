@@ -1,0 +1,188 @@
+"""No file runs code: an environment's id in a run names a module, and only the command line can have it imported."""
+
+import dataclasses
+import json
+import os
+import shutil
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+from psro_runs import QUICK, play
+from watch_runs import trained
+
+from gpu_envs import id_modules
+from gpu_envs.cli import main
+from gpu_envs.errors import CheckpointError, UnknownEnvironmentError
+from gpu_envs.registry import recorded_id
+from trainers.cluster.tune import FORMAT, SEARCH, Plan
+
+EVIL = "import os\nwith open({!r}, 'a') as file:\n    print(os.getpid(), file=file)\n"
+FIT = ["--device", "cpu", "--episodes", "2", "--learner.epochs", "1", "--learner.hidden", "4"]
+PICTURE = ["--steps", "1", "--worlds", "1", "--size", "24", "--device", "cpu"]
+
+
+def _line(argv: list[str]) -> str:
+    return " ".join(argv)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    """A training, a recording and a league, whose environments are said to be in gift.evil; and whole ones."""
+    folder = tmp_path_factory.mktemp("runs")
+    training, league = trained(folder / "own-training"), folder / "own-league"
+    play(league, "RockPaperScissors-v0", iterations=1, **QUICK)
+    scripted = ["clone", "scripted", "--id", "SimpleTag-v0", "--env", "max_cycles=7", *FIT]
+    assert main([*scripted, "--out", str(folder / "cloned")]) == 0
+    shutil.copytree(training, folder / "training")
+    shutil.copytree(league, folder / "league")
+    shutil.move(folder / "cloned" / "episodes", folder / "recording")
+    for file in (*(folder / "training").rglob("*.json"), folder / "recording" / "manifest.json"):
+        file.write_text(file.read_text().replace('"env_id": "', '"env_id": "gift.evil:'))
+    with sqlite3.connect(folder / "league" / "league.db") as db:
+        db.execute("UPDATE meta SET value = replace(value, 'RockPaper', 'gift.evil:RockPaper') WHERE key = 'game'")
+    db.close()
+    config = json.loads((folder / "training" / "config.json").read_text())
+    search = {"config": config, "plan": dataclasses.asdict(Plan()), "search": {}, "trials": 1}
+    (folder / "search").mkdir()
+    (folder / "search" / SEARCH).write_text(json.dumps({"format": FORMAT, **search}))
+    return folder
+
+
+@pytest.fixture
+def marker(runs, tmp_path, monkeypatch):
+    """Path of the file that gift/evil.py of the working folder writes when it is run."""
+    (tmp_path / "gift").mkdir()
+    (tmp_path / "gift" / "evil.py").write_text(EVIL.format(str(tmp_path / "marker")))
+    for name in ("training", "recording", "league", "search", "own-training", "own-league"):
+        shutil.copytree(runs / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*filter(None, sys.path)])
+    monkeypatch.setattr(id_modules, "_named", {})
+    yield tmp_path / "marker"
+    for name in ("gift.evil", "gift"):
+        sys.modules.pop(name, None)
+
+
+TRAINING = [
+    ["train", "--resume", "training", "--total-steps", "100", "--no-video", "--eval-episodes", "0"],
+    ["eval", "training", "--episodes", "2", "--device", "cpu"],
+    ["export", "training", "policy.pt2", "--policy", "agent"],
+    ["render", "SimpleTag-v0", "--checkpoint", "training", "--out", "picture.png", *PICTURE],
+    ["clone", "training", "--out", "clone", *FIT],
+    ["clone", "recording", "--out", "clone", *FIT],
+    ["watch", "training", "--export", "page.html"],
+]
+PROCESS = ["--executor", "process", "--workers", "1"]
+LEAGUE = [
+    ["league", "resume", "league", "--iterations", "2", "--threads", "1"],
+    pytest.param(["league", "resume", "league", "--iterations", "2", *PROCESS], marks=pytest.mark.slow),
+    ["league", "report", "league", *PROCESS],
+    ["league", "report", "own-league", "--against", "league"],
+    ["league", "render", "league", "--out", "picture.png", *PICTURE],
+    ["watch", "league", "--export", "page.html"],
+]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        *TRAINING,
+        *LEAGUE,
+        ["tune", "--resume", "search"],
+        ["league", "train", "RockPaperScissors-v0", "--run-dir", "league"],
+    ],
+    ids=_line,
+)
+def test_recorded_id_with_a_module_is_refused_and_not_imported(argv, marker, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", [*sys.path, ""])  # it could be imported
+    monkeypatch.setattr("trainers.cluster.commands.ray_library", lambda who: None)
+    assert main(argv) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ": environment 'gift.evil:" in line
+    assert line.endswith(
+        "is in the module 'gift.evil', which is not imported for a recorded run; add --allow-import gift.evil if you "
+        "trust it"
+    )
+    assert not marker.exists()
+    assert "gift" not in sys.modules
+
+
+@pytest.mark.parametrize("argv", [*TRAINING, *LEAGUE], ids=_line)
+def test_recorded_id_with_an_allowed_module_runs(argv, marker, capsys):
+    said = main([*argv, "--allow-import", "gift.evil"]), capsys.readouterr().err
+    expected = 2 if "--against" in argv else 0  # the game is another by its name
+    assert said[0] == expected, said
+    processes = set(marker.read_text().split())
+    assert str(os.getpid()) in processes
+    assert len(processes) == (2 if argv[:2] == ["league", "resume"] and "process" in argv else 1)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["eval", "own-training", "--against", "training", "--episodes", "2", "--device", "cpu"],
+        ["train", "SimpleTag-v0", "--eval-against", "training", "--out", "new", "--device", "cpu"],
+    ],
+    ids=_line,
+)
+def test_opponent_of_another_environment_is_refused_and_not_imported(argv, marker, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", [*sys.path, ""])
+    assert main(argv) == 2
+    assert "env_id: expected SimpleTag-v0, got gift.evil:SimpleTag-v0" in capsys.readouterr().err
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("command", ["check", "train", "render", "tune"])
+def test_typed_id_imports_its_module_from_the_working_folder(command, marker, capsys):
+    assert main([command, "gift.evil:Nothing-v0"]) == 2
+    assert "no environment named 'gift.evil:Nothing-v0'" in capsys.readouterr().err
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("name", ["ray", "tensorboard_missing", "gift.none", "..", ""])
+def test_module_that_is_not_there_leaves_the_path_as_it_was(name, marker, capsys):
+    before = [*sys.path]
+    assert main(["eval", "own-training", "--allow-import", name]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"error: module {name!r}: " in line
+    assert sys.path == before
+
+
+def test_working_folder_is_not_searched_unless_a_module_is_named(marker, capsys):
+    """An optional library that is not installed must not come from the folder of a stranger's run."""
+    (marker.parent / "optional.py").write_text(EVIL.format(str(marker)))
+    assert main(["eval", "own-training", "--episodes", "2", "--device", "cpu"]) == 0
+    assert "" not in sys.path
+    with pytest.raises(ModuleNotFoundError):
+        __import__("optional")
+
+
+@pytest.mark.slow
+def test_workers_start_without_the_working_folder(marker):
+    """Python itself would look there for its own modules when it starts a worker."""
+    for name in ("pickle", "runpy", "signal"):
+        (marker.parent / f"{name}.py").write_text(EVIL.format(str(marker)))
+    assert main(["league", "resume", "own-league", "--iterations", "2", *PROCESS]) == 0
+    assert not marker.exists()
+    assert "PYTHONSAFEPATH" not in os.environ
+
+
+def test_module_imported_by_a_program_may_be_named(marker, monkeypatch):
+    """And no other: that the environment itself is known is not enough."""
+    with pytest.raises(CheckpointError, match=r"^a.json: environment 'gift.evil:SimpleTag-v0' is in the module"):
+        recorded_id("gift.evil:SimpleTag-v0", "a.json")
+    monkeypatch.syspath_prepend(marker.parent)
+    __import__("gift.evil")
+    assert recorded_id("gift.evil:SimpleTag-v0", "a.json") == "gift.evil:SimpleTag-v0"
+    assert id_modules.named_modules() == ("gift.evil",)
+    with pytest.raises(UnknownEnvironmentError, match=r"a.json: expected 'gift.evil' to register 'None-v0'"):
+        recorded_id("gift.evil:None-v0", "a.json")
+
+
+@pytest.mark.parametrize("given", [None, 3, ["a"], "a b:X-v0", "$(x):X-v0", "a\nb:X-v0"])
+def test_recorded_id_that_is_none_is_refused_without_a_hint_to_import_it(given):
+    with pytest.raises(CheckpointError, match=r"^a.json: expected the id of an environment, got ") as caught:
+        recorded_id(given, "a.json")
+    assert "\n" not in str(caught.value)

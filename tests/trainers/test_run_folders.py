@@ -1,0 +1,232 @@
+"""A folder holds one run of one kind, and one process writes it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_envs.cli import main
+from gpu_envs.errors import ConfigError, GpuEnvsError
+from league.game import Game
+from league.store import Store
+from trainers import checkpoint, runs
+from trainers.config import TrainConfig
+from trainers.folder_lock import LOCK, FolderLock, is_held
+from trainers.logs import read_rows
+from trainers.loop import Trainer
+from trainers.ppo import PPOConfig
+
+ROOT = Path(__file__).parents[2]
+HOLD = """
+import sys
+from pathlib import Path
+from trainers.folder_lock import FolderLock
+lock = FolderLock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+TRAIN = """
+import sys
+from gpu_envs.cli import main
+from trainers.loop import Trainer
+def blocked(self):
+    print("training", flush=True)
+    sys.stdin.read()
+Trainer.iterate = blocked
+sys.exit(main(sys.argv[1:]))
+"""
+FEW = ["--device", "cpu", "--eval-episodes", "0", "--no-video"]
+FIT = ["--device", "cpu", "--episodes", "2", "--learner.epochs", "1"]
+
+
+def trainer(out: Path, steps: int = 32, resume: Path | None = None) -> Trainer:
+    ppo = PPOConfig(rollout_length=4, hidden=(4,), epochs=1, minibatches=1)
+    config = TrainConfig("CartPole-v1", num_envs=4, total_steps=steps, eval_episodes=0, learner=ppo)
+    return Trainer(config, out, resume and checkpoint.load(resume))
+
+
+def started(code: str, *argv: str) -> subprocess.Popen:
+    """A Python process, at the point where it prints its first word; it goes on when its input ends."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line in ("held\n", "training\n"):
+            return process
+    raise AssertionError(process.communicate()[1])
+
+
+@pytest.fixture
+def holder():
+    """Function that has another process hold the lock of a folder."""
+    processes = []
+
+    def hold(path: Path) -> subprocess.Popen:
+        processes.append(started(HOLD, str(path)))
+        return processes[-1]
+
+    yield hold
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def contents(path: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def refused(capsys, *argv: str) -> str:
+    """The one line of a command that ends with exit code 2."""
+    assert main(list(argv)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+# ---------------------------------------------------------------- one process writes a run
+
+
+def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, capsys):
+    trainer(tmp_path / "run").run()
+    before, path = contents(tmp_path / "run"), tmp_path / "run"
+    other = holder(path)
+    line = f"{path}: process {other.pid} is writing this run; wait for it, or stop it"
+    assert refused(capsys, "train", "--resume", str(path), "--total-steps", "64", *FEW).endswith(line)
+    with pytest.raises(GpuEnvsError, match=line):
+        trainer(path, 64, resume=path)
+    changed = {file for file, data in contents(path).items() if before.get(file) != data}
+    assert changed <= {path / LOCK}
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    assert main(["train", "--resume", str(path), "--total-steps", "64", *FEW]) == 0
+    assert [int(row["iteration"]) for row in read_rows(path / "metrics.csv")] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["train", "CartPole-v1", *FEW, "--out"],
+        ["clone", "scripted", "--id", "SimpleTag-v0", *FIT, "--out"],
+        ["league", "train", "KuhnPoker-v0", "--oracle", "exact", "--run-dir"],
+        ["tune", "--resume"],
+    ],
+    ids=lambda argv: argv[0],
+)
+def test_every_command_that_writes_a_run_takes_the_lock(argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("trainers.cluster.commands.ray_library", lambda who: None)
+    if argv[0] == "tune":
+        plan = {"format": "gpu-envs search 1", "config": {"env_id": "CartPole-v1"}, "search": {}, "trials": 1}
+        plan["plan"] = {"scheduler": "none", "samples": 1, "metric": "x", "mode": "max", "reduction": 3}
+        plan["plan"] |= dict.fromkeys(("interval", "grace", "perturb", "cpus", "gpus"))
+        (tmp_path / runs.SEARCH).write_text(json.dumps(plan))
+    with FolderLock(tmp_path):
+        line = refused(capsys, *argv, str(tmp_path))
+    assert f"{tmp_path}: process {os.getpid()} is writing this run; wait for it, or" in line
+
+
+def test_trainer_holds_the_lock_until_its_run_has_ended(tmp_path):
+    first = trainer(tmp_path)
+    first.iterate()
+    assert is_held(tmp_path)
+    with pytest.raises(GpuEnvsError, match=f"{tmp_path}: process {os.getpid()} is writing this run"):
+        FolderLock(tmp_path)
+    first.run()
+    assert not is_held(tmp_path)
+
+
+def test_training_that_was_given_up_is_taken_over_in_the_same_process(tmp_path):
+    """As in a notebook, where the object of an interrupted cell is still there."""
+    first = trainer(tmp_path)
+    first.run()
+    given_up = trainer(tmp_path, 64, resume=tmp_path)
+    again = trainer(tmp_path, 64, resume=tmp_path)
+    assert given_up.lock is not None
+    given_up.lock.release()
+    assert is_held(tmp_path)
+    again.run()
+    assert not is_held(tmp_path)
+
+
+def test_run_that_another_process_began_since_the_folder_was_chosen_is_refused(tmp_path):
+    out = runs.choose(tmp_path / "run", None)
+    trainer(tmp_path / "run").run()
+    with pytest.raises(ConfigError, match=r"there is a run already; continue it with --resume"):
+        runs.open_folder(out, "CartPole-v1")
+    assert not is_held(tmp_path / "run")
+
+
+def test_lock_that_is_a_link_is_refused_and_its_target_is_left_alone(tmp_path, capsys):
+    trainer(tmp_path / "run").run()
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / "run" / LOCK).unlink()
+    (tmp_path / "run" / LOCK).symlink_to(tmp_path / "mine")
+    line = refused(capsys, "train", "--resume", str(tmp_path / "run"), "--total-steps", "64", *FEW)
+    assert "run: expected a folder to write in, got " in line
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+@pytest.mark.slow
+def test_two_processes_that_resume_one_training_do_not_corrupt_it(tmp_path):
+    path = tmp_path / "run"
+    trainer(path).run()
+    argv = ["train", "--resume", str(path), "--total-steps", "64", *FEW]
+    first = started(TRAIN, *argv)
+    code = "import sys; from gpu_envs.cli import main; sys.exit(main(sys.argv[1:]))"
+    second = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False)
+    line = f"gpu-envs: error: {path}: process {first.pid} is writing this run; wait for it, or stop it\n"
+    assert (second.returncode, second.stderr) == (2, line)
+    first.kill()
+    first.communicate()
+    third = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False)
+    assert third.returncode == 0, third.stderr
+    assert [int(row["iteration"]) for row in read_rows(path / "metrics.csv")] == [1, 2, 3, 4]
+
+
+# ---------------------------------------------------------------- one kind of run
+
+MADE = {"training": "metrics.csv", "league": "league.db", "tune": "search.json"}
+STARTS = {
+    "training": [["train", "CartPole-v1", *FEW, "--out"], ["clone", "scripted", "--id", "SimpleTag-v0", *FIT, "--out"]],
+    "league": [["league", "train", "KuhnPoker-v0", "--oracle", "exact", "--run-dir"]],
+    "tune": [["tune", "CartPole-v1", "--search", "learner.gamma=uniform(0.9,0.99)", "--device", "cpu", "--run-dir"]],
+}
+CASES = [(argv, kind, found) for kind, each in STARTS.items() for argv in each for found in MADE if found != kind]
+
+
+@pytest.mark.parametrize(("argv", "kind", "found"), CASES, ids=str)
+def test_run_in_a_folder_that_holds_another_kind_is_refused(argv, kind, found, tmp_path, capsys):
+    (tmp_path / MADE[found]).touch()
+    line = refused(capsys, *argv, str(tmp_path))
+    assert f"{tmp_path}: a {kind} run needs a folder of its own, this one holds a {found} run; choose another" in line
+    assert [file.name for file in tmp_path.iterdir()] == [MADE[found]]
+
+
+def test_kind_of_a_folder(tmp_path):
+    assert runs.kind_of(tmp_path / "nowhere") is None
+    assert runs.kind_of(tmp_path) is None
+    trainer(tmp_path / "training").run()
+    Store.create(tmp_path / "league", Game.of("KuhnPoker-v0"), {}).close()
+    assert [runs.kind_of(tmp_path / name) for name in ("training", "league")] == ["training", "league"]
+    with pytest.raises(ConfigError, match="a league run needs a folder of its own, this one holds a training run"):
+        Store.create(tmp_path / "training", Game.of("KuhnPoker-v0"), {})
+    with pytest.raises(ConfigError, match="a training run needs a folder of its own, this one holds a league run"):
+        trainer(tmp_path / "league")
+
+
+def test_rewound_run_has_no_lock_of_its_own(tmp_path):
+    trainer(tmp_path).run()
+    first = trainer(tmp_path, 64, resume=tmp_path)
+    first.run()
+    trainer(tmp_path, 96, resume=tmp_path / "checkpoints" / "000000002").run()
+    assert (tmp_path / "rewound" / "metrics.csv").exists()
+    assert not (tmp_path / "rewound" / LOCK).exists()

@@ -1,0 +1,117 @@
+"""The lock of a run's folder: one process writes a run. The kernel releases it when the process ends or is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpu_envs.errors import ConfigError, GpuEnvsError
+
+LOCK = "run.lock"  # file in the folder of a run
+PATIENCE = 1.0
+"""Seconds to wait for the lock: readers of a league hold it while they copy."""
+_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK  # a folder may come from anywhere: no link is written to, no pipe waited for
+
+
+_own: weakref.WeakValueDictionary[tuple[int, int], FolderLock] = weakref.WeakValueDictionary()
+
+
+class FolderLock:
+    """Hold the lock of a folder until `release`, the end of a `with`, or the end of the process."""
+
+    _file = -1
+
+    def __init__(self, path: Path, instead: str = "stop it", take_over: bool = False) -> None:
+        """Take the lock.
+
+        Args:
+            path: The folder.
+            instead: What else the caller could do, for the message.
+            take_over: Take it from an earlier holder of this process that has `take_over` too, such as a training that
+                was interrupted in a notebook.
+
+        Raises:
+            ConfigError: The folder cannot be written in.
+            GpuEnvsError: Another process writes the run.
+        """
+        try:
+            self._file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | _FLAGS, 0o644)
+        except OSError as error:
+            raise ConfigError(f"{path}: expected a folder to write in, got {error.strerror}") from error
+        key = _inode(os.fstat(self._file))
+        if take_over and (earlier := _own.get(key)) is not None:
+            earlier.release()
+        deadline = time.monotonic() + PATIENCE
+        while not _flock(self._file, fcntl.LOCK_EX):
+            if time.monotonic() > deadline:
+                error = _refused(path, self._file, instead)
+                self.release()
+                raise error
+            time.sleep(0.02)
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        if take_over:
+            _own[key] = self
+
+    def release(self) -> None:
+        """Let another process write the run."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        self.release()
+
+
+@contextlib.contextmanager
+def shared(path: Path) -> Iterator[bool]:
+    """Yield whether no process writes the run; none can begin to while this lasts."""
+    if not (path / LOCK).is_file() or (path / LOCK).is_symlink():
+        yield True
+        return
+    lock = os.open(path / LOCK, os.O_RDONLY | _FLAGS)
+    try:
+        yield _flock(lock, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process writes the run at this moment."""
+    with shared(path) as free:
+        return not free
+
+
+def check_free(path: Path) -> None:
+    """Raise GpuEnvsError if another process writes the run: an early answer, before long work."""
+    if is_held(path) and _inode((path / LOCK).stat()) not in _own:
+        FolderLock(path).release()  # unless it has ended meanwhile, this names it
+
+
+def _inode(stat: os.stat_result) -> tuple[int, int]:
+    return stat.st_dev, stat.st_ino
+
+
+def _flock(lock: int, kind: int) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _refused(path: Path, lock: int, instead: str) -> GpuEnvsError:
+    pid = os.pread(lock, 32, 0).decode(errors="replace").strip()
+    who = f"process {pid}" if pid.isdecimal() else "another process"
+    return GpuEnvsError(f"{path}: {who} is writing this run; wait for it, or {instead}")
