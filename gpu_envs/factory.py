@@ -13,7 +13,8 @@ from gpu_envs.config import AUTORESET, MAX_INT, autoreset_member, build_config
 from gpu_envs.core import Core
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ConfigError, DeviceError
-from gpu_envs.registry import NAMESPACE, find
+from gpu_envs.id_modules import NAMESPACE
+from gpu_envs.registry import find
 from gpu_envs.shards import ShardedCore
 
 PLAYED = {"max_episode_steps", "illegal", "randomise"}

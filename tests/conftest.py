@@ -7,7 +7,8 @@ import torch
 import warp as wp
 
 from gpu_envs.config import build_config
-from gpu_envs.registry import find, list_envs, make_core
+from gpu_envs.factory import make_core
+from gpu_envs.registry import find, list_envs
 
 torch.set_num_threads(1)
 wp.config.use_precompiled_headers = True  # many modules in one process

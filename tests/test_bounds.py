@@ -6,7 +6,7 @@ import torch
 from benchmarks.bounds.build import compiler
 from benchmarks.bounds.simple_tag import SimpleTagBound
 from benchmarks.bounds.tag_continuous import AGENTS, CONFIG, NEAREST, TagContinuousBound
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler() is None, reason="gcc is not installed")]
 TOLERANCE = 1e-5

@@ -12,7 +12,7 @@ from gpu_envs import check
 from gpu_envs.core import Core
 from gpu_envs.definition import box
 from gpu_envs.errors import ConfigError, ConformanceError, GpuEnvsError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 
 @pytest.fixture

@@ -236,11 +236,9 @@ def test_python_m_gpu_envs_is_the_command():
 
 def test_the_package_has_what_it_names_and_nothing_else():
     import gpu_envs
-    from gpu_envs import api, factory, registry
+    from gpu_envs import api
 
     assert all(callable(getattr(gpu_envs, name)) for name in gpu_envs.__all__)
-    assert gpu_envs.make is registry.make is api.make
-    assert registry.make_core is factory.make_core
-    for module in (gpu_envs, registry):
-        with pytest.raises(AttributeError, match="has no attribute 'mke'"):
-            module.mke  # noqa: B018
+    assert gpu_envs.make is api.make
+    with pytest.raises(AttributeError, match="has no attribute 'mke'"):
+        gpu_envs.mke  # noqa: B018

@@ -16,7 +16,8 @@ import warp_kernels
 from gpu_envs import blame, check, runner
 from gpu_envs.config import build_config
 from gpu_envs.errors import ConfigError
-from gpu_envs.registry import find, make_core
+from gpu_envs.factory import make_core
+from gpu_envs.registry import find
 from warp_kernels.episode import IO
 from warp_kernels.rules import agent_phase
 

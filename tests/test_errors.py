@@ -6,7 +6,7 @@ from gymnasium.vector import AutoresetMode
 
 import gpu_envs
 from gpu_envs import errors
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 
 def one_line(info, *words):

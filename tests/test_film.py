@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.factory import make_core
 from gpu_envs.film import Film
-from gpu_envs.registry import make_core
 from tests.conftest import SMALL
 from warp_kernels import raster
 

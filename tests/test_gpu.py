@@ -7,7 +7,7 @@ from conftest import SMALL
 from toy import announce
 
 from gpu_envs import errors
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 pytestmark = pytest.mark.gpu
 

@@ -11,7 +11,7 @@ from test_crowds import SMALL as CELLS
 from test_crowds import crowd
 from test_gpu import assert_close, assert_devices_agree, assert_play_is_steps, assert_schedules_agree, make
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 pytestmark = pytest.mark.gpu
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gpu_envs import runner
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 
 def play(core, steps, seed=None, actions=None):

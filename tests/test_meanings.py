@@ -11,7 +11,7 @@ from gymnasium import spaces
 from docs import tables
 from gpu_envs import meanings
 from gpu_envs.errors import ConfigError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 PLACES = tables.names()
 CONTINUOUS = {"MountainCarContinuous-v0", "Pendulum-v1", "DiscGame-v0"}

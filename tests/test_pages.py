@@ -11,7 +11,8 @@ from conftest import SMALL
 
 from docs import commands, generate, pictures, tables
 from gpu_envs import meanings
-from gpu_envs.registry import list_envs, make_core
+from gpu_envs.factory import make_core
+from gpu_envs.registry import list_envs
 
 ROOT = Path(__file__).parents[1]
 NAMES = tables.names()

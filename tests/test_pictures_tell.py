@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from gpu_envs.factory import make_core
 from gpu_envs.games.digits import numbers
-from gpu_envs.registry import make_core
 from gpu_envs.rendering import BLUE, DARK, ORANGE, RED
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.rendering import RED, Scene, circles
 from tests.conftest import SMALL
 

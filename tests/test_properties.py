@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from references import tag_continuous as reference
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SEEDS = st.integers(0, 2**64 - 1)

@@ -12,7 +12,7 @@ import warp as wp
 import gpu_envs
 from gpu_envs import errors
 from gpu_envs.core import Core
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from warp_kernels.episode import IO
 
 

@@ -7,7 +7,7 @@ from toy import announce
 
 import gpu_envs
 from gpu_envs import errors
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 RANGES = {"good_max_speed": (0.5, 1.5), "tag_reward": (10.0, 10.0)}
 

@@ -13,7 +13,7 @@ import warp as wp
 import warp_kernels
 from gpu_envs import rendering, video
 from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.rendering import Scene, boxes, circles, join, lines, rasterise, rings
 from gpu_envs.video import Window, tile, write_video
 from warp_kernels import raster

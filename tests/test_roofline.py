@@ -5,7 +5,7 @@ import torch
 from conftest import SMALL
 
 from benchmarks.roofline import COUNTED, copy_bandwidth, share, traffic
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 
 def moved(core):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gpu_envs import runner
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.runner import WORTH_WAKING, Pace
 
 

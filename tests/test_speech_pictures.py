@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from gpu_envs.factory import make_core
 from gpu_envs.mpe.camera import VIEW, Discs, Word, scene
-from gpu_envs.registry import make_core
 
 PLACES = ("SimpleReference-v0", "SimpleSpeakerListener-v0", "SimpleWorldComm-v0")
 

@@ -9,7 +9,7 @@ from toy import announce
 import gpu_envs
 from gpu_envs import errors
 from gpu_envs.check import check_env
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
 ROWS = torch.arange(64)

@@ -12,7 +12,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 from gpu_envs.errors import ConfigError, ResetNeededError, listed, missing
-from gpu_envs.registry import NAMESPACE
+from gpu_envs.id_modules import NAMESPACE
 from gpu_envs.views.anew import Anew
 from gpu_envs.views.rows import RowsEnv
 

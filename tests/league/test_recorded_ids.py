@@ -141,7 +141,7 @@ def test_typed_id_imports_its_module_from_the_working_folder(command, marker, ca
     assert marker.exists()
 
 
-@pytest.mark.parametrize("name", ["ray", "tensorboard_missing", "gift.none", "..", ""])
+@pytest.mark.parametrize("name", ["ray", "tensorboard_missing", "gift.none", ".."])
 def test_module_that_is_not_there_leaves_the_path_as_it_was(name, marker, capsys):
     before = [*sys.path]
     assert main(["eval", "own-training", "--allow-import", name]) == 2

@@ -17,7 +17,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecMonitor, VecNormalize, VecVideoRecorder
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.views.sb3 import SB3VecEnv
 
 

@@ -14,7 +14,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecNormalize
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.views.sb3 import SB3VecEnv, _Model
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))

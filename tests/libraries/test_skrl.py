@@ -20,7 +20,7 @@ from skrl.utils.model_instantiators.torch import (
 
 from docs import notebook
 from examples import skrl_simple_spread
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.views.skrl import SkrlEnv, make_skrl, per_agent
 
 POLICY = {

@@ -14,7 +14,7 @@ from torchrl.envs.utils import MarlGroupMapType, check_env_specs, step_mdp
 
 from docs import notebook
 from gpu_envs.errors import ActionError, ConfigError, DeviceError, ResetNeededError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.views.torchrl import TorchRLEnv
 
 ROOT = Path(__file__).parents[2]

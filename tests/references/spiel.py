@@ -7,7 +7,7 @@ import numpy as np
 import pyspiel
 import torch
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 
 @dataclass

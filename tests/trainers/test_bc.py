@@ -10,8 +10,8 @@ from gymnasium import spaces
 from test_train_command import SMALL
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.factory import make_core
 from gpu_envs.recording import Episode
-from gpu_envs.registry import make_core
 from trainers import checkpoint, recordings
 from trainers.agents import Agents, agents_of
 from trainers.arguments import parse_train

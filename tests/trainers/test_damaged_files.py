@@ -15,7 +15,7 @@ import torch
 
 from gpu_envs import cli
 from gpu_envs.errors import CheckpointError, ConfigError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from league.watch.training_run import TrainingRun
 from trainers import checkpoint, recordings
 from trainers.checkpoint import Manifest

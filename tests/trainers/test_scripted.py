@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from trainers.evaluate import play
 from trainers.scripted import SCRIPTS, ScriptedPolicy
 

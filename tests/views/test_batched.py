@@ -8,7 +8,7 @@ import toy
 from gymnasium import spaces
 
 import gpu_envs
-from gpu_envs import registry
+from gpu_envs import factory, registry
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_actions_are_as_wide_as_the_agents_own(short):
 
 
 def test_padding_of_actions_is_ignored(short):
-    one, two = (registry.make_core("Toy-v0", 4, "cpu", seed=0) for _ in range(2))
+    one, two = (factory.make_core("Toy-v0", 4, "cpu", seed=0) for _ in range(2))
     one.reset()
     two.reset()
     for padding in (7, -1, float("nan") if one.action_kind == "continuous" else 2**40):

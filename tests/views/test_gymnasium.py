@@ -14,7 +14,8 @@ from gymnasium.utils.env_checker import check_env
 
 import gpu_envs
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
-from gpu_envs.registry import find, make_core
+from gpu_envs.factory import make_core
+from gpu_envs.registry import find
 
 
 @pytest.fixture

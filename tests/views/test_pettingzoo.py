@@ -15,7 +15,7 @@ from pettingzoo.utils import parallel_to_aec
 
 import gpu_envs
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, UnknownEnvironmentError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 
 @pytest.fixture

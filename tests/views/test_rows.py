@@ -14,7 +14,7 @@ from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from gpu_envs import wrappers
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 

@@ -5,7 +5,7 @@ import torch
 from conftest import SMALL
 
 from gpu_envs.errors import ActionError, ConfigError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from gpu_envs.views.skrl import SkrlEnv
 
 

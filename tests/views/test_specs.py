@@ -13,7 +13,8 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeAwareObservation
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.registry import find, make_core
+from gpu_envs.factory import make_core
+from gpu_envs.registry import find
 
 
 def up(obs, *mask):

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 FOREVER = 10**6
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from oracles.classic import originals
 
 TOLERANCE = 2e-6

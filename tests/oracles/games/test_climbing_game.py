@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gpu_envs import errors
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 CLIMBING = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
 JOINT = torch.tensor([[row, column] for row in range(3) for column in range(3)])

@@ -5,7 +5,7 @@ import pytest
 from references import spiel
 
 from gpu_envs import errors
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 BOARDS = {
     "usual": (6, 7, 4, 1_000),

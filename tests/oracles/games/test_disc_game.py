@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gpu_envs.errors import ActionError
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 TOLERANCE = 1e-6
 

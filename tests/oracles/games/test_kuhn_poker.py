@@ -6,7 +6,7 @@ import pytest
 import torch
 from references import spiel
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 SIZES = {2: (54, 30), 3: (600, 312), 4: (7800, 3960)}
 """Histories without chance nodes, and terminal ones, by number of players."""

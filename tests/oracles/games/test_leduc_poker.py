@@ -5,7 +5,7 @@ import torch
 from references import spiel
 
 from gpu_envs import errors
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 DEALS = spiel.deals_of(6, 3)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gpu_envs import errors
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 SHAPES = {"bandit": (4,), "two": (2, 2), "unequal": (3, 5), "three": (2, 4, 3), "four": (2, 1, 3, 2)}
 STEPS = 5

@@ -3,7 +3,7 @@
 import pyspiel
 import torch
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 GAME = pyspiel.load_game("matrix_rps")
 PAYOFF = [[[GAME.player_utility(p, r, c) for p in range(2)] for c in range(3)] for r in range(3)]

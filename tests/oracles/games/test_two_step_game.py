@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 TABLES = ([[7, 7], [7, 7]], [[0, 1], [1, 8]])  # A, B
 PLAYS = list(itertools.product(range(2), repeat=4))  # both choices of the first step, then of the second

@@ -3,7 +3,7 @@
 import pytest
 from mpe2 import simple_v3
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from oracles.mpe import beside
 
 TOLERANCE = 1e-5

@@ -5,7 +5,7 @@ import pytest
 import torch
 from mpe2 import simple_crypto_v3
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from oracles.mpe.episodes import assert_even, assert_spaces_match, compare
 
 TOLERANCE = 1e-5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mpe2 import simple_reference_v3
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from oracles.mpe.episodes import assert_even, assert_spaces_match, assert_uniform, compare, scatter
 
 TOLERANCE = 1e-5

@@ -6,7 +6,7 @@ import torch
 from mpe2 import simple_spread_v3
 from mpe2.simple_spread import simple_spread
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from oracles.mpe import beside
 
 TOLERANCE = 1e-5

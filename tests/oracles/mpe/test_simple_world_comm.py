@@ -5,7 +5,7 @@ import pytest
 import torch
 from mpe2 import simple_world_comm_v3
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 from oracles.mpe.episodes import assert_spaces_match, assert_uniform, compare, scatter
 
 TOLERANCE = 1e-5

@@ -5,7 +5,7 @@ import pytest
 import torch
 from references import tag_continuous as reference
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 TOLERANCE = 1e-5
 # Nobody moves on a lattice: exact ties of distance everywhere, runners exactly at a margin of 1 m.

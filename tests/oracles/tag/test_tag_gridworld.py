@@ -5,7 +5,7 @@ import pytest
 import torch
 from references import tag_gridworld as reference
 
-from gpu_envs.registry import make_core
+from gpu_envs.factory import make_core
 
 TOLERANCE = 1e-5
 
