@@ -13,7 +13,7 @@ from typing import Any
 from gymnasium import spaces
 
 from gpu_envs import meanings, registry
-from gpu_envs.config import build_config
+from gpu_envs.config import MAX_INT, build_config
 from gpu_envs.definition import Definition
 
 ROOT = Path(__file__).parents[1]
@@ -107,6 +107,7 @@ def settings_table(kind: type) -> str:
 def allowed(field: dataclasses.Field) -> str:
     """The values a setting takes."""
     low, high, choices = (field.metadata.get(key) for key in ("low", "high", "choices"))
+    high = None if high == MAX_INT else high
     if choices:
         return ", ".join(f"`{choice!r}`" for choice in choices)
     if low is not None and high is not None:

@@ -212,7 +212,10 @@ def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> t
         config, max_episode_steps = config | {"max_episode_steps": max_episode_steps}, None
     others = {"render_mode", *inspect.signature(make_core).parameters} - {"id", "config"}
     settings = build_config(kind, config, entry.id, others)
-    definition = build(settings)
+    try:
+        definition = build(settings)
+    except ConfigError as error:  # sizes that only the whole shows
+        raise ConfigError(f"{entry.id}: {error}") from error
     if max_episode_steps is not None:
         whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)
         if not whole or not 1 <= max_episode_steps <= MAX_INT:
