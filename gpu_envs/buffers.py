@@ -47,7 +47,7 @@ def allocate(
     arrays = {name: var.type for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
     if set(arrays) != set(shapes):
         raise ValueError(f"{struct.key}: State has fields {sorted(arrays)}, shapes were given for {sorted(shapes)}")
-    tensors, left = {}, memory(device)
+    planned, left = [], memory(device)
     for name, kind in arrays.items():
         scalar, inner = _element(kind.dtype)
         shape = (*shapes[name], *inner)
@@ -59,15 +59,18 @@ def allocate(
         needed = math.prod(order) * scalar.itemsize
         short = ConfigError(f"{name} {shape} takes {needed / 1e9:,.3g} GB, more than {device} has left: {LESS}")
         left -= needed
-        if left < 0:  # a CPU promises more than it has, and ends the process when it is written
+        if left < 0:  # before any of it is written
             raise short
+        planned.append((name, kind.ndim, order, scalar, minor, short))
+    tensors = {}
+    for name, ndim, order, scalar, minor, short in planned:
         try:
             tensor = torch.zeros(order, dtype=scalar, device=device)
         except RuntimeError as error:  # what torch says when memory is short
             if device.type == "cuda" and not isinstance(error, torch.OutOfMemoryError):
                 raise  # an earlier kernel has failed, and this is the first to hear of it
             raise short from error
-        tensors[name] = tensor.movedim(kind.ndim - 1, 0) if minor else tensor
+        tensors[name] = tensor.movedim(ndim - 1, 0) if minor else tensor
     return tensors
 
 

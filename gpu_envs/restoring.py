@@ -1,4 +1,4 @@
-"""What a state may hold: names, shapes, dtypes and values, all checked before anything is copied."""
+"""What a state or a recorded episode may hold: names, shapes, dtypes and values, checked before anything is copied."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -11,6 +11,9 @@ from gpu_envs.errors import CheckpointError, described
 
 if TYPE_CHECKING:
     from gpu_envs.layout import Layout
+    from gpu_envs.recording import Episode
+
+Range = tuple[float | None, float | None]  # lowest and highest value; None for none
 
 
 def check(env_id: str, layout: "Layout", config: Any, state: Any) -> None:
@@ -32,38 +35,65 @@ def check(env_id: str, layout: "Layout", config: Any, state: Any) -> None:
         )
     num_envs = len(layout.io["step"])
     for name, tensor in (mine | {n: t for n, t in layout.constants.items() if n in state}).items():
-        given, shapes = state[name], [tuple(tensor.shape)]
+        shapes = [tuple(tensor.shape)]
         if name == "params":  # one row for all, or one per world
             shapes = list(dict.fromkeys((rows, tensor.shape[1]) for rows in (1, num_envs)))
-        if not isinstance(given, torch.Tensor) or given.shape not in shapes or given.dtype != tensor.dtype:
-            wanted = f"{tensor.dtype} {' or '.join(map(str, shapes))}"
-            raise CheckpointError(
-                f"{env_id}: {name} must be {wanted}, got {described(given)}; use the same config and num_envs"
-            )
-        if name in layout.constants and not torch.equal(given.to(tensor.device), tensor):
+        _check_tensor(env_id, name, state[name], shapes, tensor.dtype, "use the same config and num_envs")
+        if name in layout.constants and not torch.equal(state[name].to(tensor.device), tensor):
             raise CheckpointError(f"{env_id}: {name} is not that of the action spaces here; use the same config")
-    _check_values(env_id, layout, state)
+    _check_values(env_id, {name: state[name] for name in layout.everything()}, layout.ranges, "world")
     _check_params(env_id, layout, config, state["params"])
 
 
-def _check_values(env_id: str, layout: "Layout", state: Mapping[str, torch.Tensor]) -> None:
-    """Integers within their ranges, and bools that are 0 or 1; asks the device once."""
-    wrong, ranges = {}, {}
-    for name in layout.everything():
-        given = state[name]
+def check_episode(env_id: str, layout: "Layout", episode: "Episode") -> None:
+    """Refuse a recorded episode that does not fit an environment.
+
+    Raises:
+        CheckpointError: Naming the first entry that does not fit.
+    """
+    per_step = ("obs", "reward", "terminated", "truncated", "valid")
+    masks = [name for name in ("action_mask", "to_move") if layout.io[name].numel()]
+    mine = {f"state.{name}": tensor for name, tensor in layout.kept.items()} | {"action": layout.action}
+    mine |= {name: layout.io[name] for name in (*per_step, *masks)}
+    given: dict[str, Any] = {f"state.{name}": values for name, values in episode.state.items()}
+    given |= {name: getattr(episode, name) for name in (*per_step, *masks, "action")}
+    if odd := sorted(set(given) ^ set(mine)):
+        raise CheckpointError(f"{env_id}: this episode is of another environment or version; {', '.join(odd[:5])}")
+    for name, tensor in mine.items():
+        _check_tensor(
+            env_id, name, given[name], [(len(episode), *tensor.shape[1:])], tensor.dtype, "use the same config"
+        )
+    _check_values(env_id, given, layout.ranges | {"action": layout.ranges["io.choice"]}, "step")
+
+
+def _check_tensor(env_id: str, name: str, given: Any, shapes: list[tuple], dtype: torch.dtype, hint: str) -> None:
+    """Refuse anything but a tensor of a dtype and one of some shapes."""
+    if not isinstance(given, torch.Tensor) or given.shape not in shapes or given.dtype != dtype:
+        wanted = f"{dtype} {' or '.join(map(str, shapes))}"
+        raise CheckpointError(f"{env_id}: {name} must be {wanted}, got {described(given)}; {hint}")
+
+
+def _check_values(env_id: str, tensors: Mapping[str, torch.Tensor], ranges: Mapping[str, Range], rows: str) -> None:
+    """Refuse integers outside their ranges, and bools that are neither 0 nor 1; asks the device once."""
+    wrong, used = {}, {}
+    for name, given in tensors.items():
         if given.dtype == torch.bool:
-            given, ranges[name] = given.view(torch.uint8), (0, 1)
-        elif not given.is_floating_point():
-            ranges[name] = layout.ranges[name]
-        low, high = ranges.get(name, (None, None))
+            given, low, high = given.view(torch.uint8), 0, 1
+        elif given.is_floating_point():
+            continue
+        else:
+            low, high = ranges[name]
         if low is not None and high is not None and given.numel():
-            wrong[name] = (given < low) | (given > high)
-    found = torch.stack([mask.any().to(layout.params.device) for mask in wrong.values()]).tolist()
+            wrong[name], used[name] = (given < low) | (given > high), (given, low, high)
+    if not wrong:
+        return
+    device = next(iter(wrong.values())).device
+    found = torch.stack([mask.any().to(device) for mask in wrong.values()]).tolist()
     for (name, mask), bad in zip(wrong.items(), found, strict=True):
         if bad:
+            given, low, high = used[name]
             place = tuple(mask.nonzero()[0].tolist())
-            value = state[name].view(torch.uint8)[place] if state[name].dtype == torch.bool else state[name][place]
-            _refuse(env_id, name, ranges[name], value.item(), place[0])
+            _refuse(env_id, name, (low, high), given[place].item(), f"{rows} {place[0]}")
 
 
 def _check_params(env_id: str, layout: "Layout", config: Any, table: torch.Tensor) -> None:
@@ -84,7 +114,7 @@ def _check_params(env_id: str, layout: "Layout", config: Any, table: torch.Tenso
         world, column = (~inside).nonzero()[0].tolist()
         name = list(kinds)[column]
         value = table[world, column].view(kinds[name]).item()
-        _refuse(env_id, f"params.{name}", limits[column], value, world)
+        _refuse(env_id, f"params.{name}", limits[column], value, f"world {world}")
     mine = layout.params.to(device)
     for name in d.fixed_params:
         column = list(kinds).index(name)
@@ -92,7 +122,7 @@ def _check_params(env_id: str, layout: "Layout", config: Any, table: torch.Tenso
             raise CheckpointError(f"{env_id}: {name} differs from that of this environment; make(..., {name}=...)")
 
 
-def _refuse(env_id: str, name: str, bounds: tuple[Any, Any], value: float, world: int) -> NoReturn:
+def _refuse(env_id: str, name: str, limits: Range, value: float, where: str) -> NoReturn:
     """Say what an entry may be and what it is."""
-    low, high = bounds
-    raise CheckpointError(f"{env_id}: {name} must lie in [{low}, {high}], got {value} in world {world}")
+    low, high = limits
+    raise CheckpointError(f"{env_id}: {name} must lie in [{low}, {high}], got {value} in {where}")

@@ -16,7 +16,7 @@ from gpu_envs.commands import settings
 from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
 from gpu_envs.progress import ProgressBar
-from gpu_envs.recording import Episode
+from gpu_envs.recording import Episode, check_episode
 from gpu_envs.registry import resolve_device, spelled
 from trainers import checkpoint, recordings, runs
 from trainers.agents import agents_of
@@ -75,6 +75,8 @@ def clone_command(argv: list[str]) -> int:
         if name not in sides:
             raise ConfigError(f"--group {name}: expected one of {', '.join(sides)}")
     if isinstance(source, Recording):
+        for episode in source.episodes:
+            check_episode(core, episode)
         out, episodes = runs.open_folder(out, config.env_id), source.episodes
     else:
         players = _players(source, core, sides)
