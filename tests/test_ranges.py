@@ -198,7 +198,7 @@ def test_a_state_whose_constants_are_outside_their_limits_raises(small_core):
     state, names = core.get_state(), list(core.get_params())
     for name, value in (("grid_length", 0), ("grid_length", 2**31 - 1), ("wall_hit_penalty", -1.0)):
         params = state["params"].clone()
-        params[0, names.index(name)] = torch.tensor(value).view(torch.float32) if name == "grid_length" else value
+        (params.view(torch.int32) if name == "grid_length" else params)[0, names.index(name)] = value
         refused(core, {**state, "params": params}, f"params.{name} must lie in [", f"got {value} in world 0")
     params = state["params"].expand(2, -1).clone()
     params.view(torch.int32)[1, names.index("episode_length")] = 9
