@@ -99,6 +99,7 @@ for schedule in ("fused", "phased"):
             with contextlib.suppress(ActionError):  # a full board leaves no legal action
                 core.step(core.sample_actions())
         core.state()
+        core.frame((0, 1, 2), 16)
         core.set_state(start)
 
     for name, bounds in ends.items():

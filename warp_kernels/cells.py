@@ -40,12 +40,8 @@ def shapes(num_agents: int, num_nearest: int) -> dict[str, tuple[int, ...]]:
 
 @wp.func(inline=True)
 def line(coordinate: float, length: float, side: int):
-    """Row or column of the cell that holds a coordinate; what lies outside the square belongs to its border.
-
-    Cell 0 also holds NaN, which passes a clamp and becomes any integer.
-    """
-    scaled = coordinate * (float(side) / length)
-    return int(wp.min(wp.where(scaled > 0.0, scaled, 0.0), float(side - 1)))
+    """Row or column of the cell that holds a coordinate; what lies outside the square belongs to its border."""
+    return int(wp.clamp(coordinate * (float(side) / length), 0.0, float(side - 1)))
 
 
 def survey(params_type: Any, state_type: Any, num_agents: int, num_nearest: int) -> tuple[Phase, ...]:

@@ -66,7 +66,7 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
     @wp.func(inline=True)
     def put(params: Params, state: State, io: IO, env: int):
         """The mover's mark is put, and perhaps the game is over. Writes marks, mover, rewards and terminated."""
-        mover = wp.max(state.mover[env], 0)  # -1 in a restored state is no index
+        mover = state.mover[env]
         others = state.marks[env, 1 - mover]
         own = state.marks[env, mover]
         own = own | place(own | others, int(io.choice[env, mover, 0]))

@@ -63,7 +63,7 @@ def rules(num_players: int) -> Rules:
         state.first_bet[env] = first_bet
         if turn == wp.where(first_bet < 0, 0, first_bet) + num_players:
             pot = float(0.0)
-            winner = int(0)  # an index also where a restored state has no bet to answer
+            winner = int(-1)
             highest = int(-1)
             for player in range(num_players):
                 bold = is_in(bets, player)
