@@ -114,6 +114,11 @@ class Definition:
                 )
             if not whole and isinstance(declared, Integers):
                 raise ConfigError(f"{place}: expected a shape, as its values are no integers, got {declared}")
+            if isinstance(declared, Integers) and declared.low is not None and declared.high is not None:
+                most = torch.iinfo(dtype)
+                if not most.min <= declared.low <= declared.high <= most.max and 0 not in declared.shape:
+                    wanted = f"lowest <= highest in [{most.min}, {most.max}]"
+                    raise ConfigError(f"{place}: expected {wanted}, got {declared.low} to {declared.high}")
         for name, values in self.initial.items():
             low, high = self.ranges.get(name, (None, None))
             if low is not None and high is not None and values.size and (values.min() < low or values.max() > high):
