@@ -120,7 +120,15 @@ def presets() -> str:
     return table(("environment", "device", "algorithm", "what differs from the defaults"), rows)
 
 
-OF_PAGE = (tables.summary, tables.actions, tables.observations, tables.rewards, tables.settings, tables.constants)
+OF_PAGE = (
+    tables.summary,
+    tables.actions,
+    tables.observations,
+    tables.rewards,
+    tables.settings,
+    tables.constants,
+    tables.state,
+)
 """Parts of an environment's page; they get its name."""
 
 

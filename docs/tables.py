@@ -13,7 +13,7 @@ from typing import Any
 from gymnasium import spaces
 
 from gpu_envs import meanings, registry
-from gpu_envs.config import build_config
+from gpu_envs.config import MAX_INT, MAX_SIZE, build_config
 from gpu_envs.definition import Definition
 
 ROOT = Path(__file__).parents[1]
@@ -100,17 +100,19 @@ def settings_table(kind: type) -> str:
     text, rows = field_words(inspect.getsource(kind), kind.__name__), []
     for field in dataclasses.fields(kind):
         annotation, doc = text[field.name]
-        rows.append((f"`{field.name}`", f"`{annotation}`", f"`{field.default!r}`", allowed(field), doc))
+        rows.append((f"`{field.name}`", f"`{annotation}`", f"`{field.default!r}`", allowed(field, annotation), doc))
     return table(("name", "type", "default", "allowed", "meaning"), rows)
 
 
-def allowed(field: dataclasses.Field) -> str:
+def allowed(field: dataclasses.Field, annotation: str) -> str:
     """The values a setting takes."""
     low, high, choices = (field.metadata.get(key) for key in ("low", "high", "choices"))
+    if annotation in ("int", "int | None"):
+        high = None if high == MAX_INT else MAX_SIZE if high is None else high
     if choices:
         return ", ".join(f"`{choice!r}`" for choice in choices)
     if low is not None and high is not None:
-        return f"{low:g} to {high:g}"
+        return f"{low:.7g} to {high:.7g}"
     return f">= {low:g}" if low is not None else f"<= {high:g}" if high is not None else ""
 
 
@@ -209,6 +211,18 @@ def rewards(place: str) -> str:
 def settings(place: str) -> str:
     """The Config."""
     return settings_table(registry.find(names()[place]).load()[0])
+
+
+def state(place: str) -> str:
+    """The rules' State, as `core.world_state` shows it: shapes and ranges of integers with default settings."""
+    source = inspect.getsource(importlib.import_module(f"warp_kernels.{place.replace('/', '.')}"))
+    comments, d = field_comments(source, "State"), configured(place, {})[1]
+    rows = []
+    for key, comment in comments.items():
+        low, high = d.ranges.get(key, (None, None))
+        allowed = "" if key not in d.ranges else "any" if low is None else f"{low} to {high}"
+        rows.append((f"`{key}`", f"`{('E', *d.shapes[key])}`".replace("'", ""), allowed, comment))
+    return table(("field", "shape", "range", "meaning, unit"), rows)
 
 
 def constants(place: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpu_envs.conformance import Subject
 
 STEPS = 24  # that two ways of playing are compared over
-SHARED = ("params", "io.num_choices", "io.low", "io.high")
+SHARED = ("params",)
 """Entries of a state that are no world's own."""
 AUTHORS = {"begin_world": "reset", "rejoin": "reset_agent", "reobserve": "observe (at the start)"}
 """Phases of the runner's that run an author's function of another name."""
@@ -59,7 +59,7 @@ def _first_difference(subject: "Subject", one: Core, other: Core, first: int) ->
     for _ in range(STEPS):
         one.sample_actions()
         for number, phase in enumerate((*parts.play, *parts.start)):
-            other.set_state({name: t if name in SHARED else t[mine] for name, t in one.get_state().items()})
+            other._put_state({name: t if name in SHARED else t[mine] for name, t in one.get_state().items()})
             for core in (one, other):
                 core._runner.launches["step"][0][number].launch()
             left, right = one.get_state(), other.get_state()

@@ -1,12 +1,14 @@
 """Torch tensors and Warp structs over the same memory."""
 
 import math
+import os
 from collections.abc import Collection
 from typing import Any
 
 import torch
 import warp as wp
 
+from gpu_envs.config import MAX_INT
 from gpu_envs.errors import ConfigError
 
 LESS = "use fewer worlds or agents, or observations of less"  # the hint of messages about memory
@@ -45,7 +47,7 @@ def allocate(
     arrays = {name: var.type for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
     if set(arrays) != set(shapes):
         raise ValueError(f"{struct.key}: State has fields {sorted(arrays)}, shapes were given for {sorted(shapes)}")
-    tensors = {}
+    planned, left = [], memory(device)
     for name, kind in arrays.items():
         scalar, inner = _element(kind.dtype)
         shape = (*shapes[name], *inner)
@@ -53,15 +55,43 @@ def allocate(
             raise ValueError(f"{struct.key}.{name} has {kind.ndim} axes, the shape given is {shapes[name]}")
         minor = name in env_minor and len(shapes[name]) > 1
         order = (*shapes[name][1:], shapes[name][0], *inner) if minor else shape
+        check_stride(name, order, scalar)
+        needed = math.prod(order) * scalar.itemsize
+        short = ConfigError(f"{name} {shape} takes {needed / 1e9:,.3g} GB, more than {device} has left: {LESS}")
+        left -= needed
+        if left < 0:  # before any of it is written
+            raise short
+        planned.append((name, kind.ndim, order, scalar, minor, short))
+    tensors = {}
+    for name, ndim, order, scalar, minor, short in planned:
         try:
             tensor = torch.zeros(order, dtype=scalar, device=device)
         except RuntimeError as error:  # what torch says when memory is short
             if device.type == "cuda" and not isinstance(error, torch.OutOfMemoryError):
                 raise  # an earlier kernel has failed, and this is the first to hear of it
-            needed = math.prod(order) * scalar.itemsize / 1e9
-            raise ConfigError(f"{name} {shape} takes {needed:,.3g} GB, more than {device} has left: {LESS}") from error
-        tensors[name] = tensor.movedim(kind.ndim - 1, 0) if minor else tensor
+            raise short from error
+        tensors[name] = tensor.movedim(ndim - 1, 0) if minor else tensor
     return tensors
+
+
+def memory(device: torch.device) -> float:
+    """Bytes that a CPU has in all, where the system says so; of a GPU torch says when they are used up."""
+    names = getattr(os, "sysconf_names", {})
+    if device.type != "cpu" or "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
+        return math.inf
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def check_stride(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Refuse an array whose strides [bytes] do not fit the 32 bits that Warp has for them.
+
+    Raises:
+        ConfigError: Naming the array and its size.
+    """
+    stride = math.prod(shape[1:]) * dtype.itemsize
+    if stride > MAX_INT:
+        wanted = f"rows of at most {MAX_INT / 1e9:.3g} GB, which kernels can address"
+        raise ConfigError(f"{name} {shape}: expected {wanted}, got {stride / 1e9:,.3g} GB: {LESS}")
 
 
 def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
@@ -70,6 +100,11 @@ def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
     if hasattr(dtype, "_wp_scalar_type_"):
         inner, dtype = tuple(dtype._shape_), dtype._wp_scalar_type_
     return _TORCH[_PYTHON.get(dtype, dtype)], inner
+
+
+def array_fields(struct: Any) -> dict[str, torch.dtype]:
+    """Name and torch dtype of every array of a Warp struct; of an array of vectors, that of their elements."""
+    return {name: _element(var.type.dtype)[0] for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
 
 
 def view(tensor: torch.Tensor, dtype: Any, ndim: int) -> wp.array:

@@ -32,7 +32,7 @@ def capture(core: "Core", play: Callable[[], Any], generators: Sequence[torch.Ge
             with torch.cuda.graph(graph, stream=aside):  # where kernels have run already, and Warp knows the stream
                 play()
         finally:
-            core.set_state(kept)
+            core._put_state(kept)
             for generator, state in zip(generators, drawn, strict=True):
                 generator.set_state(state)
     return graph.replay

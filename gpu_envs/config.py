@@ -14,6 +14,8 @@ C = TypeVar("C")
 
 MAX_INT = 2**31 - 1
 """Kernels count in int32."""
+MAX_SIZE = 2**20
+"""What an int may be that declares no ``high``: numbers of agents, and sizes that buffers and spaces are built by."""
 MAX_FLOAT = (2 - 2**-23) * 2.0**127
 """Kernels calculate in float32."""
 AUTORESET = {
@@ -34,14 +36,19 @@ def autoreset_member(mode: Any) -> AutoresetMode | None:
 
 
 def setting(default: Any, *, low: float | None = None, high: float | None = None, choices: tuple = ()) -> Any:
-    """A dataclass field with a default and the values it allows (bounds inclusive)."""
+    """A dataclass field with a default and the values it allows (bounds inclusive).
+
+    An int without ``high`` may be a size that memory is allocated by, and is at most ``MAX_SIZE``. What costs no
+    memory, such as a number of steps, says ``high=MAX_INT``.
+    """
     return dataclasses.field(default=default, metadata={"low": low, "high": high, "choices": choices})
 
 
 def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Collection[str] = ()) -> C:
     """Make a config out of keyword arguments, checking names, types and bounds.
 
-    Ints must fit int32 and floats float32, in which kernels calculate; lists become tuples.
+    Ints must be at most ``MAX_SIZE`` or their ``high``, and floats fit float32, in which kernels calculate. Lists
+    become tuples.
 
     Args:
         kind: The config dataclass.
@@ -68,6 +75,8 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
 def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
     """One value, converted where that loses nothing."""
     low, high, choices = (bounds.get(key) for key in ("low", "high", "choices"))
+    limit = {int: MAX_SIZE if high is None else MAX_INT, float: MAX_FLOAT}
+    high = None if high == MAX_INT else high  # the limit says so
     inner = _optional(hint)
     if inner is not None and value is None:
         return None
@@ -93,9 +102,8 @@ def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any
         raise refuse()
     if (low is not None and value < low) or (high is not None and value > high) or (choices and value not in choices):
         raise refuse()
-    limit = {int: MAX_INT, float: MAX_FLOAT}.get(hint)
-    if limit is not None and abs(value) > limit:
-        raise refuse(f" of at most {limit:.10g} in size")
+    if hint in limit and abs(value) > limit[hint]:
+        raise refuse(f" of at most {limit[hint]:.10g} in size")
     return value
 
 

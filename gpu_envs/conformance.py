@@ -13,7 +13,7 @@ import torch
 from gpu_envs import blame
 from gpu_envs.core import Core
 from gpu_envs.definition import Definition
-from gpu_envs.errors import ConformanceError
+from gpu_envs.errors import CheckpointError, ConformanceError
 from warp_kernels.mirror import mirror
 
 WORLDS = 12  # of a core under examination
@@ -168,8 +168,13 @@ def check_copies(subject: Subject) -> None:
 
 
 def check_state(subject: Subject) -> None:
-    """A state read and written back continues bit for bit."""
+    """Every state that is reached keeps to its ranges; one read and written back continues bit for bit."""
     one, two = subject.core(), subject.core(seed=SEED + 1)
+    for _ in play(two):
+        try:
+            two.check_state(two.get_state())
+        except CheckpointError as error:
+            subject.demand(False, "State keeps to its declared ranges", str(error).removeprefix(f"{subject.id}: "))
     for _ in play(one, LIMIT - 2):
         pass
     two.set_state(one.get_state())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gpu_envs.buffers import param_fields
+from gpu_envs.config import MAX_FLOAT
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ConfigError, described, listed
 
@@ -52,6 +53,12 @@ def limits(definition: Definition, config: Any, name: str) -> tuple[float, float
     return definition.bounds.get(name, (-math.inf, math.inf))
 
 
+def finite_limits(definition: Definition, config: Any, name: str) -> tuple[float, float]:
+    """The same in numbers; infinite only where the definition declares it."""
+    low, high = limits(definition, config, name)
+    return (low, high) if name in definition.bounds else (max(low, -MAX_FLOAT), min(high, MAX_FLOAT))
+
+
 def _checked(core: "Core", name: str, value: Any, dtype: torch.dtype) -> torch.Tensor:
     """A constant of the rules as a tensor () or (E,) of its kind.
 
@@ -67,10 +74,12 @@ def _checked(core: "Core", name: str, value: Any, dtype: torch.dtype) -> torch.T
         raise ConfigError(f"{env_id}: {name} must be {wanted}, got {value!r}") from None
     if given.shape not in ((), (num_envs,)):
         raise ConfigError(f"{env_id}: {name} must be {wanted}, got {described(given)}")
-    exact = bool(column.isfinite().all()) and (dtype != torch.int32 or bool((column == given).all()))
+    low, high = limits(core.definition, core.config, name)
+    infinite = math.inf in map(abs, finite_limits(core.definition, core.config, name))
+    exact = bool((~column.isnan() if infinite else column.isfinite()).all())
+    exact = exact and (dtype != torch.int32 or bool((column == given).all()))
     if not exact:
         raise ConfigError(f"{env_id}: {name} must be {wanted}, got {given.tolist() if given.ndim == 0 else 'others'}")
-    low, high = limits(core.definition, core.config, name)
     if column.min() < low or column.max() > high:
         raise ConfigError(f"{env_id}: {name} must lie in [{low}, {high}], got {column.min():g} to {column.max():g}")
     return column

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
-from gpu_envs import constants
+from gpu_envs import constants, restoring
 from gpu_envs.checks import check_frame, check_settings, check_tensor
 from gpu_envs.config import MAX_INT
 from gpu_envs.definition import Definition
-from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, described
+from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError
 from gpu_envs.layout import Layout
 from gpu_envs.runner import Runner, choose_schedule, choose_threads
 from warp_kernels import episode
@@ -337,37 +337,22 @@ class Core:
         """Put back what :meth:`get_state` gave, from this or an equally configured core.
 
         Raises:
-            CheckpointError: Naming the entry whose presence, shape or dtype does not fit.
+            CheckpointError: Naming the entry whose presence, shape, dtype or value does not fit; nothing has changed
+                then.
         """
         self.check_state(state)
+        self._put_state(state)
+
+    def check_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Raise the CheckpointError that :meth:`set_state` would, see there; changes nothing."""
+        restoring.check(self.id, self._layout, self.config, state)
+
+    def _put_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Copy a state that has been checked."""
         for name, tensor in self._layout.everything().items():
             tensor.copy_(state[name])
         self._set_params(state["params"].to(self.device))
         self._started = True
-
-    def check_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Raise the CheckpointError that :meth:`set_state` would, see there; changes nothing."""
-        table = self._layout.params
-        mine = self._layout.everything() | {"params": table}
-        if not isinstance(state, Mapping):
-            got = type(state).__name__
-            raise CheckpointError(
-                f"{self.id}: a state is a dict of tensors by name, got {got}; take it from get_state()"
-            )
-        if set(state) != set(mine):
-            odd = sorted(set(state) ^ set(mine))
-            raise CheckpointError(
-                f"{self.id}: this state is of another environment or version; entries that differ: {', '.join(odd[:5])}"
-            )
-        for name, tensor in mine.items():
-            given, shapes = state[name], [tuple(tensor.shape)]
-            if name == "params":  # one row for all, or one per world
-                shapes = list(dict.fromkeys((rows, table.shape[1]) for rows in (1, self.num_envs)))
-            if not isinstance(given, torch.Tensor) or given.shape not in shapes or given.dtype != tensor.dtype:
-                wanted = f"{tensor.dtype} {' or '.join(map(str, shapes))}"
-                raise CheckpointError(
-                    f"{self.id}: {name} must be {wanted}, got {described(given)}; use the same config and num_envs"
-                )
 
     def set_params(self, **values: float | torch.Tensor) -> None:
         """Change constants of the rules, for the whole batch (a number) or world by world (a tensor (E,)).

@@ -89,7 +89,10 @@ def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> t
         calls = suggested_calls(entry.id, defined(id, None, rest)[2], config)
         raise ConfigError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
     settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id"})
-    definition = build(settings)
+    try:
+        definition = build(settings)
+    except ConfigError as error:  # sizes that only the whole shows
+        raise ConfigError(f"{entry.id}: {error}") from error
     if max_episode_steps is not None:
         whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)
         if not whole or not 1 <= max_episode_steps <= MAX_INT:

@@ -9,6 +9,7 @@ import warp as wp
 from gymnasium import spaces
 
 from gpu_envs import buffers
+from gpu_envs.config import MAX_INT
 from gpu_envs.definition import Definition
 from warp_kernels import episode
 
@@ -25,7 +26,8 @@ _PER_AGENT = (
     "episode_return",
     "episode_length",
 )
-_NOT_KEPT = ("error", "params", "range_column", "range_whole", "range_low", "range_high")
+_CONSTANT = ("num_choices", "low", "high")
+_NOT_KEPT = ("error", "params", "range_column", "range_whole", "range_low", "range_high", *_CONSTANT)
 _PER_WORLD = ("seed", "episode", "step", "active", "over", "restart")
 
 
@@ -41,6 +43,8 @@ class Layout:
         num_choices: (A, K) int32 on the CPU, sizes of the discrete components; 0 pads.
         info: What a step tells beside its four results, by name.
         results: Observation, reward, terminated, truncated and the values of ``info``.
+        constants: Tensors that no state restores, by their names there.
+        ranges: Lowest and highest value of every integer tensor that a state restores, by its name there.
         obs_columns: Where the agents' true observations lie in a flat row (A * D), or None where nothing is padding.
 
     Args:
@@ -93,7 +97,7 @@ class Layout:
             **dict.fromkeys(_PER_WORLD, (e,)),
         }
         self.io = buffers.allocate(episode.IO, shapes, device)
-        tables = {name: (1 if name in d.initial else e, *tail) for name, tail in d.state.items()}
+        tables = {name: (1 if name in d.initial else e, *tail) for name, tail in d.shapes.items()}
         self.state = buffers.allocate(rules.state, tables, device, tables.keys() - set(d.dense) if env_minor else ())
         self.params = buffers.params_tensor(rules.params, d.params, e if ranges else 1, device)
         kinds = buffers.param_fields(rules.params)
@@ -108,6 +112,16 @@ class Layout:
         for name, values in (("low", low), ("high", high)) if rules.continuous else (("num_choices", counts),):
             self.io[name].copy_(torch.from_numpy(values))
         self.io["error"].fill_(episode.NO_ERROR)
+        self.constants = {f"io.{name}": self.io[name] for name in _CONSTANT}
+        clock = (0, d.max_steps or MAX_INT)
+        self.ranges = {f"state.{name}": d.ranges[name] for name in self.kept if name in d.ranges} | {
+            "io.choice": (0, max(int(counts.max()) - 1, 0)),
+            "io.episode_length": clock,
+            "io.seed": (None, None),
+            "io.episode": (-1, MAX_INT),  # -1 waits for the first reset
+            "io.step": clock,
+            "io.forfeit": (0, a),
+        }
 
         io = self.io
         stacked = io["control"] if rules.continuous else io["choice"]
@@ -148,7 +162,7 @@ class Layout:
         return buffers.view(self.params, d.rules.params, 1), buffers.fill(d.rules.state, self.state), ios
 
     def everything(self) -> dict[str, torch.Tensor]:
-        """All tensors that a continuation depends on, live, by name; but for the constants, whose shape may change."""
+        """All tensors that a continuation depends on, live, by name; but for params, whose shape may change."""
         kept = {f"state.{name}": tensor for name, tensor in self.kept.items()}
         return kept | {f"io.{name}": tensor for name, tensor in self.io.items() if name not in _NOT_KEPT}
 

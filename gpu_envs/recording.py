@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
+from gpu_envs import restoring
 from gpu_envs.checks import check_frame
 from gpu_envs.errors import CaptureError
 
@@ -50,6 +51,15 @@ class Episode:
 
     def __len__(self) -> int:
         return len(self.reward)
+
+
+def check_episode(core: "Core", episode: Episode) -> None:
+    """Refuse an episode, such as one read from a file, that does not fit an environment.
+
+    Raises:
+        CheckpointError: Naming the first entry whose presence, shape, dtype or value does not fit.
+    """
+    restoring.check_episode(core.id, core._layout, episode)
 
 
 class Recorder:
@@ -103,10 +113,15 @@ class Recorder:
         return [episode for _, episode in sorted(done, key=lambda pair: pair[0])]
 
     def frames(self, episode: Episode, size: int = 256) -> np.ndarray:
-        """Draw every state of an episode: uint8 (T, size, size, 3)."""
+        """Draw every state of an episode: uint8 (T, size, size, 3).
+
+        Raises:
+            CheckpointError: The episode does not fit the environment.
+        """
         from gpu_envs.core import Core
 
         core = self.core
+        check_episode(core, episode)
         count = min(len(episode), AT_ONCE)
         stage = Core(core.definition, env_id=core.id, config=core.config, num_envs=count, device=torch.device("cpu"))
         stage.reset()

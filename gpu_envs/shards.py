@@ -7,6 +7,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import torch
 
+from gpu_envs import constants
 from gpu_envs.checks import check_frame, check_tensor
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError
@@ -176,7 +177,7 @@ class ShardedCore:
         """
         self.check_state(state)
         for k, shard in enumerate(self.shards):
-            shard.set_state(_of_shard(state, k))
+            shard._put_state(_of_shard(state, k))
 
     def check_state(self, state: dict[str, torch.Tensor]) -> None:
         """Raise the CheckpointError that :meth:`set_state` would, see there; changes nothing."""
@@ -205,8 +206,12 @@ class ShardedCore:
             if value.shape not in ((), (self.num_envs,)):
                 wanted = f"a number or a tensor ({self.num_envs},)"
                 raise ConfigError(f"{self.id}: {name} must be {wanted}, got {tuple(value.shape)}")
+        tables = []  # all are checked before one is changed
         for shard, span in zip(self.shards, self._spans, strict=True):
-            shard.set_params(**{name: value[span] if value.ndim else value for name, value in tensors.items()})
+            part = {name: value[span] if value.ndim else value for name, value in tensors.items()}
+            tables.append(constants.changed(shard, shard._layout.params, part))
+        for shard, table in zip(self.shards, tables, strict=True):
+            shard._set_params(table)
 
     def frame(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
         """See :meth:`gpu_envs.core.Core.frame`."""

@@ -22,7 +22,7 @@ HEADINGS = {
     "### End of an episode": (),
     "## Actions": ("actions",),
     "## Observations": ("observations",),
-    "## Settings": ("settings", "constants"),
+    "## Settings": ("settings", "constants", "state"),
     "## Oracle": (),
     "## Version history": (),
 }
@@ -92,6 +92,7 @@ def test_generated_parts_say_what_they_are_to_say(name):
     assert re.search(r"^\| (index|component)", generate.tables.actions(name), re.MULTILINE)
     assert generate.tables.rewards(name).count("\n") >= 2
     assert generate.tables.settings(name).startswith("| name | type | default | allowed | meaning |")
+    assert generate.tables.state(name).startswith("| field | shape | range | meaning, unit |")
 
 
 def test_every_command_shows_its_help():

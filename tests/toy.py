@@ -13,8 +13,8 @@ import warp as wp
 from gymnasium import spaces
 
 from gpu_envs import registry
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, box, integers
 from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase
@@ -28,6 +28,7 @@ FLAWS = (
     "no legal action",
     "remembers the last episode",
 )
+LONGEST = 1_000_000
 SIBLING, WORLD, BOX, NAN, NO_ACTION, MEMORY = (wp.constant(number) for number in range(1, 7))
 
 
@@ -48,11 +49,11 @@ class Config:
     """Settings of the toy."""
 
     num_agents: int = setting(3, low=1)
-    length: int = setting(4, low=1)
+    length: int = setting(4, low=1, high=LONGEST)
     masked: bool = setting(True)
-    max_steps: int = setting(8, low=0)
+    max_steps: int = setting(8, low=0, high=MAX_INT)
     limit_terminates: bool = setting(False)
-    tires: int = setting(0, low=0)
+    tires: int = setting(0, low=0, high=MAX_INT)
     flaw: str = setting("none", choices=FLAWS)
 
 
@@ -121,7 +122,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=rules(config.num_agents, config.masked),
         params={"length": config.length, "tires": config.tires, "flaw": FLAWS.index(config.flaw)},
-        state={"cell": (len(agents),)},
+        state={"cell": integers((len(agents),), 0, LONGEST)},
         agents=agents,
         groups={"walker": tuple(range(len(agents)))},
         observation_spaces={agent: box(2, 0.0, 1.0) for agent in agents},

@@ -9,14 +9,16 @@ from functools import cache
 import warp as wp
 from gymnasium import spaces
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, box, index, integers
 from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase, item_phase, world_phase
 
 MOST = 3
 """Stones that a move may take."""
+LARGEST = 100
+"""Stones of a heap at most."""
 
 
 @wp.struct
@@ -37,8 +39,8 @@ class Config:
 
     players: int = setting(2, low=1)
     heaps: int = setting(3, low=1)
-    largest: int = setting(5, low=1)
-    max_steps: int = setting(0, low=0)
+    largest: int = setting(5, low=1, high=LARGEST)
+    max_steps: int = setting(0, low=0, high=MAX_INT)
 
 
 @cache
@@ -103,7 +105,11 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=rules(config.heaps, config.players),
         params={"largest": config.largest},
-        state={"stones": (config.heaps,), "mover": (), "winner": ()},
+        state={
+            "stones": integers((config.heaps,), 0, LARGEST),
+            "mover": index((), config.players),
+            "winner": integers((), -1, config.players - 1),
+        },
         agents=agents,
         groups={"player": tuple(range(config.players))},
         observation_spaces={agent: box(config.heaps + 1, 0.0, 1.0) for agent in agents},

@@ -21,13 +21,12 @@ from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.factory import check_played
 from gpu_envs.paths import check_folder
-from gpu_envs.recording import Episode
+from gpu_envs.recording import Episode, check_episode
 from gpu_envs.registry import recorded_id
 from trainers.evaluate import Outcome, Players, play
 from trainers.files import (
     check_digests,
     check_finite,
-    check_tensors,
     read_json,
     read_record,
     read_tensors,
@@ -92,18 +91,16 @@ class Recording:
     """One of a world after another."""
 
     def check_core(self, core: Core) -> None:
-        """Checks that the episodes are of an environment's agents; CheckpointError names what does not fit."""
-        like = {"obs": core.obs, "action": core.action_buffer, "action_mask": core.action_mask, "to_move": core.to_move}
-        like = {name: tensor[0] for name, tensor in like.items() if tensor is not None}
-        like |= {name: torch.empty(core.num_agents, dtype=dtype) for name, dtype in _BESIDE.items()}
-        most = _choices(core)
+        """Check that the episodes are of an environment's agents; CheckpointError names what does not fit."""
+        most, file = _choices(core), self.path / STEPS
         for episode in self.episodes:
-            given = {name: tensor for name in _STEPS if (tensor := getattr(episode, name)) is not None}
-            wanted = {name: tensor.expand(len(episode), *tensor.shape) for name, tensor in like.items()}
-            check_tensors(str(self.path / STEPS), given, wanted)
-            check_finite(str(self.path / STEPS), {name: given[name] for name in ("obs", "action")})
-            if most is not None and not bool(((episode.action >= 0) & (episode.action < most)).all()):
-                raise CheckpointError(f"{self.path / STEPS}: action: expected choices of {core.id}, got others")
+            try:
+                check_episode(core, episode)
+            except CheckpointError as error:
+                raise CheckpointError(f"{file}: {error}") from None
+            check_finite(str(file), {"obs": episode.obs, "action": episode.action})
+            if most is not None and not bool((episode.action < most).all()):
+                raise CheckpointError(f"{file}: action: expected choices of {core.id}, got others")
 
 
 def _choices(core: Core) -> Tensor | None:

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.classic.starts import bounds
-from gpu_envs.config import setting
+from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition
 from warp_kernels.classic import acrobot
 
@@ -51,7 +51,7 @@ class Config:
     """Largest angular velocity of the upper link, either way [rad/s]."""
     max_vel_2: float = setting(9 * math.pi, low=0.0)
     """Largest angular velocity of the lower link, either way [rad/s]."""
-    max_episode_steps: int = setting(500, low=1)
+    max_episode_steps: int = setting(500, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
 
 

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.classic.starts import bounds
-from gpu_envs.config import setting
+from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition
 from warp_kernels.classic import cartpole
 
@@ -45,7 +45,7 @@ class Config:
     """The pole has fallen beyond this angle, either side [rad]."""
     x_threshold: float = setting(2.4, low=0.0)
     """The cart has left the track beyond this place, either side [m]."""
-    max_episode_steps: int = setting(500, low=1)
+    max_episode_steps: int = setting(500, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
 
 

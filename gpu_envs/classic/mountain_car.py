@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.classic.starts import bounds
-from gpu_envs.config import setting
+from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ConfigError
 from warp_kernels.classic import mountain_car
@@ -39,7 +39,7 @@ class Config:
     """Acceleration of a push [m/step²]."""
     gravity: float = setting(0.0025)
     """Acceleration along the steepest ground [m/step²]."""
-    max_episode_steps: int = setting(200, low=1)
+    max_episode_steps: int = setting(200, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from gpu_envs.classic.mountain_car import START, check_walls, draw, track_space
 from gpu_envs.classic.starts import bounds
-from gpu_envs.config import setting
+from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition
 from warp_kernels.classic import mountain_car_continuous
 
@@ -33,7 +33,7 @@ class Config:
     """Full throttle, forward or back."""
     power: float = setting(0.0015)
     """Acceleration at a throttle of 1 [m/step²]."""
-    max_episode_steps: int = setting(999, low=1)
+    max_episode_steps: int = setting(999, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
 
     def __post_init__(self) -> None:

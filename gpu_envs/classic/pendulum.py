@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.classic.starts import number
-from gpu_envs.config import setting
+from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ConfigError
 from warp_kernels.classic import pendulum
@@ -38,7 +38,7 @@ class Config:
     """Largest angular velocity, either way [rad/s]."""
     max_torque: float = setting(2.0, low=1e-6)
     """Largest torque of the motor, either way [N m]."""
-    max_episode_steps: int = setting(200, low=1)
+    max_episode_steps: int = setting(200, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
 
 

@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.definition import Definition, box, integers
 from warp_kernels.games import climbing_game
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=climbing_game.rules(),
         params=dict(zip(CELLS, config.table(), strict=True)),
-        state={"last": (2,)},
+        state={"last": integers((2,), -1, 2)},
         agents=AGENTS,
         groups={"player": (0, 1)},
         observation_spaces={agent: box(2, 0.0, 1.0) for agent in AGENTS},

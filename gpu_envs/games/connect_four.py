@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.definition import Definition, box, integers
 from gpu_envs.errors import ConfigError
 from warp_kernels.games import connect_four
 
@@ -47,7 +47,7 @@ def build(config: Config) -> Definition:
         rules=connect_four.rules(config.rows, config.columns, config.x_in_row),
         params={"win_reward": 1.0},
         bounds={"win_reward": (0.0, 1e6)},
-        state={"marks": (2,), "mover": ()},
+        state={"marks": integers((2,), 0, 2 ** ((config.rows + 1) * config.columns) - 1), "mover": integers((), -1, 1)},
         agents=AGENTS,
         groups={"player": (0, 1)},
         roles={agent: (agent,) for agent in AGENTS},

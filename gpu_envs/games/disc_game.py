@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import setting
+from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition, box
 from warp_kernels.games import disc_game
 
@@ -22,7 +22,7 @@ AGENTS = ("player_0", "player_1")  # in the order of rows
 class Config:
     """Settings of DiscGame-v0."""
 
-    num_steps: int = setting(1, low=1)
+    num_steps: int = setting(1, low=1, high=MAX_INT)
     """Steps of an episode, T; 1 is the one-shot game. The observation tells t / T."""
 
 

@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.definition import Definition, box, index, integers
 from warp_kernels.games import kuhn_poker
 
 if TYPE_CHECKING:
@@ -32,7 +32,12 @@ def build(config: Config) -> Definition:
         rules=kuhn_poker.rules(count),
         params={"ante": 1.0, "bet": 1.0},
         bounds={"ante": (0.0, 1e6), "bet": (0.0, 1e6)},
-        state={"card": (count,), "turn": (), "bets": (), "first_bet": ()},
+        state={
+            "card": index((count,), count + 1),
+            "turn": integers((), 0, 2 * count - 1),
+            "bets": integers((), 0, 2 ** (2 * count - 1) - 1),
+            "first_bet": integers((), -1, count - 1),
+        },
         agents=agents,
         groups={"player": tuple(range(count))},
         roles={agent: (agent,) for agent in agents},

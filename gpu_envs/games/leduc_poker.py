@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition import Definition, box
+from gpu_envs.definition import Definition, box, index, integers
 from warp_kernels.games import leduc_poker
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpu_envs.rendering import Scene
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
+MAX_CHIPS = 1_000_000  # of the ante or a raise
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,15 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=leduc_poker.rules(),
         params={"ante": 1, "first_raise": 2, "second_raise": 4},
-        bounds=dict.fromkeys(("ante", "first_raise", "second_raise"), (0, 1_000_000)),
+        bounds=dict.fromkeys(("ante", "first_raise", "second_raise"), (0, MAX_CHIPS)),
         state={
-            "card": (3,),
-            "chips": (2,),
-            "round": (),
-            "taken": (),
-            "raised": (),
-            "story": (2,),
-            "mover": (),
+            "card": index((3,), 6),
+            "chips": integers((2,), 0, 5 * MAX_CHIPS),  # the ante and four raises
+            "round": index((), 2),
+            "taken": integers((), 0, 4),
+            "raised": integers((), 0, 2),
+            "story": integers((2,), 0, 255),
+            "mover": index((), 2),
         },
         agents=AGENTS,
         groups={"player": (0, 1)},

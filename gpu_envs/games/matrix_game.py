@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import MAX_FLOAT, setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_FLOAT, MAX_INT, setting
+from gpu_envs.definition import Definition, box, integers
 from gpu_envs.errors import ConfigError
 from warp_kernels.games import matrix_game
 
@@ -26,7 +26,7 @@ class Config:
 
     payoff: tuple = setting(PRISONERS_DILEMMA)
     """payoff[a_0][a_1]...[a_P-1] is what the P players earn, a list of P numbers; any P and any numbers of choices."""
-    num_steps: int = setting(10, low=1)
+    num_steps: int = setting(10, low=1, high=MAX_INT)
     """Steps of an episode, T; 1 is the one-shot game. The observation tells t / T."""
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=matrix_game.rules(players),
         params={"num_steps": config.num_steps},
-        state={"payoff": (int(np.prod(counts)), players), "last": (players,)},
+        state={"payoff": (int(np.prod(counts)), players), "last": integers((players,), -1, max(counts) - 1)},
         initial={"payoff": table.reshape(-1, players)},
         agents=agents,
         groups=together if symmetric else {agent: (row,) for row, agent in enumerate(agents)},

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, box, integers
 from warp_kernels.games import rock_paper_scissors
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ AGENTS = ("player_0", "player_1")  # in the order of rows
 class Config:
     """Settings of RockPaperScissors-v0."""
 
-    num_steps: int = setting(10, low=1)
+    num_steps: int = setting(10, low=1, high=MAX_INT)
     """Steps of an episode, T; 1 is the one-shot game. The observation tells t / T."""
 
 
@@ -30,7 +30,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=rock_paper_scissors.rules(),
         params={"num_steps": config.num_steps, "win_reward": 1.0},
-        state={"last": (2,)},
+        state={"last": integers((2,), -1, 2)},
         agents=AGENTS,
         groups={"player": (0, 1)},
         roles={agent: (agent,) for agent in AGENTS},

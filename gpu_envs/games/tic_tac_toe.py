@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition import Definition, box
+from gpu_envs.definition import Definition, box, integers
 from warp_kernels.games import tic_tac_toe
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def build(config: Config) -> Definition:
         rules=tic_tac_toe.rules(),
         params={"win_reward": 1.0},
         bounds={"win_reward": (0.0, 1e6)},
-        state={"marks": (2,), "mover": ()},
+        state={"marks": integers((2,), 0, 2**11 - 1), "mover": integers((), -1, 1)},
         agents=AGENTS,
         groups={"player": (0, 1)},
         roles={agent: (agent,) for agent in AGENTS},

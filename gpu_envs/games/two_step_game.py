@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition import Definition, box
+from gpu_envs.definition import Definition, box, integers
 from warp_kernels.games import two_step_game
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=two_step_game.rules(),
         params=dict(PAYOFFS),
-        state={"table": (), "last": (2,)},
+        state={"table": integers((), -1, 1), "last": integers((2,), -1, 1)},
         agents=AGENTS,
         groups={"player": (0, 1)},
         observation_spaces={agent: box(5, 0.0, 1.0) for agent in AGENTS},

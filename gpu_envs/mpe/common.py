@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from gpu_envs.definition import Definition, box
+from gpu_envs.definition import Definition, roster
 
 MOVES = 5
 """Nothing, left, right, down, up."""
@@ -41,17 +41,12 @@ def define(
         actions: Action space by group; None: every agent moves and is silent.
         **rest: What remains of :class:`gpu_envs.definition.Definition`.
     """
-    group_of = {f"{group}_{index}": group for group, count in counts.items() for index in range(count)}
-    agents, benchmark = tuple(group_of), {"benchmark_data": "benchmark"} if config.benchmark_data else {}
     actions = actions or {group: action_space(config.continuous_actions) for group in counts}
     return Definition(
-        agents=agents,
-        groups={group: tuple(row for row, agent in enumerate(agents) if group_of[agent] == group) for group in counts},
-        observation_spaces={agent: box(widths[group]) for agent, group in group_of.items()},
-        action_spaces={agent: actions[group] for agent, group in group_of.items()},
+        **roster(counts, widths, actions),
         max_steps=config.max_cycles,
         limit_terminates=False,
         render_fps=10,
-        info=benchmark,
+        info={"benchmark_data": "benchmark"} if config.benchmark_data else {},
         **rest,
     )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import setting
+from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, scene
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Config:
     """Settings of Simple-v0, under mpe2's names and with its defaults."""
 
-    max_cycles: int = setting(25, low=1)
+    max_cycles: int = setting(25, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, index
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, scene
 from warp_kernels.mpe import simple_adversary
@@ -22,7 +22,7 @@ class Config:
 
     N: int = setting(2, low=1)
     """Good agents, and as many landmarks."""
-    max_cycles: int = setting(25, low=1)
+    max_cycles: int = setting(25, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
@@ -51,7 +51,7 @@ def build(config: Config) -> Definition:
         state={
             "pos": (1 + 2 * n,),
             "vel": (1 + n,),
-            "goal": (),
+            "goal": index((), n),
             "away": (1 + n,),
             "benchmark": (1 + n, n + 1 if config.benchmark_data else 0),
         },

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, box, index
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import letters
 from warp_kernels.mpe import simple_crypto
@@ -23,7 +23,7 @@ LETTERS = int(simple_crypto.LETTERS)  # of the alphabet
 class Config:
     """Settings of SimpleCrypto-v0, under mpe2's names and with its defaults."""
 
-    max_cycles: int = setting(25, low=1)
+    max_cycles: int = setting(25, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Box(0, 1, (4,)) actions, a loudness per letter, instead of Discrete(4), one letter."""
@@ -41,8 +41,8 @@ def build(config: Config) -> Definition:
         rules=simple_crypto.rules(config.continuous_actions, config.benchmark_data),
         params={"bob_weight": 1.0, "eve_weight": 1.0},
         state={
-            "goal": (),
-            "key": (),
+            "goal": index((), LETTERS),
+            "key": index((), LETTERS),
             "said": (3, LETTERS),
             "benchmark": (3, 2 * LETTERS if config.benchmark_data else 0),
         },

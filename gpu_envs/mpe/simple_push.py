@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, index
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, scene
 from warp_kernels.mpe import particles, simple_push
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Config:
     """Settings of SimplePush-v0, under mpe2's names and with its defaults."""
 
-    max_cycles: int = setting(25, low=1)
+    max_cycles: int = setting(25, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
@@ -39,7 +39,14 @@ def build(config: Config) -> Definition:
         rules=simple_push.rules(config.continuous_actions),
         params={"agent_size": 0.05, "accel": 5.0},
         dense=particles.DENSE,
-        state={"pos": (4,), "vel": (2,), "force": (2,), "goal": (), "away": (2,), "benchmark": (2, 0)},
+        state={
+            "pos": (4,),
+            "vel": (2,),
+            "force": (2,),
+            "goal": index((), 2),
+            "away": (2,),
+            "benchmark": (2, 0),
+        },
         roles={"adversary": ("adversary",), "agent": ("agent",)},
         draw=draw,
     )

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, box, index
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, Word, scene
 from warp_kernels.mpe import simple_reference
@@ -27,7 +27,7 @@ class Config:
 
     local_ratio: float = setting(0.5, low=0.0, high=1.0)
     """Share of an agent's own part in its reward; the rest is the mean of both."""
-    max_cycles: int = setting(25, low=1)
+    max_cycles: int = setting(25, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Box(0, 1, (15,)) actions (5 pushes, then 10 letters) instead of Discrete(50), letter * 5 + push."""
@@ -44,7 +44,7 @@ def build(config: Config) -> Definition:
     return Definition(
         rules=simple_reference.rules(config.continuous_actions),
         params={"accel": 5.0, "local_ratio": config.local_ratio},
-        state={"pos": (5,), "vel": (2,), "goal": (2,), "said": (2, LETTERS), "benchmark": (2, 0)},
+        state={"pos": (5,), "vel": (2,), "goal": index((2,), 3), "said": (2, LETTERS), "benchmark": (2, 0)},
         agents=AGENTS,
         groups={"agent": (0, 1)},
         observation_spaces={agent: box(width) for agent in AGENTS},

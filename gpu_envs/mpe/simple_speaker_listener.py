@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, box, index
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, Word, scene
 from warp_kernels.mpe import simple_speaker_listener
@@ -28,7 +28,7 @@ AGENT_SIZE, LANDMARK_SIZE = 0.075, 0.04
 class Config:
     """Settings of SimpleSpeakerListener-v0, under mpe2's names and with its defaults."""
 
-    max_cycles: int = setting(25, low=1)
+    max_cycles: int = setting(25, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Box(0, 1) actions (speaker: 3 letters, listener: 5 pushes) instead of Discrete(3) and Discrete(5)."""
@@ -46,7 +46,7 @@ def build(config: Config) -> Definition:
         state={
             "pos": (5,),
             "vel": (2,),
-            "goal": (),
+            "goal": index((), 3),
             "said": (1, LETTERS),
             "benchmark": (2, int(config.benchmark_data)),
         },

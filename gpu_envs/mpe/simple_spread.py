@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import setting
+from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, scene
@@ -24,7 +24,7 @@ class Config:
     """Agents, and as many landmarks."""
     local_ratio: float = setting(0.5, low=0.0, high=1.0)
     """Weight of an agent's own penalty; what all share weighs 1 - local_ratio."""
-    max_cycles: int = setting(25, low=1)
+    max_cycles: int = setting(25, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""

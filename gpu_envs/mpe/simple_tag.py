@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, integers
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, scene, touched
 from warp_kernels.mpe import particles, simple_tag
@@ -26,7 +26,7 @@ class Config:
     """Adversaries (predators)."""
     num_obstacles: int = setting(2, low=0)
     """Obstacles."""
-    max_cycles: int = setting(25, low=1)
+    max_cycles: int = setting(25, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
@@ -80,7 +80,7 @@ def build(config: Config) -> Definition:
             "pos": (agents + config.num_obstacles,),
             "vel": (agents,),
             "force": (agents,),
-            "hits": (agents,),
+            "hits": integers((agents,), 0, config.num_adversaries),
             "pace": (),
             "benchmark": (agents, int(config.benchmark_data)),
         },

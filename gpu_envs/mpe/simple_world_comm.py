@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, integers, roster
 from gpu_envs.mpe import common
 from gpu_envs.mpe.camera import Discs, Word, scene, touched
 from warp_kernels.mpe import particles, simple_world_comm
@@ -30,7 +30,7 @@ class Config:
     """Obstacles."""
     num_food: int = setting(2, low=1)
     """Places with food."""
-    max_cycles: int = setting(25, low=1)
+    max_cycles: int = setting(25, low=1, high=MAX_INT)
     """Steps until the episode is truncated."""
     num_forests: int = setting(2, low=0)
     """Forests, which hide who is in them."""
@@ -47,17 +47,17 @@ def build(config: Config) -> Definition:
     good, adversaries = config.num_good, config.num_adversaries
     places = (config.num_obstacles, config.num_food, config.num_forests)
     count = good + adversaries
-    groups = {
-        "leadadversary": (0,),
-        "adversary": tuple(range(1, adversaries)),
-        "agent": tuple(range(adversaries, count)),
-    }
-    groups = {group: rows for group, rows in groups.items() if rows}
-    names = {group: [f"{group}_{index}" for index in range(len(rows))] for group, rows in groups.items()}
-    agents = tuple(name for members in names.values() for name in members)
-    letters = {"leadadversary": LETTERS}
+    counts = {"leadadversary": 1, "adversary": adversaries - 1, "agent": good}
     continuous, told = config.continuous_actions, config.benchmark_data
     return Definition(
+        **roster(
+            counts,
+            {
+                group: simple_world_comm.observation_width(good, adversaries, *places, group != "agent")
+                for group in counts
+            },
+            {group: common.action_space(continuous, letters=LETTERS * (group == "leadadversary")) for group in counts},
+        ),
         rules=simple_world_comm.rules(good, adversaries, *places, continuous, told),
         params={
             "adversary_size": 0.075,
@@ -80,22 +80,10 @@ def build(config: Config) -> Definition:
             "pos": (count + sum(places),),
             "vel": (count,),
             "force": (count,),
-            "hits": (count,),
+            "hits": integers((count,), 0, max(good, adversaries)),
             "inside": (count, config.num_forests),
             "said": (1, LETTERS),
             "benchmark": (count, int(told)),
-        },
-        agents=agents,
-        groups=groups,
-        observation_spaces={
-            name: box(simple_world_comm.observation_width(good, adversaries, *places, group != "agent"))
-            for group, members in names.items()
-            for name in members
-        },
-        action_spaces={
-            name: common.action_space(continuous, letters=letters.get(group, 0))
-            for group, members in names.items()
-            for name in members
         },
         max_steps=config.max_cycles,
         limit_terminates=False,

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, index, integers, roster
 from gpu_envs.errors import ConfigError
 from gpu_envs.runner import choose_search
 from warp_kernels import cells
@@ -32,7 +32,7 @@ class Config:
     """Runners."""
     grid_length: float = setting(20.0, low=1e-6)
     """Side of the square [m]."""
-    episode_length: int = setting(500, low=1)
+    episode_length: int = setting(500, low=1, high=MAX_INT)
     """Steps of an episode, T; the observation tells t / T."""
     max_acceleration: float = setting(0.1)
     """Largest change of speed to choose from [m/step^2]."""
@@ -103,23 +103,19 @@ class Config:
                 f"{count} numbers each, or none of them"
             )
         for name in ("starting_location_x", "starting_location_y"):
-            for index, value in enumerate(getattr(self, name) or ()):
+            for row, value in enumerate(getattr(self, name) or ()):
                 if not 0.0 <= value <= self.grid_length:
-                    raise ConfigError(f"{name}[{index}] must be in [0, {self.grid_length}], got {value}")
+                    raise ConfigError(f"{name}[{row}] must be in [0, {self.grid_length}], got {value}")
 
 
 def build(config: Config) -> Definition:
     """Put the environment together."""
     count = config.num_taggers + config.num_runners
-    taggers = [f"tagger_{index}" for index in range(config.num_taggers)]
-    runners = [f"runner_{index}" for index in range(config.num_runners)]
-    agents = (*taggers, *runners)
     width = tag_continuous.observation_width(count, config.num_other_agents_observed, config.use_full_observation)
     given = config.starting_location_x is not None
     nearest = 0 if config.use_full_observation else config.num_other_agents_observed
     search = config.neighbour_search if config.neighbour_search != "auto" else choose_search(count, nearest)
     grid = search == "grid"
-    observation = box(width)
     action = spaces.MultiDiscrete([config.num_acceleration_levels + 1, config.num_turn_levels + 1])
     same_name = (
         "grid_length episode_length max_speed skill_level_tagger skill_level_runner min_acceleration max_acceleration "
@@ -128,7 +124,11 @@ def build(config: Config) -> Definition:
     )
     columns = (config.starting_location_x, config.starting_location_y, config.starting_directions)
     start = np.array(columns, np.float32).T if given else None
+    counts = {"tagger": config.num_taggers, "runner": config.num_runners}
+    named = roster(counts, dict.fromkeys(counts, width), dict.fromkeys(counts, action))
+    cell_shapes = cells.shapes(count, nearest) if grid else dict.fromkeys(cells.shapes(1, 1), (0,))
     return Definition(
+        **named,
         rules=tag_continuous.rules(
             config.num_taggers,
             config.num_runners,
@@ -144,22 +144,22 @@ def build(config: Config) -> Definition:
             "tagging_margin": config.tagging_distance * config.grid_length,
             "exits": int(config.runner_exits_game_after_tagged),
         },
-        state=dict.fromkeys(("pos", "speed", "acceleration", "direction", "shown", "caught_by"), (count,))
+        state=dict.fromkeys(("pos", "speed", "acceleration", "direction", "shown"), (count,))
         | {
-            "tags": (config.num_taggers,),
-            "left": (),
-            "near": (count, 0 if grid else nearest),
+            "caught_by": integers((count,), -1, config.num_taggers - 1),
+            "tags": integers((config.num_taggers,), 0, config.num_runners),
+            "left": integers((), 0, 1),
+            "near": integers((count, 0 if grid else nearest), -1, count - 1),
+            "cells": integers(cell_shapes["cells"], 0, count),
+            "slot": index(cell_shapes["slot"], count),
+            "who": index(cell_shapes["who"], count),
+            "spot": cell_shapes["spot"],
             "start": (count if given else 0,),
-        }
-        | (cells.shapes(count, nearest) if grid else dict.fromkeys(cells.shapes(1, 1), (0,))),
+        },
         initial={} if start is None else {"start": start},
         scratch=tuple(cells.shapes(1, 1)),
         dense=("pos", "speed", "acceleration", "direction", "shown"),
-        agents=agents,
-        groups={"tagger": tuple(range(config.num_taggers)), "runner": tuple(range(config.num_taggers, count))},
         roles={"tagger": ("tagger",), "runner": ("runner",)},
-        observation_spaces=dict.fromkeys(agents, observation),  # a space per agent takes minutes for a crowd
-        action_spaces=dict.fromkeys(agents, action),
         max_steps=config.episode_length,
         limit_terminates=config.time_limit == "termination",
         fixed_params=("episode_length",),

@@ -7,14 +7,18 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.config import MAX_INT, setting
+from gpu_envs.definition import Definition, integers, roster
 from gpu_envs.errors import ConfigError
 from warp_kernels.tag import tag_gridworld
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core
     from gpu_envs.rendering import Scene
+
+
+MAX_LENGTH = 32_767
+"""Squares of distances fit 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,9 @@ class Config:
 
     num_taggers: int = setting(10, low=1)
     """Taggers; there is one runner."""
-    grid_length: int = setting(10, low=1)
+    grid_length: int = setting(10, low=1, high=MAX_LENGTH)
     """Largest coordinate; there are grid_length + 1 cells a side."""
-    episode_length: int = setting(100, low=1)
+    episode_length: int = setting(100, low=1, high=MAX_INT)
     """Steps of an episode, T; the observation tells t / T."""
     wall_hit_penalty: float = setting(0.1, low=0.0)
     """Subtracted when an agent runs into the wall."""
@@ -74,24 +78,25 @@ class Config:
 def build(config: Config) -> Definition:
     """Put the environment together."""
     count = config.num_taggers + 1
-    agents = (*(f"tagger_{index}" for index in range(config.num_taggers)), "runner_0")
-    start = config.start()
+    counts = {"tagger": config.num_taggers, "runner": 1}
     width = tag_gridworld.observation_width(count, config.use_full_observation)
+    named = roster(counts, dict.fromkeys(counts, width), dict.fromkeys(counts, spaces.Discrete(5)), 0.0, 1.0)
+    start = config.start()
     same_name = (
         "grid_length episode_length wall_hit_penalty tag_reward_for_tagger tag_penalty_for_runner step_cost_for_tagger"
     )
     return Definition(
+        **named,
         rules=tag_gridworld.rules(
             config.num_taggers, config.use_full_observation, "random" if start is None else "given"
         ),
         params={name: getattr(config, name) for name in same_name.split()},
-        state={"cell": (count,), "start": (0 if start is None else count,)},
+        state={
+            "cell": integers((count,), 0, MAX_LENGTH),  # grid_length may differ by world
+            "start": integers((0 if start is None else count,), 0, MAX_LENGTH),
+        },
         initial={} if start is None else {"start": start.astype(np.int32)},
-        agents=agents,
-        groups={"tagger": tuple(range(config.num_taggers)), "runner": (config.num_taggers,)},
         roles={"tagger": ("tagger",), "runner": ("runner",)},
-        observation_spaces={agent: box(width, 0.0, 1.0) for agent in agents},
-        action_spaces={agent: spaces.Discrete(5) for agent in agents},
         max_steps=config.episode_length,
         limit_terminates=config.time_limit == "termination",
         fixed_params=("episode_length",),

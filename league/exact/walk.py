@@ -20,7 +20,7 @@ from trainers.agents import members_of
 LARGEST = 1_000_000
 """Histories of one length at most."""
 _DRAWS = 64  # resets per deal, so that every deal comes up
-_NOT_BY_WORLD = ("params", "io.num_choices", "io.low", "io.high")  # entries of a core's state that all worlds share
+_NOT_BY_WORLD = ("params",)  # entries of a core's state that all worlds share
 
 
 @dataclass(frozen=True)

@@ -231,6 +231,22 @@ def test_help_shows_the_values_of_the_preset(capsys):
         assert f"Worlds simulated at once. (default: {worlds})" in capsys.readouterr().out
 
 
+def test_resume_of_a_state_that_indexes_out_of_memory_exits_with_one_line(tmp_path):
+    out = tmp_path / "run"
+    options = ["--num-envs", "4", "--total-steps", "64", "--eval-episodes", "0", "--no-video", "--threads", "1"]
+    assert train_command(["TicTacToe-v0", "--device", "cpu", *options, "--out", str(out)]) == 0
+    saved = checkpoint.load(out)
+    saved.state["core.state.mover"][2] = 2**31 - 1
+    again = tmp_path / "again" / "checkpoints"
+    policies = {name: saved.policy(name) for name in saved.policies}
+    checkpoint.save(again, saved.iteration, saved.steps, saved.config, saved.state, policies)
+    argv = ["train", "--resume", str(again.parent), "--total-steps", "256", "--no-video"]
+    code = f"import sys; from gpu_envs.cli import main; sys.exit(main({argv!r}))"
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    words = "TicTacToe-v0: state.mover must lie in [-1, 1], got 2147483647 in world 2"
+    assert (ended.returncode, ended.stderr.splitlines()[-1:]) == (2, [f"gpu-envs: error: {words}"]), ended.stderr
+
+
 def test_another_run_is_never_resumed_into(run, tmp_path):
     assert train_command([*SMALL, "--total-steps", "160", "--eval-episodes", "0", "--out", str(tmp_path / "b")]) == 0
     before = {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()}

@@ -1,0 +1,128 @@
+"""What a state or a recorded episode may hold: names, shapes, dtypes and values, checked before anything is copied."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+from gpu_envs import constants
+from gpu_envs.buffers import param_fields
+from gpu_envs.errors import CheckpointError, described
+
+if TYPE_CHECKING:
+    from gpu_envs.layout import Layout
+    from gpu_envs.recording import Episode
+
+Range = tuple[float | None, float | None]  # lowest and highest value; None for none
+
+
+def check(env_id: str, layout: "Layout", config: Any, state: Any) -> None:
+    """Refuse a state that does not fit a batch of worlds.
+
+    The constants of the layout may be part of it, as in states of earlier versions, where they are equal.
+
+    Raises:
+        CheckpointError: Naming the first entry that does not fit.
+    """
+    mine = layout.everything() | {"params": layout.params}
+    if not isinstance(state, Mapping):
+        got = type(state).__name__
+        raise CheckpointError(f"{env_id}: a state is a dict of tensors by name, got {got}; take it from get_state()")
+    if odd := sorted((set(state) ^ set(mine)) - set(layout.constants), key=str):
+        raise CheckpointError(
+            f"{env_id}: this state is of another environment or version; entries that differ: "
+            f"{', '.join(map(str, odd[:5]))}"
+        )
+    num_envs = len(layout.io["step"])
+    for name, tensor in (mine | {n: t for n, t in layout.constants.items() if n in state}).items():
+        shapes = [tuple(tensor.shape)]
+        if name == "params":  # one row for all, or one per world
+            shapes = list(dict.fromkeys((rows, tensor.shape[1]) for rows in (1, num_envs)))
+        _check_tensor(env_id, name, state[name], shapes, tensor.dtype, "use the same config and num_envs")
+        if name in layout.constants and not torch.equal(state[name].to(tensor.device), tensor):
+            raise CheckpointError(f"{env_id}: {name} is not that of the action spaces here; use the same config")
+    _check_values(env_id, {name: state[name] for name in layout.everything()}, layout.ranges, "world")
+    _check_params(env_id, layout, config, state["params"])
+
+
+def check_episode(env_id: str, layout: "Layout", episode: "Episode") -> None:
+    """Refuse a recorded episode that does not fit an environment.
+
+    Raises:
+        CheckpointError: Naming the first entry that does not fit.
+    """
+    per_step = ("obs", "reward", "terminated", "truncated", "valid")
+    masks = [name for name in ("action_mask", "to_move") if layout.io[name].numel()]
+    mine = {f"state.{name}": tensor for name, tensor in layout.kept.items()} | {"action": layout.action}
+    mine |= {name: layout.io[name] for name in (*per_step, *masks)}
+    given: dict[str, Any] = {f"state.{name}": values for name, values in episode.state.items()}
+    given |= {name: getattr(episode, name) for name in (*per_step, *masks, "action")}
+    if odd := sorted(set(given) ^ set(mine)):
+        raise CheckpointError(f"{env_id}: this episode is of another environment or version; {', '.join(odd[:5])}")
+    for name, tensor in mine.items():
+        _check_tensor(
+            env_id, name, given[name], [(len(episode), *tensor.shape[1:])], tensor.dtype, "use the same config"
+        )
+    _check_values(env_id, given, layout.ranges | {"action": layout.ranges["io.choice"]}, "step")
+
+
+def _check_tensor(env_id: str, name: str, given: Any, shapes: list[tuple], dtype: torch.dtype, hint: str) -> None:
+    """Refuse anything but a tensor of a dtype and one of some shapes."""
+    if not isinstance(given, torch.Tensor) or given.shape not in shapes or given.dtype != dtype:
+        wanted = f"{dtype} {' or '.join(map(str, shapes))}"
+        raise CheckpointError(f"{env_id}: {name} must be {wanted}, got {described(given)}; {hint}")
+
+
+def _check_values(env_id: str, tensors: Mapping[str, torch.Tensor], ranges: Mapping[str, Range], rows: str) -> None:
+    """Refuse integers outside their ranges, and bools that are neither 0 nor 1; asks the device once."""
+    wrong, used = {}, {}
+    for name, given in tensors.items():
+        if given.dtype == torch.bool:
+            given, low, high = given.view(torch.uint8), 0, 1
+        elif given.is_floating_point():
+            continue
+        else:
+            low, high = ranges[name]
+        if low is not None and high is not None and given.numel():
+            wrong[name], used[name] = (given < low) | (given > high), (given, low, high)
+    if not wrong:
+        return
+    device = next(iter(wrong.values())).device
+    found = torch.stack([mask.any().to(device) for mask in wrong.values()]).tolist()
+    for (name, mask), bad in zip(wrong.items(), found, strict=True):
+        if bad:
+            given, low, high = used[name]
+            place = tuple(mask.nonzero()[0].tolist())
+            _refuse(env_id, name, (low, high), given[place].item(), f"{rows} {place[0]}")
+
+
+def _check_params(env_id: str, layout: "Layout", config: Any, table: torch.Tensor) -> None:
+    """Constants within their limits, and as they are here where the environment's sizes and clocks go by them too."""
+    d = layout.definition
+    kinds = param_fields(d.rules.params)
+    if not kinds:
+        return
+    limits = [constants.finite_limits(d, config, name) for name in kinds]
+    device, whole = table.device, torch.tensor([kind == torch.int32 for kind in kinds.values()], device=table.device)
+    low, high = (torch.tensor([pair[end] for pair in limits], dtype=torch.float64, device=device) for end in (0, 1))
+    floats = table.double()
+    # a limit such as 0.1 is compared as a float32, which is what a constant is rounded to
+    inside = (floats >= low.float()) & (floats <= high.float())
+    bits = table.view(torch.int32)
+    inside = torch.where(whole, (bits >= low) & (bits <= high), inside)
+    if not bool(inside.all()):
+        world, column = (~inside).nonzero()[0].tolist()
+        name = list(kinds)[column]
+        value = table[world, column].view(kinds[name]).item()
+        _refuse(env_id, f"params.{name}", limits[column], value, f"world {world}")
+    mine = layout.params.to(device)
+    for name in d.fixed_params:
+        column = list(kinds).index(name)
+        if bool((bits[:, column] != mine.view(torch.int32)[0, column]).any()):
+            raise CheckpointError(f"{env_id}: {name} differs from that of this environment; make(..., {name}=...)")
+
+
+def _refuse(env_id: str, name: str, limits: Range, value: float, where: str) -> NoReturn:
+    """Say what an entry may be and what it is."""
+    low, high = limits
+    raise CheckpointError(f"{env_id}: {name} must lie in [{low}, {high}], got {value} in {where}")
