@@ -20,7 +20,7 @@ NUMBERS = (int, float, int | None, float | None)
 
 LARGEST = """
 import json, resource, sys, time
-import gpu_envs.registry as registry
+from gpu_envs import factory
 from gpu_envs.errors import ConfigError
 from gpu_envs.registry import find
 settings = json.loads(sys.argv[1])

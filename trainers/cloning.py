@@ -80,6 +80,8 @@ def clone_command(argv: list[str]) -> int:
     for name in args.group:
         if name not in sides:
             raise ConfigError(f"--group {name}: expected one of {', '.join(sides)}")
+    if isinstance(source, Recording):
+        source.check_core(core)
     players = {} if isinstance(source, Recording) else _players(source, core, sides)
     out, lock = runs.open_folder(out, config.env_id)
     with lock:
@@ -99,7 +101,6 @@ def _clone(
 ) -> Path:
     """Fit the policies asked for, and return the checkpoint that holds them."""
     if isinstance(source, Recording):
-        source.check_core(core)
         episodes = source.episodes
     else:
         episodes = _record(args, config, core, players, out / "episodes")

@@ -40,8 +40,7 @@ from trainers.settings import setting
 FORMAT = "gpu-envs recording 1"  # of manifest.json
 STEPS = "steps.safetensors"  # file of all episodes' steps
 _STATE = "state."  # begins the names of the rules' State
-_BESIDE = {"reward": torch.float32} | dict.fromkeys(("terminated", "truncated", "valid"), torch.bool)
-"""What has a number for every step and agent."""
+_NEEDED = ("obs", "action", "reward", "terminated", "truncated", "valid")  # tensors of every recording
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ def load(path: Path) -> Recording:
     told = [read_record(EpisodeRecord, f"{file}: episodes", each) for each in manifest.episodes]
     check_digests(path, {STEPS: manifest.sha256})
     tensors, lengths = read_tensors(steps), [each.length for each in told]
-    for name in {"obs": 0, "action": 0, **_BESIDE, **tensors}:
+    for name in dict.fromkeys((*_NEEDED, *tensors)):
         if name not in tensors or tensors[name].shape[:1] != (sum(lengths),):
             raise CheckpointError(f"{steps}: {name}: expected {sum(lengths)} steps, as in {file.name}")
     parts: dict[str, tuple[Tensor, ...]] = {name: tensor.split(lengths) for name, tensor in tensors.items()}
