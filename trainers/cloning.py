@@ -80,9 +80,11 @@ def clone_command(argv: list[str]) -> int:
     for name in args.group:
         if name not in sides:
             raise ConfigError(f"--group {name}: expected one of {', '.join(sides)}")
+    players: Players = {}
     if isinstance(source, Recording):
         source.check_core(core)
-    players = {} if isinstance(source, Recording) else _players(source, core, sides)
+    else:
+        players = _players(source, core, sides)
     out, lock = runs.open_folder(out, config.env_id)
     with lock:
         last = _clone(args, config, source, core, sides, players, out)
