@@ -10,8 +10,12 @@ from typing import Any
 
 import gpu_envs
 from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.agents import agents_of
+from trainers.files import check_fields
+
+SETTINGS = {"id", "num_envs", "device", "seed", "reuse_buffers"}
+"""Settings of `gpu_envs.make` that a game gives by itself."""
 
 
 @dataclass(frozen=True)
@@ -92,19 +96,31 @@ class Game:
     def core(self, num_envs: int, device: str = "cpu", seed: int = 0, **settings: Any) -> Core:
         """Worlds of it, which reuse their buffers."""
         settings = {**self.env, **settings}
-        return gpu_envs.make(
+        core = gpu_envs.make(
             self.env_id, num_envs=num_envs, device=device, seed=seed, reuse_buffers=True, **settings
         ).core
+        _check_roles(self.env_id, {seat.name: seat.members for seat in self.seats}, core)
+        return core
 
     def to_json(self) -> dict[str, Any]:
         """For a run's records."""
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Game:
-        """What `to_json` gave, lists for tuples."""
-        seats = tuple(Seat(seat["name"], seat["role"], tuple(seat["members"])) for seat in data["seats"])
-        return cls(data["env_id"], seats, dict(data["env"]), data["zero_sum"])
+    def from_json(cls, data: Any, where: str) -> Game:
+        """Read what `to_json` gave, lists for tuples; CheckpointError where it is something else."""
+        hints = {"env_id": str, "seats": list[dict[str, Any]], "env": dict[str, Any], "zero_sum": bool}
+        game = check_fields(where, data, hints)
+        seats = [
+            Seat(**check_fields(f"{where}: seats", seat, {"name": str, "role": str, "members": list[str]}))
+            for seat in game["seats"]
+        ]
+        if len({seat.name for seat in seats}) < max(len(seats), 1) or not all(seat.members for seat in seats):
+            raise CheckpointError(f"{where}: seats: expected some, of different names and with members each")
+        if taken := game["env"].keys() & SETTINGS:
+            raise CheckpointError(f"{where}: env: expected settings of an environment, got also {min(taken)!r}")
+        seats = tuple(dataclasses.replace(seat, members=tuple(seat.members)) for seat in seats)
+        return cls(game["env_id"], seats, game["env"], game["zero_sum"])
 
 
 def _check_roles(env_id: str, roles: Mapping[str, Any], core: Core) -> None:

@@ -15,12 +15,14 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from league.game import Game
 from trainers.agents import agents_of
 from trainers.boxes import BoxHead
-from trainers.files import check_digests, read_json, write_json
-from trainers.heads import action_spec, make_head
+from trainers.files import check_digests, check_fields, read_json, write_json
+from trainers.heads import BOX_KINDS, action_spec, make_head
 from trainers.policy import Plays, Policy
 
 FORMAT = "gpu-envs random policy 1"  # of a random policy's JSON file
 MIXTURE = "gpu-envs mixture 1"  # of a mixture's JSON file
+MAX_CHOICES, MAX_LOG_STD = 2**24, 80.0
+"""A file that asks for more choices of an action, or a wider Gaussian, is damaged."""
 
 
 class RandomPolicy:
@@ -68,10 +70,28 @@ class RandomPolicy:
         spec = read_json(file)
         if (got := spec.get("format")) != FORMAT:
             raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
-        try:
-            return cls(spec["action"], device)
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{file}: expected an action space, got a bad or missing field {error}") from error
+        return cls(_checked_action(f"{file}: action", spec.get("action")), device)
+
+
+def _checked_action(where: str, spec: Any) -> dict[str, Any]:
+    """Check what `trainers.heads.action_spec` gave; else raise CheckpointError."""
+    kind = spec.get("kind") if isinstance(spec, dict) else None
+    if kind in ("discrete", "multi_discrete"):
+        sizes = check_fields(where, spec, {"kind": str, "sizes": list[int]})["sizes"]
+        if not sizes or not all(0 < size <= MAX_CHOICES for size in sizes) or (kind == "discrete" and len(sizes) > 1):
+            raise CheckpointError(f"{where}: sizes: expected numbers of choices, got {sizes!r:.80}")
+        return spec
+    if kind not in BOX_KINDS:
+        raise CheckpointError(f"{where}: expected a kind of action space, got {kind!r:.80}")
+    hints = {"kind": str, "low": list[float], "high": list[float], "init_log_std": float}
+    check_fields(where, spec, hints, () if kind == "continuous" else ("init_log_std",))
+    low, high, std = spec["low"], spec["high"], spec.get("init_log_std", 0.0)
+    if not low or len(low) != len(high) or not all(a <= b for a, b in zip(low, high, strict=True)):
+        raise CheckpointError(f"{where}: expected bounds low <= high, got {low!r:.80} and {high!r:.80}")
+    if not -MAX_LOG_STD <= std <= MAX_LOG_STD:
+        raise CheckpointError(f"{where}: init_log_std: expected {-MAX_LOG_STD} to {MAX_LOG_STD}, got {std!r:.80}")
+    numbers = {"low": [float(each) for each in low], "high": [float(each) for each in high]}
+    return spec | numbers | ({"init_log_std": float(std)} if "init_log_std" in spec else {})
 
 
 @runtime_checkable
@@ -278,7 +298,7 @@ class Population(Sequence[Plays]):
     def _load(self, entry: Entry, device: torch.device | str) -> Plays:
         if entry.kind not in KINDS:
             raise CheckpointError(
-                f"{self.folder / entry.id}: expected a policy of a kind among {', '.join(KINDS)}, got {entry.kind!r}"
+                f"{self.folder / entry.id}: expected a kind of policy among {', '.join(KINDS)}, got {entry.kind!r:.80}"
             )
         check_digests(self.folder, entry.sha256)
         return KINDS[entry.kind](self.folder / entry.id, device)

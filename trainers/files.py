@@ -57,14 +57,25 @@ def write_text(path: Path, text: str) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """Reads a JSON object; raises CheckpointError if it is missing or is something else."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise CheckpointError(f"{path}: expected a readable file, got {error.strerror}") from error
     except ValueError as error:
         raise CheckpointError(f"{path}: expected JSON, got {error}") from error
+    data = parse_json(text, str(path))
     if not isinstance(data, dict):
         raise CheckpointError(f"{path}: expected a JSON object, got {type(data).__name__}")
     return data
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Parse JSON; raise CheckpointError if it is something else, or is nested too deeply."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CheckpointError(f"{where}: expected JSON, got {error}") from error
+    except RecursionError:
+        raise CheckpointError(f"{where}: expected JSON, got values nested too deeply") from None
 
 
 def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:

@@ -72,6 +72,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from league.records import finite
 from league.watch.rollouts import MAX_WORLDS, Rollouts, record
 from league.watch.source import Latest, Snapshot
 from trainers.settings import SEEDS
@@ -160,8 +161,12 @@ def rollout_path(names: tuple[str, ...], seed: int, worlds: int) -> str:
 
 
 def encoded(answer: dict[str, Any]) -> bytes:
-    """JSON."""
-    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+    """JSON, with null for numbers that are not finite."""
+    try:
+        text = json.dumps(answer, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(finite(answer), allow_nan=False, separators=(",", ":"))
+    return text.encode()
 
 
 def _number(given: dict[str, str], name: str, usual: int, least: int, most: int) -> int:
