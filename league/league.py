@@ -15,14 +15,12 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import CheckpointError
 from league import asking, changes
 from league.builder import Change, Enter, Freeze, LeagueBuilder, LeagueResult
 from league.evaluation import UNKNOWN, Evaluation, of_league
@@ -36,8 +34,7 @@ from league.records import SUMMARY
 from league.run import training, write_summary
 from league.standing import RANDOM_NAME, Standing
 from league.store import Store, derived
-from league.summaries import by_opponent, summary
-from trainers.files import check_fields
+from league.summaries import by_opponent, read_result, summary
 from trainers.logs import Progress
 from trainers.policy import Plays
 from trainers.settings import check_settings, setting
@@ -243,16 +240,7 @@ class League:
             self.progress(done, f"{name}: return {result['return']:.3f}  score {result['score']:.2f}")
 
     def _result(self, number: int, name: str) -> dict[str, Any]:
-        """What a player's matches of an iteration gave, as it was written down."""
-        numbers = {"steps": int, "episodes": int, "return": float, "score": float}
-        result = self.store.result(_task(number, name), {**numbers, "matches": list[list[Any]]})
-        for match in result["matches"]:
-            hints = {"opponent": str, "games": int, "score": float, "begun": int}
-            where = f"{self.store.file}: tasks: matches of {_task(number, name)!r:.80}"
-            found = check_fields(where, dict(zip_longest(hints, match)), hints)
-            if found["opponent"] not in {RANDOM_NAME, *self.standing.roster.players}:
-                raise CheckpointError(f"{where}: expected a player, got {found['opponent']!r:.80}")
-        return result
+        return read_result(self.store, _task(number, name), self.standing.roster)
 
     def _count(self, number: int, name: str) -> None:
         """The steps of a player's matches, once they are written down."""

@@ -76,6 +76,9 @@ class RandomPolicy:
 def _checked_action(where: str, spec: Any) -> dict[str, Any]:
     """Check what `trainers.heads.action_spec` gave; else raise CheckpointError."""
     kind = spec.get("kind") if isinstance(spec, dict) else None
+    wanted = ("low", "high") if kind in BOX_KINDS else ("sizes",)
+    if lost := next((name for name in wanted if not isinstance(spec, dict) or name not in spec), None):
+        raise CheckpointError(f"{where}: expected an action space, got a bad or missing field {lost!r}")
     if kind in ("discrete", "multi_discrete"):
         sizes = check_fields(where, spec, {"kind": str, "sizes": list[int]})["sizes"]
         if not sizes or not all(0 < size <= MAX_CHOICES for size in sizes) or (kind == "discrete" and len(sizes) > 1):
@@ -297,9 +300,8 @@ class Population(Sequence[Plays]):
 
     def _load(self, entry: Entry, device: torch.device | str) -> Plays:
         if entry.kind not in KINDS:
-            raise CheckpointError(
-                f"{self.folder / entry.id}: expected a kind of policy among {', '.join(KINDS)}, got {entry.kind!r:.80}"
-            )
+            where, known = self.folder / entry.id, ", ".join(KINDS)
+            raise CheckpointError(f"{where}: expected a policy of a kind among {known}, got {entry.kind!r:.80}")
         check_digests(self.folder, entry.sha256)
         return KINDS[entry.kind](self.folder / entry.id, device)
 

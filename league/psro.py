@@ -47,9 +47,11 @@ VARIANTS: dict[str, type[Whole]] = {
 }
 """By name: who makes the responses of an iteration, and the meta-strategy."""
 
-FIELDS: dict[str, Any] = {**SUMMARY, "policies": dict[str, int], "episodes": int}
-FIELDS = {name: FIELDS[name] for name in ("policies", "meta_strategy", "joint", *UNKNOWN, "episodes", "seconds")}
-"""Fields that the summary of an iteration has to have."""
+FIELDS: dict[str, Any] = {
+    **{name: SUMMARY[name] for name in ("meta_strategy", "joint", *UNKNOWN, "seconds")},
+    **{"policies": dict[str, int], "episodes": int},
+}
+"""Fields that the summary of an iteration has to have, and their types."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,11 @@ class StoreReader:
     # ---------------------------------------------------------------- tables
 
     def cells(self) -> Cells:
-        """Everything that `add_results` was given, added up; it can be given to a payoff table as it is."""
+        """Everything that `add_results` was given, added up; it can be given to a payoff table as it is.
+
+        Raises:
+            CheckpointError: A value is damaged.
+        """
         names = ("matchup", "seat", "count", "total", "square", "score")
         rows, seats = self._read("cells", names, "ORDER BY rowid"), len(self.game.seats)
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
