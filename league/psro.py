@@ -151,8 +151,9 @@ class PSRO:
         self.coordinator.cancel()
         sampling = Sampling(c.episodes, c.tolerance, c.device, c.max_envs)
         self.filling = Filling(self.store, self.coordinator, sampling, c.seed)
-        sizes = [len(self.populations[seat.role]) for seat in self.game.seats]
         for number, row in rows.items():
+            pools = [self.populations[seat.role].entries for seat in self.game.seats]
+            sizes = [sum(entry.iteration <= number for entry in pool) for pool in pools]
             check_strategy(f"{self.store.file}: iterations: summary of {number}", row, sizes)
         self.strategy: MetaStrategy | None = strategy_of(rows[max(rows)]) if rows else None
 

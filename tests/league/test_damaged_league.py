@@ -28,9 +28,10 @@ from league.watch.api import Api
 from league.watch.rollouts import Rollouts
 from league.watch.source import Latest, open_run
 
-DEEP = "[" * 100_000
+DEEP, NEARLY = "[" * 100_000, "[" * 480 + "]" * 480
 VALUES = (
     *("", "x", "{}", "[]", "null", '{"a": NaN}', "{", DEEP, '{"a": ' + DEEP, "9" * 5000, "9" * 30, "a\x00b", "../../x"),
+    *(NEARLY, f'{{"train": {{"a": {NEARLY}}}, "player": "x"}}'),
     *(b"blob", b"\xff", -1, 2**62, -(2**63), 1.5, 1e308, float("inf"), "1,2,3,4", "99,99", "-1,-1", "1e3,0"),
 )
 """For every column."""
@@ -161,6 +162,7 @@ def test_any_damaged_value_gives_one_line(runs, tmp_path, kind, part):
     ("table", "column", "value", "words"),
     [
         ("meta", "value", DEEP, "meta: game: expected JSON, got values nested too deeply"),
+        ("meta", "value", f'{{"env": {NEARLY}}}', "meta: game: expected JSON, got values nested too deeply"),
         ("policies", "role", "nobody", "policies: 0: role: expected one of player, got 'nobody'"),
         ("policies", "id", "../../../etc/passwd", "policies: 0: id: expected another value"),
         ("policies", "sha256", '{"../league.db": "0"}', "policies: 0: sha256: expected another value"),
