@@ -66,7 +66,8 @@ class Anytime(Whole):
             if not isinstance(psro.oracle, LearnedOracle):
                 weights[seat] = self.least(role, size)[0]
             elif number:
-                told = psro.store.result(Task(number, role, 0, Target(())).name)["opponents"]
+                task = Task(number, role, 0, Target(())).name
+                told = psro.store.result(task, {"opponents": list[float]})["opponents"]
                 weights[seat] = torch.tensor([*told, *[0.0] * (size - len(told))], dtype=torch.float64)
             else:
                 weights[seat] = torch.ones(1, dtype=torch.float64)

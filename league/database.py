@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -38,6 +39,14 @@ TABLES = {
     "states": """number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE NOT NULL, sha256 TEXT NOT NULL,
         scalars TEXT NOT NULL""",
 }
+
+_TYPES: dict[str, set[type]] = {"TEXT": {str}, "INTEGER": {int}, "REAL": {float}}
+_COLUMN = r"(\w+) (TEXT|INTEGER|REAL)( PRIMARY KEY| UNIQUE| NOT NULL)?"
+COLUMNS = {
+    table: {name: _TYPES[kind] | (set() if bound else {type(None)}) for name, kind, bound in re.findall(_COLUMN, text)}
+    for table, text in TABLES.items()
+}
+"""By table and column, the types of its values: SQLite itself takes any value in any column."""
 
 
 def connect(file: Path) -> sqlite3.Connection:
@@ -112,8 +121,8 @@ def check(db: sqlite3.Connection, file: Path) -> None:
         if "meta" not in _tables(db):
             raise CheckpointError(f"{file}: expected a league's database, got one without a run (cut short?)")
         row = db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()
-        if row is None or not str(row[0]).isdigit():
-            raise CheckpointError(f"{file}: expected the number of a format, got {row and row[0]!r}")
+        if row is None or not re.fullmatch(r"[0-9]{1,9}", str(row[0])):
+            raise CheckpointError(f"{file}: expected the number of a format, got {row and row[0]!r:.80}")
         found = int(row[0])
         if found > FORMAT:
             raise CheckpointError(
@@ -129,6 +138,17 @@ def check(db: sqlite3.Connection, file: Path) -> None:
                 db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (each + 1,))
         if lost := TABLES.keys() - _tables(db):
             raise CheckpointError(f"{file}: expected the tables of format {FORMAT}, got no {', '.join(sorted(lost))}")
+        # Views, triggers, and tables of another kind would change what statements do.
+        for kind, name, sql in db.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"):
+            columns = db.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
+            hidden, lost = (
+                any(each for _, each in columns),
+                COLUMNS.get(name, {}).keys() - {each for each, _ in columns},
+            )
+            if kind != "table" or not str(sql).startswith("CREATE TABLE") or hidden or lost:
+                raise CheckpointError(
+                    f"{file}: expected the tables of format {FORMAT}, got {kind} {name!r:.80} of another kind (damaged)"
+                )
 
 
 @contextlib.contextmanager
@@ -172,7 +192,8 @@ class Told:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Raises OSError or CheckpointError for what SQLite has raised; mistakes in statements stay what they are."""
-        if isinstance(error, sqlite3.OperationalError):  # a full disk, a lock, no permission
+        undecodable = isinstance(error, sqlite3.OperationalError) and "decode" in str(error)  # text that is no UTF-8
+        if isinstance(error, sqlite3.OperationalError) and not undecodable:  # a full disk, a lock, no permission
             raise OSError(f"{self.file}: cannot be read or written ({error})") from error
-        if type(error) is sqlite3.DatabaseError:
+        if undecodable or type(error) is sqlite3.DatabaseError:
             raise CheckpointError(f"{self.file}: expected a league's database, got a damaged file ({error})") from error

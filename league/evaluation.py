@@ -95,7 +95,8 @@ def evaluate(pools: Mapping[str, Sequence[Plays]], *, game: Game, strategy: Meta
 
 def evaluated(rows: Mapping[int, dict[str, Any]], number: int, nash_conv: float, seats: int) -> dict[str, Any]:
     """The summary of an iteration with what its evaluation gave; that of those before it is there."""
-    known = {at: row["nash_conv"] for at, row in rows.items() if at < number} | {number: nash_conv}
+    known = {at: row["nash_conv"] for at, row in rows.items() if at < number and row["nash_conv"] is not None}
+    known[number] = nash_conv
     row = rows[number] | {
         "nash_conv": nash_conv,
         "exploitability": nash_conv / seats,

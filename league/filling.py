@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import GpuEnvsError
+from gpu_envs.errors import CheckpointError, GpuEnvsError
 from league.executors import Call, Coordinator
 from league.game import Game
 from league.matches import Results, play_matchups
+from league.records import MAX_EPISODES
 from league.run import sizes, table_of
 from league.seating import narrow
 from league.store import Store, derived
@@ -107,8 +108,15 @@ class Filling:
 
     def _give_out(self, name: str) -> None:
         """Submits the chunks of a plan that are not done."""
-        planned = self.store.result(name + _PLAN)
-        matchups, episodes = torch.tensor(planned["matchups"]), torch.tensor(planned["episodes"])
+        planned = self.store.result(name + _PLAN, {"matchups": list[list[int]], "episodes": list[int]})
+        seats, episodes = len(self.store.game.seats), planned["episodes"]
+        given = [each for each in planned["matchups"] if len(each) == seats]
+        if not len(episodes) == len(given) == len(planned["matchups"]) or not all(
+            0 < e < MAX_EPISODES for e in episodes
+        ):
+            raise CheckpointError(f"{self.store.file}: tasks: {name + _PLAN}: expected matchups and episodes of each")
+        matchups = torch.from_numpy(self.store.matchups(torch.tensor(given, dtype=torch.int64).view(-1, seats)))
+        episodes = torch.tensor(episodes, dtype=torch.int64)
         for number, chunk in enumerate(chunks(planned["episodes"], self.sampling.max_envs)):
             key = f"{name}/{number}"
             if not self.store.done(key):

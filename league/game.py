@@ -10,9 +10,11 @@ from typing import Any
 
 import gpu_envs
 from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.factory import check_played
 from gpu_envs.registry import recorded_id
 from trainers.agents import agents_of
+from trainers.files import check_fields
 
 
 @dataclass(frozen=True)
@@ -93,27 +95,42 @@ class Game:
     def core(self, num_envs: int, device: str = "cpu", seed: int = 0, **settings: Any) -> Core:
         """Worlds of it, which reuse their buffers."""
         settings = {**self.env, **settings}
-        return gpu_envs.make(
+        core = gpu_envs.make(
             self.env_id, num_envs=num_envs, device=device, seed=seed, reuse_buffers=True, **settings
         ).core
+        _check_roles(self.env_id, {seat.name: seat.members for seat in self.seats}, core)
+        return core
 
     def to_json(self) -> dict[str, Any]:
         """For a run's records."""
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], file: str = "recorded game") -> Game:
-        """What `to_json` gave, lists for tuples.
+    def from_json(cls, data: Any, where: str = "recorded game") -> Game:
+        """Read what `to_json` gave, lists for tuples.
 
         Args:
             data: What was recorded.
-            file: Where it stands, for messages.
+            where: Its file and place there, for messages.
 
         Raises:
-            CheckpointError: The environment is in a module that is not imported, see `gpu_envs.registry.recorded_id`.
+            CheckpointError: It is something else, or the environment is in a module that is not imported, see
+                `gpu_envs.registry.recorded_id`.
         """
-        seats = tuple(Seat(seat["name"], seat["role"], tuple(seat["members"])) for seat in data["seats"])
-        return cls(recorded_id(data["env_id"], file), seats, dict(data["env"]), data["zero_sum"])
+        hints = {"env_id": str, "seats": list[dict[str, Any]], "env": dict[str, Any], "zero_sum": bool}
+        game = check_fields(where, data, hints)
+        seats = [
+            Seat(**check_fields(f"{where}: seats", seat, {"name": str, "role": str, "members": list[str]}))
+            for seat in game["seats"]
+        ]
+        if len({seat.name for seat in seats}) < max(len(seats), 1) or not all(seat.members for seat in seats):
+            raise CheckpointError(f"{where}: seats: expected some, of different names and with members each")
+        try:
+            check_played(f"{where}: env", game["env"])
+        except ConfigError as error:
+            raise CheckpointError(str(error)) from None
+        seats = tuple(dataclasses.replace(seat, members=tuple(seat.members)) for seat in seats)
+        return cls(recorded_id(game["env_id"], where), seats, game["env"], game["zero_sum"])
 
 
 def _check_roles(env_id: str, roles: Mapping[str, Any], core: Core) -> None:

@@ -30,10 +30,11 @@ from league.matches import Results
 from league.payoffs import PayoffTable
 from league.player import AFAR, forget, train_player
 from league.population import RandomPolicy
+from league.records import SUMMARY
 from league.run import training, write_summary
 from league.standing import RANDOM_NAME, Standing
 from league.store import Store, derived
-from league.summaries import by_opponent, summary
+from league.summaries import by_opponent, read_result, summary
 from trainers.logs import Progress
 from trainers.policy import Plays
 from trainers.settings import check_settings, setting
@@ -152,7 +153,7 @@ class League:
             for name in names:
                 self._submit(number, name, pools, even, functools.partial(self._count, number, name))
             self.coordinator.wait("learn")
-            results = {name: self.store.result(_task(number, name)) for name in names}
+            results = {name: self._result(number, name) for name in names}
             for name, result in results.items():
                 for opponent, games, score, _ in result["matches"]:
                     self.standing.roster.win_rates.add(name, opponent, games, score)
@@ -238,9 +239,12 @@ class League:
             done = sum(each.total_steps for each in self.standing.learning.values()) + found["steps"]
             self.progress(done, f"{name}: return {result['return']:.3f}  score {result['score']:.2f}")
 
+    def _result(self, number: int, name: str) -> dict[str, Any]:
+        return read_result(self.store, _task(number, name), self.standing.roster)
+
     def _count(self, number: int, name: str) -> None:
         """The steps of a player's matches, once they are written down."""
-        steps = self.store.result(_task(number, name))["steps"]
+        steps = self._result(number, name)["steps"]
         self.standing.learning[name].steps += steps
         self.standing.learning[name].total_steps += steps
 
@@ -267,7 +271,7 @@ class League:
         """See `LeagueConfig.even`: of an iteration's matches."""
         self.coordinator.wait("learn")
         key = f"{number}/even"
-        return self.store.result(key)["even"] if self.store.done(key) else self.standing.even
+        return self.store.result(key, {"even": float})["even"] if self.store.done(key) else self.standing.even
 
     @property
     def _measures(self) -> bool:
@@ -298,7 +302,7 @@ class League:
         """Begins from what the store has."""
         self.coordinator.cancel()
         forget(self.id)
-        self.finished = max(self.store.iterations(), default=-1)
+        self.finished = max(self.store.iterations(SUMMARY, ("return", "score", "nash_conv")), default=-1)
         self.filling: Filling | None = None
         told, c = asking.told(self.builder), self.config
         self.standing = Standing(self.store, told, self.train, c.seed, c.decay, self.device)

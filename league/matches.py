@@ -122,7 +122,7 @@ def play_matchups(
 @functools.lru_cache(maxsize=4)
 def _core(game: str, size: int, device: str) -> Core:
     """Worlds whose episodes end for good; kept, as it takes longer to make them than to play Kuhn poker in them."""
-    return Game.from_json(json.loads(game)).core(size, device, autoreset="disabled")
+    return Game.from_json(json.loads(game), "game").core(size, device, autoreset="disabled")
 
 
 def _play(core: Core, ensembles: Sequence[Ensemble], count: int, seed: int, greedy: bool, max_steps: int) -> Tensor:

@@ -6,13 +6,16 @@ pseudocode `multiagent.py`, called the pseudocode here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError
+from trainers.files import check_fields
 
 Rates = NDArray[np.float64]  # (opponents,), in [0, 1]
 
@@ -107,9 +110,16 @@ class WinRates:
         return {"decay": self.decay, "pairs": [[*pair, games, self.scores[pair]] for pair, games in self.games.items()]}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> WinRates:
-        """What `to_json` gave."""
+    def from_json(cls, data: Any, where: str) -> WinRates:
+        """Read what `to_json` gave; CheckpointError where it is something else."""
+        check_fields(where, data, {"decay": float, "pairs": list[list[str | float]]})
+        hints = {"home": str, "away": str, "games": float, "score": float}
+        if not 0 < data["decay"] <= 1:
+            raise CheckpointError(f"{where}: decay: expected a number in (0, 1], got {data['decay']}")
         rates = cls(data["decay"])
-        for home, away, games, score in data["pairs"]:
+        for pair in data["pairs"]:
+            home, away, games, score = check_fields(where, dict(zip_longest(hints, pair)), hints).values()
+            if not 0 <= score <= games < math.inf:
+                raise CheckpointError(f"{where}: pairs: expected 0 <= score <= games, got {score} and {games}")
             rates.games[home, away], rates.scores[home, away] = games, score
         return rates

@@ -33,6 +33,9 @@ from trainers.policy import Plays, Policy
 if TYPE_CHECKING:
     from league.psro import PSRO
 
+PLAN = {"lowest": list[str], "met": list[list[list[float]]]}
+"""Fields of a plan's result."""
+
 
 class Pipeline(Whole):
     """A learner stands in line for each of the next `levels` places of every population.
@@ -84,7 +87,7 @@ class Pipeline(Whole):
                         if (state := self.store.state(_policy(role, place))) is not None:
                             self.store.put_state(_met(role, place), state)
                 result |= {"lowest": lowest, "met": [[each.tolist() for each in marginals] for marginals in met]}
-        return self.store.result(task)
+        return self.store.result(task, PLAN)
 
     def over(self, number: int, part: int, role: str) -> bool:
         """Whether the lowest of a role has learned enough."""
@@ -92,10 +95,11 @@ class Pipeline(Whole):
             return True
         if self.psro.config.plateau is None or part < 2:
             return False
-        if role not in self.store.result(f"{number}/plan/{part - 1}")["lowest"]:
+        if role not in self.store.result(f"{number}/plan/{part - 1}", PLAN)["lowest"]:
             return True
         place = len(self.strategy.marginals[self.psro.game.seats_of(role)[0]])
-        before, now = (self.store.result(_part(number, each, role, place))["return"] for each in (part - 2, part - 1))
+        parts = [_part(number, each, role, place) for each in (part - 2, part - 1)]
+        before, now = (self.store.result(each, {"return": float})["return"] for each in parts)
         return now - before <= self.psro.config.plateau
 
     def meet(self, number: int, part: int) -> list[tuple[Tensor, ...]]:

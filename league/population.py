@@ -21,6 +21,8 @@ from trainers.policy import Plays, Policy
 
 FORMAT = "gpu-envs random policy 1"  # of a random policy's JSON file
 MIXTURE = "gpu-envs mixture 1"  # of a mixture's JSON file
+MAX_CHOICES, MAX_LOG_STD = 2**24, 80.0
+"""A file that asks for more choices of an action, or a wider Gaussian, is damaged."""
 
 
 class RandomPolicy:
@@ -280,9 +282,8 @@ class Population(Sequence[Plays]):
 
     def _load(self, entry: Entry, device: torch.device | str) -> Plays:
         if entry.kind not in KINDS:
-            raise CheckpointError(
-                f"{self.folder / entry.id}: expected a policy of a kind among {', '.join(KINDS)}, got {entry.kind!r}"
-            )
+            where, known = self.folder / entry.id, ", ".join(KINDS)
+            raise CheckpointError(f"{where}: expected a policy of a kind among {known}, got {entry.kind!r:.80}")
         check_digests(self.folder, entry.sha256)
         return KINDS[entry.kind](self.folder / entry.id, device)
 

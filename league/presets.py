@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpu_envs.errors import ConfigError
+
 # Games of a few moves: episodes end within a rollout, what counts is that many are seen and none is forgotten.
 _CARDS: dict[str, Any] = {
     "algorithm": "ppo",
@@ -52,8 +54,13 @@ def train(env_id: str, device: str, algorithm: str | None = None) -> dict[str, A
         env_id: Its id.
         device: Where.
         algorithm: What is asked for; None: what the settings name. Settings of another algorithm are left out.
+
+    Raises:
+        ConfigError: The device is another one.
     """
     kind = device.partition(":")[0]
+    if kind not in FALLBACK:
+        raise ConfigError(f"device = {device!r:.80}: expected one of cpu, cuda, cuda:N")
     found = TRAIN.get((env_id, kind), FALLBACK[kind])
     if algorithm in (None, found["algorithm"]):
         return dict(found)

@@ -26,6 +26,7 @@ from league.filling import Filling, Sampling
 from league.oracles import ORACLES
 from league.pipeline import Pipeline
 from league.population import RandomPolicy
+from league.records import SUMMARY, check_strategy
 from league.run import write_summary
 from league.selfplay import SelfPlay
 from league.small import Small
@@ -45,6 +46,12 @@ VARIANTS: dict[str, type[Whole]] = {
     "self_play": SelfPlay,
 }
 """By name: who makes the responses of an iteration, and the meta-strategy."""
+
+FIELDS: dict[str, Any] = {
+    **{name: SUMMARY[name] for name in ("meta_strategy", "joint", *UNKNOWN, "seconds")},
+    **{"policies": dict[str, int], "episodes": int},
+}
+"""Fields that the summary of an iteration has to have, and their types."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +147,14 @@ class PSRO:
 
     def _restore(self) -> None:
         """Reads what there is; calls of a run that was interrupted are given out again."""
-        c, rows = self.config, self.store.iterations()
+        c, rows = self.config, self.store.iterations(FIELDS, FIELDS)
         self.coordinator.cancel()
         sampling = Sampling(c.episodes, c.tolerance, c.device, c.max_envs)
         self.filling = Filling(self.store, self.coordinator, sampling, c.seed)
+        for number, row in rows.items():
+            pools = [self.populations[seat.role].entries for seat in self.game.seats]
+            sizes = [sum(entry.iteration <= number for entry in pool) for pool in pools]
+            check_strategy(f"{self.store.file}: iterations: summary of {number}", row, sizes)
         self.strategy: MetaStrategy | None = strategy_of(rows[max(rows)]) if rows else None
 
     def run(self) -> list[dict[str, Any]]:

@@ -19,15 +19,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import CheckpointError, ConfigError
 from league import measures, ratings, solvers, tables
 from league.evaluation import of_league, remembers
 from league.executors import Executor
 from league.exploit import exploit
+from league.records import SUMMARY, check_strategy, finite
 from league.run import sizes, table_of, training
 from league.seating import LEARNER
 from league.small import Small
 from league.solvers import MetaStrategy
+from league.standing import players_of
 from league.store import Store, derived
 from trainers.files import write_json
 from trainers.logs import Progress
@@ -83,7 +85,7 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, None for what is no finite number."""
-        return _plain(dataclasses.asdict(self))
+        return finite(dataclasses.asdict(self))
 
     def text(self, width: int | None = None) -> str:
         """Tables for a terminal; None: as wide as it is."""
@@ -132,7 +134,11 @@ class Reading:
     def __init__(self, store: Store) -> None:
         """Reads tables; policies only where the game is small enough to know them whole."""
         self.store, self.game = store, store.game
-        self.rows = store.iterations()
+        self.rows = store.iterations(SUMMARY)
+        for number, row in self.rows.items():
+            if "meta_strategy" in row:
+                most = [self.sizes(number)[seat.role] for seat in self.game.seats]
+                check_strategy(f"{store.file}: iterations: summary of {number}", row, most)
         self.left_out: dict[str, str] = {}
         self.small = self._measure("exact NashConv", lambda: Small.of(self.game, required=True))
         self.exact = store.config.get("payoffs") == "exact" and self.small is not None
@@ -451,13 +457,15 @@ class Reading:
             whom = " + ".join(entry.name for entry in others) or match.role
             kind = " + ".join(entry.kind for entry in others) or "self"
             note(match.role, f"learner - {kind}", f"{match.role}, iteration {match.iteration}", whom, match.count)
-        players = {player["name"]: player for player in self.store.get("players", [])}
+        players = {player.name: player for player in players_of(self.store)}
         for row in self.rows.values():
             for who, met in row.get("matches", {}).items():
                 for whom, count in met.items():
+                    if who not in players or whom not in players:
+                        raise CheckpointError(f"{self.store.file}: iterations: matches: {who!r:.80}: no such players")
                     one, other = players[who], players[whom]
-                    kind = f"{one['kind']} - {'frozen ' if other['parent'] else ''}{other['kind']}"
-                    note(one["role"], kind, who, whom, count)
+                    kind = f"{one.kind} - {'frozen ' if other.parent else ''}{other.kind}"
+                    note(one.role, kind, who, whom, count)
         by_pair = [[*pair, count] for pair, count in pairs.items()]
         return {"by_role": roles, "by_kind": kinds, "by_pair": by_pair}
 
@@ -465,12 +473,3 @@ class Reading:
 def _total(episodes: Any) -> int | None:
     """Of all players, where they are told apart."""
     return sum(episodes.values()) if isinstance(episodes, dict) else episodes
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold."""
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

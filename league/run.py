@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -94,6 +95,9 @@ def check_same(store: Store, game: Game, algorithm: str, config: Any) -> None:
 def configuration(store: Store, kind: type[C]) -> C:
     """The configuration that a run began with; CheckpointError where it is of another kind."""
     data = {key: value for key, value in store.config.items() if key != "algorithm"}
+    device = store.config.get("device", "cpu")
+    if not re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device):
+        raise CheckpointError(f"{store.file}: device: expected one of cpu, cuda, cuda:N, got {device!r:.80}")
     return from_json(kind, data, str(store.file))
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 
@@ -15,6 +15,7 @@ from league.builder import Player, Roster
 from league.matchmaking import WinRates
 from league.store import Store, derived
 from trainers.config import TrainConfig
+from trainers.files import check_fields
 from trainers.learner import part_of
 from trainers.policy import Plays, Policy
 
@@ -67,20 +68,40 @@ class Standing:
         self.builder, self.train, self.seed, self.device = builder, train, seed, device
         self.trained: dict[str, dict[str, Any]] = {}  # weights of those who trained in this iteration
         self.live: dict[str, Policy] = {}  # learning players as they were when the iteration began
-        self.even: float = store.get("even", 0.0)  # at the start, see `LeagueConfig.even`
-        self.learning = {name: Learning(**each) for name, each in store.get("learning", {}).items()}
-        rates = store.get("win_rates")
-        self.roster = Roster(self.game, WinRates(decay) if rates is None else WinRates.from_json(rates))
+        where = f"{store.file}: kv"
+        self.even: float = store.get("even", 0.0, float)  # at the start, see `LeagueConfig.even`
+        self.learning: dict[str, Learning] = {}
+        for name, each in store.get("learning", {}, dict[str, dict[str, Any]]).items():
+            own = Learning(**check_fields(f"{where}: learning: {name!r:.80}", each, get_type_hints(Learning)))
+            if unknown := own.settings.keys() - {field.name for field in dataclasses.fields(train.learner)}:
+                raise CheckpointError(
+                    f"{where}: learning: {name!r:.80}: no setting of a learner is {min(unknown)!r:.80}"
+                )
+            self.learning[name] = own
+        rates = store.get("win_rates", None, dict[str, Any])
+        rates = WinRates(decay) if rates is None else WinRates.from_json(rates, f"{where}: win_rates")
+        self.roster = Roster(self.game, rates)
         if (began := store.get("builder", builder)) != builder:
             raise CheckpointError(f"{store.path}: began with {began}, got {builder}; choose another folder")
-        for each in store.get("players", []):
-            self.roster.add(Player(**each))
-        self.roster.retired = set(store.get("retired", []))
+        for each in players_of(store):
+            self.roster.add(each)
+        self.roster.retired = set(store.get("retired", [], list[str]))
+        self._check_players(where)
         for name in self.learning:
             weights = store.state(f"live.{name}", device)
             if weights is None:
                 raise CheckpointError(f"{store.path}: player {name}: expected its weights, got none (damaged)")
             self.live[name] = self._policy(weights)
+
+    def _check_players(self, where: str) -> None:
+        """Check that players that learn have weights and frozen ones a policy; else raise CheckpointError."""
+        players = self.roster.players.values()
+        learning = {player.name for player in players if player.parent is None}
+        if learning != self.learning.keys() or not learning >= self.roster.retired:
+            raise CheckpointError(f"{where}: learning, retired: expected players that learn, {sorted(learning)!r:.80}")
+        there = {entry.name for pool in self.populations.values() for entry in pool.entries}
+        if lost := {player.name for player in players if player.parent is not None} - there:
+            raise CheckpointError(f"{where}: players: expected one of the policies, got {min(lost)!r:.80}")
 
     def keep(self) -> None:
         """Writes everything beside weights and worlds, which are written as they change."""
@@ -134,6 +155,15 @@ class Standing:
     def _policy(self, weights: Mapping[str, Any]) -> Policy:
         of_policy = {key: value for key, value in weights.items() if key.startswith(OF_POLICY)}
         return Policy.from_state(of_policy, self.device)
+
+
+def players_of(store: Store) -> list[Player]:
+    """Read the players of a league; CheckpointError where a field is damaged."""
+    hints = get_type_hints(Player)
+    return [
+        Player(**check_fields(f"{store.file}: kv: players", each, hints))
+        for each in store.get("players", [], list[dict[str, Any]])
+    ]
 
 
 def weights_of(state: Mapping[str, Any], policy: Policy) -> dict[str, Any]:

@@ -28,7 +28,6 @@ import contextlib
 import hashlib
 import json
 import operator
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,17 +35,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 import gpu_envs
-from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
+from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.paths import check_folder
 from league import database
 from league.game import Game
-from league.population import Entry, Population
-from league.records import Cells, Counted, Met, Saves, array, host, key_of, players_of, publish, state_file, to_json
-from trainers.files import check_digests, fsync_folder, read_tensors, sha256, write_tensors
+from league.population import Entry
+from league.records import Counted, Saves, array, key_of, publish, state_file, to_json
+from league.store_reader import StoreReader, policy_id
+from trainers.files import fsync_folder, sha256, write_tensors
 from trainers.folder_lock import FolderLock
 from trainers.runs import check_kind
 from trainers.settings import SEEDS
@@ -78,7 +77,7 @@ class _Step:
     """Files that no record names once it is committed."""
 
 
-class Store:
+class Store(StoreReader):
     """One run, see the top of this file. Its rooms are read at any time; they are written inside of `step`.
 
     A run opened with `write=False` is read as it was at that moment, with nothing written and nobody disturbed.
@@ -87,24 +86,10 @@ class Store:
 
     def __init__(self, path: Path, db: sqlite3.Connection, lock: FolderLock | None) -> None:
         """Use `create` or `open`."""
-        self.path, self._db, self._lock = path, db, lock
-        self.file = path / database.DATABASE
-        self._told = database.Told(self.file)
+        super().__init__(path, db)
+        self._lock = lock
         self._step: _Step | None = None
         self._steps: list[_Step] | None = None  # that are written together
-        meta = dict(self._rows("SELECT key, value FROM meta"))
-        try:
-            self.game = Game.from_json(json.loads(meta["game"]), str(self.file))
-            self.config: dict[str, Any] = json.loads(meta["config"])
-            self.version = str(meta["version"])
-        except GpuEnvsError:
-            raise
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"{self.file}: expected a run's game, config and version, got {error!r} (damaged)"
-            ) from error
-        self.populations = {role: Population(role, path / "policies") for role in self.game.roles}
-        self._read_populations()
         if lock is not None:
             self._remove_orphans()
 
@@ -281,21 +266,6 @@ class Store:
             self._remove_orphans()
             raise failed
 
-    def done(self, task: str) -> bool:
-        """Whether a task's step was committed."""
-        return bool(self._rows("SELECT 1 FROM tasks WHERE name = ?", task))
-
-    def result(self, task: str) -> dict[str, Any]:
-        """What a task that is done left; GpuEnvsError where it is not."""
-        rows = self._rows("SELECT result FROM tasks WHERE name = ?", task)
-        if not rows:
-            raise GpuEnvsError(f"{self.path}: task {task!r} is not done, it has no result")
-        return json.loads(rows[0][0])
-
-    def tasks(self) -> list[str]:
-        """All tasks that are done, in the order they were."""
-        return [name for (name,) in self._rows("SELECT name FROM tasks ORDER BY number")]
-
     # ---------------------------------------------------------------- what adds: in the step of a task
 
     def add_policy(
@@ -334,7 +304,7 @@ class Store:
         if any(entry.name == name for entry in population.entries):
             raise ConfigError(f"{self.path}: {role}: there is a policy {name!r} already; choose another name")
         ((number,),) = self._rows("SELECT count(*) FROM policies")
-        id = f"{number:05d}-{re.sub('[^A-Za-z0-9_-]+', '_', role)}"
+        id = policy_id(number, role)
         folder = population.folder
         policy.save(folder / f"{WRITING}{id}")
         digests = {}
@@ -359,7 +329,7 @@ class Store:
             GpuEnvsError: A result that is not finite, a count below 0, or a matchup of nobody; nothing is added.
         """
         self._adds("add_results")
-        players, names = self._matchups(matchups, least=0), ("total", "square", "score")
+        players, names = self.matchups(matchups, least=0), ("total", "square", "score")
         count = array(results.count, "count", players[:, 0].shape, np.int64)
         sums = np.stack([array(getattr(results, name), name, players.shape, np.float64) for name in names])  # (3, K, S)
         if (count < 0).any():
@@ -386,7 +356,7 @@ class Store:
     def add_matches(self, iteration: int, role: str, matchups: Any, counts: Any) -> None:
         """Counts matches (K, S), -1 for who learns, (K,) of each, under the name of whoever asked for them."""
         self._adds("add_matches")
-        players = self._matchups(matchups, least=-1)
+        players = self.matchups(matchups, least=-1)
         met = zip(players.tolist(), array(counts, "counts", players[:, 0].shape, np.int64).tolist(), strict=True)
         self._run(
             "INSERT INTO matches VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
@@ -425,49 +395,7 @@ class Store:
             step.outdated.append(self.path / "states" / state_file(number))
         self._run("DELETE FROM states WHERE name = ?", (name,))
 
-    # ---------------------------------------------------------------- reading
-
-    def cells(self) -> Cells:
-        """Everything that `add_results` was given, added up; it can be given to a payoff table as it is."""
-        rows = self._rows("SELECT matchup, count, total, square, score FROM cells ORDER BY rowid")
-        seats = len(self.game.seats)  # the rows of a matchup follow each other
-        matchups = np.array([players_of(row[0]) for row in rows[::seats]], np.int64).reshape(-1, seats)
-        count = np.array([row[1] for row in rows[::seats]], np.int64)
-        total, square, score = (np.array([row[i] for row in rows], np.float64).reshape(-1, seats) for i in (2, 3, 4))
-        return Cells(matchups, count, total, square, score)
-
-    def matches(self) -> list[Met]:
-        """Matches by iteration, whoever asked for them, and matchup, in the order they first came."""
-        rows = self._rows("SELECT iteration, role, matchup, count FROM matches ORDER BY rowid")
-        return [Met(iteration, role, players_of(key), count) for iteration, role, key, count in rows]
-
-    def iterations(self) -> dict[int, dict[str, Any]]:
-        """Summaries by iteration."""
-        return {n: json.loads(text) for n, text in self._rows("SELECT number, summary FROM iterations ORDER BY number")}
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """What `put` kept under a key."""
-        rows = self._rows("SELECT value FROM kv WHERE key = ?", key)
-        return json.loads(rows[0][0]) if rows else default
-
-    def has_state(self, name: str) -> bool:
-        """Whether `put_state` kept something."""
-        return bool(self._rows("SELECT 1 FROM states WHERE name = ?", name))
-
-    def state(self, name: str, device: torch.device | str = "cpu") -> dict[str, Any] | None:
-        """What `put_state` kept, None if there is nothing; CheckpointError where its file is missing or damaged."""
-        rows = self._rows("SELECT number, sha256, scalars FROM states WHERE name = ?", name)
-        if not rows:
-            return None
-        number, digest, scalars = rows[0]
-        check_digests(self.path / "states", {state_file(number): digest})
-        return {**read_tensors(self.path / "states" / state_file(number), device), **json.loads(scalars)}
-
     # ---------------------------------------------------------------- inside
-
-    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._told:
-            return self._db.execute(sql, values).fetchall()
 
     def _run(self, sql: str, *rows: tuple[Any, ...]) -> None:
         with self._told:
@@ -484,37 +412,14 @@ class Store:
             raise GpuEnvsError(f"{self.path}: {what}: adds, which a task does once; name it: store.step('task')")
         return step
 
-    def _matchups(self, matchups: Any, least: int) -> np.ndarray:
-        """(K, S) int64 of policies that are there."""
-        seats = self.game.seats
-        array = host(matchups)
-        if array.ndim != 2 or array.shape[1] != len(seats) or array.dtype.kind not in "iu":
-            raise GpuEnvsError(
-                f"{self.path}: matchups: expected integers (K, {len(seats)}), got {array.dtype} {array.shape}"
-            )
-        for column, seat in zip(array.T, seats, strict=True):
-            size = len(self.populations[seat.role])
-            if len(bad := column[(column < least) | (column >= size)]):
-                raise GpuEnvsError(f"{self.path}: seat {seat.name}: expected one of {size} policies, got {bad[0]}")
-        return array.astype(np.int64)
-
-    def _read_populations(self) -> None:
-        found: dict[str, list[Entry]] = {role: [] for role in self.populations}
-        columns = "name, role, position, kind, parent, iteration, meta, id, sha256"
-        for row in self._rows(f"SELECT {columns} FROM policies ORDER BY number"):
-            name, role, index, kind, parent, iteration, meta, id, digests = row
-            entry = Entry(name, role, index, kind, parent, iteration, json.loads(meta), id, json.loads(digests))
-            found[role].append(entry)
-        for role, entries in found.items():
-            self.populations[role].replace(entries)
-
     def _remove_orphans(self) -> None:
         """Removes files that no record names."""
         policies = {file for pool in self.populations.values() for entry in pool.entries for file in entry.sha256}
-        states = {state_file(number) for (number,) in self._rows("SELECT number FROM states")}
+        states = {state_file(number) for (number,) in self._read("states", ("number",))}
         for folder, named in ((self.path / "policies", policies), (self.path / "states", states)):
             folder.mkdir(exist_ok=True)
             for file in folder.iterdir():
-                ours = WRITING in file.name or file.name[:5].isdigit()  # a policy may write with names of its own
+                # a policy may write with names of its own; safetensors writes to .tmpXXXXXX first
+                ours = WRITING in file.name or file.name[:5].isdigit() or file.name.startswith(".tmp")
                 if ours and file.name not in named and file.is_file():
                     file.unlink()

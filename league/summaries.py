@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
+from gpu_envs.errors import CheckpointError
 from league.builder import Change, Enter, Player, Roster
 from league.seating import LEARNER, Tally
-from league.standing import Standing
+from league.standing import RANDOM_NAME, Standing
+from league.store import Store
+from trainers.files import check_fields
 
 
 def summary(roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[Change]) -> dict[str, Any]:
@@ -58,3 +62,15 @@ def by_opponent(standing: Standing, player: Player, tally: Tally) -> list[list[A
         entry = found.setdefault(name, [name, 0, 0.0, 0])
         entry[1:] = entry[1] + count, entry[2] + score[own], entry[3] + begun
     return list(found.values())
+
+
+def read_result(store: Store, task: str, roster: Roster) -> dict[str, Any]:
+    """Read what a player's matches gave, as their task has written it down; CheckpointError where it is damaged."""
+    numbers = {"steps": int, "episodes": int, "return": float, "score": float}
+    result, where = store.result(task, {**numbers, "matches": list[list[Any]]}), f"{store.file}: tasks: {task!r:.80}"
+    hints = {"opponent": str, "games": int, "score": float, "begun": int}
+    for match in result["matches"]:
+        opponent = check_fields(where, dict(zip_longest(hints, match)), hints)["opponent"]
+        if opponent not in {RANDOM_NAME, *roster.players}:
+            raise CheckpointError(f"{where}: expected a player, got {opponent!r:.80}")
+    return result

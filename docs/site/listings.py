@@ -19,7 +19,9 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {ROOT / "README.md": "index", ROOT / "CHANGELOG.md": "changelog", ROOT / "CONTRIBUTING.md": "contributing"}
+PAGES = {ROOT / "README.md": "index"} | {
+    ROOT / f"{name}.md": name.lower() for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")
+}
 """Pages of the repository that are pages of the site as well."""
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

@@ -58,7 +58,8 @@
 
 metrics, league and rollout have the `version` of the run that they are of.
 
-What is wrong is {"error": a line}: 404 for what is not there, 400 for a bad question, 500 where files cannot be read.
+What is wrong is {"error": a line}: 404 for what is not there, 400 for a bad question, 403 for one without the token,
+503 for a rollout that newer ones were asked for instead of, 500 where files cannot be read.
 
 An exported file is the page with `<script type="application/json" id="recorded">{PATH: ANSWER, ...}</script>` before
 the end of its body, by paths as above; those of rollouts are the ones that `rollout_path` makes.
@@ -71,6 +72,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from league.records import finite
 from league.watch.rollouts import MAX_WORLDS, Rollouts, record
 from league.watch.source import Latest, Snapshot
 from trainers.settings import SEEDS
@@ -103,7 +105,7 @@ class Api:
             return self._rollout(snapshot, version, query)
         if name not in snapshot.answers:
             known = ", ".join((*snapshot.answers, "rollout"))
-            raise NotThere(f"api/{name}: there is no such answer of this run; there are {known}")
+            raise NotThere(f"api/{repr(name)[1:-1]:.80}: there is no such answer of this run; there are {known}")
         return encoded(self.told(name, snapshot, version))
 
     def told(self, name: str, snapshot: Snapshot, version: int) -> dict[str, Any]:
@@ -117,9 +119,12 @@ class Api:
         return {"name": source.path.resolve().name, **snapshot.answers["run"], **moment}
 
     def _rollout(self, snapshot: Snapshot, version: int, query: str) -> bytes:
-        given = {name: value for name, _, value in (part.partition("=") for part in query.split("&") if part)}
+        pairs = [part.partition("=") for part in query.split("&") if part]
+        given = {name: value for name, _, value in pairs}
         if unknown := given.keys() - {"policies", "seed", "worlds"}:
-            raise ConfigError(f"api/rollout: no parameter {min(unknown)!r}; there are policies, seed, worlds")
+            raise ConfigError(f"api/rollout: no parameter {min(unknown)!r:.80}; there are policies, seed, worlds")
+        if len(given) < len(pairs):
+            raise ConfigError("api/rollout: expected every parameter once, got one of them twice")
         names = chosen(snapshot, [unquote(name) for name in given.get("policies", "").split(",") if name])
         seed = _number(given, "seed", 0, 0, SEEDS - 1)
         worlds = _number(given, "worlds", WORLDS, 1, MAX_WORLDS)
@@ -145,7 +150,7 @@ def chosen(snapshot: Snapshot, names: list[str]) -> tuple[str, ...]:
         )
     for seat, name in zip(seats, names, strict=True):
         if name not in snapshot.policies[seat.role]:
-            raise NotThere(f"policies: {seat.name}: there is no policy {name!r} of {seat.role}")
+            raise NotThere(f"policies: {seat.name}: there is no policy {name!r:.80} of {seat.role}")
     return tuple(names)
 
 
@@ -156,12 +161,17 @@ def rollout_path(names: tuple[str, ...], seed: int, worlds: int) -> str:
 
 
 def encoded(answer: dict[str, Any]) -> bytes:
-    """JSON."""
-    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+    """JSON, with null for numbers that are not finite."""
+    try:
+        text = json.dumps(answer, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(finite(answer), allow_nan=False, separators=(",", ":"))
+    return text.encode()
 
 
 def _number(given: dict[str, str], name: str, usual: int, least: int, most: int) -> int:
     text = given.get(name, str(usual))
-    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+    # the length first: int() refuses numbers of thousands of digits
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most):
         raise ConfigError(f"{name}: expected a whole number from {least} to {most}, got {text!r:.40}")
     return int(text)

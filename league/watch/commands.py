@@ -6,9 +6,12 @@ import contextlib
 import os
 import socket
 import sys
+import tempfile
 import webbrowser
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpu_envs.paths import check_file
 from gpu_envs.progress import ProgressBar
@@ -28,7 +31,7 @@ class WatchArgs:
     port: int = setting(0, ">= 0")
     """Of the page; 0: a free one."""
     host: str = "127.0.0.1"
-    """Where it can be reached. Anything but this machine's own 127.0.0.1 shows the run to others."""
+    """Address to listen at. With any other than 127.0.0.1, the URL and the run cross the network unencrypted."""
     browser: bool = True
     """Open the page in a browser, where there is a screen."""
     export: Path | None = None
@@ -57,24 +60,26 @@ def watch_command(argv: list[str]) -> int:
             return _export(api, args.export)
         if not alone:
             print(
-                f"gpu-envs: warning: --host {args.host}: whoever reaches this address sees the run, and nothing is "
-                "encrypted; use 127.0.0.1 with SSH forwarding, or a network of your own",
+                f"gpu-envs: warning: --host {args.host}: nothing is encrypted, neither the URL nor the run; "
+                "use 127.0.0.1 with SSH forwarding, or a network of your own",
                 file=sys.stderr,
                 flush=True,
             )
 
+        stack = contextlib.ExitStack()
+
         def started(url: str, server: object) -> None:
-            told = latest.get()[0].answers["run"]
-            port = url.rstrip("/").rpartition(":")[2]
+            told, address = latest.get()[0].answers["run"], urlsplit(url)
             print(f"{told['kind']} of {told['env_id']} in {args.run}: {url} until Ctrl-C", flush=True)
             if alone:
-                host = url.partition("//")[2].rstrip("/")  # with the port, and brackets where it is IPv6
-                there = f"ssh -N -L {port}:{host} {socket.gethostname()}"
-                print(f"from another machine: {there}, then open http://127.0.0.1:{port}/ there", flush=True)
+                # netloc: with the port, and brackets where it is IPv6
+                there = f"ssh -N -L {address.port}:{address.netloc} {socket.gethostname()}"
+                local = address._replace(netloc=f"127.0.0.1:{address.port}").geturl()
+                print(f"from another machine: {there}, then open {local} there", flush=True)
             if args.browser and _screen():
-                webbrowser.open(url)
+                webbrowser.open(stack.enter_context(_entry(url)))
 
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt), stack:
             serve(api, args.host, args.port, started)
     return 0
 
@@ -89,6 +94,17 @@ def _export(api, file: Path) -> int:
         print(f"gpu-envs: warning: left out: {line}", file=sys.stderr)
     print(f"{file}: {file.stat().st_size / 1e6:.1f} MB, {played} rollouts")
     return 0
+
+
+@contextlib.contextmanager
+def _entry(url: str) -> Iterator[str]:
+    """Give the address of a file of this user alone that opens a URL: what starts a browser is seen by all users."""
+    from league.watch.access import ENTRY
+
+    with tempfile.NamedTemporaryFile("w", prefix="gpu-envs-watch-", suffix=".html", encoding="utf-8") as file:
+        file.write(ENTRY.format(url=url))
+        file.flush()
+        yield Path(file.name).as_uri()
 
 
 def _screen() -> bool:

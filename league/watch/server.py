@@ -8,20 +8,21 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from gpu_envs.errors import ConfigError, GpuEnvsError, missing
+from league.watch.access import HEADERS, AccessMiddleware, new_token, refusal
 from league.watch.api import Api, NotThere, encoded
 from league.watch.export import page
+from league.watch.rollouts import Stopped
 
 LOOPBACK = "127.0.0.1"
 """Reached from this machine alone."""
-HEADERS = {
-    # The page needs nothing from elsewhere, so nothing may be loaded from there, or sent there.
-    "Content-Security-Policy": "default-src 'self' 'unsafe-inline' data: blob:; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-}
+DEADLINE = 5.0
+"""Time for a connection to complete a request, or to take more of a response [s]."""
+MAX_CONNECTIONS = 100
+"""Further connections get a 503."""
+MAX_HEADER = 16 * 2**10
+"""Incomplete request headers of more bytes are refused."""
 
 
 def libraries() -> None:
@@ -33,50 +34,19 @@ def libraries() -> None:
         raise missing(error, "gpu-envs watch", ("starlette", "uvicorn"), "'gpu-envs[watch]'") from None
 
 
-class NoStrangers:
-    """Refuses pages of others: those whose name is made to mean this machine, and those that ask from elsewhere."""
-
-    def __init__(self, app: Any, hosts: list[str]) -> None:
-        """`hosts`: names by which the viewer may be called; by an address it always may, as that is no stranger's."""
-        self.app, self.hosts = app, {host.lower() for host in hosts}
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """As ASGI asks."""
-        from starlette.datastructures import Headers
-        from starlette.responses import PlainTextResponse
-
-        app, headers = self.app, Headers(scope=scope)
-        if not self.known(headers.get("host", "")):
-            app = PlainTextResponse("Invalid host header", 400)
-        elif headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api/"):
-            app = PlainTextResponse("not for other sites", 403)
-        await app(scope, receive, send)
-
-    def known(self, host: str) -> bool:
-        """Whether a Host header names this viewer."""
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
-        try:
-            return bool(ipaddress.ip_address(name))
-        except ValueError:
-            return name in self.hosts
-
-
-def application(api: Api, hosts: list[str]) -> Any:
-    """The ASGI application.
+def application(api: Api, **access: Any) -> Any:
+    """Make the ASGI application.
 
     Args:
         api: Answers.
-        hosts: By which the viewer may be called: a page of a stranger, whose name is made to mean this machine's
-            address, is refused.
+        **access: See `AccessMiddleware`.
     """
     from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
     from starlette.middleware.gzip import GZipMiddleware
     from starlette.requests import Request
-    from starlette.responses import PlainTextResponse, Response
+    from starlette.responses import Response
     from starlette.routing import Route
 
     # They are no coroutines: Starlette runs them in threads, so that a rollout keeps nobody waiting.
@@ -84,23 +54,62 @@ def application(api: Api, hosts: list[str]) -> Any:
         try:
             return Response(page(), media_type="text/html", headers=HEADERS)
         except ConfigError as error:
-            return PlainTextResponse(f"{error}\n", 503, HEADERS)
+            return refusal(request.scope, 503, str(error))
 
     def answer(request: Request) -> Response:
         try:
             status, told = 200, api.answer(request.path_params["name"], request.url.query)
         except (GpuEnvsError, OSError) as error:
-            status = 404 if isinstance(error, NotThere) else 400 if isinstance(error, ConfigError) else 500
+            known = {NotThere: 404, ConfigError: 400, Stopped: 503}
+            status = next((code for kind, code in known.items() if isinstance(error, kind)), 500)
             told = encoded({"error": str(error)})
         return Response(told, status, HEADERS, "application/json")
 
-    return Starlette(
-        routes=[Route("/", show), Route("/api/{name}", answer)],
+    async def refused(request: Request, error: Any) -> Response:
+        return refusal(request.scope, error.status_code, error.detail)
+
+    app = Starlette(
+        routes=[Route("/", show), Route("/api/{name:path}", answer)],
         middleware=[
-            Middleware(NoStrangers, hosts=hosts),
+            Middleware(AccessMiddleware, **access),
             Middleware(GZipMiddleware, compresslevel=1),  # for SSH forwarding
         ],
+        exception_handlers={HTTPException: refused},
     )
+    app.router.redirect_slashes = False
+    return app
+
+
+def protocol() -> type[Any]:
+    """Make the HTTP protocol of the server: uvicorn's, which closes connections that make no progress."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class DeadlineProtocol(H11Protocol):
+        """Every `DEADLINE`, abort a connection that waits for its client and has got no further since."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._before = self._progress()
+            self._timer = self.loop.call_later(DEADLINE, self._check)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._timer.cancel()
+            super().connection_lost(exc)
+
+        def _progress(self) -> tuple[Any, int]:
+            """Return the request that was answered last, and the bytes that the client has yet to take."""
+            return self.cycle, self.transport.get_write_buffer_size()
+
+        def _check(self) -> None:
+            now = cycle, unsent = self._progress()
+            waits = unsent or cycle is None or cycle.response_complete
+            if waits and now == self._before:
+                self.transport.abort()
+                return
+            self._before = now
+            self._timer = self.loop.call_later(DEADLINE, self._check)
+
+    return DeadlineProtocol
 
 
 def check_host(host: str) -> bool:
@@ -118,7 +127,7 @@ def serve(api: Api, host: str, port: int, started: Callable[[str, Any], None]) -
         api: Answers.
         host: Address to listen at.
         port: 0: a free one.
-        started: Called with the page's address, and uvicorn's server, before the first answer.
+        started: Called with the page's URL, its token included, and uvicorn's server, before the first answer.
 
     Raises:
         MissingExtraError: Starlette or uvicorn is not installed.
@@ -138,11 +147,21 @@ def serve(api: Api, host: str, port: int, started: Callable[[str, Any], None]) -
     with listening:
         port = listening.getsockname()[1]
         name = socket.gethostname() if ipaddress.ip_address(host).is_unspecified else host
-        app = application(api, ["localhost", socket.gethostname(), socket.getfqdn()])
-        # Without a log_config, which would end all handlers that there are: those of others close their streams then.
+        token = new_token()
+        app = application(api, token=token, host=host, names=("localhost", socket.gethostname(), socket.getfqdn()))
         config = uvicorn.Config(
-            app, log_config=None, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1
+            app,
+            http=protocol(),
+            ws="none",
+            lifespan="off",
+            # Without a log_config, which would end all handlers that there are: those of others close their streams.
+            log_config=None,
+            log_level="error",  # a malformed request is no matter of the person who started the viewer
+            access_log=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            h11_max_incomplete_event_size=MAX_HEADER,
+            timeout_graceful_shutdown=1,
         )
         server = uvicorn.Server(config)
-        started(f"http://{f'[{name}]' if ':' in name else name}:{port}/", server)
+        started(f"http://{f'[{name}]' if ':' in name else name}:{port}/?token={token}", server)
         server.run(sockets=[listening])

@@ -54,7 +54,7 @@ def test_win_rates_decay_by_the_game_and_count_draws_as_half():
     batch = WinRates(decay=0.9)
     batch.add("a", "b", 3, 1.5)
     assert batch.games["a", "b"] == pytest.approx(games)
-    assert WinRates.from_json(rates.to_json()).rate("a", "b") == rates.rate("a", "b")
+    assert WinRates.from_json(rates.to_json(), "here").rate("a", "b") == rates.rate("a", "b")
     rates.forget("b")
     assert rates.rate("a", "b") == 0.5
 

@@ -1,5 +1,6 @@
 """The viewer's server, asked over HTTP as a browser does, and the command that starts it."""
 
+import contextlib
 import http.client
 import json
 import logging
@@ -7,14 +8,22 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
+import anyio
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from toy_league import start
 
 from gpu_envs.errors import ConfigError, MissingExtraError
 from league.watch import export as exporting
 from league.watch import server as serving
+from league.watch.access import AccessMiddleware, new_token, split_host
+from league.watch.api import Api
 from league.watch.commands import watch_command
+from league.watch.rollouts import Rollouts
+from league.watch.source import Latest, open_run
 from trainers.config import TrainConfig
 from trainers.loop import Trainer
 from trainers.ppo import PPOConfig
@@ -29,11 +38,26 @@ def run(tmp_path_factory) -> Path:
     return path
 
 
+class Address(int):
+    """A viewer's port, with the token of its URL."""
+
+    token: str
+
+    @classmethod
+    def of(cls, url: str) -> "Address":
+        address = cls(urlsplit(url).port)
+        address.token = urlsplit(url).query.removeprefix("token=")
+        return address
+
+
 class Answer:
-    """What a server said to a question."""
+    """What a server said to a question; a question to an `Address` has the token in its cookie."""
 
     def __init__(self, port: int, path: str, method: str = "GET", **headers: str) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
+        if isinstance(port, Address):
+            shown = headers.get("Host", f"127.0.0.1:{port}").rpartition(":")[2]
+            headers.setdefault("Cookie", f"gpu-envs-watch-{shown if shown.isdigit() else 80}={port.token}")
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
         self.status, self.headers, self.body = (
@@ -55,7 +79,7 @@ def watching(run, monkeypatch, capsys):
 
     def noted(api, host, port, told):
         def both(url, server):
-            servers.append((server, int(url.rstrip("/").rpartition(":")[2])))
+            servers.append((server, Address.of(url)))
             told(url, server)
             started.set()
 
@@ -63,7 +87,7 @@ def watching(run, monkeypatch, capsys):
 
     monkeypatch.setattr(serving, "serve", noted)
 
-    def watch(*argv: str) -> int:
+    def watch(*argv: str) -> Address:
         threads.append(threading.Thread(target=watch_command, args=([str(run), *argv],)))
         threads[-1].start()
         assert started.wait(60)
@@ -86,9 +110,12 @@ def test_the_page_and_its_answers(watching, tmp_path, monkeypatch, capsys):
     port = watching()
     said = capsys.readouterr().out
     assert "training of CartPole-v1 in " in said
-    assert f"http://127.0.0.1:{port}/ until Ctrl-C" in said
-    assert f"ssh -N -L {port}:127.0.0.1:{port} " in said
-    assert opened == [f"http://127.0.0.1:{port}/"]
+    url = f"http://127.0.0.1:{port}/?token={port.token}"
+    assert f"{url} until Ctrl-C" in said
+    assert f"ssh -N -L {port}:127.0.0.1:{port} {socket.gethostname()}, then open {url} there" in said
+    (entry,) = (Path(urlsplit(each).path) for each in opened)
+    assert entry.stat().st_mode & 0o777 == 0o600, "another user sees the command line of a browser, but not this file"
+    assert f'content="0; url={url}"' in entry.read_text()
     missing = Answer(port, "/")
     assert (missing.status, missing.body.count("\n")) == (503, 1)
     assert "the viewer's page is not there; build it" in missing.body
@@ -128,16 +155,9 @@ def test_handlers_of_others_go_on(watching):
 
 def test_strangers_are_refused(watching):
     port = watching("--no-browser")
-    for host in (f"localhost:{port}", "127.0.0.1", f"[::1]:{port}", socket.gethostname().upper(), "192.0.2.7"):
+    for host in (f"localhost:{port}", "127.0.0.1", f"[::1]:{port}", socket.gethostname().upper(), "127.0.0.2:8080"):
         assert Answer(port, "/api/run", Host=host).status == 200
-    for host in (
-        "evil.example",
-        f"evil.example:{port}",
-        "127.0.0.1.evil.example",
-        "",
-        "[",
-        "localhost:80@evil.example",
-    ):
+    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "192.0.2.7", "localhost."):
         refused = Answer(port, "/api/run", Host=host)
         assert refused.status == 400
         assert "CartPole" not in refused.body
@@ -148,6 +168,204 @@ def test_strangers_are_refused(watching):
         assert Answer(port, "/api/run", method).status == 405
     for path in ("/api/../config.json", "/config.json", "/api/..%2f..%2fconfig.json", "/static/index.html"):
         assert Answer(port, path).status == 404
+
+
+MALFORMED = (
+    *("", " ", "[", "a b", "127.0.0.1 ", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:99999", "127.0.0.1:80:80"),
+    *("127.0.0.1:x", "127.0.0.1:+80", "127.0.0.1:8700/", "127.0.0.1/", "127.0.0.1?", "127.0.0.1#", "a@127.0.0.1"),
+    *("127.0.0.1@evil.example", "localhost:80@evil.example", "http://127.0.0.1", "[127.0.0.1]", "[::1", "::1"),
+    *("[::1%25eth0]", "127.0.0.1, 127.0.0.1", "127.1", "0x7f.0.0.1", "localhost\t", "\u0661"),
+)
+
+
+@pytest.mark.parametrize("host", MALFORMED)
+def test_malformed_host_is_refused(host):
+    access = AccessMiddleware(None, "token", "127.0.0.1", ("localhost",))
+    named = split_host(host)
+    assert named is None or not access.known(named[0])
+
+
+def test_request_with_several_hosts_or_none_is_refused(watching):
+    port = watching("--no-browser")
+    cookie = f"Cookie: gpu-envs-watch-{port}={port.token}"
+    host = f"Host: 127.0.0.1:{port}"
+    for version, lines, status in (
+        ("1.1", [host, cookie], 200),
+        ("1.1", [cookie], 400),
+        ("1.0", [cookie], 400),
+        ("1.1", [host, host, cookie], 400),
+        ("1.1", ["Host: 127.0.0.1:99999", cookie], 400),
+        ("1.1", ["Host: evil.example@127.0.0.1", cookie], 400),
+    ):
+        with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as client:
+            client.sendall("\r\n".join([f"GET /api/run HTTP/{version}", *lines, "Connection: close", "", ""]).encode())
+            assert client.makefile("rb").readline().split()[1] == str(status).encode(), lines
+
+
+def test_request_without_token_is_refused(watching, tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "PAGE", tmp_path / "index.html")
+    (tmp_path / "index.html").write_text("<p>the page</p>")
+    port = watching("--no-browser")
+    wrong = port.token[:-1] + ("A" if port.token[-1] != "A" else "B")
+    cookie = f"gpu-envs-watch-{port}"
+    for path in ("/", "/api/run", "/nothing", "/?token=", f"/?token={wrong}", f"/api/run?token={wrong}"):
+        for sent in ("", f"{cookie}={wrong}", f"{cookie}=", f"gpu-envs-watch-1={port.token}", f"{cookie}=%00é"):
+            refused = Answer(int(port), path, **({"Cookie": sent} if sent else {}))
+            assert refused.status == 403
+            text = refused.json()["error"] if path.startswith("/api/") else refused.body
+            assert text.strip() == "expected the token of this viewer; open the URL that gpu-envs watch printed"
+    entered = Answer(int(port), f"/?token={port.token}")
+    assert entered.status == 200
+    assert 'http-equiv="refresh" content="0; url=/"' in entered.body, "the token leaves the address bar and the history"
+    assert entered.headers["Set-Cookie"] == f"{cookie}={port.token}; HttpOnly; Path=/; SameSite=strict"
+    assert entered.headers["Referrer-Policy"] == "no-referrer"
+    assert Answer(port, "/").body == "<p>the page</p>"
+    stale = Answer(port, f"/?token={wrong}")  # of an older viewer, by somebody who is in already
+    assert (stale.status, stale.headers["Set-Cookie"]) == (200, None)
+    assert Answer(int(port), f"/api/rollout?worlds=1&token={port.token}").json()["worlds"] == 1  # by hand
+
+
+def test_two_viewers_have_different_tokens():
+    assert len({new_token() for _ in range(9)}) == 9
+    assert len(new_token()) >= 43  # 256 bits
+
+
+SENT = (
+    b"",
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-",
+    b"POST /api/run HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000000\r\n\r\nhalf",
+)
+
+
+@pytest.mark.parametrize("sent", SENT, ids=["nothing", "headers", "body"])
+def test_half_sent_request_is_closed(watching, monkeypatch, sent):
+    monkeypatch.setattr(serving, "DEADLINE", 0.05)
+    port = watching("--no-browser")
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as client:
+        client.sendall(sent)
+        with contextlib.suppress(ConnectionResetError):  # either way it is over
+            while client.recv(4096):
+                with contextlib.suppress(ConnectionError):
+                    client.sendall(b"x")
+
+
+def outlast(port: int) -> None:
+    """Wait until a connection that sends nothing is closed."""
+    client = socket.create_connection(("127.0.0.1", int(port)), timeout=30)
+    with client, contextlib.suppress(ConnectionResetError):
+        assert not client.recv(1)
+
+
+def test_slow_answer_is_not_cut(watching, monkeypatch):
+    monkeypatch.setattr(serving, "DEADLINE", 0.05)
+    port = watching("--no-browser")
+    original = Api.answer
+
+    def slow(self, name, query=""):
+        for _ in range(3):
+            outlast(port)
+        return original(self, name, query)
+
+    monkeypatch.setattr(Api, "answer", slow)
+    assert Answer(port, "/api/run").status == 200
+
+
+def test_client_that_takes_no_answer_is_closed(watching, monkeypatch):
+    monkeypatch.setattr(serving, "DEADLINE", 0.05)
+    monkeypatch.setattr(Api, "answer", lambda self, name, query="": b" " * 2**25)
+    port = watching("--no-browser")
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as client:
+        lines = "GET /api/run HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Cookie: gpu-envs-watch-{port}={port.token}"
+        client.sendall("\r\n".join((*lines, "", "")).encode())
+        for _ in range(3):
+            outlast(port)
+        got = 0
+        with contextlib.suppress(ConnectionResetError):
+            while part := client.recv(2**20):
+                got += len(part)
+        assert got < 2**25
+
+
+def test_headers_without_end_are_refused(watching):
+    port = watching("--no-browser")
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * (serving.MAX_HEADER + 1))
+        assert client.makefile("rb").readline().split()[1] == b"400"
+
+
+# ---------------------------------------------------------------- any question
+
+DIGITS = "9" * 5000
+VALUES = ("", "0", "1", "-1", "+1", "1.0", "1e3", "007", "x", DIGITS, "0" * 5000, "%", "%zz", "%00", "%ff", "\u0661")
+QUESTIONS = [
+    *("", "&", "=", "&&=&", "policies", "policies=,", "worlds=1&worlds=2", "seed=0&seed=0", "nothing=1", "%00=1"),
+    *(f"{name}={value}" for name in ("worlds", "seed", "policies") for value in VALUES),
+    *(f"policies={'random,' * 999}", f"policies={'a' * 9000}", f"{'a' * 9000}=1", f"seed={2**63 - 1}", f"seed={2**63}"),
+]
+
+
+@pytest.fixture(scope="module")
+def served(run):
+    """The viewer's application, without a server."""
+    with contextlib.closing(Latest(open_run(run))) as latest, contextlib.closing(Rollouts()) as rollouts:
+        api = Api(latest, rollouts)
+        yield serving.application(api, token="t", host="127.0.0.1", names=("localhost",))
+
+
+def asked(app, path: str, query: str, host: bytes = b"localhost", cookie: bytes = b"gpu-envs-watch-80=t"):
+    """Status and body that the application answers with."""
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "http_version": "1.1", "method": "GET", "root_path": "", "scheme": "http"}
+    scope |= {"path": path, "raw_path": quote(path).encode(), "query_string": query.encode()}
+    scope |= {"headers": [(b"host", host), (b"cookie", cookie)], "server": ("127.0.0.1", 80)}
+    anyio.run(app, scope, receive, send)
+    return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
+
+
+def checked(status: int, body: bytes) -> None:
+    assert status == 200 or 400 <= status < 500, body
+    told = json.loads(body)
+    assert status == 200 or (list(told) == ["error"] and "\n" not in told["error"] and len(told["error"]) < 400), told
+
+
+@pytest.mark.parametrize("query", QUESTIONS)
+def test_question_gives_answer_or_one_line(served, query):
+    for name in ("run", "metrics", "league", "rollout"):
+        checked(*asked(served, f"/api/{name}", query))
+
+
+@pytest.mark.parametrize("path", ["/api/", "/api/run/", "/api/a/b", "/api/a\nb", "/api/\x00", f"/api/{'a' * 9000}"])
+def test_unknown_path_gives_one_line(served, path):
+    status, body = asked(served, path, "")
+    assert status == 404
+    checked(status, body)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    path=st.text(max_size=30),
+    name=st.sampled_from(["policies", "seed", "worlds", ""]),
+    value=st.text(max_size=30),
+    host=st.binary(max_size=30),
+    cookie=st.binary(max_size=30),
+)
+def test_any_question_gives_answer_or_one_line(served, path, name, value, host, cookie):
+    path = path.encode(errors="replace").decode()
+    checked(*asked(served, f"/api/{path}", ""))
+    value = value.encode(errors="replace").decode()
+    for query in (f"{name}={value}", f"{name}={quote(value)}", value):
+        checked(*asked(served, "/api/rollout", query))
+    status, body = asked(served, "/api/run", "", host)
+    assert (status, b"CartPole" in body) in ((400, False), (403, False), (200, True))
+    status, body = asked(served, "/api/run", "", cookie=cookie)
+    assert (status, b"CartPole" in body) == (403, False)
 
 
 def test_a_file_that_is_damaged_is_said(watching, run):
@@ -166,10 +384,12 @@ def test_a_file_that_is_damaged_is_said(watching, run):
 def test_another_address_is_warned_about(watching, capsys):
     port = watching("--no-browser", "--host", "0.0.0.0")
     said = capsys.readouterr()
-    assert "warning: --host 0.0.0.0: whoever reaches this address sees the run" in said.err
+    assert "warning: --host 0.0.0.0: nothing is encrypted, neither the URL nor the run" in said.err
     assert said.err.count("\n") == 1
     assert "ssh" not in said.out
     assert Answer(port, "/api/run").status == 200
+    assert Answer(int(port), "/api/run").status == 403
+    assert Answer(port, "/api/run", Host="192.0.2.7").status == 200  # of a container, by the address of its host
     assert Answer(port, "/api/run", Host="evil.example").status == 400
 
 
