@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,8 +21,6 @@ from trainers.files import check_fields, parse_json, sha256
 
 MAX_EPISODES = 2**48
 """A count of more episodes is damaged; sums of smaller ones are exact in float64 and int64."""
-MAX_DEPTH = 64
-"""JSON that is nested more deeply is damaged."""
 CONFIG: dict[str, Any] = {
     **{"algorithm": str, "device": str, "payoffs": str, "meta_solver": str, "anytime": bool},
     **{"seed": int, "iterations": int, "train": dict[str, Any]},
@@ -128,8 +125,6 @@ def read_json(text: str, where: str, hints: Any, required: Collection[str] = ())
         CheckpointError: It is no JSON, is nested too deeply, has another type, or an integer of more than 64 bits.
     """
     value = parse_json(text, where, finite=False)  # summaries of iterations may hold NaN
-    if text.count("[") + text.count("{") > MAX_DEPTH or re.search(r"\d{19}", text):  # else neither can be
-        _check_values(where, value)
     if isinstance(hints, Mapping):
         fields = check_fields(where, {"value": value}, {"value": dict[str, Any]})["value"]
         known = {name: each for name, each in fields.items() if name in hints}
@@ -137,18 +132,6 @@ def read_json(text: str, where: str, hints: Any, required: Collection[str] = ())
     else:
         check_fields(where, {"value": value}, {"value": hints})
     return value
-
-
-def _check_values(where: str, value: Any) -> None:
-    """Check depth and integers, level by level; else raise CheckpointError."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        if any(isinstance(each, int) and not -(2**63) <= each < 2**63 for each in level):
-            raise CheckpointError(f"{where}: expected integers of 64 bits, got a larger one")
-        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
-        if not (level := list(chain.from_iterable(inner))):
-            return
-    raise CheckpointError(f"{where}: expected JSON, got values nested too deeply")
 
 
 def check_rows(file: Path, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -78,7 +78,7 @@ def parse_json(text: str, where: str, finite: bool = True) -> Any:
     """
 
     def whole(digits: str) -> int:
-        if len(digits) > 20 or not -(2**63) <= int(digits) < 2**64:
+        if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
             raise ValueError(f"a number of {len(digits)} characters, {digits:.20}")
         return int(digits)
 

@@ -24,6 +24,8 @@ Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead  # what a po
 _SQUASHED = {"tanh_gaussian": TanhGaussianHead, "tanh": TanhHead}
 BOX_KINDS = ("continuous", *_SQUASHED)
 """Kinds of heads for a box, as `action_spec` takes them."""
+MAX_LOG_STD = 80.0
+"""Largest logarithm of a standard deviation: its exponential and that of its negative are finite in float32."""
 _BOUNDS = {"low": list[float], "high": list[float]}
 _FIELDS: dict[str, dict[str, Any]] = {
     "discrete": {"sizes": list[int]},
@@ -91,8 +93,8 @@ def check_action_spec(where: str, spec: Any) -> None:
     known = all(abs(each) <= most or (math.isinf(each) and kind == "continuous") for each in (*low, *high))
     if not low or len(low) != len(high) or not known or not all(map(float.__le__, map(float, low), map(float, high))):
         raise CheckpointError(f"{where}: expected low <= high of each dimension, got {low!r:.80} and {high!r:.80}")
-    if not math.isfinite(spec.get("init_log_std", 0.0)):
-        raise CheckpointError(f"{where}: init_log_std: expected a finite number, got {spec['init_log_std']}")
+    if not abs(spec.get("init_log_std", 0.0)) <= MAX_LOG_STD:
+        raise CheckpointError(f"{where}: init_log_std: expected at most ±{MAX_LOG_STD}, got {spec['init_log_std']}")
 
 
 def make_head(spec: dict[str, Any]) -> Head:
@@ -102,5 +104,5 @@ def make_head(spec: dict[str, Any]) -> Head:
     if spec["kind"] in _SQUASHED:
         return _SQUASHED[spec["kind"]](spec["low"], spec["high"])
     if spec["kind"] == "continuous":
-        return GaussianHead(spec["low"], spec["high"], spec["init_log_std"])
+        return GaussianHead(spec["low"], spec["high"], float(spec["init_log_std"]))
     return CategoricalHead(spec["sizes"], multi=spec["kind"] == "multi_discrete")

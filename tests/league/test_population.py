@@ -184,7 +184,7 @@ def test_random_policies_are_read_with_care(tmp_path):
         ("kinds", [], "mixture: expected at least one policy"),
         ("weights", "x", r"weights: expected list\[float\], got 'x'"),
         ("weights", [-1.0], "mixture: expected 1 finite weights >= 0"),
-        ("weights", [2**64 - 1, 1], "mixture: expected 1 finite weights >= 0"),
+        ("weights", [2**63 - 1, 1], "mixture: expected 1 finite weights >= 0"),
         ("weights", [float("nan")], "expected JSON, got NaN"),
     ],
 )
