@@ -5,10 +5,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu_envs.errors import ActionError, ConfigError, described
+from gpu_envs.config import MAX_INT, check_value
+from gpu_envs.errors import ActionError, ConfigError, described, shown
 from gpu_envs.layout import AUTORESET
 from warp_kernels import philox
 from warp_kernels.rules import Rules
+
+MAX_FRAME_BYTES = 2**31
+"""Frames that one call draws take at most 2 GiB."""
+
+
+def plain(value: Any) -> bool:
+    """Whether a value is a tensor whose elements lie in memory: not sparse, nested, quantized or on "meta"."""
+    if not isinstance(value, torch.Tensor) or value.is_nested or value.layout is not torch.strided:
+        return False
+    return value.device.type != "meta" and not value.is_quantized
 
 
 def check_tensor(
@@ -19,32 +30,66 @@ def check_tensor(
     Raises:
         ActionError: Naming what was expected and what was given.
     """
-    if (
-        not isinstance(value, torch.Tensor)
-        or tuple(value.shape) != shape
-        or value.dtype != dtype
-        or value.device != device
-    ):
+    if not plain(value) or tuple(value.shape) != shape or value.dtype != dtype or value.device != device:
         wanted = f"a {dtype} tensor {shape} on {device}"
         raise ActionError(f"{env_id}: {name} must be {wanted}, got {described(value)}")
 
 
-def check_frame(env_id: str, envs: Any, num_envs: int, size: Any) -> tuple[int, ...]:
-    """Indices of worlds to draw, one or several.
+def check_elapsed(env_id: str, steps: Any, mask: torch.Tensor | None, limit: int, clock: torch.Tensor) -> Any:
+    """Step counts that episodes start at: int32 like ``clock`` (E,), or 0 where none are given.
+
+    Args:
+        env_id: For messages.
+        steps: (E,) int64 or int32, or None.
+        mask: (E,) bool, which of them count; None for all.
+        limit: Time limit [steps]; 0 for none.
+        clock: (E,) int32, of the core.
 
     Raises:
-        ConfigError: No world, one that is not there, or a size that is none.
+        ActionError: Another shape, dtype or device.
+        ConfigError: A step count outside [0, limit).
     """
-    several = (envs,) if isinstance(envs, (int, np.integer)) else envs
+    if steps is None:
+        return 0
+    whole = steps.long() if plain(steps) and steps.dtype == torch.int32 else steps
+    check_tensor(env_id, "elapsed_steps", whole, tuple(clock.shape), torch.int64, clock.device)
+    wanted = whole if mask is None else whole.masked_fill(~mask, 0)
+    low, high = map(int, wanted.aminmax())
+    if low < 0 or high >= (limit or MAX_INT):
+        raise ConfigError(f"{env_id}: elapsed_steps must lie in [0, {limit or MAX_INT}), got {low} to {high}")
+    return wanted.int()
+
+
+def check_worlds(env_id: str, envs: Any, num_envs: int) -> tuple[int, ...]:
+    """Indices of worlds: an int, or a sequence, array or tensor (W,) of ints.
+
+    Raises:
+        ConfigError: No world, or one that is not there.
+    """
+    several = (envs,) if isinstance(envs, int | np.integer) else envs
+    if isinstance(several, np.ndarray) or plain(several):
+        several = several.tolist()
     try:
         rows = tuple(int(env) if isinstance(env, np.integer) else env for env in several)
-    except TypeError:
+    except (TypeError, ValueError, RuntimeError):  # nothing to iterate over, as a tensor without elements in memory
         rows = ()
-    if not rows or not all(isinstance(env, int) and 0 <= env < num_envs for env in rows):
-        raise ConfigError(f"{env_id}: envs must be indices of worlds in [0, {num_envs}), got {envs!r}")
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ConfigError(f"{env_id}: size must be an int >= 1 [pixels], got {size!r}")
+    if not rows or not all(type(env) is int and 0 <= env < num_envs for env in rows):  # a bool is no index
+        raise ConfigError(f"{env_id}: envs must be indices of worlds in [0, {num_envs}), got {shown(envs)}")
     return rows
+
+
+def check_frame(env_id: str, envs: Any, num_envs: int, size: Any) -> tuple[tuple[int, ...], int]:
+    """Indices of worlds to draw, one or several, and the side of their frames [pixels].
+
+    Raises:
+        ConfigError: No world, one that is not there, a size that is none, or frames of more than MAX_FRAME_BYTES.
+    """
+    rows = check_worlds(env_id, envs, num_envs)
+    side = check_value(env_id, "size", size, int, low=1)
+    if len(rows) * side * side * 3 > MAX_FRAME_BYTES:
+        most = int((MAX_FRAME_BYTES / 3 / len(rows)) ** 0.5)
+        raise ConfigError(f"{env_id}: size must be at most {most} [pixels] for {len(rows)} worlds, got {side}")
+    return rows, side
 
 
 def check_settings(

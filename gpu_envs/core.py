@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from gpu_envs import constants
-from gpu_envs.checks import check_frame, check_settings, check_tensor
+from gpu_envs.checks import check_elapsed, check_frame, check_settings, check_tensor
 from gpu_envs.config import MAX_INT
 from gpu_envs.definition import Definition
-from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, described
+from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, described, shown
 from gpu_envs.layout import Layout
 from gpu_envs.runner import Runner, choose_schedule, choose_threads
 from warp_kernels import episode
@@ -123,7 +123,7 @@ class Core:
         self._recorders: list[Recorder] = []
         self._started = False
         self._closed = False
-        self._seed_all(int.from_bytes(os.urandom(8), "little") if seed is None else seed, None)
+        self._lay_keys(self._keys(int.from_bytes(os.urandom(8), "little") if seed is None else seed), None)
 
     def __getstate__(self) -> NoReturn:
         """A core is bound to its device's memory and launches: neither pickled nor copied."""
@@ -139,14 +139,23 @@ class Core:
     # ---------------------------------------------------------------- episodes
 
     def reset(
-        self, seed: int | torch.Tensor | None = None, mask: torch.Tensor | None = None
+        self,
+        seed: int | torch.Tensor | None = None,
+        reset_mask: torch.Tensor | None = None,
+        *,
+        elapsed_steps: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Start new episodes in all worlds, or in those of a mask.
 
         Args:
             seed: Key of the random streams from now on: an int for all, or (E,) int64, one per world. The worlds'
                 episode counters start again at 0. None goes on with the next episode of the present streams.
-            mask: (E,) bool, which worlds to reset; None resets all.
+            reset_mask: (E,) bool, which worlds to reset; None resets all.
+            elapsed_steps: (E,) int64 or int32, the step counts at which these episodes start, below the time limit.
+                The start itself is drawn as at step 0. An episode that starts at step ``n`` of a limit ``T`` is cut
+                after ``T - n`` steps, observations of the time and ``episode_length`` count from ``n``, and the next
+                episode starts at 0. Use it to spread the ends of a batch evenly. Values of worlds that are not reset
+                are ignored. On a GPU it waits for the device. None starts at 0.
 
         Returns:
             Observations (E, A, D) and info ("alive", "valid", ... see :meth:`step`). "valid" is False in the worlds
@@ -154,24 +163,31 @@ class Core:
 
         Raises:
             ResetNeededError: Closed; or a mask before the first full reset.
-            ConfigError: A seed that is none.
+            ConfigError: A seed that is none, or a step count outside [0, time limit).
             ActionError: A mask of another shape, dtype or device, or an earlier bad action on a GPU.
-            CaptureError: Without a mask inside a CUDA graph.
+            CaptureError: Without a mask, or with step counts, inside a CUDA graph.
         """
         self._check_open()
-        if mask is not None:  # part of a rollout where autoreset is disabled: no waiting
+        waits = "reset()" if reset_mask is None else "reset(elapsed_steps=...)"
+        if self._on_gpu and (reset_mask is None or elapsed_steps is not None) and self._is_capturing():
+            raise CaptureError(f"{self.id}: {waits} waits for the device; put reset(reset_mask=...) into a CUDA graph")
+        if reset_mask is not None:  # part of a rollout where autoreset is disabled: no waiting
             self._look_for_errors()
-            check_tensor(self.id, "mask", mask, (self.num_envs,), torch.bool, self.device)
+            check_tensor(self.id, "reset_mask", reset_mask, (self.num_envs,), torch.bool, self.device)
             if not self._started:
-                raise ResetNeededError(f"{self.id}: reset(mask=...) before the first full reset; call reset() once")
-            self._io["restart"].copy_(mask)
+                raise ResetNeededError(f"{self.id}: reset(reset_mask=...) before the first full reset; call reset()")
         else:
-            if self._on_gpu and self._is_capturing():
-                raise CaptureError(f"{self.id}: reset() waits for the device; put reset(mask=...) into a CUDA graph")
             self.check()
+        keys = None if seed is None else self._keys(seed)
+        clock = check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_steps, self._io["step"])
+        if reset_mask is None:
             self._io["restart"].fill_(True)
-        if seed is not None:
-            self._seed_all(seed, mask)
+            self._io["step"][:] = clock
+        else:
+            self._io["restart"].copy_(reset_mask)
+            self._io["step"].copy_(torch.where(reset_mask, clock, self._io["step"]))
+        if keys is not None:
+            self._lay_keys(keys, reset_mask)
         self._runner.run("reset")
         self._started = True
         for recorder in self._recorders:
@@ -391,18 +407,19 @@ class Core:
             self._layout.params = table.contiguous()
             self._record()
 
-    def _seed_all(self, seed: int | torch.Tensor, mask: torch.Tensor | None) -> None:
-        """Lay new keys and start the episode counters again, where the mask says so."""
+    def _keys(self, seed: Any) -> torch.Tensor:
+        """A seed as one key per world, (E,) int64."""
         if isinstance(seed, torch.Tensor):
             check_tensor(self.id, "seed", seed, (self.num_envs,), torch.int64, self.device)
-            keys = seed
-        elif isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-            raise ConfigError(
-                f"{self.id}: seed must be an int, an int64 tensor ({self.num_envs},) or None, got {seed!r}"
-            )
-        else:
-            low = int(seed) & (2**64 - 1)
-            keys = torch.full_like(self._io["seed"], low - 2**64 if low >= 2**63 else low)
+            return seed
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            wanted = f"an int, an int64 tensor ({self.num_envs},) or None"
+            raise ConfigError(f"{self.id}: seed must be {wanted}, got {shown(seed)}")
+        low = int(seed) & (2**64 - 1)
+        return torch.full_like(self._io["seed"], low - 2**64 if low >= 2**63 else low)
+
+    def _lay_keys(self, keys: torch.Tensor, mask: torch.Tensor | None) -> None:
+        """Write new keys and start the episode counters again, where the mask says so."""
         fresh = torch.full_like(self._io["episode"], -1)  # the reset that follows makes it episode 0
         if mask is None:
             self._io["seed"].copy_(keys)
@@ -417,7 +434,7 @@ class Core:
         """Draw some worlds (indices, or one), frames of ``size`` pixels a side: uint8 (W, size, size, 3).
 
         Raises:
-            ConfigError: A world that is not there, or a size below 1.
+            ConfigError: A world that is not there, a size below 1, or frames of more than 2 GiB.
             ResetNeededError: Before the first reset, or closed.
         """
         from gpu_envs.rendering import rasterise
@@ -425,9 +442,9 @@ class Core:
         self._check_open()
         if not self._started:
             raise ResetNeededError(f"{self.id}: nothing to draw before the first reset; call reset() first")
-        envs = check_frame(self.id, envs, self.num_envs, size)
-        rows = torch.as_tensor(envs, device=self.device)
-        return rasterise(self.definition.draw(self, rows), size).cpu().numpy()
+        worlds, side = check_frame(self.id, envs, self.num_envs, size)
+        rows = torch.as_tensor(worlds, device=self.device)
+        return rasterise(self.definition.draw(self, rows), side).cpu().numpy()
 
     @property
     def world_state(self) -> dict[str, torch.Tensor]:
@@ -444,7 +461,7 @@ class Core:
 
     @property
     def steps(self) -> torch.Tensor:
-        """Steps taken in the present episodes, live: (E,) int32."""
+        """Steps taken in the present episodes, live: (E,) int32. ``reset(elapsed_steps=)`` sets them."""
         return self._io["step"]
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import torch
 
-from gpu_envs.checks import check_frame, check_tensor
+from gpu_envs.checks import check_elapsed, check_frame, check_tensor
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError
 
@@ -98,18 +98,26 @@ class ShardedCore:
         raise AttributeError(f"a sharded core has no {name!r}; its .shards, one core per device, may have")
 
     def reset(
-        self, seed: int | torch.Tensor | None = None, mask: torch.Tensor | None = None
+        self,
+        seed: int | torch.Tensor | None = None,
+        reset_mask: torch.Tensor | None = None,
+        *,
+        elapsed_steps: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """See :meth:`gpu_envs.core.Core.reset`."""
         if isinstance(seed, torch.Tensor):
             self._check("seed", seed, (self.num_envs,), torch.int64)
-        if mask is not None:
-            self._check("mask", mask, (self.num_envs,), torch.bool)
-        if mask is None:  # raise what is to be raised before any shard starts anew
+        if reset_mask is None:  # raise what is to be raised before any shard starts anew
             self.check()
+        else:
+            self._check("reset_mask", reset_mask, (self.num_envs,), torch.bool)
         seeds = self._split(seed) if isinstance(seed, torch.Tensor) else [seed] * len(self.shards)
-        masks = [None] * len(self.shards) if mask is None else self._split(mask)
-        results = self._each(lambda k: self.shards[k].reset(seeds[k], masks[k]))
+        masks = [None] * len(self.shards) if reset_mask is None else self._split(reset_mask)
+        clocks = [None] * len(self.shards)
+        if elapsed_steps is not None:
+            check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_steps, self.steps)
+            clocks = self._split(elapsed_steps)
+        results = self._each(lambda k: self.shards[k].reset(seeds[k], masks[k], elapsed_steps=clocks[k]))
         return self._gather([obs for obs, _ in results]), self._gather_dicts([info for _, info in results])
 
     def step(
@@ -211,9 +219,10 @@ class ShardedCore:
     def frame(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
         """See :meth:`gpu_envs.core.Core.frame`."""
         frames = []
-        for env in check_frame(self.id, envs, self.num_envs, size):
+        worlds, side = check_frame(self.id, envs, self.num_envs, size)
+        for env in worlds:
             k = next(k for k, span in enumerate(self._spans) if span.start <= env < span.stop)
-            frames.append(self.shards[k].frame((env - self._spans[k].start,), size))
+            frames.append(self.shards[k].frame((env - self._spans[k].start,), side))
         return np.concatenate(frames)
 
     def check(self) -> None:

@@ -5,6 +5,9 @@ from typing import Any
 
 from gpu_envs.errors import ConfigError
 
+BOUNDS = ("low", "high")
+"""Names of the options that :func:`bounds` reads."""
+
 
 def number(options: dict[str, Any], name: str, default: float) -> float:
     """An option as a float.

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
-from gpu_envs.views.options import reset
+from gpu_envs.views import options as options_of
 
 TensorDict = dict[str, torch.Tensor]  # by agent, each led by the worlds
 RENDER_MODES = ["rgb_array", "human"]  # besides None
@@ -100,15 +100,22 @@ class BatchedEnv:
         seed: int | torch.Tensor | None = None,
         options: dict[str, Any] | None = None,
         *,
-        mask: torch.Tensor | None = None,
+        reset_mask: torch.Tensor | None = None,
     ) -> tuple[TensorDict, dict[str, TensorDict]]:
         """Start new episodes; see :meth:`gpu_envs.core.Core.reset`.
 
-        ``options={"mask": m}`` works as ``mask=m``; the environment may have options of its own for these starts.
+        Args:
+            seed: An int for all worlds, or (E,) int64, one per world; None continues the present streams.
+            options: ``{"reset_mask": m}`` works as ``reset_mask=m``. An environment may have options of its own for
+                these starts, see its page.
+            reset_mask: (E,) bool, which worlds to reset; None resets all.
+
+        Raises:
+            ConfigError: An unknown option, options that are no dict, or a second mask.
+            ActionError: A mask that does not fit.
         """
-        if mask is None and options:
-            mask = options.get("mask")
-        obs, info = reset(self.core, seed, mask, options)
+        worlds, own = options_of.read(self.core, options, reset_mask)
+        obs, info = options_of.reset(self.core, seed, worlds, own)
         return self._cached(obs, self._split_obs), self._infos(info)
 
     def step(self, actions: TensorDict) -> tuple[TensorDict, TensorDict, TensorDict, TensorDict, dict[str, TensorDict]]:

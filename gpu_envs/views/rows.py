@@ -14,10 +14,11 @@ from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
 from gpu_envs.joint import rows_index
 from gpu_envs.registry import make_core
+from gpu_envs.views import options as options_of
 from gpu_envs.views.anew import Anew
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.ends import WorldEnds
-from gpu_envs.views.options import many_seeds, reset, worlds_of
+from gpu_envs.views.options import many_seeds, worlds_of
 from gpu_envs.views.others import Others
 
 
@@ -128,13 +129,14 @@ class RowsEnv(VectorEnv, Anew):
 
         Raises:
             ActionError: A mask of another shape or dtype, or one whose rows disagree about their world.
-            ConfigError: Seeds that are no ints, or not one per world; an option that makes no sense.
+            ConfigError: Seeds that are no ints, or not one per world; options that are no dict; an option that is
+                unknown or makes no sense.
         """
-        mask = None if options is None else options.get("reset_mask")
+        mask, own = options_of.read(self.core, options)
         worlds = None if mask is None else worlds_of(self.core, mask, len(self.agents))
         seeds = many_seeds(self.core, seed)
         super().reset(seed=None if isinstance(seeds, torch.Tensor) else seeds)
-        obs, info = reset(self.core, seeds, worlds, options)
+        obs, info = options_of.reset(self.core, seeds, worlds, own)
         self._ends.restart(worlds)
         return self._told("_obs", obs, self.single_observation_space), self._present(info)
 

@@ -10,8 +10,8 @@ from gymnasium import spaces
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, listed
 from gpu_envs.registry import make_core
+from gpu_envs.views import options as options_of
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
-from gpu_envs.views.options import reset as options_reset
 
 FIXED = ("num_envs", "autoreset", "reuse_buffers")  # arguments that this view chooses
 
@@ -61,7 +61,8 @@ class OneWorld:
 
     def reset(self, seed: int | None, options: dict[str, Any] | None = None) -> None:
         """Start an episode with everyone in it."""
-        options_reset(self.core, seed, None, options)
+        _, own = options_of.read(self.core, options, names=())  # one world needs no mask
+        options_of.reset(self.core, seed, None, own)
         self.agents = list(self.core.possible_agents)
         self._started = True
         self._show()

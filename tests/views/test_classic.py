@@ -228,7 +228,7 @@ def test_options_hold_for_their_reset(env_id):
     given(batch.reset(seed=0, options=dict(options))[0]["agent_0"])
     usual(batch.reset()[0]["agent_0"])
     mask = torch.arange(2000) < 1000
-    obs = batch.reset(options={"mask": mask, **options})[0]["agent_0"]
+    obs = batch.reset(options={"reset_mask": mask, **options})[0]["agent_0"]
     given(obs[mask])
     usual(obs[~mask])
     for one in (gymnasium.make(f"gpu_envs/{env_id}"), gymnasium.make(env_id)):  # theirs agrees with what we ask of ours
