@@ -35,6 +35,21 @@ def check_tensor(
         raise ActionError(f"{env_id}: {name} must be {wanted}, got {described(value)}")
 
 
+def numbers(where: str, values: Any, kinds: str, wanted: Any) -> np.ndarray:
+    """Anything NumPy reads as an array of numbers, of dtypes of these kinds, that torch can hold.
+
+    Raises:
+        ActionError: Anything else.
+    """
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):  # a ragged list, a tensor without elements in memory
+        raise ActionError(f"{where}: actions must be numbers of {wanted}, got {shown(values)}") from None
+    if array.dtype.kind not in kinds or array.dtype.itemsize > 8:
+        raise ActionError(f"{where}: actions must be numbers of {wanted}, got {array.dtype}")
+    return array
+
+
 def check_elapsed(env_id: str, steps: Any, mask: torch.Tensor | None, limit: int, clock: torch.Tensor) -> Any:
     """Step counts that episodes start at: int32 like ``clock`` (E,), or 0 where none are given.
 
@@ -103,10 +118,13 @@ def check_settings(
 
     def demand(good: bool, name: str, wanted: str, value: Any) -> None:
         if not good:
-            raise ConfigError(f"{env_id}: {name} must be {wanted}, got {value!r}")
+            raise ConfigError(f"{env_id}: {name} must be {wanted}, got {shown(value)}")
 
     def whole(value: Any, low: int) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+    def word(value: Any, *words: str) -> bool:
+        return isinstance(value, str) and value in words
 
     worlds = 2**31 - 1  # the kernels count them in 32 bits, and so does the random stream
     demand(whole(num_envs, 1) and num_envs <= worlds, "num_envs", f"an int in [1, {worlds}]", num_envs)
@@ -116,10 +134,11 @@ def check_settings(
     )  # fmt: skip
     modes = ", ".join(map(repr, AUTORESET))
     demand(isinstance(autoreset, str) and autoreset in AUTORESET, "autoreset", f"one of {modes}", autoreset)
-    demand(schedule in (None, "fused", "phased"), "schedule", "'fused', 'phased' or None", schedule)
+    demand(schedule is None or word(schedule, "fused", "phased"), "schedule", "'fused', 'phased' or None", schedule)
     demand(threads is None or whole(threads, 1), "threads", "an int >= 1 or None", threads)
     words = "'error', 'original', or 'loss' where agents take turns"
-    demand(illegal in ("error", "original") or (illegal == "loss" and rules.turn_based), "illegal", words, illegal)
+    can = ("error", "original", "loss") if rules.turn_based else ("error", "original")
+    demand(word(illegal, *can), "illegal", words, illegal)
     demand(rules.masked or not rules.turn_based, "rules.masked", "True where agents take turns", rules.masked)
     agents, components = rules.num_agents, rules.action_size
     demand(agents > 1 or not rules.turn_based, "the number of agents", ">= 2 where agents take turns", agents)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gpu_envs.buffers import param_fields
+from gpu_envs.checks import plain
 from gpu_envs.definition import Definition
-from gpu_envs.errors import ConfigError, described, listed
+from gpu_envs.errors import ConfigError, described, listed, shown
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core
@@ -62,9 +63,11 @@ def _checked(core: "Core", name: str, value: Any, dtype: torch.dtype) -> torch.T
     wanted = f"{'an int' if dtype == torch.int32 else 'a finite number'} or a tensor ({num_envs},) of such"
     try:
         given = torch.as_tensor(value)
+        if not plain(given) or given.is_complex():
+            raise ValueError
         column = given.to(dtype)
     except (TypeError, ValueError, RuntimeError):
-        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {value!r}") from None
+        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {shown(value)}") from None
     if given.shape not in ((), (num_envs,)):
         raise ConfigError(f"{env_id}: {name} must be {wanted}, got {described(given)}")
     exact = bool(column.isfinite().all()) and (dtype != torch.int32 or bool((column == given).all()))

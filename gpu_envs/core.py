@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+import warp_kernels
 from gpu_envs import constants
-from gpu_envs.checks import check_elapsed, check_frame, check_settings, check_tensor
-from gpu_envs.config import MAX_INT
+from gpu_envs.checks import check_elapsed, check_frame, check_settings, check_tensor, check_worlds, plain
+from gpu_envs.config import MAX_INT, check_value
 from gpu_envs.definition import Definition
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, described, shown
 from gpu_envs.layout import Layout
@@ -59,6 +60,7 @@ class Core:
             highest), such as {"good_max_speed": (1.0, 1.6)}. Domain randomisation; the draws are the world's own.
     """
 
+    @torch.inference_mode(False)  # buffers that are made inside could not be written to outside
     def __init__(
         self,
         definition: Definition,
@@ -79,6 +81,9 @@ class Core:
         randomise: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         rules = definition.rules
+        reuse_buffers = check_value(env_id, "reuse_buffers", reuse_buffers, bool)
+        env_minor = check_value(env_id, "env_minor", env_minor, bool)
+        fuse_fp = check_value(env_id, "fuse_fp", fuse_fp, bool | None)
         self.randomise = constants.check_ranges(env_id, definition, config, randomise)
         check_settings(env_id, rules, num_envs, autoreset, env_offset, illegal, schedule, threads)
         self.id = env_id
@@ -134,7 +139,8 @@ class Core:
 
     def _record(self) -> None:
         """Record the launches; again only when the memory behind an argument moves."""
-        self._runner.record(*self._layout.structs(self.env_offset, self.autoreset, self.illegal))
+        with warp_kernels.building:
+            self._runner.record(*self._layout.structs(self.env_offset, self.autoreset, self.illegal))
 
     # ---------------------------------------------------------------- episodes
 
@@ -218,14 +224,22 @@ class Core:
         """
         if not self._started or self._closed or self._on_gpu:
             self._prepare()
-        if (
-            not isinstance(action, torch.Tensor)
-            or action.shape != self._action_shape
-            or action.dtype != self._action_dtype
-            or action.device != self.device
-        ):
-            check_tensor(self.id, "action", action, tuple(self._action_shape), self._action_dtype, self.device)
-        return self._play(action)
+        try:
+            if (
+                not isinstance(action, torch.Tensor)
+                or action.shape != self._action_shape
+                or action.dtype != self._action_dtype
+                or action.device != self.device
+            ):
+                self._check_action(action)
+            return self._play(action)
+        except (RuntimeError, TypeError):  # sparse and nested tensors have no memory to read; to look costs every step
+            self._check_action(action)
+            raise
+
+    def _check_action(self, action: Any) -> None:
+        """Raise the ActionError of an action that does not fit."""
+        check_tensor(self.id, "action", action, tuple(self._action_shape), self._action_dtype, self.device)
 
     def _prepare(self) -> None:
         """Raise what speaks against a step: nothing to step, or an earlier action that a GPU has found bad."""
@@ -266,14 +280,13 @@ class Core:
             ConfigError: Not an int >= 1.
             ResetNeededError, ActionError: As :meth:`step`.
         """
-        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or not 1 <= steps <= MAX_INT:
-            raise ConfigError(f"{self.id}: steps must be an int in [1, {MAX_INT}], got {steps!r}")
+        steps = check_value(self.id, "steps", steps, int, low=1, high=MAX_INT)
         self._prepare()
         if self._recorders:  # they look at every step
             for _ in range(steps - 1):
                 self.step(self.sample_actions())
         elif steps > 1:
-            self._runner.play(int(steps) - 1)
+            self._runner.play(steps - 1)
         return self.step(self.sample_actions())
 
     def capture(self, play: Callable[[], Any], generators: Sequence[torch.Generator] = ()) -> Callable[[], Any]:
@@ -291,8 +304,13 @@ class Core:
         Raises:
             CaptureError: Without ``reuse_buffers=True``: a step would allocate its results.
             ResetNeededError: Before the first reset.
+            ConfigError: No function, or generators that are none.
         """
         self._check_open()
+        if not callable(play):
+            raise ConfigError(f"{self.id}: capture takes a function that steps this core, got {shown(play)}")
+        if not isinstance(generators, list | tuple) or not all(isinstance(g, torch.Generator) for g in generators):
+            raise ConfigError(f"{self.id}: generators must be a list of torch.Generator, got {shown(generators)}")
         if not self._started:
             raise ResetNeededError(f"{self.id}: capture before the first reset; call reset() first")
         if not self.reuse_buffers:
@@ -354,7 +372,9 @@ class Core:
 
         Raises:
             CheckpointError: Naming the entry whose presence, shape or dtype does not fit.
+            ResetNeededError: Closed.
         """
+        self._check_open()
         self.check_state(state)
         for name, tensor in self._layout.everything().items():
             tensor.copy_(state[name])
@@ -371,7 +391,7 @@ class Core:
                 f"{self.id}: a state is a dict of tensors by name, got {got}; take it from get_state()"
             )
         if set(state) != set(mine):
-            odd = sorted(set(state) ^ set(mine))
+            odd = sorted(map(str, set(state) ^ set(mine)))
             raise CheckpointError(
                 f"{self.id}: this state is of another environment or version; entries that differ: {', '.join(odd[:5])}"
             )
@@ -379,7 +399,7 @@ class Core:
             given, shapes = state[name], [tuple(tensor.shape)]
             if name == "params":  # one row for all, or one per world
                 shapes = list(dict.fromkeys((rows, table.shape[1]) for rows in (1, self.num_envs)))
-            if not isinstance(given, torch.Tensor) or given.shape not in shapes or given.dtype != tensor.dtype:
+            if not plain(given) or tuple(given.shape) not in shapes or given.dtype != tensor.dtype:
                 wanted = f"{tensor.dtype} {' or '.join(map(str, shapes))}"
                 raise CheckpointError(
                     f"{self.id}: {name} must be {wanted}, got {described(given)}; use the same config and num_envs"
@@ -394,17 +414,24 @@ class Core:
             ConfigError: An unknown name, one that buffers and clocks are built by, a tensor of another shape, or a
                 value that is not finite, not whole where it must be, or outside what the setting of this name allows.
         """
+        self._check_open()
         self._set_params(constants.changed(self, self._layout.params, values))
 
-    def get_params(self, envs: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
-        """Present constants of the rules by name, each (1,) or (E,); of the worlds ``envs`` (W,) int64, each (W,)."""
-        return constants.read(self.definition, self._layout.params, self.num_envs, envs)
+    def get_params(self, envs: int | Sequence[int] | torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        """Present constants of the rules by name, each (1,) or (E,); of the worlds ``envs`` (indices), each (W,).
 
+        Raises:
+            ConfigError: A world that is not there.
+        """
+        rows = None if envs is None else torch.tensor(check_worlds(self.id, envs, self.num_envs), device=self.device)
+        return constants.read(self.definition, self._layout.params, self.num_envs, rows)
+
+    @torch.inference_mode(False)
     def _set_params(self, table: torch.Tensor) -> None:
         if table.shape == self._layout.params.shape:
             self._layout.params.copy_(table)
         else:
-            self._layout.params = table.contiguous()
+            self._layout.params = table.clone(memory_format=torch.contiguous_format)
             self._record()
 
     def _keys(self, seed: Any) -> torch.Tensor:

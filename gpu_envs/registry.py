@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -15,10 +15,11 @@ import pettingzoo
 import torch
 from gymnasium.vector import AutoresetMode
 
-from gpu_envs.config import AUTORESET, MAX_INT, autoreset_member, build_config
+import warp_kernels
+from gpu_envs.config import AUTORESET, MAX_INT, autoreset_member, build_config, check_value
 from gpu_envs.core import Core
 from gpu_envs.definition import Definition
-from gpu_envs.errors import ConfigError, DeviceError, UnknownEnvironmentError
+from gpu_envs.errors import ConfigError, DeviceError, UnknownEnvironmentError, shown
 from gpu_envs.shards import ShardedCore
 from gpu_envs.views.batched import BatchedEnv
 
@@ -50,8 +51,22 @@ class Entry:
             assert self.config is not None
             assert self.build is not None
             return self.config, self.build
-        module = importlib.import_module(self.module)
-        return module.Config, module.build
+        with warp_kernels.building:
+            try:
+                module = importlib.import_module(self.module)
+            except ImportError as error:
+                raise ConfigError(f"{self.id}: its module {self.module} cannot be imported: {error}") from error
+        config, build = getattr(module, "Config", None), getattr(module, "build", None)
+        _check_host(f"{self.id}: module {self.module}", config, build)
+        return cast(type, config), cast(Callable[[Any], Definition], build)
+
+
+def _check_host(who: str, config: Any, build: Any) -> None:
+    """Raise a ConfigError unless there are a dataclass of settings and a function."""
+    if not isinstance(config, type) or not is_dataclass(config):
+        raise ConfigError(f"{who} needs Config, a frozen dataclass of its settings, got {shown(config)}")
+    if not callable(build):
+        raise ConfigError(f"{who} needs build(config) -> Definition, got {shown(build)}")
 
 
 _entries: dict[str, Entry] = {}
@@ -83,12 +98,19 @@ def register(
     Raises:
         ConfigError: A malformed or taken id, or neither a module nor config and build.
     """
-    if not re.fullmatch(r"[A-Za-z0-9_\-]+-v\d+", id):
-        raise ConfigError(f"register: id must look like 'Name-v0', got {id!r}")
+    if not isinstance(id, str) or not re.fullmatch(r"[A-Za-z0-9_\-]+-v\d+", id):
+        raise ConfigError(f"register: id must look like 'Name-v0', got {shown(id)}")
     if id in _entries:
         raise ConfigError(f"register: {id} is registered already; choose another name or version")
     if (module is None) == (config is None or build is None):
         raise ConfigError(f"register: {id} needs either module= or both config= and build=")
+    for name, path in (("module", module), ("meanings", meanings)):
+        if path is not None and not (isinstance(path, str) and re.fullmatch(r"\w+(\.\w+)*", path)):
+            raise ConfigError(f"register: {name} must be the import path of a module, got {shown(path)}")
+    if module is None:
+        _check_host(f"register: {id}", config, build)
+    max_episode_steps = check_value("register", "max_episode_steps", max_episode_steps, int | None, low=1)
+    reward_threshold = check_value("register", "reward_threshold", reward_threshold, float | None)
     _entries[id] = Entry(id, module, config, build, max_episode_steps, reward_threshold, meanings)
     _announce(id)
 
@@ -151,9 +173,11 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
+        if not isinstance(device, str | int | torch.device) or isinstance(device, bool):
+            raise TypeError
         wanted = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}") from None
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {shown(device)}") from None
     if wanted.type == "cpu":
         return torch.device("cpu")
     if wanted.type != "cuda":
@@ -212,13 +236,12 @@ def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> t
         config, max_episode_steps = config | {"max_episode_steps": max_episode_steps}, None
     others = {"render_mode", *inspect.signature(make_core).parameters} - {"id", "config"}
     settings = build_config(kind, config, entry.id, others)
-    definition = build(settings)
+    with warp_kernels.building:
+        definition = build(settings)
     if max_episode_steps is not None:
-        whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)
-        if not whole or not 1 <= max_episode_steps <= MAX_INT:
-            raise ConfigError(
-                f"{entry.id}: max_episode_steps must be an int in [1, {MAX_INT}] or None, got {max_episode_steps!r}"
-            )
+        limits = {"low": 1, "high": MAX_INT}
+        max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int | None, **limits)
+        assert max_episode_steps is not None
         if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
             definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
     return entry.id, settings, definition
@@ -258,7 +281,7 @@ def make_core(
     mode = autoreset_member(autoreset)
     if mode is None:
         words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
-        raise ConfigError(f"{name}: autoreset must be one of {words}, got {autoreset!r}")
+        raise ConfigError(f"{name}: autoreset must be one of {words}, got {shown(autoreset)}")
     word = AUTORESET[mode]
 
     def build_core(worlds: int, where: torch.device, offset: int, key: int | None) -> Core:
@@ -284,7 +307,7 @@ def make_core(
         return build_core(num_envs, resolve_device(device), env_offset, seed)
     if device is not None or not devices or not isinstance(devices, list | tuple):
         raise ConfigError(
-            f"{name}: devices must be a list such as ['cuda:0', 'cuda:1'], without device=; got {devices!r}"
+            f"{name}: devices must be a list such as ['cuda:0', 'cuda:1'], without device=; got {shown(devices)}"
         )
     key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
     places = [resolve_device(place) for place in devices]

@@ -7,9 +7,10 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import torch
 
-from gpu_envs.checks import check_elapsed, check_frame, check_tensor
+from gpu_envs.checks import check_elapsed, check_frame, check_tensor, check_worlds, plain
+from gpu_envs.config import check_value
 from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError
+from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, described, shown
 
 T = TypeVar("T")
 
@@ -72,10 +73,7 @@ class ShardedCore:
         num_envs: int,
         devices: Sequence[torch.device],
     ) -> None:
-        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < len(devices):
-            raise ConfigError(
-                f"{env_id}: num_envs must be at least the number of devices, {len(devices)}, got {num_envs!r}"
-            )
+        num_envs = check_value(env_id, "num_envs", num_envs, int, low=len(devices))  # a world for every device
         edges = [num_envs * part // len(devices) for part in range(len(devices) + 1)]
         self._spans = [slice(first, end) for first, end in pairwise(edges)]
         self.shards = [
@@ -193,26 +191,34 @@ class ShardedCore:
             raise CheckpointError(
                 f"{self.id}: a state is a dict of tensors by name, got {got}; take it from get_state()"
             )
-        if {name.partition(".")[0] for name in state} != {f"shard{k}" for k in range(len(self.shards))}:
+        if {str(name).partition(".")[0] for name in state} != {f"shard{k}" for k in range(len(self.shards))}:
             count = len(self.shards)
             raise CheckpointError(f"{self.id}: this state is not of {count} shards; use the same devices and num_envs")
         for k, shard in enumerate(self.shards):
             shard.check_state(_of_shard(state, k))
 
-    def get_params(self, envs: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+    def get_params(self, envs: int | Sequence[int] | torch.Tensor | None = None) -> dict[str, torch.Tensor]:
         """Present constants by world, each (E,), or (W,) of the worlds ``envs``."""
         per_world = self._gather_dicts(
             [{n: v.expand(shard.num_envs) for n, v in shard.get_params().items()} for shard in self.shards]
         )
-        return per_world if envs is None else {name: values[envs] for name, values in per_world.items()}
+        if envs is None:
+            return per_world
+        rows = torch.tensor(check_worlds(self.id, envs, self.num_envs), device=self.device)
+        return {name: values[rows] for name, values in per_world.items()}
 
     def set_params(self, **values: float | torch.Tensor) -> None:
         """See :meth:`gpu_envs.core.Core.set_params`, also for its ConfigError."""
-        tensors = {name: torch.as_tensor(value) for name, value in values.items()}
-        for name, value in tensors.items():
-            if value.shape not in ((), (self.num_envs,)):
+        tensors = {}
+        for name, given in values.items():
+            try:
+                value = tensors[name] = torch.as_tensor(given)
+            except (TypeError, ValueError, RuntimeError):
                 wanted = f"a number or a tensor ({self.num_envs},)"
-                raise ConfigError(f"{self.id}: {name} must be {wanted}, got {tuple(value.shape)}")
+                raise ConfigError(f"{self.id}: {name} must be {wanted}, got {shown(given)}") from None
+            if not plain(value) or value.shape not in ((), (self.num_envs,)):
+                wanted = f"a number or a tensor ({self.num_envs},)"
+                raise ConfigError(f"{self.id}: {name} must be {wanted}, got {described(value)}")
         for shard, span in zip(self.shards, self._spans, strict=True):
             shard.set_params(**{name: value[span] if value.ndim else value for name, value in tensors.items()})
 
@@ -266,4 +272,4 @@ def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 def _of_shard(state: dict[str, torch.Tensor], k: int) -> dict[str, torch.Tensor]:
     """The entries of one shard, under their own names."""
     head = f"shard{k}."
-    return {name.removeprefix(head): tensor for name, tensor in state.items() if name.startswith(head)}
+    return {name.removeprefix(head): tensor for name, tensor in state.items() if str(name).startswith(head)}

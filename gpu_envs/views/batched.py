@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_envs.checks import plain
+from gpu_envs.config import check_value
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
 from gpu_envs.views import options as options_of
@@ -177,6 +179,15 @@ class BatchedEnv:
 
     def _stack(self, actions: TensorDict) -> torch.Tensor:
         """Bring the agents' actions into one tensor, in the core's own buffer."""
+        try:
+            return self._stacked(actions)
+        except (RuntimeError, TypeError):  # sparse and nested tensors; to look for them costs every step
+            for target, agent in zip(self._targets, self.possible_agents, strict=True):
+                if not plain(actions[agent]):
+                    self._refuse(actions, agent, target)
+            raise
+
+    def _stacked(self, actions: TensorDict) -> torch.Tensor:
         core, buffer = self.core, self.core.action_buffer
         columns = []
         for target, agent in zip(self._targets, self.possible_agents, strict=True):
@@ -242,8 +253,7 @@ class Screen:
 
 def check_render_mode(env_id: str, render_mode: str | None) -> None:
     """Refuse an unknown render mode by a ConfigError."""
-    if render_mode not in (None, "rgb_array", "human"):
-        raise ConfigError(f"{env_id}: render_mode must be 'rgb_array', 'human' or None, got {render_mode!r}")
+    check_value(env_id, "render_mode", render_mode, str | None, choices=tuple(RENDER_MODES))
 
 
 def _splitter(agents: list[str], widths: list[int] | None, widest: int) -> Callable[[torch.Tensor], TensorDict]:

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 
 from gpu_envs.config import MAX_INT
-from gpu_envs.errors import ConfigError, ResetNeededError, listed
+from gpu_envs.errors import ConfigError, ResetNeededError, listed, shown
 from gpu_envs.registry import NAMESPACE, find
 from gpu_envs.views.anew import Anew
 from gpu_envs.views.batched import RENDER_MODES
@@ -56,8 +56,8 @@ class LearnerEnv(gymnasium.Env, Anew):
                 f"{core.id} has {len(names)} agents: gymnasium.make('{full}', learner='{names[0]}') plays one of them, "
                 f"gymnasium.make_vec('{full}') gives agent rows, gpu_envs.make('{core.id}') all agents by name"
             )
-        if learner is not None and learner not in names:
-            raise ConfigError(f"{core.id}: learner must be one of its agents, {listed(names)}, got {learner!r}")
+        if learner is not None and (not isinstance(learner, str) or learner not in names):
+            raise ConfigError(f"{core.id}: learner must be one of its agents, {listed(names)}, got {shown(learner)}")
         self.learner = learner or names[0]
         members = {group: [names[row] for row in rows] for group, rows in core.groups.items()}
         by_name = policies(core, others, [*members, *(name for name in names if name != self.learner)])

@@ -74,7 +74,7 @@ def one_seed(core: Core, seed: Any) -> int | None:
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ConfigError(f"{core.id}: seed must be an int >= 0 or None, got {seed!r}")
+        raise ConfigError(f"{core.id}: seed must be an int >= 0 or None, got {shown(seed)}")
     return int(seed)
 
 
@@ -84,16 +84,16 @@ def many_seeds(core: Core, seed: Any) -> int | torch.Tensor | None:
     Raises:
         ConfigError: Seeds that are no ints, or not one per world.
     """
-    if not isinstance(seed, (list, tuple, np.ndarray, torch.Tensor)):
+    if not isinstance(seed, list | tuple | np.ndarray) and not plain(seed):
         return one_seed(core, seed)
     keys = seed if isinstance(seed, list | tuple) else seed.tolist()
     worlds = core.num_envs
     if not isinstance(keys, list | tuple) or len(keys) != worlds:
-        got = f"{len(keys)} seeds" if isinstance(keys, list | tuple) else repr(keys)
+        got = f"{len(keys)} seeds" if isinstance(keys, list | tuple) else shown(keys)
         raise ConfigError(f"{core.id}: seed must be an int or one int per world, {worlds} of them, got {got}")
     for world, key in enumerate(keys):
         if isinstance(key, bool) or not isinstance(key, int | np.integer):
-            raise ConfigError(f"{core.id}: seed[{world}] must be an int, got {key!r}")
+            raise ConfigError(f"{core.id}: seed[{world}] must be an int, got {shown(key)}")
     words = [int(key) & (2**64 - 1) for key in keys]  # unsigned, as the core reads an int
     signed = [word - 2**64 if word >= 2**63 else word for word in words]
     return torch.tensor(signed, dtype=torch.int64, device=core.device)

@@ -33,7 +33,9 @@ class OneWorld:
             if name in settings:
                 raise ConfigError(f"{env_id}: {name} is fixed in the view of a single world; gpu_envs.make takes it")
         check_render_mode(env_id, render_mode)
-        core = self.core = make_core(env_id, 1, device or "cpu", autoreset="disabled", reuse_buffers=True, **settings)
+        core = self.core = make_core(
+            env_id, 1, "cpu" if device is None else device, autoreset="disabled", reuse_buffers=True, **settings
+        )
         self.render_mode = render_mode
         self.agents: list[str] = []
         """Who acts on the next step."""

@@ -223,7 +223,8 @@ def test_options_hold_for_their_reset(env_id):
     given(rows.reset(options=dict(options))[0])
     usual(rows.step(rows.sample_actions())[0])  # the episodes after, by themselves
     usual(rows.reset()[0])
-    usual(rows.reset(options={"something else": 3})[0])
+    with pytest.raises(ConfigError, match="reset has no option 'something else'; known are reset_mask, "):
+        rows.reset(options={"something else": 3})
     batch = gpu_envs.make(env_id, 2000, device="cpu")
     given(batch.reset(seed=0, options=dict(options))[0]["agent_0"])
     usual(batch.reset()[0]["agent_0"])
