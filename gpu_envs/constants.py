@@ -88,7 +88,7 @@ def check_ranges(env_id: str, definition: Definition, config: Any, ranges: Any) 
     if ranges is None:
         return {}
     if not isinstance(ranges, Mapping):
-        raise ConfigError(f"{env_id}: randomise must be a dict, name -> (lowest, highest), got {ranges!r}")
+        raise ConfigError(f"{env_id}: randomise must be a dict, name -> (lowest, highest), got {shown(ranges)}")
     kinds, checked = param_fields(definition.rules.params), {}
     for name, bounds in ranges.items():
         if name not in kinds or name in definition.fixed_params:
@@ -102,7 +102,9 @@ def check_ranges(env_id: str, definition: Definition, config: Any, ranges: Any) 
             good, low, high = False, 0, 0
         if not good:
             numbers = "ints" if whole else "numbers"
-            raise ConfigError(f"{env_id}: randomise: {name} needs two {numbers}, lowest <= highest, got {bounds!r}")
+            raise ConfigError(
+                f"{env_id}: randomise: {name} needs two {numbers}, lowest <= highest, got {shown(bounds)}"
+            )
         lowest, highest = limits(definition, config, name)
         if low < lowest or high > highest:
             raise ConfigError(f"{env_id}: randomise: {name} must lie in [{lowest}, {highest}], got {low} to {high}")

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+LINE = 1000
+"""Characters of a message."""
 LONG = 200
 """Characters of a value that a message shows."""
 
 
 class GpuEnvsError(Exception):
-    """Base of all deliberate errors; the command line prints them as one line."""
+    """Base of all deliberate errors. The message is one line, and the middle of a long one is left out."""
+
+    def __init__(self, message: object = "", *rest: object) -> None:
+        line = " ".join(part.strip() for part in str(message).splitlines())
+        super().__init__(line if len(line) <= LINE else f"{line[: LINE - 300]} ... {line[-290:]}", *rest)
 
 
 class UnknownEnvironmentError(GpuEnvsError, ValueError):

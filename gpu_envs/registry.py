@@ -149,6 +149,8 @@ def find(id: str) -> Entry:
     Raises:
         UnknownEnvironmentError: Naming close matches, or the module that cannot be imported.
     """
+    if not isinstance(id, str):
+        raise UnknownEnvironmentError(f"an environment's id is a string such as 'SimpleTag-v0', got {shown(id)}")
     module, colon, name = str(id).removeprefix(NAMESPACE).rpartition(":")
     if colon:
         try:

@@ -233,7 +233,7 @@ class OneWorld:
         space = self.action_spaces[agent]
         try:
             value = np.asarray(action)
-        except (TypeError, ValueError):  # a tensor on a GPU, a ragged list
+        except (TypeError, ValueError, RuntimeError):  # a tensor on a GPU or without memory, a ragged list
             value = np.asarray(None)
         if value.dtype.kind not in self._kinds or value.shape != space.shape:
             shown = f"{value.dtype} {value.shape}" if value.dtype.kind != "O" else type(action).__name__

@@ -41,7 +41,7 @@ class FrameStackObservation(TensorWrapper):
         self._padding: torch.Tensor | None = None  # (D,); None repeats the first observation
         if isinstance(padding_type, str) and padding_type == "zero":
             self._padding = self._tensor(create_zero_array(single))
-        elif not isinstance(padding_type, str) and single.contains(padding_type):
+        elif isinstance(padding_type, np.ndarray | list | tuple) and single.contains(padding_type):
             self._padding = self._tensor(padding_type)
         elif not isinstance(padding_type, str) or padding_type != "reset":
             raise ConfigError(
