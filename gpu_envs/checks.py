@@ -1,6 +1,6 @@
 """What a core refuses before anything is allocated or launched, each in one line."""
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ MAX_FRAME_BYTES = 2**31
 """Frames that one call draws take at most 2 GiB."""
 
 
-def plain(value: Any) -> bool:
+def plain(value: Any) -> TypeGuard[torch.Tensor]:
     """Whether a value is a tensor whose elements lie in memory: not sparse, nested, quantized or on "meta"."""
     if not isinstance(value, torch.Tensor) or value.is_nested or value.layout is not torch.strided:
         return False
@@ -81,7 +81,7 @@ def check_worlds(env_id: str, envs: Any, num_envs: int) -> tuple[int, ...]:
     Raises:
         ConfigError: No world, or one that is not there.
     """
-    several = (envs,) if isinstance(envs, int | np.integer) else envs
+    several: Any = (envs,) if isinstance(envs, int | np.integer) else envs
     if isinstance(several, np.ndarray) or plain(several):
         several = several.tolist()
     try:

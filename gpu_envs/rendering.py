@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import warp as wp
@@ -202,7 +203,7 @@ def rasterise(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
     # On a GPU a thread paints a pixel; a CPU takes a whole frame at once and skips what lies far from each shape.
     block = (1, 1) if device.type == "cuda" else (height, width)
     with building:  # the first launch compiles
-        command = wp.launch(
+        command: Any = wp.launch(
             raster.paint,
             dim=(worlds, height // block[0], width // block[1]),
             inputs=[

@@ -10,7 +10,7 @@ import torch
 from gpu_envs.checks import check_elapsed, check_frame, check_tensor, check_worlds, plain
 from gpu_envs.config import check_value
 from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, described, shown
+from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, shown
 
 T = TypeVar("T")
 
@@ -211,14 +211,15 @@ class ShardedCore:
         """See :meth:`gpu_envs.core.Core.set_params`, also for its ConfigError."""
         tensors = {}
         for name, given in values.items():
+            wanted = f"{self.id}: {name} must be a number or a tensor ({self.num_envs},)"
             try:
                 value = tensors[name] = torch.as_tensor(given)
             except (TypeError, ValueError, RuntimeError):
-                wanted = f"a number or a tensor ({self.num_envs},)"
-                raise ConfigError(f"{self.id}: {name} must be {wanted}, got {shown(given)}") from None
-            if not plain(value) or value.shape not in ((), (self.num_envs,)):
-                wanted = f"a number or a tensor ({self.num_envs},)"
-                raise ConfigError(f"{self.id}: {name} must be {wanted}, got {described(value)}")
+                raise ConfigError(f"{wanted}, got {shown(given)}") from None
+            if not plain(value):
+                raise ConfigError(f"{wanted}, got {shown(given)}")
+            if value.shape not in ((), (self.num_envs,)):
+                raise ConfigError(f"{wanted}, got {tuple(value.shape)}")
         for shard, span in zip(self.shards, self._spans, strict=True):
             shard.set_params(**{name: value[span] if value.ndim else value for name, value in tensors.items()})
 

@@ -106,10 +106,13 @@ def worlds_of(core: Core, mask: Any, rows: int) -> torch.Tensor:
         ActionError: Another shape or dtype, or rows that disagree about their world. On a GPU the mask is not looked
             at, since that would wait in every step of a rollout: there one row resets its world.
     """
-    given = torch.from_numpy(mask) if isinstance(mask, np.ndarray) and mask.dtype == bool else mask
+    try:
+        given = torch.from_numpy(mask) if isinstance(mask, np.ndarray) else mask
+    except TypeError:  # an array of text or objects
+        given = None
     if not plain(given) or given.dtype != torch.bool or given.shape != (core.num_envs * rows,):
-        wanted = f"a bool array or tensor ({core.num_envs * rows},), one per row"
-        got = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else described(mask)
+        wanted = f"bool ({core.num_envs * rows},), one per row"
+        got = f"{given.dtype} {tuple(given.shape)}" if plain(given) else described(mask)
         raise ActionError(f"{core.id}: options['reset_mask'] must be {wanted}, got {got}")
     by_world = given.view(core.num_envs, rows)
     worlds = by_world.any(1)

@@ -77,7 +77,12 @@ class TensorWrapper(VectorWrapper):
             array = numbers(name, actions, "fiu", space)
             actions = torch.as_tensor(array, dtype=torch.float32, device=self.device)
         shape = (self.num_envs, *(space.shape or ()))
-        if not plain(actions) or actions.shape != shape or actions.device != self.device or actions.is_complex():
+        if (
+            not plain(actions)
+            or actions.shape[1:] != shape[1:]
+            or actions.device != self.device
+            or actions.is_complex()
+        ):
             wanted = f"torch.float32 {shape} on {self.device}"
             raise ActionError(f"{name}: actions must be {wanted}, got {described(actions)}")
         return actions

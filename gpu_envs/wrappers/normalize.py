@@ -116,7 +116,9 @@ class NormalizeReward(TensorWrapper):
 
     def __init__(self, env: VectorEnv, gamma: float = 0.99, epsilon: float = 1e-8) -> None:
         super().__init__(env)
-        self.gamma = check_value("NormalizeReward", "gamma", gamma, float, low=0.0, high=1.0)
+        self.gamma = check_value("NormalizeReward", "gamma", gamma, float)
+        if not 0 <= self.gamma <= 1:
+            raise ConfigError(f"NormalizeReward: gamma must be in [0, 1], got {gamma}")
         self.epsilon = _epsilon(self, epsilon)
         self.return_rms = RunningMeanStd((), self.device)
         self.accumulated_reward = torch.zeros(self.num_envs, device=self.device)
