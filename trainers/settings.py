@@ -67,8 +67,10 @@ def check_settings(config: Any, prefix: str = "") -> None:
                 wanted, good = f"one of {', '.join(allowed)}", each in allowed
             else:
                 wanted, good = allowed, allowed is None or _RULES[allowed](each)
+            if good and kind is int and not -SEEDS <= each < SEEDS:
+                wanted, good = "an int below 2**63 in size", False
             if not good:
-                raise ConfigError(f"{prefix}{field.name} = {value!r}: expected {wanted}")
+                raise ConfigError(f"{prefix}{field.name} = {shown(value)}: expected {wanted}")
     given = vars(config)
     for field in dataclasses.fields(config):
         if (lack := _lacks(field, given)) is not None:
@@ -80,7 +82,7 @@ def check_settings(config: Any, prefix: str = "") -> None:
             )
 
 
-_WORDS = {bool: "True or False", int: "an int below 2**63 in size", float: "a finite number", str: "a string"}
+_WORDS = {bool: "True or False", int: "an int", float: "a finite number", str: "a string"}
 
 
 def _kind(hint: Any) -> type | None:
@@ -92,8 +94,6 @@ def _kind(hint: Any) -> type | None:
 
 
 def _is(value: Any, kind: type) -> bool:
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and -SEEDS <= value < SEEDS
     return isinstance(value, int | float if kind is float else kind) and (kind is bool or not isinstance(value, bool))
 
 
