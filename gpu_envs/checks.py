@@ -16,7 +16,10 @@ MAX_FRAME_BYTES = 2**31
 
 
 def plain(value: Any) -> TypeGuard[torch.Tensor]:
-    """Whether a value is a tensor whose elements lie in memory: not sparse, nested, quantized or on "meta"."""
+    """Whether a value is a tensor of any shape (...) whose elements lie in memory.
+
+    Sparse, nested and quantized tensors and those on "meta" are not.
+    """
     if not isinstance(value, torch.Tensor) or value.is_nested or value.layout is not torch.strided:
         return False
     return value.device.type != "meta" and not value.is_quantized

@@ -46,7 +46,11 @@ class Entry:
     """Module that says what the numbers mean, see :mod:`gpu_envs.meanings`; None: nobody says it."""
 
     def load(self) -> tuple[type, Callable[[Any], Definition]]:
-        """Config class and build function; imports the host file at first need."""
+        """Config class and build function; imports the host file at first need.
+
+        Raises:
+            ConfigError: The module cannot be imported, or has no dataclass ``Config`` or no function ``build``.
+        """
         if self.module is None:
             assert self.config is not None
             assert self.build is not None

@@ -67,7 +67,7 @@ def check_settings(config: Any, prefix: str = "") -> None:
                 wanted, good = f"one of {', '.join(allowed)}", each in allowed
             else:
                 wanted, good = allowed, allowed is None or _RULES[allowed](each)
-            if good and kind is int and not -SEEDS <= each < SEEDS:
+            if good and isinstance(each, int) and not -SEEDS <= each < SEEDS:
                 wanted, good = "an int below 2**63 in size", False
             if not good:
                 raise ConfigError(f"{prefix}{field.name} = {shown(value)}: expected {wanted}")
