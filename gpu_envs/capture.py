@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+import warp_kernels
+
 if TYPE_CHECKING:
     from gpu_envs.core import Core
 
@@ -14,6 +16,11 @@ WARM_UPS = 2
 
 def capture(core: "Core", play: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
     """Record what ``play`` queues on the core's GPU; see :meth:`gpu_envs.core.Core.capture`."""
+    with warp_kernels.building:  # the warm-up may compile
+        return _captured(core, play, generators)
+
+
+def _captured(core: "Core", play: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
     kept, drawn = core.get_state(), [generator.get_state() for generator in generators]
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.device(core.device):

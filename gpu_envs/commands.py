@@ -181,7 +181,9 @@ def add_pictures(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trails", type=_whole, default=None, help="steps that trails go back, 0 for none; half a second if not given"
     )
-    parser.add_argument("--size", type=_count, default=320, help="pixels of a world's side")
+    parser.add_argument(
+        "--size", type=_count, default=320, help="pixels of a world's side; all worlds together take at most 2 GiB"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the worlds and the actions")
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from gymnasium.vector import AutoresetMode
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ConfigError, shown
 
 C = TypeVar("C")
 
@@ -72,6 +72,25 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
         raise ConfigError(f"{owner}: {error}") from None
 
 
+def check_value(where: str, name: str, value: Any, hint: Any, **bounds: Any) -> Any:
+    """One argument, checked and converted as a setting of a config is.
+
+    Args:
+        where: Who takes it, for the message.
+        name: The argument.
+        value: As given.
+        hint: ``int``, ``float``, ``bool`` or ``str``, each also with ``| None``.
+        **bounds: ``low``, ``high`` and ``choices``, as of :func:`setting`.
+
+    Raises:
+        ConfigError: Another type, or a value that is not allowed.
+    """
+    try:
+        return _checked(name, value, hint, bounds)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
 def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
     """One value, converted where that loses nothing."""
     low, high, choices = (bounds.get(key) for key in ("low", "high", "choices"))
@@ -83,10 +102,13 @@ def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any
     hint, other = (hint, "") if inner is None else (inner, ", or None")
 
     def refuse(more: str = "") -> ConfigError:
-        return ConfigError(f"{name} must be {_wanted(hint, low, high, choices)}{more}{other}, got {value!r}")
+        return ConfigError(f"{name} must be {_wanted(hint, low, high, choices)}{more}{other}, got {shown(value)}")
 
-    if hasattr(value, "tolist"):
-        value = value.tolist()  # NumPy's and torch's scalars and arrays
+    if hasattr(value, "tolist"):  # NumPy's and torch's scalars and arrays
+        try:
+            value = value.tolist()
+        except RuntimeError:  # a sparse tensor, or one without memory
+            raise refuse() from None
     element = _element(hint)
     if element is not None:
         if value is None:

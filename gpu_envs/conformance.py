@@ -127,7 +127,7 @@ def check_autoreset(subject: Subject) -> None:
         done = left["terminated"] | left["truncated"]
         subject.nowhere((hand.final_obs != same.final_obs).any(2) & done, promise, t, "final_obs")
         over, valid = ~hand.alive.any(1), hand.valid.clone()
-        left["obs"], info = hand.reset(mask=over)
+        left["obs"], info = hand.reset(reset_mask=over)
         subject.alike(left, right, promise, t)
         fresh = {"alive": hand.alive | over[:, None], "valid": valid & ~over[:, None]}
         subject.alike(fresh, info, "a reset world is all alive and not valid, the others stay as they are", t)

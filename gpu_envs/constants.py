@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gpu_envs.buffers import param_fields
+from gpu_envs.checks import plain
 from gpu_envs.config import MAX_FLOAT
 from gpu_envs.definition import Definition
-from gpu_envs.errors import ConfigError, described, listed
+from gpu_envs.errors import ConfigError, described, listed, shown
 
 if TYPE_CHECKING:
     from gpu_envs.core import Core
@@ -69,9 +70,11 @@ def _checked(core: "Core", name: str, value: Any, dtype: torch.dtype) -> torch.T
     wanted = f"{'an int' if dtype == torch.int32 else 'a finite number'} or a tensor ({num_envs},) of such"
     try:
         given = torch.as_tensor(value)
+        if not plain(given) or given.is_complex():
+            raise ValueError
         column = given.to(dtype)
     except (TypeError, ValueError, RuntimeError):
-        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {value!r}") from None
+        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {shown(value)}") from None
     if given.shape not in ((), (num_envs,)):
         raise ConfigError(f"{env_id}: {name} must be {wanted}, got {described(given)}")
     low, high = limits(core.definition, core.config, name)
@@ -94,7 +97,7 @@ def check_ranges(env_id: str, definition: Definition, config: Any, ranges: Any) 
     if ranges is None:
         return {}
     if not isinstance(ranges, Mapping):
-        raise ConfigError(f"{env_id}: randomise must be a dict, name -> (lowest, highest), got {ranges!r}")
+        raise ConfigError(f"{env_id}: randomise must be a dict, name -> (lowest, highest), got {shown(ranges)}")
     kinds, checked = param_fields(definition.rules.params), {}
     for name, bounds in ranges.items():
         if name not in kinds or name in definition.fixed_params:
@@ -108,7 +111,9 @@ def check_ranges(env_id: str, definition: Definition, config: Any, ranges: Any) 
             good, low, high = False, 0, 0
         if not good:
             numbers = "ints" if whole else "numbers"
-            raise ConfigError(f"{env_id}: randomise: {name} needs two {numbers}, lowest <= highest, got {bounds!r}")
+            raise ConfigError(
+                f"{env_id}: randomise: {name} needs two {numbers}, lowest <= highest, got {shown(bounds)}"
+            )
         lowest, highest = limits(definition, config, name)
         if low < lowest or high > highest:
             raise ConfigError(f"{env_id}: randomise: {name} must lie in [{lowest}, {highest}], got {low} to {high}")

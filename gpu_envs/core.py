@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import torch
 
+import warp_kernels
 from gpu_envs import constants, restoring
-from gpu_envs.checks import check_frame, check_settings, check_tensor
-from gpu_envs.config import MAX_INT
+from gpu_envs.checks import check_elapsed, check_frame, check_settings, check_tensor, check_worlds
+from gpu_envs.config import MAX_INT, check_value
 from gpu_envs.definition import Definition
-from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError
+from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, ResetNeededError, shown
 from gpu_envs.layout import Layout
 from gpu_envs.runner import Runner, choose_schedule, choose_threads
 from warp_kernels import episode
@@ -59,6 +60,7 @@ class Core:
             highest), such as {"good_max_speed": (1.0, 1.6)}. Domain randomisation; the draws are the world's own.
     """
 
+    @torch.inference_mode(False)  # buffers that are made inside could not be written to outside
     def __init__(
         self,
         definition: Definition,
@@ -79,6 +81,9 @@ class Core:
         randomise: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         rules = definition.rules
+        reuse_buffers = check_value(env_id, "reuse_buffers", reuse_buffers, bool)
+        env_minor = check_value(env_id, "env_minor", env_minor, bool)
+        fuse_fp = check_value(env_id, "fuse_fp", fuse_fp, bool | None)
         self.randomise = constants.check_ranges(env_id, definition, config, randomise)
         check_settings(env_id, rules, num_envs, autoreset, env_offset, illegal, schedule, threads)
         self.id = env_id
@@ -123,7 +128,7 @@ class Core:
         self._recorders: list[Recorder] = []
         self._started = False
         self._closed = False
-        self._seed_all(int.from_bytes(os.urandom(8), "little") if seed is None else seed, None)
+        self._lay_keys(self._keys(int.from_bytes(os.urandom(8), "little") if seed is None else seed), None)
 
     def __getstate__(self) -> NoReturn:
         """A core is bound to its device's memory and launches: neither pickled nor copied."""
@@ -134,19 +139,29 @@ class Core:
 
     def _record(self) -> None:
         """Record the launches; again only when the memory behind an argument moves."""
-        self._runner.record(*self._layout.structs(self.env_offset, self.autoreset, self.illegal))
+        with warp_kernels.building:
+            self._runner.record(*self._layout.structs(self.env_offset, self.autoreset, self.illegal))
 
     # ---------------------------------------------------------------- episodes
 
     def reset(
-        self, seed: int | torch.Tensor | None = None, mask: torch.Tensor | None = None
+        self,
+        seed: int | torch.Tensor | None = None,
+        reset_mask: torch.Tensor | None = None,
+        *,
+        elapsed_steps: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """Start new episodes in all worlds, or in those of a mask.
 
         Args:
             seed: Key of the random streams from now on: an int for all, or (E,) int64, one per world. The worlds'
                 episode counters start again at 0. None goes on with the next episode of the present streams.
-            mask: (E,) bool, which worlds to reset; None resets all.
+            reset_mask: (E,) bool, which worlds to reset; None resets all.
+            elapsed_steps: (E,) int64 or int32, the step counts at which these episodes start, below the time limit.
+                The start itself is drawn as at step 0. An episode that starts at step ``n`` of a limit ``T`` is cut
+                after ``T - n`` steps, observations of the time and ``episode_length`` count from ``n``, and the next
+                episode starts at 0. Use it to spread the ends of a batch evenly. Values of worlds that are not reset
+                are ignored. On a GPU it waits for the device. None starts at 0.
 
         Returns:
             Observations (E, A, D) and info ("alive", "valid", ... see :meth:`step`). "valid" is False in the worlds
@@ -154,24 +169,31 @@ class Core:
 
         Raises:
             ResetNeededError: Closed; or a mask before the first full reset.
-            ConfigError: A seed that is none.
+            ConfigError: A seed that is none, or a step count outside [0, time limit).
             ActionError: A mask of another shape, dtype or device, or an earlier bad action on a GPU.
-            CaptureError: Without a mask inside a CUDA graph.
+            CaptureError: Without a mask, or with step counts, inside a CUDA graph.
         """
         self._check_open()
-        if mask is not None:  # part of a rollout where autoreset is disabled: no waiting
+        waits = "reset()" if reset_mask is None else "reset(elapsed_steps=...)"
+        if self._on_gpu and (reset_mask is None or elapsed_steps is not None) and self._is_capturing():
+            raise CaptureError(f"{self.id}: {waits} waits for the device; put reset(reset_mask=...) into a CUDA graph")
+        if reset_mask is not None:  # part of a rollout where autoreset is disabled: no waiting
             self._look_for_errors()
-            check_tensor(self.id, "mask", mask, (self.num_envs,), torch.bool, self.device)
+            check_tensor(self.id, "reset_mask", reset_mask, (self.num_envs,), torch.bool, self.device)
             if not self._started:
-                raise ResetNeededError(f"{self.id}: reset(mask=...) before the first full reset; call reset() once")
-            self._io["restart"].copy_(mask)
+                raise ResetNeededError(f"{self.id}: reset(reset_mask=...) before the first full reset; call reset()")
         else:
-            if self._on_gpu and self._is_capturing():
-                raise CaptureError(f"{self.id}: reset() waits for the device; put reset(mask=...) into a CUDA graph")
             self.check()
+        keys = None if seed is None else self._keys(seed)
+        clock = check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_steps, self._io["step"])
+        if reset_mask is None:
             self._io["restart"].fill_(True)
-        if seed is not None:
-            self._seed_all(seed, mask)
+            self._io["step"][:] = clock
+        else:
+            self._io["restart"].copy_(reset_mask)
+            self._io["step"].copy_(torch.where(reset_mask, clock, self._io["step"]))
+        if keys is not None:
+            self._lay_keys(keys, reset_mask)
         self._runner.run("reset")
         self._started = True
         for recorder in self._recorders:
@@ -202,14 +224,22 @@ class Core:
         """
         if not self._started or self._closed or self._on_gpu:
             self._prepare()
-        if (
-            not isinstance(action, torch.Tensor)
-            or action.shape != self._action_shape
-            or action.dtype != self._action_dtype
-            or action.device != self.device
-        ):
-            check_tensor(self.id, "action", action, tuple(self._action_shape), self._action_dtype, self.device)
-        return self._play(action)
+        try:
+            if (
+                not isinstance(action, torch.Tensor)
+                or action.shape != self._action_shape
+                or action.dtype != self._action_dtype
+                or action.device != self.device
+            ):
+                self._check_action(action)
+            return self._play(action)
+        except (RuntimeError, TypeError):  # sparse and nested tensors have no memory to read; to look costs every step
+            self._check_action(action)
+            raise
+
+    def _check_action(self, action: Any) -> None:
+        """Raise the ActionError of an action that does not fit."""
+        check_tensor(self.id, "action", action, tuple(self._action_shape), self._action_dtype, self.device)
 
     def _prepare(self) -> None:
         """Raise what speaks against a step: nothing to step, or an earlier action that a GPU has found bad."""
@@ -250,14 +280,13 @@ class Core:
             ConfigError: Not an int >= 1.
             ResetNeededError, ActionError: As :meth:`step`.
         """
-        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or not 1 <= steps <= MAX_INT:
-            raise ConfigError(f"{self.id}: steps must be an int in [1, {MAX_INT}], got {steps!r}")
+        steps = check_value(self.id, "steps", steps, int, low=1, high=MAX_INT)
         self._prepare()
         if self._recorders:  # they look at every step
             for _ in range(steps - 1):
                 self.step(self.sample_actions())
         elif steps > 1:
-            self._runner.play(int(steps) - 1)
+            self._runner.play(steps - 1)
         return self.step(self.sample_actions())
 
     def capture(self, play: Callable[[], Any], generators: Sequence[torch.Generator] = ()) -> Callable[[], Any]:
@@ -275,8 +304,13 @@ class Core:
         Raises:
             CaptureError: Without ``reuse_buffers=True``: a step would allocate its results.
             ResetNeededError: Before the first reset.
+            ConfigError: No function, or generators that are none.
         """
         self._check_open()
+        if not callable(play):
+            raise ConfigError(f"{self.id}: capture takes a function that steps this core, got {shown(play)}")
+        if not isinstance(generators, list | tuple) or not all(isinstance(g, torch.Generator) for g in generators):
+            raise ConfigError(f"{self.id}: generators must be a list of torch.Generator, got {shown(generators)}")
         if not self._started:
             raise ResetNeededError(f"{self.id}: capture before the first reset; call reset() first")
         if not self.reuse_buffers:
@@ -339,7 +373,9 @@ class Core:
         Raises:
             CheckpointError: Naming the entry whose presence, shape, dtype or value does not fit; nothing has changed
                 then.
+            ResetNeededError: Closed.
         """
+        self._check_open()
         self.check_state(state)
         self._put_state(state)
 
@@ -363,31 +399,39 @@ class Core:
             ConfigError: An unknown name, one that buffers and clocks are built by, a tensor of another shape, or a
                 value that is not finite, not whole where it must be, or outside what the setting of this name allows.
         """
+        self._check_open()
         self._set_params(constants.changed(self, self._layout.params, values))
 
-    def get_params(self, envs: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
-        """Present constants of the rules by name, each (1,) or (E,); of the worlds ``envs`` (W,) int64, each (W,)."""
-        return constants.read(self.definition, self._layout.params, self.num_envs, envs)
+    def get_params(self, envs: int | Sequence[int] | torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        """Present constants of the rules by name, each (1,) or (E,); of the worlds ``envs`` (indices), each (W,).
 
+        Raises:
+            ConfigError: A world that is not there.
+        """
+        rows = None if envs is None else torch.tensor(check_worlds(self.id, envs, self.num_envs), device=self.device)
+        return constants.read(self.definition, self._layout.params, self.num_envs, rows)
+
+    @torch.inference_mode(False)
     def _set_params(self, table: torch.Tensor) -> None:
         if table.shape == self._layout.params.shape:
             self._layout.params.copy_(table)
         else:
-            self._layout.params = table.contiguous()
+            self._layout.params = table.clone(memory_format=torch.contiguous_format)
             self._record()
 
-    def _seed_all(self, seed: int | torch.Tensor, mask: torch.Tensor | None) -> None:
-        """Lay new keys and start the episode counters again, where the mask says so."""
+    def _keys(self, seed: Any) -> torch.Tensor:
+        """A seed as one key per world, (E,) int64."""
         if isinstance(seed, torch.Tensor):
             check_tensor(self.id, "seed", seed, (self.num_envs,), torch.int64, self.device)
-            keys = seed
-        elif isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-            raise ConfigError(
-                f"{self.id}: seed must be an int, an int64 tensor ({self.num_envs},) or None, got {seed!r}"
-            )
-        else:
-            low = int(seed) & (2**64 - 1)
-            keys = torch.full_like(self._io["seed"], low - 2**64 if low >= 2**63 else low)
+            return seed
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            wanted = f"an int, an int64 tensor ({self.num_envs},) or None"
+            raise ConfigError(f"{self.id}: seed must be {wanted}, got {shown(seed)}")
+        low = int(seed) & (2**64 - 1)
+        return torch.full_like(self._io["seed"], low - 2**64 if low >= 2**63 else low)
+
+    def _lay_keys(self, keys: torch.Tensor, mask: torch.Tensor | None) -> None:
+        """Write new keys and start the episode counters again, where the mask says so."""
         fresh = torch.full_like(self._io["episode"], -1)  # the reset that follows makes it episode 0
         if mask is None:
             self._io["seed"].copy_(keys)
@@ -402,7 +446,7 @@ class Core:
         """Draw some worlds (indices, or one), frames of ``size`` pixels a side: uint8 (W, size, size, 3).
 
         Raises:
-            ConfigError: A world that is not there, or a size below 1.
+            ConfigError: A world that is not there, a size below 1, or frames of more than 2 GiB.
             ResetNeededError: Before the first reset, or closed.
         """
         from gpu_envs.rendering import rasterise
@@ -410,9 +454,9 @@ class Core:
         self._check_open()
         if not self._started:
             raise ResetNeededError(f"{self.id}: nothing to draw before the first reset; call reset() first")
-        envs = check_frame(self.id, envs, self.num_envs, size)
-        rows = torch.as_tensor(envs, device=self.device)
-        return rasterise(self.definition.draw(self, rows), size).cpu().numpy()
+        worlds, side = check_frame(self.id, envs, self.num_envs, size)
+        rows = torch.as_tensor(worlds, device=self.device)
+        return rasterise(self.definition.draw(self, rows), side).cpu().numpy()
 
     @property
     def world_state(self) -> dict[str, torch.Tensor]:
@@ -429,7 +473,7 @@ class Core:
 
     @property
     def steps(self) -> torch.Tensor:
-        """Steps taken in the present episodes, live: (E,) int32."""
+        """Steps taken in the present episodes, live: (E,) int32. ``reset(elapsed_steps=)`` sets them."""
         return self._io["step"]
 
     @property

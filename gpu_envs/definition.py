@@ -90,8 +90,10 @@ class Definition:
     fixed_params: tuple[str, ...] = ()
     """Params that ``set_params`` refuses, because the runner's clock or other settings go by them too."""
     reset_options: Callable[[dict[str, Any]], dict[str, float]] | None = None
-    """Constants of the rules that the options of a Gymnasium reset set, for that reset only; what is unknown is passed
-    over, what is wrong is a ConfigError."""
+    """Constants of the rules that the options of a Gymnasium reset set, for that reset only; what is wrong is a
+    ConfigError."""
+    reset_option_names: tuple[str, ...] = ()
+    """Keys of those options; any other key is refused."""
     saturates: bool = False
     """The original takes continuous actions beyond their bounds and saturates them itself, and so do the rules where
     they get them (``illegal="original"``)."""

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+LINE = 1000
+"""Characters of a message."""
+LONG = 200
+"""Characters of a value that a message shows."""
+
 
 class GpuEnvsError(Exception):
-    """Base of all deliberate errors; the command line prints them as one line."""
+    """Base of all deliberate errors. The message is one line, and the middle of a long one is left out."""
+
+    def __init__(self, message: object = "", *rest: object) -> None:
+        line = " ".join(part.strip() for part in str(message).splitlines())
+        super().__init__(line if len(line) <= LINE else f"{line[: LINE - 300]} ... {line[-290:]}", *rest)
 
 
 class UnknownEnvironmentError(GpuEnvsError, ValueError):
@@ -78,8 +87,22 @@ def listed(names: Iterable[object]) -> str:
 
 
 def described(value: object) -> str:
-    """Dtype, shape and device of a tensor for a message; the type of anything else."""
-    dtype, shape, device = (getattr(value, name, None) for name in ("dtype", "shape", "device"))
+    """Dtype, shape and device of a tensor for a message, and its layout if not strided; the type of anything else."""
+    if getattr(value, "is_nested", False):
+        return "a nested tensor"
+    dtype, shape, device, layout = (getattr(value, name, None) for name in ("dtype", "shape", "device", "layout"))
     if dtype is None or shape is None or device is None:
         return type(value).__name__
-    return f"{dtype} {tuple(shape)} on {device}"
+    told = f"{dtype} {tuple(shape)} on {device}"
+    return told if str(layout) == "torch.strided" else f"{told}, {layout}"
+
+
+def shown(value: object) -> str:
+    """A value for a message: its repr, on one line and cut where it is long; a tensor's dtype, shape and device."""
+    if hasattr(value, "layout") and hasattr(value, "device"):
+        return described(value)
+    try:
+        text = " ".join(repr(value).split())
+    except (ValueError, RuntimeError):  # an int of thousands of digits, a list that contains itself
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= LONG else f"{text[:LONG]}..."

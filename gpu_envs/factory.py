@@ -9,10 +9,11 @@ from typing import Any, cast
 import torch
 from gymnasium.vector import AutoresetMode
 
-from gpu_envs.config import AUTORESET, MAX_INT, autoreset_member, build_config
+import warp_kernels
+from gpu_envs.config import AUTORESET, MAX_INT, autoreset_member, build_config, check_value
 from gpu_envs.core import Core
 from gpu_envs.definition import Definition
-from gpu_envs.errors import ConfigError, DeviceError
+from gpu_envs.errors import ConfigError, DeviceError, shown
 from gpu_envs.id_modules import NAMESPACE
 from gpu_envs.registry import find
 from gpu_envs.shards import ShardedCore
@@ -32,9 +33,11 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
+        if not isinstance(device, str | int | torch.device) or isinstance(device, bool):
+            raise TypeError
         wanted = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}") from None
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {shown(device)}") from None
     if wanted.type == "cpu":
         return torch.device("cpu")
     if wanted.type != "cuda":
@@ -90,15 +93,14 @@ def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> t
         raise ConfigError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
     settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id"})
     try:
-        definition = build(settings)
+        with warp_kernels.building:
+            definition = build(settings)
     except ConfigError as error:  # sizes that only the whole shows
         raise ConfigError(f"{entry.id}: {error}") from error
     if max_episode_steps is not None:
-        whole = isinstance(max_episode_steps, int) and not isinstance(max_episode_steps, bool)
-        if not whole or not 1 <= max_episode_steps <= MAX_INT:
-            raise ConfigError(
-                f"{entry.id}: max_episode_steps must be an int in [1, {MAX_INT}] or None, got {max_episode_steps!r}"
-            )
+        limits = {"low": 1, "high": MAX_INT}
+        max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int | None, **limits)
+        assert max_episode_steps is not None
         if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
             definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
     return entry.id, settings, definition
@@ -138,7 +140,7 @@ def make_core(
     mode = autoreset_member(autoreset)
     if mode is None:
         words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
-        raise ConfigError(f"{name}: autoreset must be one of {words}, got {autoreset!r}")
+        raise ConfigError(f"{name}: autoreset must be one of {words}, got {shown(autoreset)}")
     word = AUTORESET[mode]
 
     def build_core(worlds: int, where: torch.device, offset: int, key: int | None) -> Core:
@@ -164,7 +166,7 @@ def make_core(
         return build_core(num_envs, resolve_device(device), env_offset, seed)
     if device is not None or not devices or not isinstance(devices, list | tuple):
         raise ConfigError(
-            f"{name}: devices must be a list such as ['cuda:0', 'cuda:1'], without device=; got {devices!r}"
+            f"{name}: devices must be a list such as ['cuda:0', 'cuda:1'], without device=; got {shown(devices)}"
         )
     key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
     places = [resolve_device(place) for place in devices]

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from gpu_envs.checks import check_frame
+from gpu_envs.config import check_value
 from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError
 from gpu_envs.rendering import Scene, join, lines, rasterise
 
 TRAIL = 0.5
@@ -42,11 +42,11 @@ class Film:
     def __init__(
         self, core: Core, envs: int | Sequence[int] = (0,), size: int = 256, trails: int | None = None
     ) -> None:
-        self.core, self.size = core, size
-        self.rows = torch.as_tensor(check_frame(core.id, envs, core.num_envs, size), device=core.device)
-        self.trails = max(1, round(TRAIL * core.render_fps)) if trails is None else trails
-        if isinstance(self.trails, bool) or not isinstance(self.trails, int) or self.trails < 0:
-            raise ConfigError(f"{core.id}: trails must be an int >= 0, got {trails!r}")
+        self.core = core
+        worlds, self.size = check_frame(core.id, envs, core.num_envs, size)
+        self.rows = torch.as_tensor(worlds, device=core.device)
+        usual = max(1, round(TRAIL * core.render_fps))
+        self.trails = usual if trails is None else check_value(core.id, "trails", trails, int, low=0)
         shape = (len(self.rows), core.num_agents)
         self._episode = torch.full((len(self.rows),), -1, dtype=torch.int32, device=core.device)
         self._past = torch.full((*shape, self.trails + 1, 2), torch.nan, device=core.device)  # newest first

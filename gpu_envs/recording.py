@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from gpu_envs import restoring
-from gpu_envs.checks import check_frame
+from gpu_envs import constants, restoring
+from gpu_envs.checks import check_worlds
 from gpu_envs.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -71,9 +71,10 @@ class Recorder:
 
     def __init__(self, core: "Core", envs: int | Sequence[int]) -> None:
         self.core = core
-        self.envs = check_frame(core.id, envs, core.num_envs, 1)
+        self.envs = check_worlds(core.id, envs, core.num_envs)
         self._rows = torch.tensor(self.envs, device=core.device)
         self._steps: list[dict[str, torch.Tensor]] = []
+        self._before: dict[str, torch.Tensor] = {}
         self._before = self._look()
         core._recorders.append(self)
 
@@ -98,12 +99,12 @@ class Recorder:
             for t, step in enumerate(self._steps):
                 if not bool(step["valid"][row].any()):
                     continue  # a reset step, or a world that waits
-                if int(step["step"][row]) == 0:
+                if bool(step["first"][row]):
                     line = []
                 line.append(t)
                 left = step["valid"][row] & ~(step["terminated"][row] | step["truncated"][row])
                 if not bool(left.any()):
-                    if int(self._steps[line[0]]["step"][row]) == 0:
+                    if bool(self._steps[line[0]]["first"][row]):
                         done.append((t, self._episode(row, env, line)))
                     line = []
             for t in line:
@@ -143,11 +144,15 @@ class Recorder:
         """The recorded worlds as they stand."""
         core, rows = self.core, self._rows
         seen = {f"state.{name}": tensor[rows] for name, tensor in core._layout.kept.items()}
-        seen |= {f"params.{name}": tensor for name, tensor in core.get_params(rows).items()}
+        table = constants.read(core.definition, core._layout.params, core.num_envs, rows)
+        seen |= {f"params.{name}": tensor for name, tensor in table.items()}
         for name in _SEEN:
             if (tensor := getattr(core, name)) is not None:
                 seen[name] = tensor[rows]
-        return seen | {"step": core.steps[rows], "episode": core.episodes[rows]}
+        steps, first = core.steps[rows], core._io["restart"][rows] | (core.steps[rows] == 0)
+        if self._before:  # still the first step where the world has waited, as after a refused action
+            first |= self._before["first"] & (steps == self._before["step"])
+        return seen | {"step": steps, "first": first, "episode": core.episodes[rows]}
 
     def after_reset(self) -> None:
         """The core has been reset, in part or as a whole: an episode cut short by it will not be whole."""

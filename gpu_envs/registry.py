@@ -9,13 +9,14 @@ import difflib
 import importlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, is_dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 import pettingzoo
 
-from gpu_envs.errors import CheckpointError, ConfigError, UnknownEnvironmentError
+from gpu_envs.config import check_value
+from gpu_envs.errors import CheckpointError, ConfigError, UnknownEnvironmentError, shown
 from gpu_envs.id_modules import NAMESPACE, allow_import, import_module, is_imported, split_id
 
 if TYPE_CHECKING:
@@ -42,13 +43,33 @@ class Entry:
     """Module that says what the numbers mean, see :mod:`gpu_envs.meanings`; None: nobody says it."""
 
     def load(self) -> tuple[type, Callable[[Any], Definition]]:
-        """Config class and build function; imports the host file at first need."""
+        """Config class and build function; imports the host file at first need.
+
+        Raises:
+            ConfigError: The module cannot be imported, or has no dataclass ``Config`` or no function ``build``.
+        """
         if self.module is None:
             assert self.config is not None
             assert self.build is not None
             return self.config, self.build
-        module = importlib.import_module(self.module)
-        return module.Config, module.build
+        import warp_kernels  # loads Warp, which those who only list ids do not need
+
+        with warp_kernels.building:
+            try:
+                module = importlib.import_module(self.module)
+            except ImportError as error:
+                raise ConfigError(f"{self.id}: its module {self.module} cannot be imported: {error}") from error
+        config, build = getattr(module, "Config", None), getattr(module, "build", None)
+        _check_host(f"{self.id}: module {self.module}", config, build)
+        return cast(type, config), cast(Callable[[Any], Definition], build)
+
+
+def _check_host(who: str, config: Any, build: Any) -> None:
+    """Raise a ConfigError unless there are a dataclass of settings and a function."""
+    if not isinstance(config, type) or not is_dataclass(config):
+        raise ConfigError(f"{who} needs Config, a frozen dataclass of its settings, got {shown(config)}")
+    if not callable(build):
+        raise ConfigError(f"{who} needs build(config) -> Definition, got {shown(build)}")
 
 
 _entries: dict[str, Entry] = {}
@@ -80,12 +101,19 @@ def register(
     Raises:
         ConfigError: A malformed or taken id, or neither a module nor config and build.
     """
-    if not re.fullmatch(r"[A-Za-z0-9_\-]+-v\d+", id):
-        raise ConfigError(f"register: id must look like 'Name-v0', got {id!r}")
+    if not isinstance(id, str) or not re.fullmatch(r"[A-Za-z0-9_\-]+-v\d+", id):
+        raise ConfigError(f"register: id must look like 'Name-v0', got {shown(id)}")
     if id in _entries:
         raise ConfigError(f"register: {id} is registered already; choose another name or version")
     if (module is None) == (config is None or build is None):
         raise ConfigError(f"register: {id} needs either module= or both config= and build=")
+    for name, path in (("module", module), ("meanings", meanings)):
+        if path is not None and not (isinstance(path, str) and re.fullmatch(r"\w+(\.\w+)*", path)):
+            raise ConfigError(f"register: {name} must be the import path of a module, got {shown(path)}")
+    if module is None:
+        _check_host(f"register: {id}", config, build)
+    max_episode_steps = check_value("register", "max_episode_steps", max_episode_steps, int | None, low=1)
+    reward_threshold = check_value("register", "reward_threshold", reward_threshold, float | None)
     _entries[id] = Entry(id, module, config, build, max_episode_steps, reward_threshold, meanings)
     _announce(id)
 
@@ -119,6 +147,8 @@ def find(id: str) -> Entry:
     Raises:
         UnknownEnvironmentError: Naming close matches, or the module that cannot be imported.
     """
+    if not isinstance(id, str):
+        raise UnknownEnvironmentError(f"an environment's id is a string such as 'SimpleTag-v0', got {shown(id)}")
     module, name = split_id(id)
     if module:
         import_module(module)

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import warp as wp
 
 from gpu_envs.errors import ConfigError
-from warp_kernels import raster, start
+from warp_kernels import building, raster, start
 
 # Colours that stay apart for colour-blind readers too (after Okabe and Ito, 2008), as r, g, b in 0..1.
 RED = (0.84, 0.24, 0.16)
@@ -201,17 +202,19 @@ def rasterise(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
     start()
     # On a GPU a thread paints a pixel; a CPU takes a whole frame at once and skips what lies far from each shape.
     block = (1, 1) if device.type == "cuda" else (height, width)
-    wp.launch(
-        raster.paint,
-        dim=(worlds, height // block[0], width // block[1]),
-        inputs=[
-            wp.from_torch(shapes),
-            wp.from_torch(view, dtype=wp.vec3),
-            wp.vec3(*scene.surround),
-            wp.vec2i(*block),
-        ],
-        outputs=[wp.from_torch(frames, dtype=wp.vec3ub)],
-        device=wp.device_from_torch(device),
-        stream=wp.stream_from_torch(torch.cuda.current_stream(device)) if device.type == "cuda" else None,
-    )
+    with building:  # the first launch compiles
+        command: Any = wp.launch(
+            raster.paint,
+            dim=(worlds, height // block[0], width // block[1]),
+            inputs=[
+                wp.from_torch(shapes),
+                wp.from_torch(view, dtype=wp.vec3),
+                wp.vec3(*scene.surround),
+                wp.vec2i(*block),
+            ],
+            outputs=[wp.from_torch(frames, dtype=wp.vec3ub)],
+            device=wp.device_from_torch(device),
+            record_cmd=True,
+        )
+    command.launch(wp.stream_from_torch(torch.cuda.current_stream(device)) if device.type == "cuda" else None)
     return frames

@@ -7,6 +7,7 @@ import torch
 
 from gpu_envs import constants
 from gpu_envs.buffers import param_fields
+from gpu_envs.checks import plain
 from gpu_envs.errors import CheckpointError, described
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def check_episode(env_id: str, layout: "Layout", episode: "Episode") -> None:
 
 def _check_tensor(env_id: str, name: str, given: Any, shapes: list[tuple], dtype: torch.dtype, hint: str) -> None:
     """Refuse anything but a tensor of a dtype and one of some shapes."""
-    if not isinstance(given, torch.Tensor) or given.shape not in shapes or given.dtype != dtype:
+    if not plain(given) or tuple(given.shape) not in shapes or given.dtype != dtype:
         wanted = f"{dtype} {' or '.join(map(str, shapes))}"
         raise CheckpointError(f"{env_id}: {name} must be {wanted}, got {described(given)}; {hint}")
 

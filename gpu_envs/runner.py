@@ -140,15 +140,17 @@ class Pace:
 
 
 class _OnDemand(dict[str, T]):
-    """Values made when they are first asked for."""
+    """Values made when they are first asked for, each once, whichever thread asks."""
 
     def __init__(self, make: Callable[[str], T]) -> None:
         super().__init__()
         self._make = make
 
     def __missing__(self, name: str) -> T:
-        self[name] = value = self._make(name)
-        return value
+        with warp_kernels.building:
+            if name not in self:
+                self[name] = self._make(name)
+            return self[name]
 
 
 class Runner:
@@ -169,9 +171,10 @@ class Runner:
     def __init__(
         self, rules: Rules, schedule: str, fuse_fp: bool, num_envs: int, threads: int, device: torch.device
     ) -> None:
-        warp_kernels.start()
         self.rules = rules
-        self.program = program(rules, schedule, fuse_fp)
+        with warp_kernels.building:
+            warp_kernels.start()
+            self.program = program(rules, schedule, fuse_fp)
         self._schedule, self._fuse_fp = schedule, fuse_fp
         self.device = wp.device_from_torch(device)
         self.threads = threads

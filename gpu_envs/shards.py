@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from gpu_envs import constants
-from gpu_envs.checks import check_frame, check_tensor
+from gpu_envs.checks import check_elapsed, check_frame, check_tensor, check_worlds, plain
+from gpu_envs.config import check_value
 from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError
+from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, shown
 
 T = TypeVar("T")
 
@@ -73,10 +74,7 @@ class ShardedCore:
         num_envs: int,
         devices: Sequence[torch.device],
     ) -> None:
-        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < len(devices):
-            raise ConfigError(
-                f"{env_id}: num_envs must be at least the number of devices, {len(devices)}, got {num_envs!r}"
-            )
+        num_envs = check_value(env_id, "num_envs", num_envs, int, low=len(devices))  # a world for every device
         edges = [num_envs * part // len(devices) for part in range(len(devices) + 1)]
         self._spans = [slice(first, end) for first, end in pairwise(edges)]
         self.shards = [
@@ -99,18 +97,26 @@ class ShardedCore:
         raise AttributeError(f"a sharded core has no {name!r}; its .shards, one core per device, may have")
 
     def reset(
-        self, seed: int | torch.Tensor | None = None, mask: torch.Tensor | None = None
+        self,
+        seed: int | torch.Tensor | None = None,
+        reset_mask: torch.Tensor | None = None,
+        *,
+        elapsed_steps: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """See :meth:`gpu_envs.core.Core.reset`."""
         if isinstance(seed, torch.Tensor):
             self._check("seed", seed, (self.num_envs,), torch.int64)
-        if mask is not None:
-            self._check("mask", mask, (self.num_envs,), torch.bool)
-        if mask is None:  # raise what is to be raised before any shard starts anew
+        if reset_mask is None:  # raise what is to be raised before any shard starts anew
             self.check()
+        else:
+            self._check("reset_mask", reset_mask, (self.num_envs,), torch.bool)
         seeds = self._split(seed) if isinstance(seed, torch.Tensor) else [seed] * len(self.shards)
-        masks = [None] * len(self.shards) if mask is None else self._split(mask)
-        results = self._each(lambda k: self.shards[k].reset(seeds[k], masks[k]))
+        masks = [None] * len(self.shards) if reset_mask is None else self._split(reset_mask)
+        clocks = [None] * len(self.shards)
+        if elapsed_steps is not None:
+            check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_steps, self.steps)
+            clocks = self._split(elapsed_steps)
+        results = self._each(lambda k: self.shards[k].reset(seeds[k], masks[k], elapsed_steps=clocks[k]))
         return self._gather([obs for obs, _ in results]), self._gather_dicts([info for _, info in results])
 
     def step(
@@ -186,26 +192,35 @@ class ShardedCore:
             raise CheckpointError(
                 f"{self.id}: a state is a dict of tensors by name, got {got}; take it from get_state()"
             )
-        if {name.partition(".")[0] for name in state} != {f"shard{k}" for k in range(len(self.shards))}:
+        if {str(name).partition(".")[0] for name in state} != {f"shard{k}" for k in range(len(self.shards))}:
             count = len(self.shards)
             raise CheckpointError(f"{self.id}: this state is not of {count} shards; use the same devices and num_envs")
         for k, shard in enumerate(self.shards):
             shard.check_state(_of_shard(state, k))
 
-    def get_params(self, envs: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+    def get_params(self, envs: int | Sequence[int] | torch.Tensor | None = None) -> dict[str, torch.Tensor]:
         """Present constants by world, each (E,), or (W,) of the worlds ``envs``."""
         per_world = self._gather_dicts(
             [{n: v.expand(shard.num_envs) for n, v in shard.get_params().items()} for shard in self.shards]
         )
-        return per_world if envs is None else {name: values[envs] for name, values in per_world.items()}
+        if envs is None:
+            return per_world
+        rows = torch.tensor(check_worlds(self.id, envs, self.num_envs), device=self.device)
+        return {name: values[rows] for name, values in per_world.items()}
 
     def set_params(self, **values: float | torch.Tensor) -> None:
         """See :meth:`gpu_envs.core.Core.set_params`, also for its ConfigError."""
-        tensors = {name: torch.as_tensor(value) for name, value in values.items()}
-        for name, value in tensors.items():
+        tensors = {}
+        for name, given in values.items():
+            wanted = f"{self.id}: {name} must be a number or a tensor ({self.num_envs},)"
+            try:
+                value = tensors[name] = torch.as_tensor(given)
+            except (TypeError, ValueError, RuntimeError):
+                raise ConfigError(f"{wanted}, got {shown(given)}") from None
+            if not plain(value):
+                raise ConfigError(f"{wanted}, got {shown(given)}")
             if value.shape not in ((), (self.num_envs,)):
-                wanted = f"a number or a tensor ({self.num_envs},)"
-                raise ConfigError(f"{self.id}: {name} must be {wanted}, got {tuple(value.shape)}")
+                raise ConfigError(f"{wanted}, got {tuple(value.shape)}")
         tables = []  # all are checked before one is changed
         for shard, span in zip(self.shards, self._spans, strict=True):
             part = {name: value[span] if value.ndim else value for name, value in tensors.items()}
@@ -216,9 +231,10 @@ class ShardedCore:
     def frame(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
         """See :meth:`gpu_envs.core.Core.frame`."""
         frames = []
-        for env in check_frame(self.id, envs, self.num_envs, size):
+        worlds, side = check_frame(self.id, envs, self.num_envs, size)
+        for env in worlds:
             k = next(k for k, span in enumerate(self._spans) if span.start <= env < span.stop)
-            frames.append(self.shards[k].frame((env - self._spans[k].start,), size))
+            frames.append(self.shards[k].frame((env - self._spans[k].start,), side))
         return np.concatenate(frames)
 
     def check(self) -> None:
@@ -262,4 +278,4 @@ def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 def _of_shard(state: dict[str, torch.Tensor], k: int) -> dict[str, torch.Tensor]:
     """The entries of one shard, under their own names."""
     head = f"shard{k}."
-    return {name.removeprefix(head): tensor for name, tensor in state.items() if name.startswith(head)}
+    return {name.removeprefix(head): tensor for name, tensor in state.items() if str(name).startswith(head)}

@@ -93,10 +93,10 @@ def test_resets_by_mask_are_looked_at(toys, monkeypatch):
     """What a rule set cannot break: the core's own reset, here one that forgets to say what is fresh."""
     whole = Core.reset
 
-    def careless(self, seed=None, mask=None):
+    def careless(self, seed=None, reset_mask=None):
         before = self.valid.clone()
-        obs, info = whole(self, seed, mask)
-        return obs, info if mask is None else {**info, "valid": before}
+        obs, info = whole(self, seed, reset_mask)
+        return obs, info if reset_mask is None else {**info, "valid": before}
 
     monkeypatch.setattr(Core, "reset", careless)
     with pytest.raises(ConformanceError, match=r"a reset world is all alive and not valid, .*: valid of walker_"):

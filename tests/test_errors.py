@@ -222,7 +222,7 @@ def test_step_before_reset_and_after_close():
         core.step(torch.zeros((2, 4), dtype=torch.int64))
     one_line(info, "reset()")
     with pytest.raises(errors.ResetNeededError) as info:
-        core.reset(mask=torch.tensor([True, False]))
+        core.reset(reset_mask=torch.tensor([True, False]))
     core.reset()
     core.close()
     for call in (core.reset, core.sample_actions, lambda: core.step(torch.zeros((2, 4), dtype=torch.int64))):
@@ -233,8 +233,8 @@ def test_step_before_reset_and_after_close():
 
 def test_bad_mask_and_seed(core):
     with pytest.raises(errors.ActionError) as info:
-        core.reset(mask=torch.ones(2, dtype=torch.bool))
-    one_line(info, "mask", "(3,)")
+        core.reset(reset_mask=torch.ones(2, dtype=torch.bool))
+    one_line(info, "reset_mask", "(3,)")
     with pytest.raises(errors.ConfigError) as info:
         core.reset(seed=1.5)
     one_line(info, "seed")
@@ -320,7 +320,7 @@ def test_bad_frames(core):
 
 def test_valid_is_false_after_a_reset(core):
     core.step(core.sample_actions())
-    _, info = core.reset(mask=torch.tensor([True, False, True]))
+    _, info = core.reset(reset_mask=torch.tensor([True, False, True]))
     assert info["valid"].tolist() == [[False] * 4, [True] * 4, [False] * 4]
     assert not core.reset()[1]["valid"].any()
 

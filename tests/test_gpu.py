@@ -206,7 +206,7 @@ def test_a_failed_capture_leaves_the_worlds_as_they_were():
 def test_a_full_reset_cannot_be_captured():
     core = make("SimpleTag-v0", reuse_buffers=True)
     core.reset()
-    with pytest.raises(errors.CaptureError, match="mask"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+    with pytest.raises(errors.CaptureError, match="reset_mask"), torch.cuda.graph(torch.cuda.CUDAGraph()):
         core.reset()
 
 

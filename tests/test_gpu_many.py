@@ -110,7 +110,7 @@ def test_reset_by_mask_is_captured():
 
     def play(core):
         core.step(core.sample_actions())
-        core.reset(mask=~core.alive.any(1))
+        core.reset(reset_mask=~core.alive.any(1))
 
     for core in (eager, captured):
         core.reset()

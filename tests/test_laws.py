@@ -145,7 +145,7 @@ def test_autoreset_modes_tell_one_story(env_id, small_core):
             assert torch.equal(mine, theirs)
         assert torch.equal(obs[~over], s_obs[~over])
         assert torch.equal(info["final_obs"][done], s_info["final_obs"][done])
-        fresh, _ = hand.reset(mask=over)
+        fresh, _ = hand.reset(reset_mask=over)
         assert torch.equal(fresh, s_obs)
         assert s_info["alive"][over].all()
         ended += int(over.sum())

@@ -150,7 +150,7 @@ def check_blocks(core, blocks_of, rows, steps=25):
                     assert (low - 1e-5 <= mine).all(), np.flatnonzero(low - 1e-5 > mine)
                     assert (mine <= high + 1e-5).all(), np.flatnonzero(mine > high + 1e-5)
                     compared += mine.any()
-        core.reset(mask=~core.alive.any(1))
+        core.reset(reset_mask=~core.alive.any(1))
         obs, _, _, _, info = core.step(core.sample_actions())
         valid = info["valid"]
     return compared

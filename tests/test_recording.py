@@ -20,9 +20,9 @@ def test_what_was_played(env_id, small_core, autoreset, reuse_buffers):
             core.step(core.sample_actions())
             story.append((before, core.get_state()))
             if autoreset == "disabled":
-                core.reset(mask=~core.alive.any(1))
+                core.reset(reset_mask=~core.alive.any(1))
             if t == 25:
-                core.reset(mask=torch.tensor([False, False, False, False, True, False]))
+                core.reset(reset_mask=torch.tensor([False, False, False, False, True, False]))
     core.step(core.sample_actions())
     episodes = recorder.take()
     assert recorder.take() == []

@@ -144,7 +144,7 @@ def test_one_pixel_a_thread_paints_the_same_bytes(monkeypatch):
 
     def per_pixel(kernel, dim, inputs, **rest):
         inputs = [*inputs[:-1], wp.vec2i(1, 1)]
-        launch(kernel, dim=(dim[0], 50, 64), inputs=inputs, **rest)
+        return launch(kernel, dim=(dim[0], 50, 64), inputs=inputs, **rest)
 
     monkeypatch.setattr(rendering.wp, "launch", per_pixel)
     assert torch.equal(rasterise(scene, (50, 64)), expected)

@@ -38,7 +38,7 @@ def test_shards_play_like_one_core(pair):
             assert torch.equal(a, b)
     assert torch.equal(whole.state(), split.state())
     mask = torch.arange(11) % 2 == 0
-    assert torch.equal(whole.reset(mask=mask)[0], split.reset(mask=mask)[0])
+    assert torch.equal(whole.reset(reset_mask=mask)[0], split.reset(reset_mask=mask)[0])
     assert (whole.frame((0, 7), 32) == split.frame((0, 7), 32)).all()
 
 
@@ -113,7 +113,10 @@ def test_bad_shapes_are_those_of_the_whole_batch():
         ),
         (lambda: core.step(action.int()), r"action must be a torch.int64 tensor \(6, 4\)"),
         (lambda: core.step(action.tolist()), r"action must be .* \(6, 4\) .*got list"),
-        (lambda: core.reset(mask=torch.ones(4, dtype=torch.bool)), r"mask must be a torch.bool tensor \(6,\) .*\(4,\)"),
+        (
+            lambda: core.reset(reset_mask=torch.ones(4, dtype=torch.bool)),
+            r"reset_mask must be a torch.bool tensor \(6,\) .*\(4,\)",
+        ),
         (lambda: core.reset(seed=torch.ones(7, dtype=torch.int64)), r"seed must be a torch.int64 tensor \(6,\)"),
     )
     for call, words in cases:

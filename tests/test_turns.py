@@ -60,7 +60,7 @@ def test_play_follows_the_rules(nim, schedule):
         assert torch.equal(info["to_move"].any(1), ~won)
         assert info["action_mask"][won].sum(2).eq(1).all(), "who has left keeps the no-op"
         games += int(won.sum())
-        core.reset(mask=won)
+        core.reset(reset_mask=won)
     assert games > 200
 
 

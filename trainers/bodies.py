@@ -21,7 +21,7 @@ class BodyConfig:
 
     body: str = setting("mlp", ("mlp", "gru", "cnn"))
     """"mlp"; "gru": an MLP and a recurrent layer that remembers within an episode; "cnn": convolutions, then an MLP."""
-    hidden: tuple[int, ...] = setting((64, 64), ">= 1")
+    hidden: tuple[int, ...] = setting((64, 64), "in [1, 2**16]")
     """Widths of the hidden layers; a GRU's is the last."""
     activation: str = setting("tanh", tuple(ACTIVATIONS))
     """"tanh" or "relu"."""

@@ -29,7 +29,7 @@ class ReplayConfig(BodyConfig):
 
     names = "learners with a replay"
     """What users call the algorithms with these settings, for messages. Not a setting: it has no type."""
-    hidden: tuple[int, ...] = setting((256, 256), ">= 1")
+    hidden: tuple[int, ...] = setting((256, 256), "in [1, 2**16]")
     """Widths of the hidden layers."""
     activation: str = setting("relu", tuple(ACTIVATIONS))
     """"tanh" or "relu"."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ConfigError, shown
 
 SEEDS = 2**63
 """Seeds are below this: what torch, JSON and the kernels' 64-bit keys all take."""
@@ -16,6 +17,7 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     ">= 0": lambda value: value >= 0,
     ">= 1": lambda value: value >= 1,
     ">= 2": lambda value: value >= 2,
+    "in [1, 2**16]": lambda value: 1 <= value <= 2**16,
     "in [0, 1]": lambda value: 0 <= value <= 1,
     "in (0, 1]": lambda value: 0 < value <= 1,
     "in [0, 2**63)": lambda value: 0 <= value < SEEDS,
@@ -50,19 +52,25 @@ def check_settings(config: Any, prefix: str = "") -> None:
         ConfigError: Naming the first field that is wrong, as `prefix` and its name, its value and what is allowed; or
             the first that is not as by default but has no effect, and what it needs.
     """
+    hints = get_type_hints(type(config))
     for field in dataclasses.fields(config):
         value, allowed = getattr(config, field.name), field.metadata.get("allowed")
         if value is None and field.default is None:
             continue
+        kind = _kind(hints[field.name])
         for each in value if isinstance(value, tuple) else (value,):
+            if kind is not None and not _is(each, kind):
+                raise ConfigError(f"{prefix}{field.name} = {shown(value)}: expected {_WORDS[kind]}")
             if isinstance(each, float) and not math.isfinite(each):
                 wanted, good = f"a finite number {allowed or ''}".rstrip(), False
             elif isinstance(allowed, tuple):
                 wanted, good = f"one of {', '.join(allowed)}", each in allowed
             else:
                 wanted, good = allowed, allowed is None or _RULES[allowed](each)
+            if good and isinstance(each, int) and not -SEEDS <= each < SEEDS:
+                wanted, good = "an int below 2**63 in size", False
             if not good:
-                raise ConfigError(f"{prefix}{field.name} = {value!r}: expected {wanted}")
+                raise ConfigError(f"{prefix}{field.name} = {shown(value)}: expected {wanted}")
     given = vars(config)
     for field in dataclasses.fields(config):
         if (lack := _lacks(field, given)) is not None:
@@ -72,6 +80,21 @@ def check_settings(config: Any, prefix: str = "") -> None:
                 f"{prefix}{field.name} = {given[field.name]!r}: has no effect with {prefix}{name} = {given[name]!r}; "
                 f"set {prefix}{name} {asked}, or leave {prefix}{field.name} out"
             )
+
+
+_WORDS = {bool: "True or False", int: "an int", float: "a finite number", str: "a string"}
+
+
+def _kind(hint: Any) -> type | None:
+    """The one kind of plain value that a field of this type holds, alone or in a tuple; None for any other field."""
+    parts = [part for part in get_args(hint) if part is not type(None)] if get_origin(hint) is UnionType else [hint]
+    if len(parts) == 1 and get_origin(parts[0]) is tuple:
+        parts = list({part for part in get_args(parts[0]) if part is not ...})
+    return parts[0] if len(parts) == 1 and parts[0] in _WORDS else None
+
+
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, int | float if kind is float else kind) and (kind is bool or not isinstance(value, bool))
 
 
 def completed(kind: type[Any], recorded: Mapping[str, Any]) -> dict[str, Any]:

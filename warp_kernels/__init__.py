@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from functools import cache
+from threading import RLock
 
 import warp as wp
 
@@ -28,12 +29,24 @@ wp.config.use_precompiled_headers = False
 if wp.config.cuda_output is None:
     wp.config.cuda_output = "cubin"
 
+building = RLock()
+"""Held by the thread that imports rules, or builds, compiles, loads or records kernels.
+
+Warp's modules and its cache are not for several threads at once. Nothing waits for it in a step."""
+if hasattr(os, "register_at_fork"):  # else a child of a process whose other thread builds would wait for ever
+    os.register_at_fork(before=building.acquire, after_in_parent=building.release, after_in_child=building.release)
+
 _NO_GPU = "Could not find or load the NVIDIA CUDA driver"
 
 
-@cache
 def start() -> None:
     """Start Warp, once, without chatter; what goes wrong with a GPU that is there is told."""
+    with building:
+        _start()
+
+
+@cache
+def _start() -> None:
     if wp.config.log_level < wp.LOG_ERROR:
         wp.init()
         return

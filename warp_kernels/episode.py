@@ -83,6 +83,14 @@ def stream(io: IO, env: int) -> philox.Stream:
 
 
 @wp.func(inline=True)
+def start_stream(io: IO, env: int) -> philox.Stream:
+    """The random stream of a world's start: step 0, at whatever step count the episode starts."""
+    rng = stream(io, env)
+    rng.step = wp.uint32(0)
+    return rng
+
+
+@wp.func(inline=True)
 def report(io: IO, env: int, agent: int, what: int):
     """Keep the lowest bad action. Atomics on this flag are the one exception to the law of phases."""
     key = (wp.int64(env) << wp.int64(32)) | (wp.int64(agent) << wp.int64(8)) | wp.int64(what)

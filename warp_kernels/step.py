@@ -186,14 +186,16 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
 
     @wp.func(inline=True)
     def start_anew(params: Params, state: State, io: IO, env: int):
-        if io.restart[env]:  # the mask, laid there by the runner
+        if io.restart[env]:  # the runner has written the mask, and the step counts to start at
+            elapsed = io.step[env]
             renew(io, env)
+            io.step[env] = elapsed
 
     @wp.func(inline=True)
     def begin_world(params: Params, state: State, io: IO, env: int):
         if io.restart[env]:
             if wp.static(has_start):
-                start(params, state, env, episode.stream(io, env))
+                start(params, state, env, episode.start_stream(io, env))
 
     @wp.func(inline=True)
     def withdraw(params: Params, state: State, io: IO, env: int, agent: int):
@@ -206,7 +208,7 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
             io.alive[env, agent] = True
             io.running_return[env, agent] = 0.0
             if wp.static(has_start_agent):
-                start_agent(params, state, env, agent, episode.stream(io, env))
+                start_agent(params, state, env, agent, episode.start_stream(io, env))
 
     @wp.func(inline=True)
     def reobserve(params: Params, state: State, io: IO, env: int, agent: int):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.classic.starts import bounds
+from gpu_envs.classic.starts import BOUNDS, bounds
 from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition
 from warp_kernels.classic import cartpole
@@ -72,6 +72,7 @@ def build(config: Config) -> Definition:
         max_steps=config.max_episode_steps,
         limit_terminates=False,
         reset_options=lambda options: bounds(options, *START),
+        reset_option_names=BOUNDS,
         draw=draw,
         render_fps=50,
     )

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.classic.mountain_car import START, check_walls, draw, track_space
-from gpu_envs.classic.starts import bounds
+from gpu_envs.classic.starts import BOUNDS, bounds
 from gpu_envs.config import MAX_INT, setting
 from gpu_envs.definition import Definition
 from warp_kernels.classic import mountain_car_continuous
@@ -62,6 +62,7 @@ def build(config: Config) -> Definition:
         max_steps=config.max_episode_steps,
         limit_terminates=False,
         reset_options=lambda options: bounds(options, *START),
+        reset_option_names=BOUNDS,
         saturates=True,
         draw=draw,
         render_fps=30,

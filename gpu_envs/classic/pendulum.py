@@ -57,6 +57,7 @@ def build(config: Config) -> Definition:
         max_steps=config.max_episode_steps,
         limit_terminates=False,
         reset_options=widths,
+        reset_option_names=("x_init", "y_init"),
         saturates=True,
         draw=draw,
         render_fps=30,

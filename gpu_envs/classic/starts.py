@@ -3,7 +3,10 @@
 import math
 from typing import Any
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ConfigError, shown
+
+BOUNDS = ("low", "high")
+"""Names of the options that :func:`bounds` reads."""
 
 
 def number(options: dict[str, Any], name: str, default: float) -> float:
@@ -14,10 +17,10 @@ def number(options: dict[str, Any], name: str, default: float) -> float:
     """
     try:
         value = float(options.get(name, default))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         value = math.nan
     if not math.isfinite(value):
-        raise ConfigError(f"options[{name!r}] must be a finite number, got {options[name]!r}")
+        raise ConfigError(f"options[{name!r}] must be a finite number, got {shown(options[name])}")
     return value
 
 

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from gpu_envs.config import MAX_FLOAT, MAX_INT, setting
 from gpu_envs.definition import Definition, box, integers
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ConfigError, shown
 from warp_kernels.games import matrix_game
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _table(payoff: Any) -> np.ndarray:
     except (ValueError, OverflowError):  # ragged, or huge
         table = np.asarray(None)
     if table.dtype.kind not in "fiu" or table.ndim < 2 or table.shape[-1] != table.ndim - 1 or not table.size:
-        got = f"shape {table.shape}" if table.dtype.kind in "fiu" else f"{payoff!r:.60}"
+        got = f"shape {table.shape}" if table.dtype.kind in "fiu" else shown(payoff)[:60]
         raise ConfigError(f"payoff must be numbers in the shape (n_1, ..., n_P, P) for P players, got {got}")
     wrong = np.argwhere(~(np.abs(table) <= MAX_FLOAT))
     if len(wrong):

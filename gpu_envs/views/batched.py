@@ -7,9 +7,11 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from gpu_envs.checks import plain
+from gpu_envs.config import check_value
 from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError, described, listed
-from gpu_envs.views.options import reset
+from gpu_envs.views import options as options_of
 
 TensorDict = dict[str, torch.Tensor]  # by agent, each led by the worlds
 RENDER_MODES = ["rgb_array", "human"]  # besides None
@@ -100,15 +102,22 @@ class BatchedEnv:
         seed: int | torch.Tensor | None = None,
         options: dict[str, Any] | None = None,
         *,
-        mask: torch.Tensor | None = None,
+        reset_mask: torch.Tensor | None = None,
     ) -> tuple[TensorDict, dict[str, TensorDict]]:
         """Start new episodes; see :meth:`gpu_envs.core.Core.reset`.
 
-        ``options={"mask": m}`` works as ``mask=m``; the environment may have options of its own for these starts.
+        Args:
+            seed: An int for all worlds, or (E,) int64, one per world; None continues the present streams.
+            options: ``{"reset_mask": m}`` works as ``reset_mask=m``. An environment may have options of its own for
+                these starts, see its page.
+            reset_mask: (E,) bool, which worlds to reset; None resets all.
+
+        Raises:
+            ConfigError: An unknown option, options that are no dict, or a second mask.
+            ActionError: A mask that does not fit.
         """
-        if mask is None and options:
-            mask = options.get("mask")
-        obs, info = reset(self.core, seed, mask, options)
+        worlds, own = options_of.read(self.core, options, reset_mask)
+        obs, info = options_of.reset(self.core, seed, worlds, own)
         return self._cached(obs, self._split_obs), self._infos(info)
 
     def step(self, actions: TensorDict) -> tuple[TensorDict, TensorDict, TensorDict, TensorDict, dict[str, TensorDict]]:
@@ -170,6 +179,15 @@ class BatchedEnv:
 
     def _stack(self, actions: TensorDict) -> torch.Tensor:
         """Bring the agents' actions into one tensor, in the core's own buffer."""
+        try:
+            return self._stacked(actions)
+        except (RuntimeError, TypeError):  # sparse and nested tensors; to look for them costs every step
+            for target, agent in zip(self._targets, self.possible_agents, strict=True):
+                if not plain(actions[agent]):
+                    self._refuse(actions, agent, target)
+            raise
+
+    def _stacked(self, actions: TensorDict) -> torch.Tensor:
         core, buffer = self.core, self.core.action_buffer
         columns = []
         for target, agent in zip(self._targets, self.possible_agents, strict=True):
@@ -235,8 +253,7 @@ class Screen:
 
 def check_render_mode(env_id: str, render_mode: str | None) -> None:
     """Refuse an unknown render mode by a ConfigError."""
-    if render_mode not in (None, "rgb_array", "human"):
-        raise ConfigError(f"{env_id}: render_mode must be 'rgb_array', 'human' or None, got {render_mode!r}")
+    check_value(env_id, "render_mode", render_mode, str | None, choices=tuple(RENDER_MODES))
 
 
 def _splitter(agents: list[str], widths: list[int] | None, widest: int) -> Callable[[torch.Tensor], TensorDict]:

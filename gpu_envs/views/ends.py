@@ -18,6 +18,7 @@ class WorldEnds:
         core: The worlds.
     """
 
+    @torch.inference_mode(False)  # cut is written to in place
     def __init__(self, core: Core) -> None:
         self.cut = torch.zeros_like(core.truncated)
         """(E, A) bool, live: who has left its present episode by a truncation; clone it to keep it."""

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 
 from gpu_envs.config import MAX_INT
-from gpu_envs.errors import ConfigError, ResetNeededError, listed
+from gpu_envs.errors import ConfigError, ResetNeededError, listed, shown
 from gpu_envs.factory import suggested_calls
 from gpu_envs.registry import find
 from gpu_envs.views.anew import Anew
@@ -56,8 +56,8 @@ class LearnerEnv(gymnasium.Env, Anew):
         names = list(core.possible_agents)
         if learner is None and len(names) > 1:
             raise ConfigError(f"{core.id} has {len(names)} agents: {suggested_calls(core.id, core.definition, {})}")
-        if learner is not None and learner not in names:
-            raise ConfigError(f"{core.id}: learner must be one of its agents, {listed(names)}, got {learner!r}")
+        if learner is not None and (not isinstance(learner, str) or learner not in names):
+            raise ConfigError(f"{core.id}: learner must be one of its agents, {listed(names)}, got {shown(learner)}")
         self.learner = learner or names[0]
         members = {group: [names[row] for row in rows] for group, rows in core.groups.items()}
         by_name = policies(core, others, [*members, *(name for name in names if name != self.learner)])

@@ -8,7 +8,7 @@ import torch
 
 from gpu_envs.checks import check_tensor
 from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError, listed
+from gpu_envs.errors import ConfigError, listed, shown
 from gpu_envs.joint import put, rows_index
 from gpu_envs.views.specs import POLICY
 
@@ -39,6 +39,7 @@ class Others:
         ConfigError: A policy that is none, or of a group that is not there.
     """
 
+    @torch.inference_mode(False)  # the joint actions are written to in place
     def __init__(self, core: Core, others: Any, groups: list[str], live: bool = False) -> None:
         self.core, self.live = core, live
         self._seats = [_seat(core, group, policy) for group, policy in policies(core, others, groups).items()]
@@ -76,7 +77,7 @@ def policies(core: Core, others: Any, names: list[str]) -> dict[str, Callable]:
     Raises:
         ConfigError: A policy that is none, or of a name that is not there.
     """
-    given = dict.fromkeys(names, others) if callable(others) or others == "random" else others
+    given = dict.fromkeys(names, others) if callable(others) or _random(others) else others
     if not isinstance(given, dict):
         raise ConfigError(
             f"{core.id}: others must be 'random', a policy or a dict of these by name, got {_shown(others)}"
@@ -84,15 +85,19 @@ def policies(core: Core, others: Any, names: list[str]) -> dict[str, Callable]:
     for name, policy in given.items():
         if name not in names:
             raise ConfigError(f"{core.id}: others has no {name!r} to play; it has {listed(names) or 'nobody'}")
-        if policy != "random" and not callable(policy):
+        if not _random(policy) and not callable(policy):
             raise ConfigError(f"{core.id}: others[{name!r}] must be 'random' or a policy, got {_shown(policy)}")
     return {name: policy for name, policy in given.items() if callable(policy)}
 
 
+def _random(policy: Any) -> bool:
+    return isinstance(policy, str) and policy == "random"
+
+
 def _shown(value: Any) -> str:
     """What was given instead of a policy, with what to do where it is the name that a spec of JSON has of one."""
-    hint = "; JSON keeps only the name of a policy, give others= again" if str(value).startswith(POLICY) else ""
-    return f"{value!r}{hint}"
+    recorded = isinstance(value, str) and value.startswith(POLICY)
+    return shown(value) + ("; JSON keeps only the name of a policy, give others= again" if recorded else "")
 
 
 def _seat(core: Core, group: str, policy: Callable) -> _Seat:

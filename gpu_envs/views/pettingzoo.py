@@ -87,7 +87,13 @@ class ParallelView(ParallelEnv[str, Any, Any], Anew):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
-        """Start an episode with all agents. A seed starts the random streams anew; ``options``: see the page."""
+        """Start an episode with all agents. A seed starts the random streams again.
+
+        ``options`` are the environment's own, see its page. An unknown key is a ConfigError, but for "options": its
+        value is ignored, because PettingZoo's own tests call ``reset(options={"options": 1})``.
+        """
+        if isinstance(options, dict):
+            options = {name: value for name, value in options.items() if name != "options"}
         seed = one_seed(self._world.core, seed)
         if seed is not None:
             self._np_random = seeding.np_random(seed)[0]

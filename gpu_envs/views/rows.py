@@ -9,15 +9,17 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from gpu_envs.config import AUTORESET, autoreset_member
+from gpu_envs.checks import numbers, plain
+from gpu_envs.config import AUTORESET, autoreset_member, check_value
 from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, ConfigError, described, listed
+from gpu_envs.errors import ActionError, ConfigError, described, listed, shown
 from gpu_envs.factory import make_core
 from gpu_envs.joint import rows_index
+from gpu_envs.views import options as options_of
 from gpu_envs.views.anew import Anew
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
 from gpu_envs.views.ends import WorldEnds
-from gpu_envs.views.options import many_seeds, reset, worlds_of
+from gpu_envs.views.options import many_seeds, worlds_of
 from gpu_envs.views.others import Others
 from gpu_envs.views.specs import SpecInForce
 
@@ -79,7 +81,9 @@ class RowsEnv(VectorEnv, Anew):
             raise ConfigError(f"{env_id}: Gymnasium calls it autoreset_mode=, one of {listed(AUTORESET)}")
         mode = self.autoreset_mode = autoreset_member(autoreset_mode)
         if mode is None:
-            raise ConfigError(f"{env_id}: autoreset_mode must be one of {listed(AUTORESET)}, got {autoreset_mode!r}")
+            raise ConfigError(
+                f"{env_id}: autoreset_mode must be one of {listed(AUTORESET)}, got {shown(autoreset_mode)}"
+            )
         settings = {"illegal": "original", "autoreset": AUTORESET[mode], **config}
         core = self.core = make_core(env_id, num_envs, device, **settings)
         rows = _rows(core, group)
@@ -88,7 +92,7 @@ class RowsEnv(VectorEnv, Anew):
         self.num_envs = core.num_envs * len(rows)
         self.single_observation_space = core.observation_spaces[self.agents[0]]
         self.single_action_space = core.action_spaces[self.agents[0]]
-        self.to_numpy = to_numpy
+        self.to_numpy = check_value(core.id, "to_numpy", to_numpy, bool)
         self.render_mode = render_mode
         self.metadata = {
             "name": core.id,
@@ -130,13 +134,14 @@ class RowsEnv(VectorEnv, Anew):
 
         Raises:
             ActionError: A mask of another shape or dtype, or one whose rows disagree about their world.
-            ConfigError: Seeds that are no ints, or not one per world; an option that makes no sense.
+            ConfigError: Seeds that are no ints, or not one per world; options that are no dict; an option that is
+                unknown or makes no sense.
         """
-        mask = None if options is None else options.get("reset_mask")
+        mask, own = options_of.read(self.core, options)
         worlds = None if mask is None else worlds_of(self.core, mask, len(self.agents))
         seeds = many_seeds(self.core, seed)
         super().reset(seed=None if isinstance(seeds, torch.Tensor) else seeds)
-        obs, info = reset(self.core, seeds, worlds, options)
+        obs, info = options_of.reset(self.core, seeds, worlds, own)
         self._ends.restart(worlds)
         return self._told("_obs", obs, self.single_observation_space), self._present(info)
 
@@ -233,14 +238,10 @@ class RowsEnv(VectorEnv, Anew):
         core, dtype = self.core, self.core.action_buffer.dtype
         shape = (self.num_envs, *(self.single_action_space.shape or ()))
         if not isinstance(actions, torch.Tensor):
-            array = np.asarray(actions)
-            if array.dtype.kind in ("fiu" if core.action_kind == "continuous" else "iu"):
-                actions = torch.as_tensor(array, dtype=dtype, device=core.device)
-            else:
-                raise ActionError(
-                    f"{core.id}: actions must be numbers of {self.single_action_space}, got {array.dtype}"
-                )
-        if actions.shape != shape or actions.dtype != dtype or actions.device != core.device:
+            kinds = "fiu" if core.action_kind == "continuous" else "iu"
+            array = numbers(core.id, actions, kinds, self.single_action_space)
+            actions = torch.as_tensor(array, dtype=dtype, device=core.device)
+        if not plain(actions) or actions.shape != shape or actions.dtype != dtype or actions.device != core.device:
             raise ActionError(f"{core.id}: actions must be {dtype} {shape} on {core.device}, got {described(actions)}")
         actions = actions.reshape(core.num_envs, len(self.agents), *shape[1:])
         return self._others.join(self._rows, actions)
@@ -249,8 +250,8 @@ class RowsEnv(VectorEnv, Anew):
 def _rows(core: Core, group: str | None) -> tuple[int, ...]:
     """Rows of the core's agents that a group, or everyone, has."""
     if group is not None:
-        if group not in core.groups:
-            raise ConfigError(f"{core.id}: group must be one of {listed(core.groups)}, got {group!r}")
+        if not isinstance(group, str) or group not in core.groups:
+            raise ConfigError(f"{core.id}: group must be one of {listed(core.groups)}, got {shown(group)}")
         return core.groups[group]
     seats = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in core.possible_agents]
     if any(seat != seats[0] for seat in seats):

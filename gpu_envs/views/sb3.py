@@ -107,7 +107,7 @@ class SB3VecEnv(VecEnv, Anew):
             ConfigError: Options that differ between rows.
         """
         options = self._options[0]
-        if any(other != options for other in self._options):
+        if any(other is not options and not _alike(other, options) for other in self._options):
             raise ConfigError(f"{self.core.id}: options of a reset hold for all rows; give one dict")
         seed = self._seeds[0]
         obs, told = self.rows.reset(seed=None if seed is None else int(seed), options=options or None)
@@ -233,6 +233,14 @@ class SB3VecEnv(VecEnv, Anew):
                 for info, value in zip(infos, column.tolist() if column.ndim == 1 else column, strict=True):
                     info[name] = value
         return infos
+
+
+def _alike(left: Any, right: Any) -> bool:
+    """Whether two rows' options are equal; options with arrays are only if they are one object."""
+    try:
+        return bool(left == right)
+    except (ValueError, RuntimeError):  # arrays and tensors have no single answer
+        return False
 
 
 class _Model:

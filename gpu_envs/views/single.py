@@ -10,8 +10,8 @@ from gymnasium import spaces
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, listed
 from gpu_envs.factory import make_core, takes_turns
+from gpu_envs.views import options as options_of
 from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
-from gpu_envs.views.options import reset as options_reset
 
 FIXED = ("num_envs", "autoreset", "reuse_buffers")  # arguments that this view chooses
 
@@ -46,7 +46,8 @@ class OneWorld:
         self._takes_all = settings.get("illegal") == "loss"  # out of range loses, too
         if "illegal" not in settings:
             settings = settings | {"illegal": "loss" if takes_turns(env_id, settings) else illegal}
-        core = self.core = make_core(env_id, 1, device or "cpu", autoreset="disabled", reuse_buffers=True, **settings)
+        place = "cpu" if device is None else device
+        core = self.core = make_core(env_id, 1, place, autoreset="disabled", reuse_buffers=True, **settings)
         self.render_mode = render_mode
         self.agents: list[str] = []
         """Who acts on the next step."""
@@ -74,7 +75,8 @@ class OneWorld:
 
     def reset(self, seed: int | None, options: dict[str, Any] | None = None) -> None:
         """Start an episode with everyone in it."""
-        options_reset(self.core, seed, None, options)
+        _, own = options_of.read(self.core, options, names=())  # one world needs no mask
+        options_of.reset(self.core, seed, None, own)
         self.agents = list(self.core.possible_agents)
         self._started = True
         self._show()
@@ -243,7 +245,7 @@ class OneWorld:
         space = self.action_spaces[agent]
         try:
             value = np.asarray(action)
-        except (TypeError, ValueError):  # a tensor on a GPU, a ragged list
+        except (TypeError, ValueError, RuntimeError):  # a tensor on a GPU or without memory, a ragged list
             value = np.asarray(None)
         if value.dtype.kind not in self._kinds or value.shape != space.shape:
             shown = f"{value.dtype} {value.shape}" if value.dtype.kind != "O" else type(action).__name__

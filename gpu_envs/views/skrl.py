@@ -18,6 +18,7 @@ from gpu_envs.core import Core
 from gpu_envs.definition import box
 from gpu_envs.errors import ConfigError, missing
 from gpu_envs.factory import make_core
+from gpu_envs.views import options as options_of
 from gpu_envs.views.batched import BatchedEnv, TensorDict
 from gpu_envs.views.ends import WorldEnds
 
@@ -106,12 +107,11 @@ class SkrlEnv(BatchedEnv):
         seed: int | torch.Tensor | None = None,
         options: dict[str, Any] | None = None,
         *,
-        mask: torch.Tensor | None = None,
+        reset_mask: torch.Tensor | None = None,
     ) -> tuple[TensorDict, dict[str, TensorDict]]:
         """Start new episodes; see :meth:`gpu_envs.views.batched.BatchedEnv.reset`."""
-        mask = (options or {}).get("mask") if mask is None else mask
-        results = super().reset(seed, options, mask=mask)
-        self._ends.restart(mask)
+        results = super().reset(seed, options, reset_mask=reset_mask)
+        self._ends.restart(options_of.read(self.core, options, reset_mask)[0])
         return results
 
     def step(self, actions: TensorDict) -> tuple[TensorDict, TensorDict, TensorDict, TensorDict, dict[str, TensorDict]]:

@@ -14,8 +14,8 @@ from gpu_envs.checks import check_tensor
 from gpu_envs.errors import ActionError, ConfigError, DeviceError, missing
 from gpu_envs.factory import make_core
 from gpu_envs.joint import put
+from gpu_envs.views import options as options_of
 from gpu_envs.views.ends import WorldEnds
-from gpu_envs.views.options import reset
 
 try:
     from tensordict import TensorDict, TensorDictBase
@@ -98,10 +98,10 @@ class TorchRLEnv(EnvBase):
     def _reset(
         self, tensordict: TensorDictBase | None = None, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> TensorDictBase:
-        mask = None if tensordict is None else self._worlds(tensordict)
+        mask, own = options_of.read(self.core, options, None if tensordict is None else self._worlds(tensordict))
         if mask is None and seed is None:
             seed, self._next_seed = self._next_seed, None
-        obs, info = reset(self.core, seed, mask, options)
+        obs, info = options_of.reset(self.core, seed, mask, own)
         self._ends.restart(mask)
         return self._told(obs, info)
 

@@ -9,7 +9,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
-from gpu_envs.errors import ActionError, ConfigError
+from gpu_envs.checks import numbers, plain
+from gpu_envs.errors import ActionError, ConfigError, described, shown
 from gpu_envs.views.rows import RowsEnv
 
 
@@ -24,8 +25,7 @@ class TensorWrapper(VectorWrapper):
     """
 
     def __init__(self, env: VectorEnv) -> None:
-        super().__init__(env)
-        rows, name = env.unwrapped, type(self).__name__
+        rows, name = getattr(env, "unwrapped", None), type(self).__name__
         if not isinstance(rows, RowsEnv):
             raise ConfigError(
                 f"{name} wraps gymnasium.make_vec('gpu_envs/...'), got {type(rows).__name__}; "
@@ -36,6 +36,7 @@ class TensorWrapper(VectorWrapper):
                 f"{name} wraps rows of tensors; for to_numpy=True take it from gymnasium.wrappers.vector, "
                 "or leave to_numpy out"
             )
+        super().__init__(env)
         self.device = rows.core.device
         self.autoreset_mode = rows.autoreset_mode
         self._same_step = rows.autoreset_mode is AutoresetMode.SAME_STEP
@@ -71,12 +72,20 @@ class TensorWrapper(VectorWrapper):
 
     def _actions(self, actions: Any) -> torch.Tensor:
         """Continuous actions as a float32 tensor on the device."""
-        if isinstance(actions, torch.Tensor):
-            return actions
-        array = np.asarray(actions)
-        if array.dtype.kind not in "fiu":
-            raise ActionError(f"{type(self).__name__}: actions must be numbers, got {array.dtype}")
-        return torch.as_tensor(array, dtype=torch.float32, device=self.device)
+        name, space = type(self).__name__, self.single_action_space
+        if not isinstance(actions, torch.Tensor):
+            array = numbers(name, actions, "fiu", space)
+            actions = torch.as_tensor(array, dtype=torch.float32, device=self.device)
+        shape = (self.num_envs, *(space.shape or ()))
+        if (
+            not plain(actions)
+            or actions.shape[1:] != shape[1:]
+            or actions.device != self.device
+            or actions.is_complex()
+        ):
+            wanted = f"torch.float32 {shape} on {self.device}"
+            raise ActionError(f"{name}: actions must be {wanted}, got {described(actions)}")
+        return actions
 
     def _box(self, space: spaces.Space, what: str) -> spaces.Box:
         """The space, if it is a Box."""
@@ -87,9 +96,12 @@ class TensorWrapper(VectorWrapper):
     def _bounds(self, shape: tuple[int, ...], **ends: Any) -> tuple[np.ndarray, ...]:
         """Both ends of a range, by their names, as float32 arrays of a shape."""
         try:
-            return tuple(np.broadcast_to(np.asarray(end, np.float32), shape) for end in ends.values())
-        except ValueError:
-            names, got = " and ".join(ends), " and ".join(str(np.shape(end)) for end in ends.values())
+            arrays = [np.asarray(end) for end in ends.values()]
+            if any(array.dtype.kind not in "fiu" for array in arrays):
+                raise TypeError
+            return tuple(np.broadcast_to(array.astype(np.float32), shape) for array in arrays)
+        except (TypeError, ValueError, RuntimeError):  # also what NumPy cannot read
+            names, got = " and ".join(ends), " and ".join(map(_shape, ends.values()))
             raise ConfigError(
                 f"{type(self).__name__}: {names} must be numbers or of shape {shape}, got {got}"
             ) from None
@@ -97,6 +109,11 @@ class TensorWrapper(VectorWrapper):
     def _tensor(self, value: Any) -> torch.Tensor:
         """A bound as a float32 tensor on the device."""
         return torch.tensor(np.asarray(value, np.float32), device=self.device)
+
+
+def _shape(end: Any) -> str:
+    """A bound for a message: its shape, where it is numbers."""
+    return str(np.shape(end)) if isinstance(end, int | float | np.number | np.ndarray) else shown(end)
 
 
 def here(told: dict[str, Any]) -> torch.Tensor:

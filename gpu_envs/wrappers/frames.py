@@ -8,8 +8,12 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from gymnasium.wrappers.utils import create_zero_array
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.config import check_value
+from gpu_envs.errors import ConfigError, shown
 from gpu_envs.wrappers.base import TensorWrapper, here, wide
+
+MAX_FRAMES = 1024
+"""Observations that a stack can hold."""
 
 
 class FrameStackObservation(TensorWrapper):
@@ -20,30 +24,31 @@ class FrameStackObservation(TensorWrapper):
 
     Args:
         env: Rows of tensors.
-        stack_size: Number of frames, K.
+        stack_size: Number of frames, K, at most 1024.
         padding_type: "reset" repeats an episode's first observation, "zero" stands for zeros (or the bound that is
             nearest to 0), or an observation of the space.
 
     Raises:
-        ConfigError: A stack size below 1, or padding that is none of these.
+        ConfigError: A stack size outside [1, 1024], or padding that is none of these.
     """
 
     def __init__(self, env: VectorEnv, stack_size: int, *, padding_type: str | np.ndarray = "reset") -> None:
         super().__init__(env)
-        if isinstance(stack_size, bool) or not isinstance(stack_size, int | np.integer) or stack_size < 1:
-            raise ConfigError(f"FrameStackObservation: stack_size must be an int >= 1, got {stack_size!r}")
+        stack_size = check_value("FrameStackObservation", "stack_size", stack_size, int, low=1)
+        if stack_size > MAX_FRAMES:
+            raise ConfigError(f"FrameStackObservation: stack_size must be at most {MAX_FRAMES}, got {stack_size}")
         single = self._box(env.single_observation_space, "observation")
         self._padding: torch.Tensor | None = None  # (D,); None repeats the first observation
         if isinstance(padding_type, str) and padding_type == "zero":
             self._padding = self._tensor(create_zero_array(single))
-        elif not isinstance(padding_type, str) and single.contains(padding_type):
+        elif isinstance(padding_type, np.ndarray | list | tuple) and single.contains(padding_type):
             self._padding = self._tensor(padding_type)
         elif not isinstance(padding_type, str) or padding_type != "reset":
             raise ConfigError(
                 f"FrameStackObservation: padding_type must be 'reset', 'zero' or an observation of {single}, "
-                f"got {padding_type!r}"
+                f"got {shown(padding_type)}"
             )
-        self.stack_size = int(stack_size)
+        self.stack_size = stack_size
         self.padding_type = padding_type if isinstance(padding_type, str) else "_custom"
         self.single_observation_space = batch_space(single, self.stack_size)
         shape = (self.num_envs, self.stack_size, *single.shape)

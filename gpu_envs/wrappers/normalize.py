@@ -7,6 +7,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
+from gpu_envs.config import check_value
 from gpu_envs.errors import ConfigError
 from gpu_envs.wrappers.base import TensorWrapper, here, wide
 
@@ -42,6 +43,14 @@ class RunningMeanStd:
         self.mean, self.var, self.count = self.mean + delta * count / total, squares / total, total
 
 
+def _epsilon(wrapper: TensorWrapper, epsilon: float) -> float:
+    """A finite number > 0."""
+    checked = check_value(type(wrapper).__name__, "epsilon", epsilon, float)
+    if checked <= 0.0:
+        raise ConfigError(f"{type(wrapper).__name__}: epsilon must be > 0, got {epsilon!r}")
+    return checked
+
+
 class NormalizeObservation(TensorWrapper):
     """Give observations mean 0 and variance 1 by running statistics over all true observations.
 
@@ -59,12 +68,10 @@ class NormalizeObservation(TensorWrapper):
 
     def __init__(self, env: VectorEnv, epsilon: float = 1e-8) -> None:
         super().__init__(env)
-        if epsilon <= 0:
-            raise ConfigError(f"NormalizeObservation: epsilon must be > 0, got {epsilon}")
+        self.epsilon = _epsilon(self, epsilon)
         shape = self._box(env.single_observation_space, "observation").shape
         self.single_observation_space = spaces.Box(-np.inf, np.inf, shape, np.float32)
         self.obs_rms = RunningMeanStd(shape, self.device)
-        self.epsilon = epsilon
         self.update_running_mean = True
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
@@ -109,14 +116,12 @@ class NormalizeReward(TensorWrapper):
 
     def __init__(self, env: VectorEnv, gamma: float = 0.99, epsilon: float = 1e-8) -> None:
         super().__init__(env)
-        if not 0 <= gamma <= 1:
+        self.gamma = check_value("NormalizeReward", "gamma", gamma, float)
+        if not 0 <= self.gamma <= 1:
             raise ConfigError(f"NormalizeReward: gamma must be in [0, 1], got {gamma}")
-        if epsilon <= 0:
-            raise ConfigError(f"NormalizeReward: epsilon must be > 0, got {epsilon}")
+        self.epsilon = _epsilon(self, epsilon)
         self.return_rms = RunningMeanStd((), self.device)
         self.accumulated_reward = torch.zeros(self.num_envs, device=self.device)
-        self.gamma = gamma
-        self.epsilon = epsilon
         self.update_running_mean = True
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

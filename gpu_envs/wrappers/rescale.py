@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ConfigError, shown
 from gpu_envs.wrappers.base import TensorWrapper, here, wide
 
 
@@ -38,7 +38,9 @@ class RescaleObservation(TensorWrapper):
                     f"RescaleObservation: {name} must be infinite just where {box} is, got {new.tolist()}"
                 )
         if not (low <= high).all():
-            raise ConfigError(f"RescaleObservation: min_obs must be <= max_obs, got {min_obs} and {max_obs}")
+            raise ConfigError(
+                f"RescaleObservation: min_obs must be <= max_obs, got {shown(min_obs)} and {shown(max_obs)}"
+            )
         self.single_observation_space = spaces.Box(low.copy(), high.copy(), dtype=np.float32)
         below, above = np.isfinite(low), np.isfinite(high)
         first, last, new_first, new_last = (np.where(np.isfinite(x), x, 0.0) for x in (box.low, box.high, low, high))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
 
-from gpu_envs.errors import ConfigError
+from gpu_envs.errors import ConfigError, shown
 from gpu_envs.wrappers.base import TensorWrapper
 
 
@@ -31,9 +31,14 @@ class ClipReward(TensorWrapper):
         super().__init__(env)
         if min_reward is None and max_reward is None:
             raise ConfigError("ClipReward needs min_reward, max_reward or both")
-        low, high = -np.inf if min_reward is None else min_reward, np.inf if max_reward is None else max_reward
-        if not np.all(np.asarray(low) <= np.asarray(high)):
-            raise ConfigError(f"ClipReward: min_reward must be <= max_reward, got {min_reward} and {max_reward}")
+        ends = {
+            "min_reward": -np.inf if min_reward is None else min_reward,
+            "max_reward": np.inf if max_reward is None else max_reward,
+        }
+        low, high = self._bounds((self.num_envs,), **ends)
+        if not (low <= high).all():
+            got = f"{shown(min_reward)} and {shown(max_reward)}"
+            raise ConfigError(f"ClipReward: min_reward must be <= max_reward, got {got}")
         self._low, self._high = self._tensor(low), self._tensor(high)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

@@ -7,8 +7,12 @@ from typing import Any
 import torch
 from gymnasium.vector import VectorEnv
 
+from gpu_envs.config import check_value
 from gpu_envs.errors import ConfigError
 from gpu_envs.wrappers.base import TensorWrapper
+
+MAX_EPISODES = 2**24
+"""Episodes that the queues can keep."""
 
 
 class RecordEpisodeStatistics(TensorWrapper):
@@ -24,18 +28,21 @@ class RecordEpisodeStatistics(TensorWrapper):
 
     Args:
         env: Rows of tensors.
-        buffer_length: How many episodes the queues keep.
+        buffer_length: How many episodes the queues keep, at most 2**24.
         stats_key: Name in ``info``.
 
     Raises:
-        ConfigError: A buffer_length below 1.
+        ConfigError: A buffer_length outside [1, 2**24], or a stats_key that is no string.
     """
 
+    @torch.inference_mode(False)  # the queues are written to in place
     def __init__(self, env: VectorEnv, buffer_length: int = 100, stats_key: str = "episode") -> None:
         super().__init__(env)
-        if isinstance(buffer_length, bool) or not isinstance(buffer_length, int) or buffer_length < 1:
-            raise ConfigError(f"RecordEpisodeStatistics: buffer_length must be an int >= 1, got {buffer_length!r}")
-        self._stats_key = stats_key
+        who = "RecordEpisodeStatistics"
+        buffer_length = check_value(who, "buffer_length", buffer_length, int, low=1)
+        if buffer_length > MAX_EPISODES:
+            raise ConfigError(f"{who}: buffer_length must be at most {MAX_EPISODES}, got {buffer_length}")
+        self._stats_key = check_value(who, "stats_key", stats_key, str)
         self._size = buffer_length
         zeros = torch.zeros(self.num_envs, dtype=torch.float64, device=self.device)
         self.episode_returns, self.episode_start_times = zeros, zeros.clone()

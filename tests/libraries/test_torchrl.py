@@ -113,7 +113,7 @@ def test_rollout_is_the_cores(case):
         over = ~told["alive"].any(1)
         if over.any():
             ends += int(over.sum())
-            obs, info = core.reset(mask=over)
+            obs, info = core.reset(reset_mask=over)
             told, cut = info | {"obs": obs, "state": core.state()}, cut & ~over[:, None]
     assert ends >= 5
 

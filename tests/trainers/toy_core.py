@@ -48,10 +48,10 @@ class ToyCore:
         self.action_buffer = torch.zeros_like(self.sample_actions())
         self._start(torch.ones(self.num_envs, dtype=torch.bool))
 
-    def reset(self, seed: int | None = None, mask: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+    def reset(self, seed: int | None = None, reset_mask: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         if seed is not None:
             self.generator.manual_seed(seed)
-        self._restart(torch.ones(self.num_envs, dtype=torch.bool) if mask is None else mask)
+        self._restart(torch.ones(self.num_envs, dtype=torch.bool) if reset_mask is None else reset_mask)
         return self.obs, self.info
 
     def _restart(self, mask: Tensor) -> None:

@@ -223,12 +223,13 @@ def test_options_hold_for_their_reset(env_id):
     given(rows.reset(options=dict(options))[0])
     usual(rows.step(rows.sample_actions())[0])  # the episodes after, by themselves
     usual(rows.reset()[0])
-    usual(rows.reset(options={"something else": 3})[0])
+    with pytest.raises(ConfigError, match="reset has no option 'something else'; known are reset_mask, "):
+        rows.reset(options={"something else": 3})
     batch = gpu_envs.make(env_id, 2000, device="cpu")
     given(batch.reset(seed=0, options=dict(options))[0]["agent_0"])
     usual(batch.reset()[0]["agent_0"])
     mask = torch.arange(2000) < 1000
-    obs = batch.reset(options={"mask": mask, **options})[0]["agent_0"]
+    obs = batch.reset(options={"reset_mask": mask, **options})[0]["agent_0"]
     given(obs[mask])
     usual(obs[~mask])
     for one in (gymnasium.make(f"gpu_envs/{env_id}"), gymnasium.make(env_id)):  # theirs agrees with what we ask of ours

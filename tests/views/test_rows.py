@@ -96,7 +96,7 @@ def follow(env, core, group, mode):
     def again(seed=None, mask=None):
         options = None if mask is None else {"reset_mask": mask.repeat_interleave(len(members)).numpy()}
         obs, _ = env.reset(seed=seed, options=options)
-        first, _ = core.reset(seed=seed, mask=mask)
+        first, _ = core.reset(seed=seed, reset_mask=mask)
         assert torch.equal(obs, rows(first, width))
         cut[slice(None) if mask is None else mask] = False
 

@@ -47,8 +47,8 @@ def test_rows_end_with_their_world():
     early = ends = 0
     for t in range(40):
         if t == 25:  # in mid-episode
-            env.reset(mask=torch.arange(32) < 9)
-            core.reset(mask=torch.arange(32) < 9)
+            env.reset(reset_mask=torch.arange(32) < 9)
+            core.reset(reset_mask=torch.arange(32) < 9)
             left[:9] = False
         actions = env.sample_actions()
         _, _, terminated, truncated, info = env.step(columns(actions))

@@ -148,7 +148,7 @@ def test_transitions(case):
             seen["at T"] += bool(len(caught) and want.state["t"] == config.episode_length)
             seen["gone"] += bool(want.state["t"] < config.episode_length and want.terminated[:taggers].any())
             seen["walls"] += bool(hit[state["alive"]].any())
-        core.reset(mask=~info["alive"].any(1))
+        core.reset(reset_mask=~info["alive"].any(1))
     assert seen["compared"] >= 1000
     assert seen["excused"] < 0.001 * seen["compared"] + 1e-9, seen
     assert seen["tags"] > 50, seen

@@ -45,7 +45,7 @@ def test_transitions(case):
             limits += want.state["t"] == config.episode_length
             wall_hits = reference.step(state, np.zeros_like(action[world].numpy()), config).reward
             walls += bool((want.reward < wall_hits - 0.05).any())
-        core.reset(mask=~info["alive"].any(1))
+        core.reset(reset_mask=~info["alive"].any(1))
     assert tags > 10
     assert walls > 10
     assert limits > 10 or case in ("default", "fixed start")

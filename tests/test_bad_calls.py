@@ -1,0 +1,148 @@
+"""Wrong arguments of the core, the wrappers and the registry get one line; more of them by test_fuzz.py."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import gpu_envs
+from gpu_envs import errors, wrappers
+from gpu_envs.factory import make_core
+
+
+@pytest.fixture(scope="module")
+def core():
+    made = make_core("SimpleTag-v0", 3, "cpu", seed=0, reuse_buffers=True)
+    made.reset()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"reuse_buffers": "False"}, errors.ConfigError, "reuse_buffers must be True or False, got 'False'"),
+        ({"fuse_fp": "x"}, errors.ConfigError, "fuse_fp must be True or False, or None, got 'x'"),
+        ({"env_minor": "x"}, errors.ConfigError, "env_minor must be True or False, got 'x'"),
+        ({"env_minor": 1}, errors.ConfigError, "env_minor must be True or False, got 1"),
+        ({"device": 2**70}, errors.DeviceError, "device must be 'cpu', 'cuda' or 'cuda:N', got 1180591620717411303424"),
+        ({"device": True}, errors.DeviceError, "device must be 'cpu', 'cuda' or 'cuda:N', got True"),
+        ({"schedule": np.zeros(2)}, errors.ConfigError, "schedule must be 'fused', 'phased' or None"),
+        ({"seed": 10**5000}, None, ""),
+        ({"reuse_buffers": np.bool_(True)}, None, ""),
+    ],
+)
+def test_wrong_settings_of_the_runner_are_refused_and_numpy_bools_taken(settings, error, words):
+    arguments = {"num_envs": 1, "device": "cpu", **settings}
+    if error is None:
+        make_core("SimpleTag-v0", **arguments)
+        return
+    with pytest.raises(error, match=words) as info:
+        make_core("SimpleTag-v0", **arguments)
+    assert "\n" not in str(info.value)
+
+
+BAD_TENSORS = {
+    "sparse": lambda: torch.zeros((3, 4), dtype=torch.int64).to_sparse(),
+    "meta": lambda: torch.zeros((3, 4), dtype=torch.int64, device="meta"),
+    "quantized": lambda: torch.quantize_per_tensor(torch.zeros(3, 4), 1.0, 0, torch.qint8),
+    "nested": lambda: torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", BAD_TENSORS)
+def test_tensors_without_elements_in_memory_are_refused(core, kind):
+    bad, before = BAD_TENSORS[kind](), core.get_state()
+    with pytest.raises(errors.ActionError, match=r"action must be a torch.int64 tensor \(3, 4\) on cpu, got"):
+        core.step(bad)
+    env = gpu_envs.make("SimpleTag-v0", 3, "cpu")
+    env.reset()
+    bad_of_one = bad[:, 0] if kind in ("meta", "quantized") else bad
+    with pytest.raises(errors.ActionError, match=r"action of adversary_1 must be a torch\.int64"):
+        env.step({**env.sample_actions(), "adversary_1": bad_of_one})
+    for name in ("io.alive", "params"):
+        with pytest.raises(errors.CheckpointError, match=f"{name} must be"):
+            core.set_state({**before, name: bad})
+    with pytest.raises(errors.ConfigError, match="good_size must be"):
+        core.set_params(good_size=bad)
+    assert all(torch.equal(values, before[name]) for name, values in core.get_state().items())
+
+
+def test_sparse_action_of_one_agent_is_refused():
+    env = gpu_envs.make("SimpleTag-v0", 3, "cpu")
+    env.reset()
+    sparse = torch.zeros(3, dtype=torch.int64).to_sparse()
+    with pytest.raises(errors.ActionError, match=r"action of agent_0 must be .* got .* torch.sparse_coo"):
+        env.step({**env.sample_actions(), "agent_0": sparse})
+
+
+@pytest.mark.parametrize("envs", [True, [True], [0, 3], -1, "0", torch.tensor([0.0]), torch.tensor([3]), [[0]], {}])
+def test_worlds_that_are_not_there_are_refused(core, envs):
+    for call in (core.get_params, core.frame, core.record):
+        with pytest.raises(errors.ConfigError, match=r"envs must be indices of worlds in \[0, 3\), got"):
+            call(envs)
+
+
+def test_frames_have_a_largest_size(core):
+    with pytest.raises(errors.ConfigError, match=r"size must be at most 26754 \[pixels\] for 1 worlds, got 100000"):
+        core.frame(size=10**5)
+    assert core.frame(torch.tensor([0, 2]), np.int64(8)).shape == (2, 8, 8, 3)
+
+
+@pytest.mark.parametrize("play", [5, None, "x"])
+def test_capture_takes_functions_only(core, play):
+    with pytest.raises(errors.ConfigError, match="capture takes a function that steps this core, got"):
+        core.capture(play)
+
+
+def test_closed_core_takes_no_state():
+    made = make_core("SimpleTag-v0", 1, "cpu")
+    made.reset()
+    state = made.get_state()
+    made.close()
+    for call in (lambda: made.set_state(state), lambda: made.set_params(good_size=0.1)):
+        with pytest.raises(errors.ResetNeededError, match="closed"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "words"),
+    [
+        (wrappers.NormalizeObservation, {"epsilon": float("nan")}, "epsilon must be a finite number, got nan"),
+        (wrappers.NormalizeObservation, {"epsilon": "x"}, "epsilon must be a finite number, got 'x'"),
+        (wrappers.NormalizeReward, {"gamma": "0.9"}, "gamma must be a finite number, got '0.9'"),
+        (wrappers.ClipReward, {"min_reward": "x"}, "min_reward and max_reward must be numbers or of shape .*, got 'x'"),
+        (wrappers.FrameStackObservation, {"stack_size": "3"}, "stack_size must be an int >= 1, got '3'"),
+        (wrappers.FrameStackObservation, {"stack_size": 2**31}, "stack_size must be"),
+        (wrappers.RecordEpisodeStatistics, {"stats_key": 5}, "stats_key must be a string, got 5"),
+        (wrappers.RescaleObservation, {"min_obs": "0", "max_obs": 1}, "min_obs and max_obs must be numbers"),
+    ],
+)
+def test_wrong_arguments_of_wrappers_are_refused(kind, arguments, words):
+    env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", 2, group="agent", device="cpu")
+    with pytest.raises(errors.ConfigError, match=f"{kind.__name__}: {words}"):
+        kind(env, **arguments)
+    with pytest.raises(errors.ConfigError, match=f"{kind.__name__} wraps"):
+        kind(None, **arguments)
+
+
+def test_module_that_is_no_host_file_is_refused(monkeypatch):
+    monkeypatch.setattr("gpu_envs.registry._entries", {})
+    monkeypatch.setattr("gpu_envs.registry._announce", lambda id: None)
+    for number, (module, words) in enumerate({
+        "json": "module json needs Config, a frozen dataclass of its settings, got None",
+        "gpu_envs.nothing": "module gpu_envs.nothing cannot be imported",
+    }.items()):  # fmt: skip
+        gpu_envs.register(f"Bad-v{number}", module)
+        with pytest.raises(errors.ConfigError, match=words):
+            gpu_envs.make(f"Bad-v{number}")
+    for bad in (5, "", "a b", "x\0y", ".relative"):
+        with pytest.raises(errors.ConfigError, match="register: module must be the import path of a module, got"):
+            gpu_envs.register("Bad-v9", bad)
+
+
+def test_messages_are_one_line_and_not_endless():
+    told = str(errors.ConfigError("first\n    second " + 10**4 * "x" + " last"))
+    assert told.startswith("first second xxx")
+    assert told.endswith(" last")
+    assert len(told) <= 1000

@@ -1,0 +1,206 @@
+"""Hundreds of wrong arguments, generated: each is refused by one line of our own errors, or legal and works."""
+
+import contextlib
+import dataclasses
+import inspect
+import itertools
+
+import gymnasium
+import pytest
+from fuzz import Subject, faults
+
+import gpu_envs
+from gpu_envs import wrappers
+from gpu_envs.factory import defined, make_core
+from gpu_envs.film import Film
+from gpu_envs.registry import find, list_envs
+from gpu_envs.views.gymnasium import LearnerEnv
+from gpu_envs.views.pettingzoo import ParallelView
+from gpu_envs.views.rows import RowsEnv
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+TAG = {"id": "SimpleTag-v0", "num_envs": 2, "device": "cpu"}
+ROWS = {"env_id": "SimpleTag-v0", "num_envs": 2, "device": "cpu", "group": "adversary"}
+RUNNER = tuple(
+    name
+    for name, parameter in inspect.signature(make_core).parameters.items()
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+)
+
+
+def tell(found):
+    """Fail with all that was found, at once."""
+    found = list(found)
+    assert not found, f"{len(found)} calls end otherwise:\n" + "\n".join(found)
+
+
+def started(**settings):
+    core = make_core("SimpleTag-v0", 2, "cpu", seed=0, reuse_buffers=True, **settings)
+    core.reset()
+    return core
+
+
+def used(env, call):
+    """The call, and a step behind it that must work whatever became of the call."""
+
+    def both(**arguments):
+        try:
+            call(**arguments)
+        finally:
+            env.unwrapped.core.step(env.unwrapped.core.sample_actions())
+
+    return both
+
+
+def test_making(monkeypatch):
+    def one(id):
+        return gpu_envs.make(id)
+
+    subjects = [
+        Subject("make", gpu_envs.make, TAG, (*RUNNER, "render_mode")),
+        Subject("make_core", make_core, {**TAG, "devices": ["cpu", "cpu"], "device": None}, ("num_envs", "seed")),
+        Subject("parallel_env", ParallelView, {"id": "SimpleTag-v0"}, ("id", "render_mode", "device", "max_cycles")),
+        Subject("check_env", gpu_envs.check_env, {}, ("id_or_env",)),
+        Subject("RowsEnv", RowsEnv, ROWS),
+        Subject("LearnerEnv", LearnerEnv, {"env_id": "SimpleTag-v0", "learner": "agent_0"}),
+        Subject(
+            "gymnasium.make",
+            lambda **config: gymnasium.make("gpu_envs/SimpleTag-v0", **config),
+            {"learner": "agent_0"},
+            ("learner", "others", "device", "illegal", "seed"),
+        ),
+    ]
+    tell(itertools.chain.from_iterable(map(faults, subjects)))
+
+
+def test_registering(monkeypatch):
+    monkeypatch.setattr("gpu_envs.registry._entries", {})
+    monkeypatch.setattr("gpu_envs.registry._announce", lambda id: None)
+    numbers = itertools.count()
+    entry = {"module": "gpu_envs.mpe.simple"}
+
+    def register(**arguments):
+        gpu_envs.register(**{"id": f"Fuzz-v{next(numbers)}", **arguments})
+
+    names = ("module", "max_episode_steps", "reward_threshold", "meanings", "config", "build")
+    tell(itertools.chain(
+        faults(Subject("register", register, entry, names)),
+        faults(Subject("register", gpu_envs.register, entry, ("id",))),
+        faults(Subject("register", register, {"config": dict, "build": print}, ("config", "build"))),
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize("env_id", list_envs())
+def test_settings_of_environments(env_id):
+    kind, _ = find(env_id).load()
+    names = tuple(f.name for f in dataclasses.fields(kind))
+    tell(faults(Subject(env_id, lambda **config: defined(env_id, None, config), {}, names)) if names else ())
+
+
+def test_core():
+    core = started()
+    state = core.get_state()
+
+    def put(**entries):
+        core.set_state(state | entries)
+
+    def step(action):
+        try:
+            core.step(action)
+        finally:
+            core.step(core.sample_actions())
+
+    tag = make_core("SimpleTag-v0", 2, "cpu", seed=0, continuous_actions=True)
+    tag.reset()
+    subjects = [
+        Subject("reset", core.reset),
+        Subject("step", step),
+        Subject("continuous step", tag.step),
+        Subject("play_random", core.play_random),
+        Subject("capture", core.capture, {"play": core.sample_actions}),
+        Subject("record", lambda envs: core.record(envs).close()),
+        Subject("set_state", core.set_state),
+        Subject("check_state", core.check_state),
+        Subject("set_state", put, {}, ("params", "io.seed", "io.step", "io.alive", "state.pos")),
+        Subject("set_params", core.set_params, {}, ("good_size", "nothing")),
+        Subject("get_params", core.get_params),
+        Subject("frame", core.frame, {"size": 8}),
+        Subject("Film", lambda **arguments: Film(core, **{"size": 8, **arguments}), {}, ("envs", "size", "trails")),
+    ]
+    tell(itertools.chain.from_iterable(map(faults, subjects)))
+
+
+def test_sharded_core():
+    core = make_core("SimpleTag-v0", 2, devices=["cpu", "cpu"], seed=0)
+    core.reset()
+    names = ("reset", "step", "play_random", "record", "capture", "set_state", "check_state", "get_params", "frame")
+    subjects = [Subject(f"sharded {name}", getattr(core, name)) for name in names if name not in ("record", "capture")]
+    subjects.append(Subject("sharded set_params", core.set_params, {}, ("good_size",)))
+    tell(itertools.chain.from_iterable(map(faults, subjects)))
+
+
+def test_views():
+    batched = gpu_envs.make(**TAG, seed=0)
+    rows, own = RowsEnv(**ROWS, seed=0), RowsEnv(**{**ROWS, "env_id": "CartPole-v1", "group": None}, seed=0)
+    one, learner = ParallelView("SimpleTag-v0", seed=0), LearnerEnv("SimpleTag-v0", "agent_0", seed=0)
+    pole = LearnerEnv("CartPole-v1")
+    for env in (batched, rows, own, one, learner, pole):
+        env.reset()
+    fair = batched.sample_actions()
+    acts = dict.fromkeys(one.possible_agents, 0)
+
+    def optional(env, *names):
+        def reset(**options):
+            env.reset(options=options)
+
+        return Subject(f"{type(env).__name__}.reset options", reset, {}, (*names, "foreign"))
+
+    def picture(mode):
+        with contextlib.closing(gpu_envs.make(**TAG, render_mode=mode)) as env:
+            env.reset()
+            env.render()
+
+    subjects = [
+        Subject("batched.reset", used(batched, batched.reset), {}, ("seed", "options", "reset_mask")),
+        optional(batched, "reset_mask"),
+        Subject("batched.step", used(batched, batched.step), {}, ("actions",)),
+        Subject(
+            "batched.step of one", lambda **actions: batched.step({**fair, **actions}), {}, ("agent_0", "stranger")
+        ),
+        Subject("rows.reset", rows.reset),
+        optional(rows, "reset_mask"),
+        optional(own, "reset_mask", "low", "high"),
+        Subject("rows.step", rows.step),
+        Subject("rows.set_others", rows.set_others),
+        Subject("ParallelView.reset", one.reset),
+        optional(one, "reset_mask", "options"),
+        Subject("ParallelView.step", one.step),
+        Subject("ParallelView.step of one", lambda **a: one.step({**acts, **a}), {}, ("agent_0", "stranger")),
+        Subject("LearnerEnv.reset", learner.reset),
+        optional(pole, "low", "high"),
+        Subject("LearnerEnv.step", learner.step),
+        Subject("render", picture),
+    ]
+    tell(itertools.chain.from_iterable(map(faults, subjects)))
+
+
+@pytest.mark.parametrize("name", wrappers.__all__)
+def test_wrappers(name):
+    kind = getattr(wrappers, name)
+    env = RowsEnv(**{**ROWS, "env_id": "MountainCarContinuous-v0", "group": None}, seed=0)
+    usual = {
+        "RescaleAction": {"min_action": -1, "max_action": 1},
+        "RescaleObservation": {"min_obs": 0, "max_obs": 1},
+        "ClipReward": {"min_reward": 0},
+        "FrameStackObservation": {"stack_size": 2},
+    }.get(name, {})
+
+    def make(**arguments):
+        made = kind(**{"env": env, **arguments})
+        made.reset(seed=0)
+        made.step(made.unwrapped.sample_actions() * 0)
+
+    found = list(faults(Subject(name, make, usual, tuple(inspect.signature(kind).parameters))))
+    made = kind(env, **usual)
+    made.reset()
+    tell([*found, *faults(Subject(f"{name}.step", made.step)), *faults(Subject(f"{name}.reset", made.reset))])

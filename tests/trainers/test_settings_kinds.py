@@ -1,0 +1,28 @@
+"""Settings of trainers are checked by type before their values are."""
+
+import dataclasses
+
+import pytest
+
+from gpu_envs.errors import ConfigError
+from trainers.ppo import PPOConfig
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"normalize_obs": "False"}, "learner.normalize_obs = 'False': expected True or False"),
+        ({"normalize_obs": 1}, "learner.normalize_obs = 1: expected True or False"),
+        ({"gamma": "0.9"}, "learner.gamma = '0.9': expected a finite number"),
+        ({"gamma": None}, "learner.gamma = None: expected a finite number"),
+        ({"epochs": True}, "learner.epochs = True: expected an int"),
+        ({"epochs": 1.5}, "learner.epochs = 1.5: expected an int"),
+        ({"rollout_length": 2**70}, r"learner.rollout_length = 1180591620717411303424: expected an int below 2\*\*63"),
+        ({"hidden": (64, "x")}, r"learner.hidden = \(64, 'x'\): expected an int"),
+        ({"hidden": (2**31,)}, r"learner.hidden = \(2147483648,\): expected in \[1, 2\*\*16\]"),
+        ({"activation": 5}, "learner.activation = 5: expected a string"),
+    ],
+)
+def test_settings_of_another_type_are_refused(values, words):
+    with pytest.raises(ConfigError, match=words):
+        dataclasses.replace(PPOConfig(), **values)
