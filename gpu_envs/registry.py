@@ -61,7 +61,7 @@ class Entry:
                 raise ConfigError(f"{self.id}: its module {self.module} cannot be imported: {error}") from error
         config, build = getattr(module, "Config", None), getattr(module, "build", None)
         _check_host(f"{self.id}: module {self.module}", config, build)
-        return cast(type, config), cast(Callable[[Any], Definition], build)
+        return cast(type, config), cast("Callable[[Any], Definition]", build)
 
 
 def _check_host(who: str, config: Any, build: Any) -> None:
