@@ -95,7 +95,6 @@ def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any
     """One value, converted where that loses nothing."""
     low, high, choices = (bounds.get(key) for key in ("low", "high", "choices"))
     limit = {int: MAX_SIZE if high is None else MAX_INT, float: MAX_FLOAT}
-    high = None if high == MAX_INT else high  # the limit says so
     inner = _optional(hint)
     if inner is not None and value is None:
         return None
