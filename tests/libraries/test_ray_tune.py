@@ -148,7 +148,7 @@ def test_a_killed_search_goes_on(tmp_path):
     time.sleep(2)  # its cluster goes with it
     before = ended(run_dir)
     assert 2 <= len(before) < 5
-    found = resume(run_dir)
+    found = resume(run_dir, allow_pickle=True)
     assert found.complete
     assert len(found.trials) == 5
     assert {(trial.state, trial.steps) for trial in found.trials} == {("finished", STEPS)}
@@ -157,7 +157,7 @@ def test_a_killed_search_goes_on(tmp_path):
     assert len(after) == 5
     again = [path for path, when in before.items() if after.get(path) != when]
     assert len(again) <= 1  # one that ended in the moment of the kill, of which nobody knew yet
-    assert resume(run_dir).trials == found.trials
+    assert resume(run_dir, allow_pickle=True).trials == found.trials
 
 
 def ended(run_dir):

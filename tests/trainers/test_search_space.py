@@ -331,3 +331,11 @@ def test_help_shows_an_example(capsys):
     assert stop.value.code == 0
     said = capsys.readouterr().out
     assert "gpu-envs tune SimpleSpread-v0 --search" in said
+
+
+def test_search_with_pickles_is_resumed_only_where_they_are_allowed(tmp_path):
+    plan, config = dataclasses.asdict(Plan()), dataclasses.asdict(preset("CartPole-v1", "cpu"))
+    search = {"format": tuning.FORMAT, "config": config, "plan": plan, "search": {"seed": "grid(1,2)"}, "trials": 2}
+    (tmp_path / "search.json").write_text(json.dumps(search))
+    with pytest.raises(ConfigError, match=r"tune: Ray Tune keeps a search in pickles.*add --allow-pickle"):
+        tuning.resume(tmp_path)

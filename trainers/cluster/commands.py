@@ -77,6 +77,9 @@ class TuneArgs:
     """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     resume: Path | None = None
     """Folder of a search to go on with, as it was told; trials that ended are not run again."""
+    allow_pickle: bool = False
+    """With --resume: let Ray Tune read its own files in the folder. They are pickles, which run code when they are read;
+    set it only for a folder that nobody else could write to."""
 
 
 def tune_command(argv: list[str]) -> int:
@@ -86,13 +89,14 @@ def tune_command(argv: list[str]) -> int:
     """
     args = parse(TuneArgs, "tune", argv)
     if args.resume is not None:
-        own = {name: getattr(args, name) for name in ("resume", "address", "allow_import")}
+        own = {name: getattr(args, name) for name in ("resume", "address", "allow_import", "allow_pickle")}
         if args != dataclasses.replace(TuneArgs(), **own):
             raise ConfigError(
-                "tune: --resume goes on as the search was told; only --address and --allow-import can be given with it"
+                "tune: --resume goes on as the search was told; only --address, --allow-import and --allow-pickle can be "
+                "given with it"
             )
         ray_library(WHO)
-        found = resume(args.resume, args.address)
+        found = resume(args.resume, args.address, args.allow_pickle)
     else:
         found = _search(args)
     print(f"{found.table()}\n{found.command}")
@@ -100,7 +104,7 @@ def tune_command(argv: list[str]) -> int:
         print(f"  {file}")
     if not found.complete:
         option = import_option(found.config.env_id)
-        print(f"interrupted; go on with: gpu-envs tune --resume {found.run_dir}{option}")
+        print(f"interrupted; go on with: gpu-envs tune --resume {found.run_dir} --allow-pickle{option}")
         return 130
     return 0
 

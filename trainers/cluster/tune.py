@@ -215,15 +215,26 @@ def tune(
         return _results(tuner.fit(), run_dir)
 
 
-def resume(run_dir: Path | str, address: str | None = None) -> Tuned:
-    """Goes on with a search that was interrupted, or killed; trials that ended are not run again.
+def resume(run_dir: Path | str, address: str | None = None, allow_pickle: bool = False) -> Tuned:
+    """Continue a search that was interrupted, or killed; trials that ended are not run again.
+
+    Args:
+        run_dir: Folder of the search.
+        address: Address of a Ray cluster, see `tune`.
+        allow_pickle: Let Ray Tune read its own files in the folder. They are pickles, which run code when they are read.
 
     Raises:
-        CheckpointError: There is none, or it cannot be read.
-        GpuEnvsError: Another process goes on with it.
+        CheckpointError: There is no search, or it cannot be read.
+        ConfigError: Without `allow_pickle`.
+        GpuEnvsError: Another process continues the search.
     """
     run_dir = Path(run_dir).resolve()
     config, plan, count = _search(run_dir)
+    if not allow_pickle:
+        raise ConfigError(
+            f"{run_dir / TUNE}: Ray Tune keeps a search in pickles, which run code when they are read; "
+            "add --allow-pickle (in Python allow_pickle=True) if you trust everyone who can write there"
+        )
     with FolderLock(run_dir), _library(address) as (ray, library):
         if not library.Tuner.can_restore(str(run_dir / TUNE)):
             raise CheckpointError(f"{run_dir / TUNE}: expected Ray Tune's files, got none; begin in another folder")
@@ -489,7 +500,7 @@ def _results(grid: Any, run_dir: Path) -> Tuned:
     content |= {"complete": complete, "best": found, "trials": [dataclasses.asdict(trial) for trial in trials]}
     write_json(run_dir / RESULTS, content)
     if tuned is None:
-        go_on = f"interrupted; go on with {WHO} --resume {run_dir}{import_option(config.env_id)}"
+        go_on = f"interrupted; go on with {WHO} --resume {run_dir} --allow-pickle{import_option(config.env_id)}"
         why = next((trial.why for trial in trials if trial.why), go_on) if complete else go_on
         raise GpuEnvsError(f"{run_dir}: no trial of {len(trials)} came to a score: {why}")
     return tuned
