@@ -8,7 +8,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -52,9 +52,14 @@ class Where:
     """Of "ray": its address; that of RAY_ADDRESS, or the one on this machine, if not given."""
     gpus_per_learner: float | None = None
     """Of "ray": what a learner has of a GPU; computed from the cluster, if not given."""
+    threads: int = 1
+    """Threads of torch in this process and in each worker. Sums of floats depend on their number, and so does the run;
+    raise it for networks so large that several cores speed them up."""
 
-    def made(self, threads: int = 0) -> Executor:
-        """The executor, with threads of torch in each worker; ConfigError where there is none of this name."""
+    def made(self) -> Executor:
+        """Return the executor; raise ConfigError if there is none of this name."""
+        if self.threads < 1:
+            raise ConfigError(f"--threads {self.threads}: expected at least 1")
         if self.executor not in EXECUTORS:
             raise ConfigError(f"--executor {self.executor}: expected one of {', '.join(EXECUTORS)}")
         for name, owner in (("workers", "process"), ("gpus_per_learner", "ray"), ("cluster", "ray")):
@@ -62,18 +67,18 @@ class Where:
                 option = name.replace("_", "-")
                 raise ConfigError(f"--{option}: has no effect on --executor {self.executor}, only on {owner}")
         if self.executor == "ray":
-            return executors.RayExecutor(self.cluster or "auto", self.gpus_per_learner, threads or 1)
+            return executors.RayExecutor(self.cluster or "auto", self.gpus_per_learner, self.threads)
         return (
-            executors.ProcessExecutor(self.workers, threads or 1)
+            executors.ProcessExecutor(self.workers, self.threads)
             if self.executor == "process"
             else executors.LocalExecutor()
         )
 
     def words(self) -> str:
-        """The options that say so, as they were given."""
-        names = ("executor", "workers", "cluster", "gpus_per_learner")
-        told = [(name, getattr(self, name)) for name in names if getattr(self, name) not in (None, "local")]
-        return "".join(f" --{name.replace('_', '-')} {value}" for name, value in told)
+        """Return the options that are not as by default, as they are typed."""
+        given = [(field.name, getattr(self, field.name)) for field in fields(Where)]
+        changed = [(name, value) for name, value in given if value != getattr(Where, name)]
+        return "".join(f" --{name.replace('_', '-')} {value}" for name, value in changed)
 
 
 EXECUTORS = ("local", "process", "ray")  # values of --executor
@@ -98,8 +103,6 @@ class TrainArgs:
     """NAME=VALUE, a setting of the environment; repeat it for more."""
     shared: bool | None = None
     """One population for all seats, whose policies play all of them; where the game is symmetric, if not given."""
-    threads: int = 0
-    """Threads of torch on the CPU: here, 0 leaves them as they are; in each worker of another executor, 0 is 1."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,6 @@ class ResumeArgs(Where):
     """Make it longer: its iterations in all."""
     device: str | None = None
     """Where it goes on; where it began, if not given."""
-    threads: int = 0
-    """Threads of torch on the CPU: here, 0 leaves them as they are; in each worker of another executor, 0 is 1."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ def train(argv: list[str]) -> int:
     if asked is None and Store.begun(path):  # what the run began on, whatever is there now
         with Store.open(path, write=False) as store:
             asked = store.config.get("device")
-    with contextlib.closing(args.made(args.threads)) as executor:
+    with contextlib.closing(args.made()) as executor:
         config = dataclasses.replace(config, device=executor.device(asked))
         training(game, config.device, config.train)  # before there is a folder
         with opened(path, game, name, config) as store:
@@ -192,7 +193,7 @@ def train(argv: list[str]) -> int:
                 if not store.tasks():  # what is wrong is said before there is anything; the folder is free again
                     discard(store)
                 raise
-            return _go_on(store, run, live, args.threads, args.words())
+            return _go_on(store, run, live, args)
 
 
 def resume(argv: list[str]) -> int:
@@ -201,10 +202,10 @@ def resume(argv: list[str]) -> int:
     with Store.open(args.run_dir) as store:
         name = store.config.get("algorithm", "")
         config = configuration(store, algorithms.find(name).config_type)
-        with contextlib.closing(args.made(args.threads)) as executor:
+        with contextlib.closing(args.made()) as executor:
             changes = {"iterations": args.iterations, "device": args.device and executor.device(args.device)}
             config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
-            return _go_on(store, *_begin(store, name, config, executor), args.threads, args.words())
+            return _go_on(store, *_begin(store, name, config, executor), args)
 
 
 def report(argv: list[str]) -> int:
@@ -235,12 +236,12 @@ def _begin(store: Store, name: str, config: Any, executor: Executor) -> tuple[al
     return algorithms.find(name).make(store, config, live, executor), live
 
 
-def _go_on(store: Store, run: algorithms.Run, live: LiveTable, threads: int, where: str) -> int:
+def _go_on(store: Store, run: algorithms.Run, live: LiveTable, executor: Where) -> int:
     """Runs what is left, under a live table, and prints what came of it."""
     import torch
 
-    if threads:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(executor.threads)
+    where = executor.words()
     name, device, option = store.config["algorithm"], store.config["device"], import_option(store.game.env_id)
     told = f"{name} on {store.game.env_id}: populations of {', '.join(store.game.roles)}"
     print(f"{told}, on {device}{f' ({where.strip()})' if where else ''}, {store.path}/", flush=True)

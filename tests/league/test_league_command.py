@@ -1,8 +1,11 @@
 """`gpu-envs league`: training, going on, and what it says to wrong words."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
+import torch
+from psro_runs import contents
 
 from gpu_envs.cli import main
 from league.database import DATABASE
@@ -13,6 +16,13 @@ from trainers.checkpoint import LEAGUE
 
 EXACT = ["--oracle", "exact", "--payoffs", "exact", "--meta-solver", "nash"]
 TINY = ["--train", "num_envs=8", "--train", "learner.rollout_length=4", "--threads", "1"]
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 def run(argv, capsys):
@@ -181,3 +191,30 @@ def test_two_runs_are_compared(tmp_path, capsys):
     line = out.splitlines()[-1]
     assert f"against {tmp_path / 'weak'}, above 0 if this run is stronger: 0." in line
     assert (tmp_path / "strong" / "report" / "report.html").stat().st_size > 10_000
+
+
+WIDE = ["--train", "learner.hidden=[256,256]", "--train", "num_envs=256", "--train", "learner.rollout_length=16"]
+WIDE += ["--train", "learner.epochs=1", "--train", "total_steps=4096"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_executors_give_equal_leagues_for_the_same_number_of_threads(threads, tmp_path, capsys):
+    words = ["train", "KuhnPoker-v0", "--iterations", 2, "--threads", threads, *WIDE]
+    for name, executor in (("local", []), ("process", ["--executor", "process", "--workers", 1])):
+        code, _, err = run([*words, *executor, "--run-dir", tmp_path / name], capsys)
+        assert code == 0, err
+    local, process = (contents(tmp_path / name) for name in ("local", "process"))
+    assert local == process
+
+
+def test_threads_of_a_league_are_one_unless_the_command_line_says_so(tmp_path, capsys):
+    words = ["train", "KuhnPoker-v0", *EXACT, "--iterations", 1, "--run-dir", tmp_path]
+    torch.set_num_threads(2)
+    run(words, capsys)
+    assert torch.get_num_threads() == 1
+    code, out, _ = run([*words, "--threads", 2], capsys)
+    assert (code, torch.get_num_threads()) == (0, 2)
+    assert "(--threads 2)" in out
+    code, _, err = run([*words, "--threads", 0], capsys)
+    assert (code, err) == (2, "gpu-envs: error: --threads 0: expected at least 1\n")

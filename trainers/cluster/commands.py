@@ -78,8 +78,8 @@ class TuneArgs:
     resume: Path | None = None
     """Folder of a search to go on with, as it was told; trials that ended are not run again."""
     allow_pickle: bool = False
-    """With --resume: let Ray Tune read its own files in the folder. They are pickles, which run code when they are read;
-    set it only for a folder that nobody else could write to."""
+    """With --resume: let Ray Tune read its own files in the folder. They are pickles, which run code when they are
+    read; set it only for a folder that no one else could write to."""
 
 
 def tune_command(argv: list[str]) -> int:
@@ -92,8 +92,8 @@ def tune_command(argv: list[str]) -> int:
         own = {name: getattr(args, name) for name in ("resume", "address", "allow_import", "allow_pickle")}
         if args != dataclasses.replace(TuneArgs(), **own):
             raise ConfigError(
-                "tune: --resume goes on as the search was told; only --address, --allow-import and --allow-pickle can be "
-                "given with it"
+                "tune: --resume goes on as the search was told; only --address, --allow-import and --allow-pickle can "
+                "be given with it"
             )
         ray_library(WHO)
         found = resume(args.resume, args.address, args.allow_pickle)

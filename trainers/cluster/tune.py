@@ -221,7 +221,7 @@ def resume(run_dir: Path | str, address: str | None = None, allow_pickle: bool =
     Args:
         run_dir: Folder of the search.
         address: Address of a Ray cluster, see `tune`.
-        allow_pickle: Let Ray Tune read its own files in the folder. They are pickles, which run code when they are read.
+        allow_pickle: Let Ray Tune read its own files in the folder. They are pickles, which run code when read.
 
     Raises:
         CheckpointError: There is no search, or it cannot be read.
