@@ -193,8 +193,9 @@ def test_two_runs_are_compared(tmp_path, capsys):
     assert (tmp_path / "strong" / "report" / "report.html").stat().st_size > 10_000
 
 
-WIDE = ["--train", "learner.hidden=[256,256]", "--train", "num_envs=256", "--train", "learner.rollout_length=16"]
-WIDE += ["--train", "learner.epochs=1", "--train", "total_steps=4096"]
+# Sums over so many rows depend on the number of threads. `threads=0` leaves it to the process.
+WIDE = [f"--train={each}" for each in ("threads=0", "num_envs=1024", "learner.rollout_length=64", "total_steps=65536")]
+WIDE += ["--train=learner.minibatches=1", "--train=learner.epochs=2", "--train=learner.hidden=[32,32]"]
 
 
 @pytest.mark.slow
