@@ -124,4 +124,5 @@ if __name__ == "__main__":
     sharded_state.PIECE = 300  # a replay is sent in several
     distributed.init_process_group("gloo", init_method=f"file://{out}/meet", rank=rank, world_size=ranks)
     play(out, Shard.from_env(WORLDS), sys.argv[4:])
+    distributed.barrier()  # gloo may abort a process whose peer closes its connections first
     distributed.destroy_process_group()
