@@ -106,7 +106,7 @@ class ShardedCore:
         """See :meth:`gpu_envs.core.Core.reset`."""
         if isinstance(seed, torch.Tensor):
             self._check("seed", seed, (self.num_envs,), torch.int64)
-        if reset_mask is None:  # raise what is to be raised before any shard starts anew
+        if reset_mask is None:  # raise errors before any shard is reset
             self.check()
         else:
             self._check("reset_mask", reset_mask, (self.num_envs,), torch.bool)

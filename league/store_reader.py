@@ -99,7 +99,7 @@ class StoreReader:
         return Cells(matchups, np.array(counts[:, 0], np.int64), total, square, score)
 
     def matches(self) -> list[Met]:
-        """Matches by iteration, whoever asked for them, and matchup, in the order they first came."""
+        """Matches by iteration, by what asked for them and by matchup, in the order they first came."""
         rows = self._read("matches", ("iteration", "role", "matchup", "count"), "ORDER BY rowid")
         players = self._players("matches", [row[2] for row in rows], -1).tolist()
         self._counted("matches", [row[3] for row in rows])

@@ -22,7 +22,7 @@ class LearnerEnv(gymnasium.Env, Anew):
 
     The episode ends when the learner leaves, with its own ``terminated`` or ``truncated``. Where actions can be
     illegal, ``info["action_mask"]`` (int8) tells; where agents take turns an illegal move loses, unless
-    ``illegal="error"``. A copied environment is made anew from its arguments, and needs a
+    ``illegal="error"``. A copied environment is rebuilt from its arguments, and needs a
     reset.
 
     Args:

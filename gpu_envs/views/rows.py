@@ -38,7 +38,7 @@ class RowsEnv(VectorEnv, Anew):
     this one), "episode_return" and "episode_length" (the agent's own), where actions can be illegal "action_mask", and
     where agents take turns "to_move". As everywhere in Gymnasium, ``info["_name"]`` says where ``info["name"]`` is
     defined. With SAME_STEP, "final_obs" is each agent's own true last observation, and the finished episode's figures
-    are in "final_info". A copied environment is made anew from its arguments, and needs a reset. Results are copies,
+    are in "final_info". A copied environment is rebuilt from its arguments, and needs a reset. Results are copies,
     safe to keep, unless ``reuse_buffers=True``; where a group has rows, ``core`` itself hands out its own buffers.
 
     Args:

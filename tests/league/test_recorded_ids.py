@@ -151,7 +151,7 @@ def test_module_that_is_not_there_leaves_the_path_as_it_was(name, marker, capsys
 
 
 def test_working_folder_is_not_searched_unless_a_module_is_named(marker, capsys):
-    """An optional library that is not installed must not come from the folder of a stranger's run."""
+    """An optional library that is not installed must not come from the folder of a run of someone else."""
     (marker.parent / "optional.py").write_text(EVIL.format(str(marker)))
     assert main(["eval", "own-training", "--episodes", "2", "--device", "cpu"]) == 0
     assert "" not in sys.path

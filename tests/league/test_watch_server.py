@@ -220,7 +220,7 @@ def test_request_without_token_is_refused(watching, tmp_path, monkeypatch):
     assert entered.headers["Set-Cookie"] == f"{cookie}={port.token}; HttpOnly; Path=/; SameSite=strict"
     assert entered.headers["Referrer-Policy"] == "no-referrer"
     assert Answer(port, "/").body == "<p>the page</p>"
-    stale = Answer(port, f"/?token={wrong}")  # of an older viewer, by somebody who is in already
+    stale = Answer(port, f"/?token={wrong}")  # of an older viewer, from a browser that has the cookie
     assert (stale.status, stale.headers["Set-Cookie"]) == (200, None)
     assert Answer(int(port), f"/api/rollout?worlds=1&token={port.token}").json()["worlds"] == 1  # by hand
 
