@@ -88,8 +88,9 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     known = ["NashConv"] if any(row.get("nash_conv") is not None for row in rows) else []
     lines = [["iteration", "players", *(f"{name} return (score)" for name in players), *known, "changes", "seconds"]]
     for number, row in enumerate(rows):
+        earned, scores = row["return"], row.get("score", {})
         told = [
-            f"{_number(row['return'][name], 2)} ({_number(row['score'][name], 2)})" if name in row["return"] else "-"
+            f"{_number(earned[name], 2)} ({_number(scores.get(name), 2)})" if name in earned else "-"
             for name in players
         ]
         changes, seconds = row.get("changes", []), row.get("seconds")
