@@ -230,3 +230,16 @@ def test_rewound_run_has_no_lock_of_its_own(tmp_path):
     trainer(tmp_path, 96, resume=tmp_path / "checkpoints" / "000000002").run()
     assert (tmp_path / "rewound" / "metrics.csv").exists()
     assert not (tmp_path / "rewound" / LOCK).exists()
+
+
+@pytest.mark.parametrize("below", ["checkpoints", "checkpoints/other", "checkpoints/000000001"])
+@pytest.mark.parametrize("kind", ["training", "league", "tune"])
+def test_run_among_the_checkpoints_of_another_is_refused(below, kind, tmp_path):
+    for name in ("metrics.csv", "config.json"):
+        (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match=f"a {kind} run needs a folder of its own, .* among the checkpoints of"):
+        runs.check_kind(tmp_path / below, kind)
+
+
+def test_run_in_a_folder_named_checkpoints_is_allowed(tmp_path):
+    runs.check_kind(tmp_path / "checkpoints" / "mine", "training")
