@@ -243,3 +243,9 @@ def test_run_among_the_checkpoints_of_another_is_refused(below, kind, tmp_path):
 
 def test_run_in_a_folder_named_checkpoints_is_allowed(tmp_path):
     runs.check_kind(tmp_path / "checkpoints" / "mine", "training")
+
+
+def test_lock_that_is_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / LOCK)
+    with pytest.raises(ConfigError, match=f"{LOCK}: expected a file, got a pipe or a device"):
+        FolderLock(tmp_path)
