@@ -118,7 +118,7 @@ def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, c
         ["train", "CartPole-v1", *FEW, "--out"],
         ["clone", "scripted", "--id", "SimpleTag-v0", *FIT, "--out"],
         ["league", "train", "KuhnPoker-v0", "--oracle", "exact", "--run-dir"],
-        ["tune", "--resume"],
+        ["tune", "--allow-pickle", "--resume"],
     ],
     ids=lambda argv: argv[0],
 )
