@@ -6,5 +6,6 @@ from gpu_envs.cli import main
 
 if __name__ == "__main__":
     if not sys.flags.safe_path:
-        del sys.path[0]  # the working folder, in which `gpu-envs` does not search for modules either
+        # The working folder, in which `gpu-envs` does not search either. Imports up to here have searched it.
+        del sys.path[0]
     sys.exit(main())

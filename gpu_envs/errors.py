@@ -87,14 +87,14 @@ def listed(names: Iterable[object]) -> str:
 
 
 def described(value: object) -> str:
-    """Dtype, shape and device of a tensor for a message, and its layout if not strided; the type of anything else."""
+    """Dtype, shape and device of an array for a message, and its layout if not strided; the type of anything else."""
     if getattr(value, "is_nested", False):
         return "a nested tensor"
     dtype, shape, device, layout = (getattr(value, name, None) for name in ("dtype", "shape", "device", "layout"))
     if dtype is None or shape is None or device is None:
         return type(value).__name__
     told = f"{dtype} {tuple(shape)} on {device}"
-    return told if str(layout) == "torch.strided" else f"{told}, {layout}"
+    return told if str(layout) in ("None", "torch.strided") else f"{told}, {layout}"
 
 
 def shown(value: object) -> str:

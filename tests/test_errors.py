@@ -1,5 +1,6 @@
 """Bad input gets one clear line of its own type, before anything runs."""
 
+import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
@@ -361,3 +362,7 @@ def test_constants_are_checked(name, value, words):
 def test_a_state_is_a_dict(core):
     with pytest.raises(errors.CheckpointError, match="a dict of tensors by name, got NoneType"):
         core.set_state(None)
+
+
+def test_described_array_of_numpy_has_no_layout():
+    assert errors.described(np.zeros((2, 3))) == "float64 (2, 3) on cpu"

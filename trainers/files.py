@@ -47,6 +47,7 @@ def write_text(path: Path, text: str) -> None:
 
 def read_bytes(path: Path) -> bytes:
     """Reads a file; raises CheckpointError if it cannot be read."""
+    _check_regular(path)
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL
@@ -99,6 +100,12 @@ def parse_json(text: str, where: str, finite: bool = True) -> Any:
         if not level:
             return data
     raise CheckpointError(f"{where}: expected JSON of at most {DEEPEST} levels, got more")
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse a pipe or a device, which could keep its reader waiting for ever."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise CheckpointError(f"{path}: expected a file, got a pipe or a device")
 
 
 def _inner(outer: dict[str, Any] | list[Any]) -> Iterable[Any]:
@@ -186,6 +193,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
     """Reads a safetensors file, tensors of any shapes by name; CheckpointError if it is missing or damaged."""
+    _check_regular(path)
     try:
         return load_file(path, device=str(device))
     except (OSError, ValueError) as error:  # ValueError: the path holds a NUL
@@ -219,6 +227,7 @@ def check_finite(where: str, tensors: Mapping[str, Any]) -> None:
 
 def sha256(path: Path) -> str:
     """Hex digest of a file; raises CheckpointError if it is missing."""
+    _check_regular(path)
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import time
 import weakref
 from collections.abc import Iterator
@@ -43,6 +44,9 @@ class FolderLock:
             self._file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | _FLAGS, 0o644)
         except OSError as error:
             raise ConfigError(f"{path}: expected a folder to write in, got {error.strerror}") from error
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            self.release()
+            raise ConfigError(f"{path / LOCK}: expected a file, got a pipe or a device")
         key = _inode(os.fstat(self._file))
         if take_over and (earlier := _own.get(key)) is not None:
             earlier.release()
@@ -99,8 +103,8 @@ def check_free(path: Path) -> None:
         FolderLock(path).release()  # unless it has ended meanwhile, this names it
 
 
-def _inode(stat: os.stat_result) -> tuple[int, int]:
-    return stat.st_dev, stat.st_ino
+def _inode(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def _flock(lock: int, kind: int) -> bool:

@@ -30,7 +30,14 @@ def _holds(path: Path, kind: str) -> bool:
 
 
 def check_kind(path: Path, kind: str) -> None:
-    """Raise ConfigError if a run of one kind is to begin in a folder that holds one of another."""
+    """Raise ConfigError if a run of one kind is to begin in a folder of another, or among a run's checkpoints."""
+    for folder in (path.absolute(), *path.absolute().parents):
+        run = folder.parent
+        if folder.name == checkpoint.FOLDER and all((run / name).exists() for name in ("metrics.csv", "config.json")):
+            raise ConfigError(
+                f"{path}: a {kind} run needs a folder of its own, this one is among the checkpoints of {run}; "
+                "choose another"
+            )
     if not _holds(path, kind) and (found := kind_of(path)):
         raise ConfigError(
             f"{path}: a {kind} run needs a folder of its own, this one holds a {found} run; choose another"

@@ -2,10 +2,13 @@
 
 import json
 import math
+import os
+import threading
 
 import pytest
 
 from gpu_envs.errors import CheckpointError
+from trainers import files
 from trainers.files import DEEPEST, parse_json, read_json
 
 
@@ -58,3 +61,13 @@ def test_json_file_that_is_damaged_is_named(tmp_path, content, got):
     for path in (tmp_path, tmp_path / "none", tmp_path / "\0", tmp_path / ("x" * 300)):
         with pytest.raises(CheckpointError, match="expected a readable file, got"):
             read_json(path)
+
+
+@pytest.mark.parametrize("read", [files.read_bytes, files.read_json, files.read_tensors, files.sha256])
+def test_pipe_in_place_of_a_file_is_refused(read, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)  # so that a reader that opens it does not block for ever
+    os.write(writer, b"{}")
+    threading.Timer(1, os.close, [writer]).start()
+    with pytest.raises(CheckpointError, match="pipe: expected a file, got a pipe or a device"):
+        read(tmp_path / "pipe")

@@ -118,7 +118,7 @@ def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, c
         ["train", "CartPole-v1", *FEW, "--out"],
         ["clone", "scripted", "--id", "SimpleTag-v0", *FIT, "--out"],
         ["league", "train", "KuhnPoker-v0", "--oracle", "exact", "--run-dir"],
-        ["tune", "--resume"],
+        ["tune", "--allow-pickle", "--resume"],
     ],
     ids=lambda argv: argv[0],
 )
@@ -230,3 +230,22 @@ def test_rewound_run_has_no_lock_of_its_own(tmp_path):
     trainer(tmp_path, 96, resume=tmp_path / "checkpoints" / "000000002").run()
     assert (tmp_path / "rewound" / "metrics.csv").exists()
     assert not (tmp_path / "rewound" / LOCK).exists()
+
+
+@pytest.mark.parametrize("below", ["checkpoints", "checkpoints/other", "checkpoints/000000001"])
+@pytest.mark.parametrize("kind", ["training", "league", "tune"])
+def test_run_among_the_checkpoints_of_another_is_refused(below, kind, tmp_path):
+    for name in ("metrics.csv", "config.json"):
+        (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match=f"a {kind} run needs a folder of its own, .* among the checkpoints of"):
+        runs.check_kind(tmp_path / below, kind)
+
+
+def test_run_in_a_folder_named_checkpoints_is_allowed(tmp_path):
+    runs.check_kind(tmp_path / "checkpoints" / "mine", "training")
+
+
+def test_lock_that_is_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / LOCK)
+    with pytest.raises(ConfigError, match=f"{LOCK}: expected a file, got a pipe or a device"):
+        FolderLock(tmp_path)
