@@ -51,7 +51,8 @@ class Core:
         illegal: What a bad action does: "error" is raised, and where agents take turns the world waits for another
             action of the same agent. "loss", where agents take turns: that agent loses the game (reward -1, the others
             still in it share 1). "original" is "error" but where the environment's original saturates continuous
-            actions beyond their bounds, which are then taken; Gymnasium's views use it.
+            actions beyond their bounds, which are then taken. Gymnasium's views use "original", and single worlds where
+            agents take turns "loss".
         schedule: "fused", "phased" or None to choose by agents and device.
         threads: CPU threads at most; None to choose by the size of the batch. Steps of a few microseconds take one.
         fuse_fp: Contract multiply-adds; None: on a GPU only, so that CPU schedules agree bit for bit.

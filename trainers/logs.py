@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -210,7 +211,12 @@ def plot_curves(csv_path: Path, png_path: Path) -> Path | None:
         if axes.lines:
             axes.legend(fontsize=7)
     figure.supxlabel("steps of worlds", fontsize=9)
-    figure.savefig(png_path, dpi=110)
+    temporary = png_path.with_name(f".{png_path.name}.{os.getpid()}")
+    try:
+        figure.savefig(temporary, dpi=110, format="png")
+        temporary.replace(png_path)  # a link of that name is replaced, not followed
+    finally:
+        temporary.unlink(missing_ok=True)
     return png_path
 
 

@@ -19,7 +19,10 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Headers of every response."""
-ENTRY = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={url}"><title>gpu-envs</title>'
+ENTRY = (
+    '<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">'
+    '<meta http-equiv="refresh" content="0; url={url}"><title>gpu-envs</title>'
+)
 """A document that opens a URL in its place.
 
 An HTTP redirect would not do: a browser that follows a link of another site sends no strict cookie along redirects.

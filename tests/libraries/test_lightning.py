@@ -1,5 +1,6 @@
 """Lightning drives our learners: it learns what our own loop does, and what is Lightning's works."""
 
+import csv
 import dataclasses
 import math
 import os
@@ -60,7 +61,9 @@ def test_learns_what_our_own_loop_learns(tmp_path):
     trainer = fit(module, tmp_path, logger=CSVLogger(tmp_path))
     assert module.iteration == 6
     assert_equal(module.collector.state_dict(), plain.collector.state_dict())
-    ours, theirs = read_rows(tmp_path / "plain" / "metrics.csv"), read_rows(Path(trainer.logger.log_dir, "metrics.csv"))
+    with Path(trainer.logger.log_dir, "metrics.csv").open(encoding="utf-8", newline="") as file:
+        theirs = list(csv.DictReader(file))
+    ours = read_rows(tmp_path / "plain" / "metrics.csv")
     assert [row["steps"] for row in ours] == [str(int(float(row["steps"]))) for row in theirs]
     wanted = set(ours[0]) - {"iteration", "seconds"}
     wanted -= {"time/evaluation", "time/logging", "time/checkpoint"}  # Lightning's profiler times what it does

@@ -119,3 +119,15 @@ def test_a_missing_lightning_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "trainers.lightning", raising=False)
     with pytest.raises(MissingExtraError, match=r"lightning needs lightning: pip install 'gpu-envs\[lightning\]'"):
         importlib.import_module("trainers.lightning")
+
+
+def test_curves_replace_a_link_and_leave_its_target(tmp_path):
+    log = RunLog(tmp_path)
+    rows(log, range(1, 3))
+    log.close()
+    target = tmp_path / "target"
+    target.write_text("mine")
+    (tmp_path / "curves.png").symlink_to(target)
+    plot_curves(log.path, tmp_path / "curves.png")
+    assert target.read_text() == "mine"
+    assert not (tmp_path / "curves.png").is_symlink()
