@@ -21,7 +21,7 @@ from trainers.agents import Agents, agents_of, members_of
 from trainers.crew import Crew, alike, mapped
 from trainers.files import check_tensors
 from trainers.heads import spec_like
-from trainers.learner import State
+from trainers.learner import State, restore_generator
 from trainers.policy import Plays, Policy
 from trainers.settings import SEEDS
 
@@ -164,7 +164,7 @@ class Ensemble:
         """Continues from the `state_dict` of one with equal policies; CheckpointError where it does not fit."""
         found = check_tensors("ensemble", state, self.state_dict())
         for index, generator in enumerate(self.generators):
-            generator.set_state(found[f"stream.{index}"].cpu())
+            restore_generator(f"ensemble stream.{index}", generator, found[f"stream.{index}"])
         for index, part in enumerate(self.parts):
             if part.memory is not None:
                 part.memory.copy_(found[f"memory.{index}"])

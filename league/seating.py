@@ -16,7 +16,7 @@ from league.ensemble import Ensemble
 from league.game import Game
 from league.matches import scores
 from trainers.agents import members_of
-from trainers.learner import State, part_of
+from trainers.learner import State, part_of, restore_generator
 from trainers.policy import Plays
 from trainers.settings import derived_seed
 
@@ -347,12 +347,20 @@ class Seating:
                 raise CheckpointError(
                     f"opposition: seat {each.name}: expected over {most} policies, got a pool of {size}"
                 )
+        count, drawn = len(found["matchups"]), found["drawn"]
+        shapes = {"matchups": (count, len(self.game.seats)), "learns": (count, len(self.game.seats))}
+        shapes |= {"cumulative": (count,), "kept": (count, *self.kept.shape[1:])}
+        for name, shape in shapes.items():
+            if found[name].shape != shape:
+                raise CheckpointError(f"opposition {name}: expected shape {shape}, got {tuple(found[name].shape)}")
+        if found["matchups"].min() < LEARNER or drawn.min() < 0 or drawn.max() >= count:
+            raise CheckpointError(f"opposition: expected matchups >= {LEARNER}, drawn in [0, {count}), got others")
+        restore_generator("opposition generator", self.generator, found["generator"])
         self.rows = {key: row for row, key in enumerate(_keys(found["matchups"], found["learns"]))}
         self._lay_out()
         self.cumulative.fill_(1.0)[: len(self.rows)].copy_(found["cumulative"])
         self.kept.zero_()[: len(self.rows)].copy_(found["kept"])
         self.drawn.copy_(found["drawn"])
-        self.generator.set_state(found["generator"].cpu())
         for seat, each in enumerate(self.game.seats):
             self._fill(seat, self.pools[each.role], bool((found["matchups"][:, seat] != LEARNER).any()))
         self._settle()

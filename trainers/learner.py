@@ -236,20 +236,27 @@ def restore(
                 for name, value in moments.items()
                 if isinstance(value, Tensor)
             }
-    stream = state.get("generator")
-    if not isinstance(stream, Tensor):
-        raise CheckpointError("learner state generator: expected a tensor, got nothing")
-    if stream.shape != (own := generator.get_state()).shape:
-        wanted, got = own.numel(), stream.numel()
-        raise CheckpointError(
-            f"learner state generator: expected {wanted} bytes as on {generator.device.type}, got {got}: "
-            "a run resumes on the type of device it began on"
-        )
     for name in counters:
         if not isinstance(state.get(name), int | float):
             raise CheckpointError(f"learner state {name}: expected a number, got {state.get(name)!r:.80}")
-    generator.set_state(stream.cpu())
+    restore_generator("learner state generator", generator, state.get("generator"))
     return {name: state[name] for name in counters}
+
+
+def restore_generator(where: str, generator: torch.Generator, stream: Any) -> None:
+    """Continue a random stream from what `get_state` of its generator gave; CheckpointError if it is something else."""
+    if not isinstance(stream, Tensor):
+        raise CheckpointError(f"{where}: expected a tensor, got nothing")
+    if stream.shape != (own := generator.get_state()).shape:
+        wanted, got = own.numel(), stream.numel()
+        raise CheckpointError(
+            f"{where}: expected {wanted} bytes as on {generator.device.type}, got {got}: "
+            "a run resumes on the type of device it began on"
+        )
+    try:
+        generator.set_state(stream.cpu())
+    except (RuntimeError, TypeError) as error:
+        raise CheckpointError(f"{where}: expected a state of torch's generator, got another") from error
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> Iterable[Tensor]:

@@ -182,17 +182,24 @@ class Replay:
 
     def load_state_dict(self, state: State) -> None:
         """Puts back what `state_dict` gave; CheckpointError where it does not fit."""
-        position, filled = state.get("replay_position"), state.get("replay_filled")
-        if not isinstance(position, int) or not isinstance(filled, int):
-            raise CheckpointError("learner state replay: expected position and filled as integers")
+        position = _count(state, "replay_position", self.length - 1)
+        filled = _count(state, "replay_filled", self.length)
         given = part_of(state, "replay.")
         for name, buffer in self.buffers.items():
             each, shape = given.get(name), (filled, *buffer.shape[1:])
-            if not isinstance(each, Tensor) or each.shape != shape or filled > self.length:
+            if not isinstance(each, Tensor) or each.shape != shape:
                 got = tuple(each.shape) if isinstance(each, Tensor) else "nothing"
                 raise CheckpointError(f"learner state replay.{name}: expected shape {shape}, got {got}")
             buffer[:filled].copy_(each)
         self.position, self.filled = position, filled
+
+
+def _count(state: State, name: str, most: int) -> int:
+    """Return an integer of a state; raise CheckpointError unless it is one in [0, most]."""
+    value = state.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise CheckpointError(f"learner state {name}: expected an int in [0, {most}], got {value!r:.80}")
+    return value
 
 
 def free_memory(device: torch.device) -> float:

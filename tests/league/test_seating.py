@@ -251,6 +251,14 @@ def test_a_training_goes_on_from_its_state_in_the_middle_of_episodes():
     again = part.seating.read()
     for name in ("matchups", "begun", "count", "total", "score"):
         assert torch.equal(getattr(counted, name), getattr(again, name)), name
+    for name, value, line in (
+        ("drawn", state["opposition.drawn"] + 1000, r"drawn in \[0, "),
+        ("matchups", state["opposition.matchups"] - 5, "expected matchups >= -1"),
+        ("kept", state["opposition.kept"][:1], "opposition kept: expected shape"),
+        ("generator", torch.full_like(state["opposition.generator"], 255), "opposition generator: expected a state"),
+    ):
+        with pytest.raises(CheckpointError, match=line):
+            part.collector.load_state_dict({**state, f"opposition.{name}": value})
     del state["opposition.drawn"]
     with pytest.raises(CheckpointError, match="opposition drawn: expected a tensor"):
         part.collector.load_state_dict(state)

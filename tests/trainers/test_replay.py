@@ -66,5 +66,17 @@ def test_a_replay_goes_on_where_it_was_saved():
     assert (one.position, one.filled) == (two.position, two.filled)
     assert all(torch.equal(one.buffers[name], two.buffers[name]) for name in FIELDS)
     smaller = Replay(4, 2, FIELDS, torch.device("cpu"))
-    with pytest.raises(CheckpointError, match=r"replay.obs: expected shape \(5, 2, 2, 3\)"):
+    with pytest.raises(CheckpointError, match=r"replay_position: expected an int in \[0, 1\], got 2"):
         smaller.load_state_dict(one.state_dict())
+    wider = Replay(10, 2, {**FIELDS, "obs": ((2, 4), torch.float32)}, torch.device("cpu"))
+    with pytest.raises(CheckpointError, match=r"replay.obs: expected shape \(5, 2, 2, 4\)"):
+        wider.load_state_dict(one.state_dict())
+
+
+@pytest.mark.parametrize("name", ["replay_position", "replay_filled"])
+@pytest.mark.parametrize("value", [-1, 6, 2**62, True, 1.0, None])
+def test_replay_counts_of_a_state_that_index_outside_are_refused(name, value):
+    ring = Replay(10, 2, FIELDS, torch.device("cpu"))
+    ring.add(steps(0, 3))
+    with pytest.raises(CheckpointError, match=rf"{name}: expected an int in \[0, "):
+        ring.load_state_dict({**ring.state_dict(), name: value})
