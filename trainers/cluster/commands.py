@@ -76,7 +76,7 @@ class TuneArgs:
     allow_import: UseAppendAction[tuple[str, ...]] = ()
     """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
     resume: Path | None = None
-    """Folder of a search to go on with, as it was told; trials that ended are not run again."""
+    """Folder of a search to continue with its recorded settings; trials that ended are not run again."""
     allow_pickle: bool = False
     """With --resume: let Ray Tune read its own files in the folder. They are pickles, which run code when they are
     read; set it only for a folder that no one else could write to."""
