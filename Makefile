@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 train: $(READY)  ## train Tag, then print the cross-play table; ARGS="--seed 1" adds options
 	$(BIN)/gpu-envs train TagContinuous-v0 $(ARGS)
 
-test: $(READY)  ## the quick tests; ARGS="-k tag" selects
+test: $(READY)  ## the quick tests; ARGS="-k tag" selects some
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --benchmark-disable $(ARGS)
 
 # Learning runs use every core themselves: no xdist. Exit 5 (no test selected) is no failure here.
@@ -30,46 +30,47 @@ test-slow: $(READY)  ## the tests that take longer, learning included
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -m "learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 
-# Exit codes of sessions come through; environments are kept in .nox/, a session by itself: ARGS="-s rllib".
-test-libraries: $(READY)  ## the tests with other RL libraries, in environments of their own
+# Environments stay in .nox/. ARGS="-s rllib" runs one session. The exit code is that of the sessions.
+test-libraries: $(READY)  ## the tests with other RL libraries, in separate environments
 	JOBS=$(JOBS) $(BIN)/python -m nox $(ARGS)
 
 # pyenv starts only the versions that PYENV_VERSION lists.
-test-pythons: $(READY)  ## a part of the quick tests in the newer versions of Python that are installed
+test-pythons: $(READY)  ## part of the quick tests in newer installed versions of Python
 	PYENV_VERSION="$$(pyenv versions --bare 2>/dev/null | paste -sd : -)" \
 	JOBS=$(JOBS) $(BIN)/python -m nox -s pythons $(ARGS)
 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu $(ARGS)
 
-docs: $(READY)  ## the site in out/docs, its links and examples checked
+docs: $(READY)  ## build the site in out/docs and check its links and examples
 	JOBS=$(JOBS) $(BIN)/python -m nox -s docs $(ARGS)
 
-lint: $(READY)  ## ruff (check and format), import-linter, pyright
+lint: $(READY)  ## ruff (check and format), codespell, import-linter, pyright
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/lint-imports
 	$(BIN)/pyright
 
-format: $(READY)  ## put every file into ruff's format
+format: $(READY)  ## format every file with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Results and pictures go to out/bench, or out/bench-quick; benchmarks.report --take brings them into the page.
+# Results and pictures go to out/bench, or out/bench-quick; benchmarks.pages.report --take brings them into the page.
 BENCH = mkdir -p out/$@ && $(BIN)/python -m pytest benchmarks --benchmark-only --benchmark-group-by group \
 	--benchmark-columns median,iqr,rounds --benchmark-json out/$@/pytest-benchmark.json
 
-bench: $(READY)  ## throughput beside peers and bounds (10 minutes): figures, CSV and pictures in out/bench
+bench: $(READY)  ## throughput compared with other libraries and hardware bounds (10 minutes), in out/bench
 	$(BENCH) $(ARGS)
 
-bench-quick: $(READY)  ## a minute of it, to try the suite: out/bench-quick
+bench-quick: $(READY)  ## a short run of the benchmarks (1 minute), in out/bench-quick
 	$(BENCH) --quick $(ARGS)
 
-bench-peers: $(READY)  ## install what bench compares with, each in an environment of its own under out/peers
+bench-peers: $(READY)  ## install the compared libraries, each in its own environment under out/peers
 	$(BIN)/python -m benchmarks.peers.install $(ARGS)
 
-# Without .venv: the Python that holds this machine's own torch runs it, and nothing is installed.
-gpu-report:  ## all that a machine with a GPU can tell, within 8 minutes; PYTHON= chooses the Python, see docs/guides/gpu.md
+# Runs without .venv, in the Python that has torch for this machine's GPU. Installs nothing.
+gpu-report:  ## tests and measurements on a GPU (8 minutes); PYTHON= chooses the Python, see docs/guides/gpu.md
 	$(PYTHON) -m benchmarks.gpu $(ARGS)
 
 build: $(READY)  ## sdist and wheel under dist/

@@ -1,10 +1,10 @@
-"""What needs libraries that `.venv` has not, each in an environment with what it demands.
+"""Sessions that need libraries besides those of `.venv`, each in its own environment.
 
 `make test-libraries` runs the tests with other RL libraries, `make docs` builds the site.
 
-A session's environment sees what the one that runs nox has (torch, Warp, pytest, ...), and installs only what
-`tests/libraries/<session>.txt` names: the libraries, what they pull in, and what they demand in another version than
-`constraints.txt`. Environments stay in `.nox/` for the next run.
+The environment of a session sees the packages of the environment that runs nox (torch, Warp, pytest, ...). It installs
+only the requirements in `tests/libraries/<session>.txt`: the libraries, their dependencies, and other versions than
+those of `constraints.txt`. Environments stay in `.nox/` for the next run.
 """
 
 import os
@@ -24,10 +24,17 @@ TESTS = ROOT / "tests" / "libraries"
 LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
-# They run tests/libraries/test_<session>*.py; `together` has the others.
+# These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
 ALONE = ("benchmarl", "browser", "docs", "ray", "recipes", "rllib")
 
-EVERY_LAYER = ("test_laws.py", "test_errors.py", "views", "wrappers", "trainers/test_trainer.py", "league/test_psro.py")
+EVERY_LAYER = (
+    "gpu_envs/runtime/test_conformance.py",
+    "gpu_envs/test_errors.py",
+    "gpu_envs/views",
+    "gpu_envs/wrappers",
+    "trainers/runner/test_trainer.py",
+    "league/psro/test_psro.py",
+)
 """Tests that newer versions of Python run: rules, core, views, a training and a league."""
 
 
@@ -45,7 +52,7 @@ def benchmarl(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """The viewer's page in headless Chromium, which the machine has to have."""
+    """The page of the viewer in headless Chromium, which must be installed."""
     test(session)
 
 
@@ -69,24 +76,28 @@ def rllib(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def docs(session: nox.Session) -> None:
-    """The site, in out/docs: every link and every example of its pages is checked."""
+    """Build the site in out/docs and check all links and examples."""
     prepare(session)
-    kept = ("-d", "out/doctrees")  # what has not changed is not read, or run, again
+    kept = ("-d", "out/doctrees")  # unchanged pages are not built again
     strict = ("--fail-on-warning", "--keep-going", "--quiet", *kept)
     limited(session, "-m", "sphinx", *strict, "docs", "out/docs")
-    run(session, TESTS / "test_docs.py", *(ROOT / "tests" / f"test_{what}.py" for what in ("links", "snippets")))
+    run(
+        session,
+        TESTS / "test_docs.py",
+        *(ROOT / "tests" / "pages" / f"test_{what}.py" for what in ("links", "snippets")),
+    )
 
 
 @nox.session(python=["3.12", "3.13", "3.14"], default=False, download_python="never")
 def pythons(session: nox.Session) -> None:
-    """A part of the quick tests in newer versions of Python, as far as they are installed."""
+    """Part of the quick tests in newer installed versions of Python."""
     tools = ("hypothesis", "mpe2", "pytest", "pytest-benchmark", "pytest-xdist")
     session.install("--disable-pip-version-check", "-c", "constraints.txt", "-e", ".[league]", *tools)
     run(session, *(ROOT / "tests" / name for name in EVERY_LAYER))
 
 
 def test(session: nox.Session) -> None:
-    """Install what a session needs; then run its files."""
+    """Install the requirements of a session and run its test files."""
     prepare(session)
     alone = {name: sorted(TESTS.glob(f"test_{name}*.py")) for name in ALONE}
     others = sorted({*TESTS.glob("test_*.py")}.difference(*alone.values()))
@@ -97,7 +108,7 @@ def test(session: nox.Session) -> None:
 
 
 def prepare(session: nox.Session) -> None:
-    """Install what a session needs, and nothing that is not pinned."""
+    """Install the requirements of a session; fail if a package is not pinned."""
     wanted = TESTS / f"{session.name}.txt"
     constraints = Path(session.virtualenv.location) / "constraints.txt"
     merged = pins(ROOT / "constraints.txt") | pins(wanted)
@@ -108,35 +119,35 @@ def prepare(session: nox.Session) -> None:
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
     loose = [line for line in str(listed).splitlines() if spelled(line) not in {*merged, "pip", "setuptools", "wheel"}]
     if loose:
-        hint = f"pin them in tests/libraries/{wanted.name}; what is left from an earlier run goes with .nox/"
+        hint = f"pin them in tests/libraries/{wanted.name}; remove .nox/ to discard packages of earlier runs"
         session.error(f"{' '.join(loose)}: {hint}")
 
 
 def run(session: nox.Session, *files: Path) -> None:
-    """Run files of tests."""
+    """Run test files."""
     workers = ("-n", os.environ.get("JOBS", "2"), "--dist", "loadfile") if len(files) > 1 else ()
     names = map(str, files)
     limited(session, "-m", "pytest", "-m", "not gpu", "--benchmark-disable", *workers, *names, *session.posargs)
 
 
 def limited(session: nox.Session, *arguments: str) -> None:
-    """Run Python, which stops after LIMIT."""
+    """Run Python with the time limit LIMIT."""
     session.run("timeout", "--kill-after=30s", LIMIT, "python", *arguments, external=True)
 
 
 def share(session: nox.Session) -> None:
-    """Let a session's environment see this one's packages, and the project, behind its own."""
+    """Let the environment of a session import the project and the packages of this environment, after its own."""
     base = session.virtualenv.location
     home = Path(sysconfig.get_path("purelib", "venv", {"base": base, "platbase": base}))
     (home / "shared.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
 
 
 def pins(path: Path) -> dict[str, str]:
-    """The lines of a file of requirements, by name."""
+    """Return the lines of a requirements file by package name."""
     lines = [line.partition("#")[0].strip() for line in path.read_text().splitlines()]
     return {spelled(line): line for line in lines if line}
 
 
 def spelled(requirement: str) -> str:
-    """A requirement's name, as the packaging standard compares names."""
+    """Return the normalized package name of a requirement."""
     return re.sub(r"[-_.]+", "-", re.split(r"[\s<>=!~;\[]", requirement, maxsplit=1)[0]).lower()

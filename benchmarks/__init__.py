@@ -1,5 +1,5 @@
-"""Throughput, memory and compile times; nothing imports this.
+"""Measurements of throughput, memory and compile times. No other package imports this one.
 
-``make bench`` plays ours, peers and bounds in alternation (``contests.py``); ``python -m benchmarks.report`` measures
-the other targets (``targets.py``), or takes over what ``make bench`` has measured, and writes ``docs/performance.md``.
+``make bench`` runs the comparisons with other libraries and bounds. ``python -m benchmarks.pages.report`` measures the
+other targets (``pages/targets.py``), or takes the results of ``make bench``, and writes ``docs/performance.md``.
 """

@@ -1,27 +1,28 @@
-"""The suite under pytest: what was played is kept, and written when all is done."""
+"""Pytest plugin of the suite: results are collected and written at the end of the session."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from benchmarks import heats, report, written
-from benchmarks.compare import QUIET as DISTURBED
-from benchmarks.origin import ROOT
-from benchmarks.targets import BENCH, NOISE, Effort, Figure
+from benchmarks.hardware.provenance import ROOT
+from benchmarks.pages import report, written
+from benchmarks.pages.targets import BENCH, NOISE, Effort, Figure
+from benchmarks.throughput import rounds
+from benchmarks.throughput.timing import QUIET as DISTURBED
 
-QUICK = Effort(rounds=3, seconds=0.05, patience=1)
+QUICK = Effort(repeats=3, seconds=0.05, patience=1)
 
 
 def pytest_addoption(parser):
-    """The options of `make bench`."""
+    """Add the options of `make bench`."""
     own = parser.getgroup("throughput suite")
-    own.addoption("--quick", action="store_true", help="few heats and short turns: to try the suite, not for figures")
+    own.addoption("--quick", action="store_true", help="few rounds and short turns: to try the suite, not for figures")
     own.addoption("--out", type=Path, help="folder of the results; out/bench without it, or out/bench-quick")
 
 
 class Suite:
-    """Plays every heat once, however many rows ask for it."""
+    """Results of a session; each round is run once for all of its rows."""
 
     def __init__(self, quick, out=None):
         name = "bench-quick" if quick else "bench"
@@ -29,34 +30,34 @@ class Suite:
         self.out = out or ROOT / "out" / name
         self.played, self.groups = {}, {}
 
-    def play(self, contest, heat):
-        """The heat's results, played now if they have not been; what has failed is not tried again."""
-        key = contest.id, heat.title
+    def play(self, comparison, round_):
+        """Return the results of a round, running it at the first call; a failed round is not repeated."""
+        key = comparison.id, round_.title
         if key not in self.played:
             load = os.getloadavg()[0]
             try:
-                self.played[key] = heats.play(contest, heat, self.effort)
-                self.keep(contest, self.played[key], load)
-            except Exception as error:  # noqa: BLE001  # raised below, for every row of the heat
+                self.played[key] = rounds.play(comparison, round_, self.effort)
+                self.keep(comparison, self.played[key], load)
+            except Exception as error:  # noqa: BLE001  # raised below, for every row of the round
                 self.played[key] = error
         if isinstance(self.played[key], Exception):
             raise self.played[key]
         return self.played[key]
 
-    def keep(self, contest, played, load):
-        """Put a heat's figures into the group of its contest."""
-        before = self.groups.get(contest.id, {"figures": []})["figures"]
-        figures = [*(Figure(**one) for one in before), *heats.figures(contest, played)]
-        self.groups[contest.id] = report.group(contest.title, self.command, self.effort, load, figures)
+    def keep(self, comparison, played, load):
+        """Add the figures of a round to the group of its comparison."""
+        before = self.groups.get(comparison.id, {"figures": []})["figures"]
+        figures = [*(Figure(**one) for one in before), *rounds.figures(comparison, played)]
+        self.groups[comparison.id] = report.group(comparison.title, self.command, self.effort, load, figures)
 
     def write(self):
-        """Write what was played; nothing where nothing was."""
+        """Write the results, if there are any."""
         return written.write(self.out, self.groups) if self.groups else []
 
 
 @pytest.fixture(scope="session")
 def suite(request):
-    """The suite of this session."""
+    """Return the suite of this session."""
     suite = Suite(request.config.getoption("--quick"), request.config.getoption("--out"))
     yield suite
     request.config.stash[FILES] = suite.write()
@@ -72,7 +73,7 @@ FILES, GOALS = pytest.StashKey(), pytest.StashKey()
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Goals and files at the end."""
+    """Print targets and files at the end."""
     for figure in config.stash.get(GOALS, []):
         told = f"not measured: {figure.note}" if figure.value is None else f"{figure.value:.3g} {figure.unit}"
         verdict = {None: "", True: "met", False: "not met"}[figure.met]

@@ -1,4 +1,4 @@
-"""BenchMARL on SimpleTag-v0: taggers and runner learn with MAPPO, against each other.
+"""BenchMARL on SimpleTag-v0: taggers and runner train with MAPPO against each other.
 
 BenchMARL needs an older TorchRL than the torchrl extra, so give it a virtual environment of its own:
 
@@ -23,11 +23,11 @@ def main(argv: list[str] | None = None) -> Experiment:
     parser.add_argument("--task", default="SIMPLE_TAG", choices=[task.name for task in GpuEnvsTask])
     parser.add_argument("--algorithm", default="mappo", choices=sorted(algorithm_config_registry))
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--num-envs", type=int, default=128, help="worlds")
-    parser.add_argument("--steps", type=int, default=50, help="of every world, per iteration")
+    parser.add_argument("--num-envs", type=int, default=128, help="number of worlds")
+    parser.add_argument("--steps", type=int, default=50, help="steps per world and iteration")
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("out/benchmarl"))
+    parser.add_argument("--run-dir", type=Path, default=Path("out/benchmarl"))
     args = parser.parse_args(argv)
 
     config = ExperimentConfig.get_from_yaml()
@@ -42,8 +42,8 @@ def main(argv: list[str] | None = None) -> Experiment:
     config.evaluation_interval, config.evaluation_episodes = 5 * frames, 32
     config.render = False
     config.loggers, config.create_json = ["csv"], False
-    args.out.mkdir(parents=True, exist_ok=True)
-    config.save_folder = str(args.out)
+    args.run_dir.mkdir(parents=True, exist_ok=True)
+    config.save_folder = str(args.run_dir)
 
     experiment = Experiment(
         task=GpuEnvsTask[args.task].get_task(),

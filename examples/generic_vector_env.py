@@ -1,6 +1,6 @@
-"""The wrappers of Gymnasium, PettingZoo and SuperSuit over the doors to one game, SimpleTag.
+"""Wrappers of Gymnasium, PettingZoo and SuperSuit on the interfaces of SimpleTag.
 
-Needs: pip install 'gpu-envs[supersuit]'. Run: python examples/wrappers_by_door.py
+Needs: pip install 'gpu-envs[supersuit]'. Run: python examples/generic_vector_env.py
 """
 
 import warnings
@@ -17,7 +17,7 @@ from gpu_envs import wrappers
 
 
 def tensors(worlds: int = 64) -> float:
-    """Rows of tensors in the wrappers of this library; the mean return of a chaser that moves at random."""
+    """Wrap rows of tensors; return the mean return of a chaser that moves at random."""
     env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=worlds, group="adversary")
     counted = wrappers.RecordEpisodeStatistics(env)
     env = wrappers.FrameStackObservation(wrappers.NormalizeObservation(counted), 4)
@@ -28,8 +28,8 @@ def tensors(worlds: int = 64) -> float:
 
 
 def one_agent() -> dict[str, float]:
-    """One agent as a ``gymnasium.Env`` in Gymnasium's wrappers; return and length of an episode."""
-    env = gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0", others="random")
+    """Wrap one agent as a ``gymnasium.Env``; return the return and length of an episode."""
+    env = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", opponents="random")
     env = TransformReward(RecordEpisodeStatistics(env), lambda reward: 0.1 * reward)
     env.reset(seed=0)
     done = False
@@ -40,7 +40,7 @@ def one_agent() -> dict[str, float]:
 
 
 def turns() -> int:
-    """All agents of a world, one after the other, in PettingZoo's and SuperSuit's wrappers; how often they acted."""
+    """Wrap a world for PettingZoo and SuperSuit, agent by agent; return the number of actions."""
     env = supersuit.frame_stack_v1(OrderEnforcingWrapper(parallel_to_aec(gpu_envs.parallel_env("SimpleTag-v0"))), 4)
     env.reset(seed=0)
     acted = 0
@@ -52,7 +52,7 @@ def turns() -> int:
 
 
 def vector(worlds: int = 8, num_cpus: int = 2) -> tuple[int, ...]:
-    """Worlds with padded observations, as a vector environment over processes; the shape of what it shows."""
+    """Pad observations of worlds in a vector environment over processes; return the shape of its observations."""
     world = supersuit.pad_observations_v0(gpu_envs.parallel_env("SimpleTag-v0"))
     rows = supersuit.pettingzoo_env_to_vec_env_v1(supersuit.frame_stack_v1(world, 4))
     env = supersuit.concat_vec_envs_v1(rows, worlds, num_cpus=num_cpus, base_class="gymnasium")
@@ -63,7 +63,7 @@ def vector(worlds: int = 8, num_cpus: int = 2) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # SuperSuit's, about what is deprecated in it
+    warnings.simplefilter("ignore")  # deprecations in SuperSuit
     print(f"rows of tensors:        mean return of a chaser at random {tensors():.2f}")
     print(f"one agent:              {one_agent()}")
     print(f"one after the other:    {turns()} moves")

@@ -12,14 +12,14 @@ class Chasers(lightning.LightningModule):
     def __init__(self, core):
         super().__init__()
         self.core, self.returns = core, []
-        self.actor = Sequential(Linear(16, 64), Tanh(), Linear(64, 64), Tanh(), Linear(64, 5))  # what is seen, choices
+        self.actor = Sequential(Linear(16, 64), Tanh(), Linear(64, 64), Tanh(), Linear(64, 5))  # observation, actions
         self.critic = Sequential(Linear(16, 64), Tanh(), Linear(64, 64), Tanh(), Linear(64, 1))
 
     def configure_optimizers(self):
         return torch.optim.Adam(self.parameters(), lr=3e-3)
 
     @torch.no_grad()
-    def train_dataloader(self, steps=25, gamma=0.95, lam=0.95):  # rollouts of an episode, in minibatches on the device
+    def train_dataloader(self, steps=25, gamma=0.95, lam=0.95):  # minibatches of episodes, on the device
         team, (after, _) = list(self.core.groups["adversary"]), self.core.reset()
         while True:
             rollout = []
@@ -27,14 +27,14 @@ class Chasers(lightning.LightningModule):
                 obs, joint = after, self.core.sample_actions()
                 joint[:, team] = Categorical(logits=self.actor(obs[:, team])).sample()
                 after, reward, terminated, truncated, info = self.core.step(joint)
-                last = torch.where((terminated | truncated)[..., None], info["final_obs"], after)  # of its own episode
+                last = torch.where((terminated | truncated)[..., None], info["final_obs"], after)  # ends included
                 rollout.append([x[:, team] for x in (obs, joint, reward, terminated, truncated, info["valid"], last)])
             seen, action, reward, terminated, truncated, valid, last = map(torch.stack, zip(*rollout, strict=True))
             old, value = Categorical(logits=self.actor(seen)).log_prob(action), self.critic(seen)[..., 0]
-            advantage = 0.3 * reward + gamma * self.critic(last)[..., 0] * ~terminated - value  # a cut has a future
+            advantage = 0.3 * reward + gamma * self.critic(last)[..., 0] * ~terminated - value  # no bootstrap
             for t in reversed(range(steps - 1)):
                 advantage[t] += gamma * lam * ~(terminated | truncated)[t] * advantage[t + 1]
-            batch = [x[valid] for x in (seen, action, old, advantage, advantage + value)]  # the dead teach nothing
+            batch = [x[valid] for x in (seen, action, old, advantage, advantage + value)]  # valid steps only
             self.returns.append(float(reward.sum(0).mean()))
             yield from ([x[i] for x in batch] for _ in range(4) for i in torch.rand_like(batch[3]).argsort().chunk(4))
 
@@ -49,11 +49,11 @@ class Chasers(lightning.LightningModule):
 
 def train(iterations=60, num_envs=128, device=None, seed=0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)  # small networks: more threads would wait for each other
+    torch.set_num_threads(1)  # more threads are slower for small networks
     chasers = Chasers(gpu_envs.make("SimpleTag-v0", num_envs=num_envs, device=device, seed=seed).core)
     settings = {"logger": False, "enable_checkpointing": False, "gradient_clip_val": 0.5, "max_steps": 16 * iterations}
     lightning.Trainer(accelerator=chasers.core.device.type, devices=1, **settings).fit(chasers)
-    return chasers.returns[:iterations]  # Lightning asks for one batch more
+    return chasers.returns[:iterations]  # Lightning fetches one batch more
 
 
 if __name__ == "__main__":

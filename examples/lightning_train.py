@@ -1,4 +1,4 @@
-"""Our learners under Lightning: both sides of SimpleTag, half a minute on a CPU; DEVICES=2 for two processes."""
+"""Learners of trainers under Lightning on SimpleTag, half a minute on a CPU; DEVICES=2 for two processes."""
 
 import os
 from pathlib import Path
@@ -7,9 +7,8 @@ import lightning
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 
-from trainers.config import TrainConfig
-from trainers.lightning import LearnerModule
-from trainers.ppo import PPOConfig
+from trainers import PPOConfig, TrainConfig
+from trainers.integrations.lightning import LearnerModule
 
 
 def train(out=Path("out/lightning"), total_steps=150_000, devices=1, resume=None):
@@ -17,11 +16,11 @@ def train(out=Path("out/lightning"), total_steps=150_000, devices=1, resume=None
         "SimpleTag-v0",
         num_envs=64,  # per process
         total_steps=total_steps,
-        checkpoint_every=10,  # rollouts in an epoch
-        threads=1,
+        checkpoint_interval=10,  # rollouts in an epoch
+        num_threads=1,
         learner=PPOConfig(rollout_length=25, reward_scale=0.1, gamma=0.95, learning_rate=3e-3, max_grad_norm=0.5),
     )
-    best = ModelCheckpoint(out, "best", monitor="adversary/return_per_agent", mode="max", save_last=True)
+    best = ModelCheckpoint(out, "best", monitor="adversary/episode_return_mean", mode="max", save_last=True)
     module = LearnerModule(config)
     trainer = lightning.Trainer(
         accelerator="cpu",
@@ -38,4 +37,4 @@ def train(out=Path("out/lightning"), total_steps=150_000, devices=1, resume=None
 
 if __name__ == "__main__":
     policies, metrics, best = train(devices=int(os.environ.get("DEVICES", "1")))
-    print(f"return of a chaser: {metrics['adversary/return_per_agent']:.1f}, best in {best.best_model_path}")
+    print(f"return of a chaser: {metrics['adversary/episode_return_mean']:.1f}, best in {best.best_model_path}")

@@ -1,4 +1,4 @@
-"""RLlib's PPO on SimpleTag, new API stack: a pack that shares one policy hunts a prey that moves at random.
+"""RLlib's PPO on SimpleTag, new API stack: chasers with a shared policy against a random prey.
 
 By rows, all worlds in one step; or `--agents`: by agents with a policy per group, worlds one by one. On two CPU cores
 the return of an adversary goes from 4 at random to 50 in a minute by rows, and by agents in three minutes to 20 or 45,
@@ -26,32 +26,34 @@ NETS = {"fcnet_hiddens": [64, 64], "vf_share_layers": False}
 
 
 def group_of(agent, episode=None, **kwargs):
-    """adversary_2 is of the group adversary, whose policy it plays."""
+    """Return the policy of an agent: that of its group, such as adversary for adversary_2."""
     return agent.rpartition("_")[0]
 
 
 def rows(config):
-    """A row per world and adversary; RLlib counts rows, make_vec worlds."""
+    """Create a row per world and adversary; RLlib counts rows, make_vec worlds."""
     worlds = config["num_envs"] // len(PACK)
     return gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=worlds, group="adversary", to_numpy=True)
 
 
 def world(config):
-    """One world, agents by name."""
+    """Create one world with agents by name."""
     return ParallelPettingZooEnv(gpu_envs.parallel_env("SimpleTag-v0", **config))
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agents", action="store_true", help="the single-world view in place of rows")
+    parser.add_argument("--agents", action="store_true", help="use the single-world view instead of rows")
     parser.add_argument("--iterations", type=int, default=40)
-    parser.add_argument("--batch", type=int, help="per iteration; 9600 rows, or 4800 steps of worlds with --agents")
-    parser.add_argument("--num-envs", type=int, default=64, help="worlds")
+    parser.add_argument(
+        "--batch", type=int, help="batch size per iteration; default 9600 rows, or 4800 steps of worlds with --agents"
+    )
+    parser.add_argument("--num-envs", type=int, default=64, help="number of worlds")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
     args.batch = args.batch or (4800 if args.agents else 9600)
 
-    torch.set_num_threads(1)  # networks this small would only wait for more
+    torch.set_num_threads(1)  # more threads are slower for small networks
     mine = not ray.is_initialized()
     if mine:
         ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
@@ -66,10 +68,10 @@ def main(argv=None):
             gamma=0.95,
             lambda_=0.95,
             entropy_coeff=0.01,
-            vf_clip_param=1e6,  # a catch is worth 10, beside which the default of 10 cuts off the critic's learning
+            vf_clip_param=1e6,  # the default of 10 is too small for rewards of 10 per catch
             use_kl_loss=False,
         )
-        .reporting(metrics_num_episodes_for_smoothing=args.batch // 25)  # the means are those of one iteration
+        .reporting(metrics_num_episodes_for_smoothing=args.batch // 25)  # means over one iteration
         .debugging(seed=args.seed, log_level="ERROR")
     )
     if args.agents:
@@ -91,9 +93,9 @@ def main(argv=None):
     algorithm = config.build_algo()
     returns = []
     for iteration in range(args.iterations):
-        told = algorithm.train()["env_runners"]
-        each = [told["agent_episode_returns_mean"][agent] for agent in PACK] if args.agents else []
-        returns.append(float(sum(each) / len(PACK) if each else told["episode_return_mean"]))
+        results = algorithm.train()["env_runners"]
+        each = [results["agent_episode_returns_mean"][agent] for agent in PACK] if args.agents else []
+        returns.append(float(sum(each) / len(PACK) if each else results["episode_return_mean"]))
         print(f"iteration {iteration:3d}   mean return of an adversary {returns[-1]:7.2f}", flush=True)
     algorithm.stop()
     if mine:

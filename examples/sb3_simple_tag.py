@@ -17,7 +17,7 @@ SETTINGS = {"n_steps": 25, "batch_size": 1200, "n_epochs": 4, "learning_rate": 3
 
 
 def mean_return(env: VecEnv, model: PPO | None = None, episodes: int = 100) -> float:
-    """Mean return of an agent of the rows, played by a model or at random."""
+    """Return the mean return of an agent of the rows, with a model or random actions."""
     obs, returns = env.reset(), []
     while len(returns) < episodes:
         if model is None:
@@ -30,11 +30,11 @@ def mean_return(env: VecEnv, model: PPO | None = None, episodes: int = 100) -> f
 
 
 def scaled(env: SB3VecEnv) -> VecNormalize:
-    """The same with rewards of order 1, to learn from; observations are as they were."""
+    """Scale rewards to order 1 for training; observations are unchanged."""
     return VecNormalize(env, norm_obs=False, gamma=SETTINGS["gamma"])
 
 
-def train(steps: int = 300_000, worlds: int = 64, seed: int = 0, verbose: int = 1) -> dict[str, float]:
+def train(steps: int = 300_000, num_envs: int = 64, seed: int = 0, verbose: int = 1) -> dict[str, float]:
     """Train both groups in turn.
 
     Returns:
@@ -43,28 +43,28 @@ def train(steps: int = 300_000, worlds: int = 64, seed: int = 0, verbose: int = 
     settings = {**SETTINGS, "seed": seed, "verbose": verbose, "device": "cpu"}
     results = {}
 
-    # Three rows a world, one for each chaser; they share the policy. The prey moves at random.
-    chase = SB3VecEnv("SimpleTag-v0", num_envs=worlds, group="adversary", device="cpu", seed=seed)
+    # Three rows per world, one per chaser, with a shared policy. The prey moves at random.
+    chase = SB3VecEnv("SimpleTag-v0", num_envs=num_envs, group="adversary", device="cpu", seed=seed)
     results["random chasers, random prey"] = mean_return(chase)
     chasers = PPO("MlpPolicy", scaled(chase), **settings).learn(steps)
     results["trained chasers, random prey"] = mean_return(chase, chasers)
 
-    # Now the prey learns, and the chasers stay as they are: a model may sit among the others.
-    flight = SB3VecEnv("SimpleTag-v0", num_envs=worlds, group="agent", others={"adversary": chasers}, device="cpu")
+    # Now the prey is trained against the frozen chasers: opponents can be models.
+    flight = SB3VecEnv("SimpleTag-v0", num_envs=num_envs, group="agent", opponents={"adversary": chasers}, device="cpu")
     results["random prey, trained chasers"] = mean_return(flight)
     prey = PPO("MlpPolicy", scaled(flight), **{**settings, "batch_size": 400}).learn(steps // 3)
     results["trained prey, trained chasers"] = mean_return(flight, prey)
 
-    # How do the chasers do against a prey that has learned?
-    chase.set_others({"agent": prey})
+    # Evaluate the chasers against the trained prey.
+    chase.set_opponents({"agent": prey})
     results["trained chasers, trained prey"] = mean_return(chase, chasers)
     return results
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=300_000, help="steps of all rows together")
-    parser.add_argument("--worlds", type=int, default=64)
-    torch.set_num_threads(1)  # small networks: more threads would wait for each other
+    parser.add_argument("--steps", type=int, default=300_000, help="total number of steps over all rows")
+    parser.add_argument("--num-envs", type=int, default=64)
+    torch.set_num_threads(1)  # more threads are slower for small networks
     for name, value in train(**vars(parser.parse_args())).items():
         print(f"{name:32s} {value:8.2f}")

@@ -1,4 +1,4 @@
-"""skrl's IPPO or MAPPO on SimpleSpread: no tensor leaves the device between the simulator and the learner.
+"""skrl's IPPO or MAPPO on SimpleSpread: tensors stay on the device between simulator and learner.
 
 Needs: pip install 'gpu-envs[skrl]'. Run: python examples/skrl_simple_spread.py --algorithm ippo
 """
@@ -20,7 +20,7 @@ import gpu_envs
 from gpu_envs.views.skrl import make_skrl, per_agent
 
 EPISODE = 25  # steps
-ALGORITHMS = {"ippo": (IPPO, IPPO_CFG, "observations"), "mappo": (MAPPO, MAPPO_CFG, "states")}  # what its critic sees
+ALGORITHMS = {"ippo": (IPPO, IPPO_CFG, "observations"), "mappo": (MAPPO, MAPPO_CFG, "states")}  # input of the critic
 
 
 def layers(inputs, outputs):
@@ -28,7 +28,7 @@ def layers(inputs, outputs):
 
 
 class Policy(CategoricalMixin, Model):
-    """From an agent's own observation to its choice."""
+    """Policy network: own observation to action."""
 
     def __init__(self, **spaces):
         Model.__init__(self, **spaces)
@@ -40,7 +40,7 @@ class Policy(CategoricalMixin, Model):
 
 
 class Critic(DeterministicMixin, Model):
-    """To a value, from an agent's own observation (IPPO) or from the global state (MAPPO, a centralised critic)."""
+    """Value network of the own observation (IPPO) or of the global state (MAPPO, a centralized critic)."""
 
     def __init__(self, sees, **spaces):
         Model.__init__(self, **spaces)
@@ -54,7 +54,7 @@ class Critic(DeterministicMixin, Model):
 
 @torch.no_grad()
 def mean_return(policies, device, worlds=512):
-    """Mean return of an agent over one episode per world, policies at their best; random where there are none."""
+    """Return the mean return of an agent over one episode per world, with greedy or random actions."""
     env = gpu_envs.make("SimpleSpread-v0", num_envs=worlds, device=device)
     obs, _ = env.reset(seed=12345)
     total = 0.0
@@ -70,13 +70,15 @@ def mean_return(policies, device, worlds=512):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--algorithm", choices=ALGORITHMS, default="mappo")
-    parser.add_argument("--num-envs", type=int, default=256, help="worlds")
-    parser.add_argument("--iterations", type=int, default=80, help="rollouts of one episode in every world")
-    parser.add_argument("--device", default=None, help="cpu, cuda; by default cuda if there is one")
+    parser.add_argument("--num-envs", type=int, default=256, help="number of worlds")
+    parser.add_argument(
+        "--iterations", type=int, default=80, help="number of iterations; each is one episode per world"
+    )
+    parser.add_argument("--device", default=None, help="cpu or cuda (default: cuda if available)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
 
-    torch.set_num_threads(1)  # networks this small would only wait for more
+    torch.set_num_threads(1)  # more threads are slower for small networks
     set_seed(args.seed)
     env = make_skrl("SimpleSpread-v0", num_envs=args.num_envs, device=args.device, seed=args.seed)
     algorithm, config, sees = ALGORITHMS[args.algorithm]
@@ -95,7 +97,7 @@ def main(argv=None):
         mini_batches=4,
         learning_rate=1e-3,
         entropy_loss_scale=0.005,
-        time_limit_bootstrap=True,  # a truncation cuts the advantages
+        time_limit_bootstrap=True,  # bootstrap at truncations
         value_preprocessor=RunningStandardScaler,
         value_preprocessor_kwargs={"size": 1, "device": env.device},
     )

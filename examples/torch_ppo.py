@@ -6,7 +6,7 @@ from torch.distributions import Categorical
 
 import gpu_envs
 
-STEPS, GAMMA, LAMBDA = 25, 0.95, 0.95  # a rollout is one episode of every world
+STEPS, GAMMA, LAMBDA = 25, 0.95, 0.95  # a rollout is one episode per world
 
 
 def mlp(inputs, outputs):
@@ -29,15 +29,17 @@ def train(iterations=60, num_envs=128, device=None, seed=0):
                 joint[:, team] = Categorical(logits=actor(obs[:, team, :width])).sample()
                 after, reward, terminated, truncated, info = core.step(joint)
                 done = terminated | truncated
-                last = torch.where(done[..., None], info["final_obs"], after)  # after is of the next episode already
+                last = torch.where(done[..., None], info["final_obs"], after)  # after is the next episode
                 rollout.append([x[:, team] for x in (obs, joint, reward, terminated, done, info["valid"], last)])
             seen, action, reward, terminated, done, valid, last = map(torch.stack, zip(*rollout, strict=True))
             seen, last = seen[..., :width], last[..., :width]
             old, value = Categorical(logits=actor(seen)).log_prob(action), critic(seen)[..., 0]
-            advantage = 0.3 * reward + GAMMA * critic(last)[..., 0] * ~terminated - value  # a truncation has a future
+            advantage = (
+                0.3 * reward + GAMMA * critic(last)[..., 0] * ~terminated - value
+            )  # no bootstrap after a termination
             for t in reversed(range(STEPS - 1)):
                 advantage[t] += GAMMA * LAMBDA * ~done[t] * advantage[t + 1]
-        batch = [x[valid] for x in (seen, action, old, advantage, advantage + value)]  # who has left teaches nothing
+        batch = [x[valid] for x in (seen, action, old, advantage, advantage + value)]  # valid steps only
         for rows in [rows for _ in range(4) for rows in torch.randperm(len(batch[0]), device=core.device).chunk(4)]:
             seen, action, old, advantage, target = (x[rows] for x in batch)
             policy, advantage = Categorical(logits=actor(seen)), (advantage - advantage.mean()) / advantage.std()
@@ -54,5 +56,5 @@ def train(iterations=60, num_envs=128, device=None, seed=0):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)  # small networks: more threads would wait for each other
+    torch.set_num_threads(1)  # more threads are slower for small networks
     train()

@@ -1,26 +1,27 @@
 """Multi-agent reinforcement learning environments on the GPU, in PyTorch and NVIDIA Warp.
 
-The import registers the environments and loads no torch; that waits for the first environment that is made.
+Importing the package registers the environments. Torch is imported when the first environment is made.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpu_envs.registry import list_envs, register
+from gpu_envs import errors
+from gpu_envs.definition.registry import list_envs, register
+from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from gpu_envs.api import check_env, make, parallel_env
+    from gpu_envs.api import make, parallel_env
+    from gpu_envs.runtime.factory import make_core
+    from gpu_envs.testing.env_checker import check_env
 
-__all__ = ["check_env", "list_envs", "make", "parallel_env", "register"]
-__version__ = "0.1.0"  # the one place; pyproject.toml reads it, a test compares CITATION.cff
+__all__ = ["check_env", "errors", "list_envs", "make", "make_core", "parallel_env", "register"]
+__version__ = "0.1.0"  # pyproject.toml reads it; a test compares it with CITATION.cff
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module("gpu_envs.api"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        **dict.fromkeys(("make", "parallel_env"), "gpu_envs.api"),
+        "make_core": "gpu_envs.runtime.factory",
+        "check_env": "gpu_envs.testing.env_checker",
+    },
+)

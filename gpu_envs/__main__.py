@@ -6,6 +6,6 @@ from gpu_envs.cli import main
 
 if __name__ == "__main__":
     if not sys.flags.safe_path:
-        # The working folder, in which `gpu-envs` does not search either. Imports up to here have searched it.
+        # Remove the working folder, which the `gpu-envs` command does not search either.
         del sys.path[0]
     sys.exit(main())

@@ -1,15 +1,17 @@
-"""What a user calls first: make, parallel_env and check_env. ``gpu_envs`` has them at first use."""
+"""Functions that make environments; ``gpu_envs`` imports them at their first use."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.views.batched import BatchedEnv
 
 if TYPE_CHECKING:
     from gpu_envs.views.pettingzoo import ParallelView
+
+__all__ = ["make", "parallel_env"]
 
 
 def make(
@@ -20,26 +22,26 @@ def make(
     render_mode: str | None = None,
     **kwargs: Any,
 ) -> BatchedEnv:
-    """Make a batched multi-agent environment: dicts by agent of tensors with a leading ``num_envs``.
+    """Make a batched multi-agent environment: per-agent dicts of tensors with a leading ``num_envs``.
 
     Args:
         id: "SimpleTag-v0", "gpu_envs/SimpleTag-v0", ... see :func:`list_envs`.
-        num_envs: Worlds.
-        device: "cpu", "cuda", "cuda:1"; None takes cuda if there is one, else the CPU.
+        num_envs: Number of worlds.
+        device: "cpu", "cuda", "cuda:1"; None selects cuda if available, else the CPU.
         render_mode: "rgb_array", "human" or None.
-        **kwargs: The runner's settings (autoreset, reuse_buffers, seed, ... see :class:`gpu_envs.core.Core`) and the
-            environment's own (see its page).
+        **kwargs: Settings of every environment (autoreset, reuse_buffers, seed, ... see
+            :class:`gpu_envs.runtime.core.Core`) and of this one (see its page).
 
     Returns:
         The environment; ``env.core`` is the stacked-tensor form of the same worlds.
 
     Raises:
-        UnknownEnvironmentError: No such id; names close matches.
-        ConfigError: A setting that does not exist or has a bad value.
-        DeviceError: The device is not there.
+        UnknownEnvironmentError: The id is unknown; the message names similar ids.
+        ConfigError: A setting is unknown or has an invalid value.
+        DeviceError: The device is not available.
     """
-    again = partial(make, id, num_envs, device, render_mode=render_mode, **kwargs)
-    return BatchedEnv(make_core(id, num_envs, device, **kwargs), render_mode, again)
+    make_again = partial(make, id, num_envs, device, render_mode=render_mode, **kwargs)
+    return BatchedEnv(make_core(id, num_envs, device, **kwargs), render_mode, make_again)
 
 
 def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "ParallelView":
@@ -47,10 +49,3 @@ def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "Par
     from gpu_envs.views import pettingzoo
 
     return pettingzoo.parallel_env(id, render_mode, **config)
-
-
-def check_env(id_or_env: Any, **config: Any) -> None:
-    """Check that an environment keeps the tensor contract; see :func:`gpu_envs.check.check_env`."""
-    from gpu_envs import check
-
-    check.check_env(id_or_env, **config)

@@ -1,4 +1,4 @@
-"""Every error this library raises on purpose. Each message names what was wrong, what was expected and what to do."""
+"""Errors of the library. Each message names the problem, the expected value and a remedy."""
 
 from __future__ import annotations
 
@@ -7,14 +7,33 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+__all__ = [
+    "LINE",
+    "LONG",
+    "ActionError",
+    "CaptureError",
+    "CheckpointError",
+    "ConfigError",
+    "ConformanceError",
+    "DeviceError",
+    "GpuEnvsError",
+    "MissingExtraError",
+    "ResetNeededError",
+    "UnknownEnvironmentError",
+    "describe_tensor",
+    "format_names",
+    "missing_extra",
+    "shown",
+]
+
 LINE = 1000
-"""Characters of a message."""
+"""Maximum number of characters of a message."""
 LONG = 200
-"""Characters of a value that a message shows."""
+"""Maximum number of characters of a value in a message."""
 
 
 class GpuEnvsError(Exception):
-    """Base of all deliberate errors. The message is one line, and the middle of a long one is left out."""
+    """Base class of all errors of the library. The message is one line; the middle of a long one is omitted."""
 
     def __init__(self, message: object = "", *rest: object) -> None:
         line = " ".join(part.strip() for part in str(message).splitlines())
@@ -26,7 +45,7 @@ class UnknownEnvironmentError(GpuEnvsError, ValueError):
 
 
 class ConfigError(GpuEnvsError, ValueError):
-    """A setting of an environment or a trainer has a value that is not allowed."""
+    """A setting of an environment or a trainer is unknown or has an invalid value."""
 
 
 class ActionError(GpuEnvsError, ValueError):
@@ -38,69 +57,69 @@ class ResetNeededError(GpuEnvsError, RuntimeError):
 
 
 class DeviceError(GpuEnvsError, RuntimeError):
-    """The device asked for is not there."""
+    """The requested device is not available."""
 
 
 class CaptureError(GpuEnvsError, RuntimeError):
-    """A step that allocates was put into a CUDA graph."""
+    """An operation that allocates or waits was used inside a CUDA graph."""
 
 
 class CheckpointError(GpuEnvsError, ValueError):
-    """A checkpoint is corrupt, or does not fit what it is loaded into."""
+    """A checkpoint is corrupt, or does not fit the object that loads it."""
 
 
 class MissingExtraError(GpuEnvsError, ImportError):
-    """An optional library is needed and not installed."""
+    """A required optional library is not installed."""
 
 
 class ConformanceError(GpuEnvsError, AssertionError):
-    """An environment breaks a promise of the tensor contract; raised by ``gpu_envs.check_env``."""
+    """An environment violates the tensor contract; raised by ``gpu_envs.check_env``."""
 
 
-def missing(error: ModuleNotFoundError, who: str, libraries: tuple[str, ...], install: str) -> ImportError:
-    """What to raise where an optional library is not there; what it misses itself is not ours to explain.
+def missing_extra(error: ModuleNotFoundError, who: str, libraries: tuple[str, ...], install: str) -> ImportError:
+    """Return the error to raise when the import of an optional library fails.
 
     ::
 
         try:
             import skrl
         except ModuleNotFoundError as error:
-            raise missing(error, "gpu_envs.views.skrl", ("skrl",), "'gpu-envs[skrl]'") from None
+            raise missing_extra(error, "gpu_envs.views.skrl", ("skrl",), "'gpu-envs[skrl]'") from None
 
     Args:
-        error: Of the import.
-        who: Needs the library.
-        libraries: Modules that the installation would bring.
-        install: What to give to ``pip install``.
+        error: Error of the import.
+        who: Module that needs the library.
+        libraries: Modules that the installation provides.
+        install: Argument of ``pip install``.
 
     Returns:
-        A MissingExtraError if one of the libraries is missing, else the error itself.
+        A MissingExtraError if one of the libraries is missing; else the error itself, for a missing dependency of it.
     """
     name = (error.name or "").partition(".")[0]
     return MissingExtraError(f"{who} needs {name}: pip install {install}") if name in libraries else error
 
 
-def listed(names: Iterable[object]) -> str:
-    """Names for a message, the middle left out where there are many."""
+def format_names(names: Iterable[object]) -> str:
+    """Return names for a message; the middle of a long list is omitted."""
     words = list(map(str, names))
     return ", ".join(words) if len(words) <= 8 else f"{', '.join(words[:4])}, ... {words[-1]}"
 
 
-def described(value: object) -> str:
-    """Dtype, shape and device of an array for a message, and its layout if not strided; the type of anything else."""
+def describe_tensor(value: object) -> str:
+    """Return dtype, shape, device and unusual layout of an array for a message; the type of any other value."""
     if getattr(value, "is_nested", False):
         return "a nested tensor"
     dtype, shape, device, layout = (getattr(value, name, None) for name in ("dtype", "shape", "device", "layout"))
     if dtype is None or shape is None or device is None:
         return type(value).__name__
-    told = f"{dtype} {tuple(shape)} on {device}"
-    return told if str(layout) in ("None", "torch.strided") else f"{told}, {layout}"
+    text = f"{dtype} {tuple(shape)} on {device}"
+    return text if str(layout) in ("None", "torch.strided") else f"{text}, {layout}"
 
 
 def shown(value: object) -> str:
-    """A value for a message: its repr, on one line and cut where it is long; a tensor's dtype, shape and device."""
+    """Return a value for a message: its repr on one line, shortened; dtype, shape and device of a tensor."""
     if hasattr(value, "layout") and hasattr(value, "device"):
-        return described(value)
+        return describe_tensor(value)
     try:
         text = " ".join(repr(value).split())
     except (ValueError, RuntimeError):  # an int of thousands of digits, a list that contains itself

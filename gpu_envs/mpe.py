@@ -1,10 +1,10 @@
-"""mpe2's entrances over this library's worlds: a script that imports from ``gpu_envs.mpe`` instead of mpe2 runs.
+"""Drop-in replacement of mpe2: a script that imports from ``gpu_envs.mpe`` instead of mpe2 runs unchanged.
 
     from gpu_envs.mpe import simple_spread_v3  # was: from mpe2 import simple_spread_v3
 
     env = simple_spread_v3.parallel_env(N=5, max_cycles=50)
 
-It plays one world in NumPy, as PettingZoo does. For batches of worlds take :func:`gpu_envs.make`.
+The environments are single worlds in NumPy, as in PettingZoo. Use :func:`gpu_envs.make` for batches of worlds.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,27 @@ from gpu_envs.views.pettingzoo import Infos, ParallelView
 if TYPE_CHECKING:
     from pettingzoo import AECEnv
 
+__all__ = [
+    "SCENARIOS",
+    "MpeView",
+    "Scenario",
+    "simple_adversary_v3",
+    "simple_crypto_v3",
+    "simple_push_v3",
+    "simple_reference_v3",
+    "simple_speaker_listener_v4",
+    "simple_spread_v3",
+    "simple_tag_v3",
+    "simple_v3",
+    "simple_world_comm_v3",
+]
+
 
 class MpeView(ParallelView):
-    """A single world with what mpe2's environments have beside PettingZoo's interface.
+    """A single world with mpe2's additions to PettingZoo's interface.
 
-    Actions beyond a Box are clipped to it, as mpe2's wrapper does; NaN is an error. ``metadata["name"]`` is mpe2's
-    name, infos are empty after a reset, and where there is a curriculum its stage can be read and set.
+    Actions outside of a Box are clipped, as by mpe2's wrapper; NaN is an error. ``metadata["name"]`` is mpe2's name,
+    infos are empty after a reset, and the stage of a curriculum can be read and set.
     """
 
     def __init__(self, id: str, render_mode: str | None = None, device: Any = "cpu", **config: Any) -> None:
@@ -46,7 +61,7 @@ class MpeView(ParallelView):
         return super().step(actions)
 
     def _clipped(self, agent: str, action: Any) -> Any:
-        """An action within its bounds; what is none at all is left to the check that names it."""
+        """Return an action clipped to its bounds; invalid values are returned unchanged, for the error of ``step``."""
         space = self.action_spaces.get(agent)
         if isinstance(space, spaces.Box) and isinstance(action, np.ndarray) and action.shape == space.shape:
             return np.clip(action, space.low, space.high)  # NaN stays NaN
@@ -54,14 +69,14 @@ class MpeView(ParallelView):
 
     @property
     def curriculum_stage(self) -> int:
-        """The present stage, from 0; it counts only with ``curriculum=True``."""
+        """Current stage, from 0; it has an effect only with ``curriculum=True``."""
         return int(self._world.core.get_params()["curriculum_stage"][0]) if self._scenario.last_stage else 0
 
     def set_curriculum_stage(self, stage: int) -> None:
-        """Go to a stage; beyond the first or the last it is that one.
+        """Set the stage, clipped to the first and the last stage.
 
         Raises:
-            ConfigError: The scenario has no stages.
+            ConfigError: The scenario has no curriculum.
         """
         last = self._scenario.last_stage
         if last is None:
@@ -70,38 +85,38 @@ class MpeView(ParallelView):
         self._world.core.set_params(curriculum_stage=min(max(int(stage), 0), last))
 
     def advance_curriculum(self) -> None:
-        """Go to the next stage; in the last, stay. Raises what :meth:`set_curriculum_stage` does."""
+        """Set the next stage, up to the last one; raise a ConfigError if the scenario has no curriculum."""
         self.set_curriculum_stage(self.curriculum_stage + 1)
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What one of mpe2's modules offers."""
+    """Interface of one of mpe2's modules."""
 
     id: str
-    """This library's environment."""
+    """Id of the environment in gpu_envs."""
     last_stage: int | None = None
-    """Number of the last stage of its curriculum; None where it has none."""
+    """Last stage of the curriculum; None without a curriculum."""
 
     def parallel_env(self, render_mode: str | None = None, **config: Any) -> MpeView:
-        """mpe2's ``parallel_env``: one world as a ``pettingzoo.ParallelEnv``.
+        """Return a world as a ``pettingzoo.ParallelEnv``, as mpe2's ``parallel_env``.
 
         Args:
             render_mode: "rgb_array", "human" or None.
-            **config: mpe2's parameters, under its names; the environment's page lists them.
+            **config: Parameters of mpe2 by name; the environment's page lists them.
 
         Raises:
-            ConfigError: A setting that does not exist or has a bad value.
+            ConfigError: A setting does not exist or has an invalid value.
         """
         return MpeView(self.id, render_mode, **config)
 
     def env(self, render_mode: str | None = None, **config: Any) -> "AECEnv":
-        """mpe2's ``env``: the same world as a ``pettingzoo.AECEnv``; arguments as :meth:`parallel_env`."""
+        """Return a world as a ``pettingzoo.AECEnv``, as mpe2's ``env``; arguments as for :meth:`parallel_env`."""
         from pettingzoo.utils import wrappers
         from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 
-        class InTurn(parallel_to_aec_wrapper):
-            """At the end agents leave in mpe2's order, not by their names."""
+        class OrderedAEC(parallel_to_aec_wrapper):
+            """AEC wrapper in which agents leave in mpe2's order, not sorted by name."""
 
             def step(self, action: Any) -> None:
                 super().step(action)
@@ -109,22 +124,22 @@ class Scenario:
                     self.agents.sort(key=self.possible_agents.index)
                     self.agent_selection = self.agents[0]
 
-        return wrappers.OrderEnforcingWrapper(InTurn(self.parallel_env(render_mode, **config)))
+        return wrappers.OrderEnforcingWrapper(OrderedAEC(self.parallel_env(render_mode, **config)))
 
     def raw_env(self, render_mode: str | None = None, **config: Any) -> "AECEnv":
-        """mpe2's ``raw_env``; here it is :meth:`env`, since all checks are the environment's own."""
+        """Return :meth:`env`, because the environment itself does all checks of mpe2's wrappers."""
         return self.env(render_mode, **config)
 
 
-SCENARIOS = {
-    "simple_v3": Scenario("Simple-v0"),
-    "simple_adversary_v3": Scenario("SimpleAdversary-v0"),
-    "simple_crypto_v3": Scenario("SimpleCrypto-v0"),
-    "simple_push_v3": Scenario("SimplePush-v0"),
-    "simple_reference_v3": Scenario("SimpleReference-v0"),
-    "simple_speaker_listener_v4": Scenario("SimpleSpeakerListener-v0"),
-    "simple_spread_v3": Scenario("SimpleSpread-v0", last_stage=1),
-    "simple_tag_v3": Scenario("SimpleTag-v0", last_stage=2),
-    "simple_world_comm_v3": Scenario("SimpleWorldComm-v0"),
-}
-"""mpe2's module names and the environments behind them."""
+simple_v3 = Scenario("Simple-v0")  # mpe2.simple_v3
+simple_adversary_v3 = Scenario("SimpleAdversary-v0")  # mpe2.simple_adversary_v3
+simple_crypto_v3 = Scenario("SimpleCrypto-v0")  # mpe2.simple_crypto_v3
+simple_push_v3 = Scenario("SimplePush-v0")  # mpe2.simple_push_v3
+simple_reference_v3 = Scenario("SimpleReference-v0")  # mpe2.simple_reference_v3
+simple_speaker_listener_v4 = Scenario("SimpleSpeakerListener-v0")  # mpe2.simple_speaker_listener_v4
+simple_spread_v3 = Scenario("SimpleSpread-v0", last_stage=1)  # mpe2.simple_spread_v3
+simple_tag_v3 = Scenario("SimpleTag-v0", last_stage=2)  # mpe2.simple_tag_v3
+simple_world_comm_v3 = Scenario("SimpleWorldComm-v0")  # mpe2.simple_world_comm_v3
+
+SCENARIOS = {name: value for name, value in globals().items() if isinstance(value, Scenario)}
+"""Environments by mpe2's module names."""

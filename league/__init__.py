@@ -1,9 +1,95 @@
-"""Populations that learn against each other: PSRO, AlphaStar-style leagues, and what they are judged by."""
+"""Leagues: populations of policies that learn against each other, by PSRO or as in AlphaStar.
 
+Public names are imported at their first use. Meta-solvers are in `league.solvers`.
+"""
+
+import importlib
 import importlib.util
+from typing import TYPE_CHECKING, Any
 
 from gpu_envs.errors import MissingExtraError
+from gpu_envs.utils.lazy_exports import lazy_exports
 
 for _name in ("scipy", "safetensors"):
     if importlib.util.find_spec(_name) is None:
         raise MissingExtraError(f"leagues need {_name}: pip install 'gpu-envs[league]'")
+
+if TYPE_CHECKING:
+    from league import solvers
+    from league.analysis.compare import compare_runs
+    from league.analysis.report import build_report
+    from league.analysis.report_tables import format_report
+    from league.executors import LocalExecutor, ProcessExecutor, RayExecutor
+    from league.game import Game, Seat
+    from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder
+    from league.leagues.builder import LeagueBuilder, LeagueResult, NoLeagueBuilder, Roster
+    from league.leagues.league import League, LeagueConfig
+    from league.leagues.player import Match, Player
+    from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
+    from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
+    from league.leagues.transitions import Copy, Enter, Freeze, Reset, Retire
+    from league.psro.config import PSROConfig
+    from league.psro.psro import PSRO
+    from league.storage.open_run import open_run
+    from league.storage.run_store import RunStore
+
+__all__ = [
+    "PSRO",
+    "AlphaStarConfig",
+    "AlphaStarLeagueBuilder",
+    "Copy",
+    "Enter",
+    "Freeze",
+    "Game",
+    "League",
+    "LeagueBuilder",
+    "LeagueConfig",
+    "LeagueResult",
+    "LocalExecutor",
+    "Match",
+    "NoLeagueBuilder",
+    "PSROConfig",
+    "Player",
+    "PopulationBasedBuilder",
+    "PopulationBasedConfig",
+    "ProcessExecutor",
+    "RayExecutor",
+    "Reset",
+    "Retire",
+    "Roster",
+    "RunStore",
+    "Seat",
+    "SelfPlayBuilder",
+    "SelfPlayConfig",
+    "build_report",
+    "compare_runs",
+    "format_report",
+    "open_run",
+    "solvers",
+]
+
+_MODULES = {
+    "league.analysis.compare": ("compare_runs",),
+    "league.analysis.report": ("build_report",),
+    "league.analysis.report_tables": ("format_report",),
+    "league.executors": ("LocalExecutor", "ProcessExecutor", "RayExecutor"),
+    "league.game": ("Game", "Seat"),
+    "league.leagues.alphastar": ("AlphaStarConfig", "AlphaStarLeagueBuilder"),
+    "league.leagues.builder": ("LeagueBuilder", "LeagueResult", "NoLeagueBuilder", "Roster"),
+    "league.leagues.league": ("League", "LeagueConfig"),
+    "league.leagues.player": ("Match", "Player"),
+    "league.leagues.population_based": ("PopulationBasedBuilder", "PopulationBasedConfig"),
+    "league.leagues.self_play": ("SelfPlayBuilder", "SelfPlayConfig"),
+    "league.leagues.transitions": ("Copy", "Enter", "Freeze", "Reset", "Retire"),
+    "league.psro.config": ("PSROConfig",),
+    "league.psro.psro": ("PSRO",),
+    "league.storage.open_run": ("open_run",),
+    "league.storage.run_store": ("RunStore",),
+}
+_lazy_attribute, __dir__ = lazy_exports(
+    __name__, {name: module for module, names in _MODULES.items() for name in names}
+)
+
+
+def __getattr__(name: str) -> Any:
+    return importlib.import_module("league.solvers") if name == "solvers" else _lazy_attribute(name)

@@ -1,62 +1,66 @@
-"""What a league plays: an environment, its seats, and whose policies sit there."""
+"""The game of a league: an environment, its seats, and the populations of their policies."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from torch import Tensor
+
 import gpu_envs
-from gpu_envs.core import Core
+from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError, ConfigError
-from gpu_envs.factory import check_played
-from gpu_envs.registry import recorded_id
-from trainers.agents import agents_of
-from trainers.files import check_fields
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import check_played
+from trainers.base.agent_group import make_agent_group
+from trainers.base.serialization import check_fields
+
+__all__ = ["Game", "Seat", "require_two_player_zero_sum"]
 
 
 @dataclass(frozen=True)
 class Seat:
-    """One side of a game."""
+    """A seat of a game, which one policy plays."""
 
     name: str
-    """Unique in a game."""
+    """Unique name in the game."""
     role: str
-    """The population that its policies come from."""
+    """Name of the population of its policies."""
     members: tuple[str, ...]
-    """The groups or agents that a policy plays here; what they earn is summed."""
+    """Groups or agents of the seat; the return of the seat is the sum of their returns."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """An environment as a normal-form game: one policy per seat, what each seat earns in an episode.
+    """An environment as a normal-form game: its strategies are policies, its payoffs are returns of seats.
 
-    Axes of payoffs are seats, in this order. Seats of one role draw from one population.
+    The axes of payoffs are the seats, in this order. Seats of one role share a population.
     """
 
     env_id: str
     """Id of the environment."""
     seats: tuple[Seat, ...]
-    """In the order of payoffs' axes."""
+    """Seats in the order of the axes of payoffs."""
     env: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the environment."""
+    """Arguments of the environment."""
     zero_sum: bool = False
-    """What the seats earn sums to 0."""
+    """True if the sum of the seats' returns is 0."""
 
     @classmethod
     def of(cls, env_id: str, env: Mapping[str, Any] | None = None, shared: bool | None = None, **declared: Any) -> Game:
-        """The game that an environment declares.
+        """Return the game that an environment declares.
 
         Args:
             env_id: Environment, such as "KuhnPoker-v0".
-            env: Its settings.
-            shared: One population for all seats, whose policies play all of them; None: where the game is symmetric.
-            **declared: `roles` (groups or agents by role) and `zero_sum`, where the environment does not say it.
+            env: Arguments of the environment.
+            shared: Whether all seats share one population; None: if the game is symmetric.
+            **declared: `roles` (groups or agents by role) and `zero_sum`, if the environment does not declare them.
 
         Raises:
-            ConfigError: It declares no roles, or agents of a role, or of all if `shared`, differ in action space.
+            ConfigError: There are no roles, or agents of a role (with `shared`, all agents) differ in action space.
         """
         core = gpu_envs.make(env_id, num_envs=1, **(env or {})).core
         definition = core.definition
@@ -66,34 +70,56 @@ class Game:
             raise TypeError(f"Game.of: unexpected {', '.join(declared)}")
         if not roles:
             raise ConfigError(
-                f"{env_id}: declares no roles, nobody plays against anybody; take a game of two sides, as "
-                "SimpleTag-v0, or name them: Game.of(id, roles={'role': ('group', ...)}) or Definition.roles"
+                f"{env_id}: expected an environment with roles, got none; use another one, such as SimpleTag-v0, "
+                "or declare them: Game.of(id, roles={'role': ('group', ...)}) or EnvDefinition.roles"
             )
         _check_roles(env_id, roles, core)
         if shared is None:
             shared = definition.symmetric and roles == definition.roles
         if shared:
-            agents_of(core, [member for members in roles.values() for member in members])
+            make_agent_group(core, [member for members in roles.values() for member in members])
         population = _common(roles) if shared else None
         seats = (Seat(name, population or name, tuple(members)) for name, members in roles.items())
         return cls(env_id, tuple(seats), dict(env or {}), zero_sum)
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
-        """Populations, in the order of the seats."""
+        """Names of the populations in the order of the seats."""
         return tuple(dict.fromkeys(seat.role for seat in self.seats))
 
     @property
     def shared(self) -> bool:
-        """One population for all seats."""
+        """True if all of several seats share one population."""
         return len(self.roles) == 1 and len(self.seats) > 1
 
     def seats_of(self, role: str) -> tuple[int, ...]:
-        """Seats whose policies come from a population."""
+        """Return the indices of the seats of a role."""
         return tuple(index for index, seat in enumerate(self.seats) if seat.role == role)
 
+    def marginals_by_role(self, marginals: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Return the mean over the seats of each role of their marginals (N,), by role.
+
+        In a symmetric zero-sum game the mean of the seats' equilibrium strategies is again an equilibrium.
+
+        Raises:
+            ConfigError: The number of marginals is not the number of seats, or the marginals of the seats of one role
+                differ in length.
+        """
+        if len(marginals) != len(self.seats):
+            raise ConfigError(f"{self.env_id}: expected marginals for {len(self.seats)} seats, got {len(marginals)}")
+        found = {}
+        for role in self.roles:
+            own = [marginals[seat] for seat in self.seats_of(role)]
+            sizes = {len(each) for each in own}
+            if len(sizes) > 1:
+                raise ConfigError(
+                    f"{self.env_id}: role {role}: expected one number of policies for all seats, got {sorted(sizes)}"
+                )
+            found[role] = sum(own[1:], own[0]) / len(own)
+        return found
+
     def core(self, num_envs: int, device: str = "cpu", seed: int = 0, **settings: Any) -> Core:
-        """Worlds of it, which reuse their buffers."""
+        """Return a core of the game that reuses its buffers."""
         settings = {**self.env, **settings}
         core = gpu_envs.make(
             self.env_id, num_envs=num_envs, device=device, seed=seed, reuse_buffers=True, **settings
@@ -102,20 +128,20 @@ class Game:
         return core
 
     def to_json(self) -> dict[str, Any]:
-        """For a run's records."""
+        """Return the game as JSON data."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, data: Any, where: str = "recorded game") -> Game:
-        """Read what `to_json` gave, lists for tuples.
+        """Return the game of JSON data from `to_json`.
 
         Args:
-            data: What was recorded.
-            where: Its file and place there, for messages.
+            data: JSON data.
+            where: File and position of the data, for error messages.
 
         Raises:
-            CheckpointError: It is something else, or the environment is in a module that is not imported, see
-                `gpu_envs.registry.recorded_id`.
+            CheckpointError: The data are invalid, or the environment's module is not imported, see
+                `gpu_envs.definition.registry.recorded_id`.
         """
         hints = {"env_id": str, "seats": list[dict[str, Any]], "env": dict[str, Any], "zero_sum": bool}
         game = check_fields(where, data, hints)
@@ -124,7 +150,7 @@ class Game:
             for seat in game["seats"]
         ]
         if len({seat.name for seat in seats}) < max(len(seats), 1) or not all(seat.members for seat in seats):
-            raise CheckpointError(f"{where}: seats: expected some, of different names and with members each")
+            raise CheckpointError(f"{where}: seats: expected seats with unique names and members, got others")
         try:
             check_played(f"{where}: env", game["env"])
         except ConfigError as error:
@@ -139,14 +165,24 @@ def _check_roles(env_id: str, roles: Mapping[str, Any], core: Core) -> None:
         for member in members:
             if member not in core.groups and member not in core.possible_agents:
                 known = ", ".join((*core.groups, *core.possible_agents))
-                raise ConfigError(f"{env_id}: role {role}: no group or agent {member!r}, only {known:.200}")
+                raise ConfigError(
+                    f"{env_id}: role {role}: expected groups or agents among {known:.200}, got {member!r}"
+                )
             rows += core.groups.get(member) or [core.possible_agents.index(member)]
-        agents_of(core, members)
+        make_agent_group(core, members)
     if sorted(rows) != list(range(core.num_agents)):
-        raise ConfigError(f"{env_id}: roles: expected every agent in one of them, got {dict(roles)}")
+        raise ConfigError(f"{env_id}: roles: expected every agent in exactly one role, got {dict(roles)}")
 
 
 def _common(roles: Mapping[str, Any]) -> str:
-    """A name for all: "player" of "player_0" and "player_1"."""
+    """Return a common name of roles: "player" of "player_0" and "player_1", else "shared"."""
     stems = {role.rstrip("0123456789").rstrip("_") for role in roles}
     return stems.pop() if len(stems) == 1 and "" not in stems else "shared"
+
+
+def require_two_player_zero_sum(game: Game, variant: str) -> None:
+    """Raise ConfigError unless a game has two seats and is zero-sum."""
+    if len(game.seats) != 2 or not game.zero_sum:
+        raise ConfigError(
+            f"variant={variant!r}: expected a two-player zero-sum game, got {game.env_id}; use variant='standard'"
+        )

@@ -1,28 +1,32 @@
-"""Every league algorithm by its name on the command line: its settings, and how a run of it is made."""
+"""League algorithms by their names on the command line: settings, and how a run is made."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gpu_envs.errors import ConfigError
-from league.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder
-from league.baselines import PopulationBasedBuilder, PopulationBasedConfig, SelfPlayBuilder, SelfPlayConfig
-from league.builder import LeagueBuilder, NoLeagueBuilder
+from gpu_envs.utils.progress import Progress
+from gpu_envs.utils.suggestions import unknown_name_message
 from league.executors import Executor
-from league.league import League, LeagueConfig
-from league.psro import PSRO, PSROConfig
-from league.store import Store
-from trainers.logs import Progress
+from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder
+from league.leagues.builder import LeagueBuilder, NoLeagueBuilder
+from league.leagues.league import League, LeagueConfig
+from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
+from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.run_store import RunStore
+
+__all__ = ["ALGORITHMS", "AlgorithmRun", "LeagueAlgorithmSpec", "find"]
 
 
-class Run(Protocol):
-    """What goes on with a run, from wherever it is."""
+class AlgorithmRun(Protocol):
+    """A run of a league algorithm."""
 
     def run(self) -> list[dict[str, Any]]:
-        """All iterations that are left; returns the summaries of all."""
+        """Run all remaining iterations and return the summaries of all iterations."""
         ...
 
 
@@ -31,7 +35,7 @@ class AlphaStarLeagueConfig(LeagueConfig):
     """Settings of an AlphaStar league."""
 
     rules: AlphaStarConfig = field(default_factory=AlphaStarConfig)
-    """Of its players."""
+    """Rules of the players: matches, freezing and resets."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +43,23 @@ class SelfPlayLeagueConfig(LeagueConfig):
     """Settings of self-play."""
 
     rules: SelfPlayConfig = field(default_factory=SelfPlayConfig)
-    """Of its players."""
+    """Rules of the players: opponents and freezing."""
 
 
 @dataclass(frozen=True)
-class FictitiousLeagueConfig(LeagueConfig):
+class FictitiousSelfPlayLeagueConfig(LeagueConfig):
     """Settings of fictitious self-play."""
 
     rules: SelfPlayConfig = field(default_factory=lambda: SelfPlayConfig(opponents="uniform"))
-    """Of its players."""
+    """Rules of the players: opponents and freezing."""
 
 
 @dataclass(frozen=True)
 class PFSPLeagueConfig(LeagueConfig):
-    """Settings of prioritised fictitious self-play."""
+    """Settings of prioritized fictitious self-play."""
 
     rules: SelfPlayConfig = field(default_factory=lambda: SelfPlayConfig(opponents="pfsp"))
-    """Of its players."""
+    """Rules of the players: opponents and freezing."""
 
 
 @dataclass(frozen=True)
@@ -63,60 +67,61 @@ class PopulationBasedLeagueConfig(LeagueConfig):
     """Settings of population-based training."""
 
     rules: PopulationBasedConfig = field(default_factory=PopulationBasedConfig)
-    """Of its players."""
+    """Rules of the players: selection and perturbation."""
 
 
 @dataclass(frozen=True)
-class Algorithm:
-    """A way to grow populations."""
+class LeagueAlgorithmSpec:
+    """A league algorithm: its settings and its constructor."""
 
     config_type: type[Any]
-    """Class of its settings."""
-    make: Callable[[Store, Any, Progress | None, Executor | None], Run]
-    """A run in a store, by its configuration; it tells its progress, if told to, and has its work done by an executor.
-    """
+    """Class of the settings."""
+    make: Callable[[RunStore, Any, Progress | None, Executor | None], AlgorithmRun]
+    """Function (store, config, progress, executor) that makes a run."""
     summary: str
-    """One line for people."""
+    """Description in one line."""
 
 
 def _league(
     builder: Callable[[Any], LeagueBuilder],
-) -> Callable[[Store, Any, Progress | None, Executor | None], Run]:
+) -> Callable[[RunStore, Any, Progress | None, Executor | None], AlgorithmRun]:
     return lambda store, config, progress, executor: League(store, config, builder(config), progress, executor)
 
 
-ALGORITHMS: dict[str, Algorithm] = {
-    "psro": Algorithm(PSROConfig, PSRO, "best responses to a meta-strategy over the populations"),
-    "alphastar": Algorithm(
+ALGORITHMS: dict[str, LeagueAlgorithmSpec] = {
+    "psro": LeagueAlgorithmSpec(PSROConfig, PSRO, "best responses to a meta-strategy over the populations"),
+    "alphastar": LeagueAlgorithmSpec(
         AlphaStarLeagueConfig,
         _league(lambda config: AlphaStarLeagueBuilder(config.rules)),
         "main agents, main exploiters and league exploiters",
     ),
-    "self_play": Algorithm(
-        SelfPlayLeagueConfig, _league(lambda config: SelfPlayBuilder(config.rules)), "against oneself as one is"
+    "self_play": LeagueAlgorithmSpec(
+        SelfPlayLeagueConfig, _league(lambda config: SelfPlayBuilder(config.rules)), "matches against the latest policy"
     ),
-    "fictitious": Algorithm(
-        FictitiousLeagueConfig, _league(lambda config: SelfPlayBuilder(config.rules)), "against all of one's past alike"
+    "fictitious_self_play": LeagueAlgorithmSpec(
+        FictitiousSelfPlayLeagueConfig,
+        _league(lambda config: SelfPlayBuilder(config.rules)),
+        "matches against all past policies, sampled uniformly",
     ),
-    "pfsp": Algorithm(
-        PFSPLeagueConfig, _league(lambda config: SelfPlayBuilder(config.rules)), "against what wins of one's past"
+    "pfsp": LeagueAlgorithmSpec(
+        PFSPLeagueConfig,
+        _league(lambda config: SelfPlayBuilder(config.rules)),
+        "matches against past policies, stronger ones more often",
     ),
-    "pbt": Algorithm(
+    "pbt": LeagueAlgorithmSpec(
         PopulationBasedLeagueConfig,
         _league(lambda config: PopulationBasedBuilder(config.rules)),
-        "many at once, of which the weak take over from the strong",
+        "a population whose weakest members copy the strongest",
     ),
-    "independent": Algorithm(
-        LeagueConfig, _league(lambda config: NoLeagueBuilder()), "one learner per role, and nobody is kept"
+    "independent": LeagueAlgorithmSpec(
+        LeagueConfig, _league(lambda config: NoLeagueBuilder()), "one learner per role, no frozen policies"
     ),
 }
-"""By name."""
+"""League algorithms by name."""
 
 
-def find(name: str) -> Algorithm:
-    """The algorithm of a name; ConfigError where there is none."""
+def find(name: str) -> LeagueAlgorithmSpec:
+    """Return a league algorithm by name; raise ConfigError if the name is unknown."""
     if name in ALGORITHMS:
         return ALGORITHMS[name]
-    near = difflib.get_close_matches(name, ALGORITHMS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ALGORITHMS)}"
-    raise ConfigError(f"algorithm = {name!r}: no league of this name; {hint}")
+    raise ConfigError(unknown_name_message("league algorithm", name, ALGORITHMS))

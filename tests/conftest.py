@@ -6,9 +6,9 @@ import pytest
 import torch
 import warp as wp
 
-from gpu_envs.config import build_config
-from gpu_envs.factory import make_core
-from gpu_envs.registry import find, list_envs
+from gpu_envs.definition.registry import find, list_envs
+from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
+from gpu_envs.utils.settings import build_config
 
 torch.set_num_threads(1)
 wp.config.use_precompiled_headers = True  # many modules in one process
@@ -134,7 +134,7 @@ SPECIAL = (
 def lenient(env_id):
     """Settings for tests that draw actions without looking at masks: where agents take turns, a foul loses."""
     kind, build = find(env_id).load()
-    return {"illegal": "loss"} if build(build_config(kind, SMALL[env_id], env_id)).rules.turn_based else {}
+    return {"illegal_actions": "loss"} if build(build_config(kind, SMALL[env_id], env_id)).rules.turn_based else {}
 
 
 @pytest.fixture(params=list_envs())
@@ -148,6 +148,9 @@ def small_core():
     """Function that makes a core of a small configuration."""
 
     def build(env_id, num_envs=16, **settings):
-        return make_core(env_id, num_envs, "cpu", **{"seed": 0, **SMALL[env_id], **settings})
+        small = SMALL[env_id]
+        if "max_episode_steps" in settings:  # naming the time limit twice is an error
+            small = {name: value for name, value in small.items() if name not in LIMIT_NAMES}
+        return make_core(env_id, num_envs, "cpu", **{"seed": 0, **small, **settings})
 
     return build

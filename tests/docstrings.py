@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("gpu_envs", "trainers", "league", "warp_kernels")
 HOOKS = ("draw",)
-"""Functions of a host file whose arguments and results are told once, with the field of Definition that takes them."""
+"""Functions of a host file whose arguments and results are documented once, with the field of EnvDefinition."""
 
 
 @dataclass

@@ -12,9 +12,9 @@ import pettingzoo
 import warp as wp
 from gymnasium import spaces
 
-from gpu_envs import registry
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, box, integers
+from gpu_envs.definition import registry
+from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase
@@ -117,9 +117,9 @@ def rules(num_agents: int, masked: bool) -> Rules:
     )
 
 
-def build(config: Config) -> Definition:
+def build(config: Config) -> EnvDefinition:
     agents = tuple(f"walker_{index}" for index in range(config.num_agents))
-    return Definition(
+    return EnvDefinition(
         rules=rules(config.num_agents, config.masked),
         params={"length": config.length, "tires": config.tires, "flaw": FLAWS.index(config.flaw)},
         state={"cell": integers((len(agents),), 0, LONGEST)},
@@ -127,20 +127,20 @@ def build(config: Config) -> Definition:
         groups={"walker": tuple(range(len(agents)))},
         observation_spaces={agent: box(2, 0.0, 1.0) for agent in agents},
         action_spaces={agent: spaces.Discrete(3) for agent in agents},
-        max_steps=config.max_steps,
-        limit_terminates=config.limit_terminates,
+        max_episode_steps=config.max_steps,
+        time_limit_terminates=config.limit_terminates,
         draw=lambda core, envs: None,
         info={"place": "cell"},
     )
 
 
-def announce(monkeypatch, name="Toy-v0", host=None, meanings=None) -> None:
+def announce(monkeypatch, name="Toy-v0", host=None, description=None) -> None:
     """Register a toy for one test, so that the tests over all registered environments never meet it.
 
     ``host`` is a module with Config and build, this one if None.
     """
     registry.register(
-        name, config=host.Config if host else Config, build=host.build if host else build, meanings=meanings
+        name, config=host.Config if host else Config, build=host.build if host else build, description=description
     )
     full = f"gpu_envs/{name}"
     others = getattr(pettingzoo, "parallel_registry", {full: None})  # PettingZoo has one since 1.27

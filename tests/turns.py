@@ -1,4 +1,6 @@
-"""Nim as a tiny game of turns: who takes the last stone wins. It has a phase over heaps, and illegal moves.
+"""Nim as a small turn-based game: the player that takes the last stone wins.
+
+It has a phase over heaps, and illegal moves.
 
 An action is heap * MOST + (stones - 1). An agent sees the heaps as shares of their largest size, then whether it moves.
 """
@@ -9,8 +11,8 @@ from functools import cache
 import warp as wp
 from gymnasium import spaces
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, box, index, integers
+from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase, item_phase, world_phase
@@ -100,9 +102,9 @@ def rules(heaps: int, players: int) -> Rules:
     )
 
 
-def build(config: Config) -> Definition:
+def build(config: Config) -> EnvDefinition:
     agents = tuple(f"player_{index}" for index in range(config.players))
-    return Definition(
+    return EnvDefinition(
         rules=rules(config.heaps, config.players),
         params={"largest": config.largest},
         state={
@@ -114,7 +116,7 @@ def build(config: Config) -> Definition:
         groups={"player": tuple(range(config.players))},
         observation_spaces={agent: box(config.heaps + 1, 0.0, 1.0) for agent in agents},
         action_spaces={agent: spaces.Discrete(config.heaps * MOST) for agent in agents},
-        max_steps=config.max_steps,
-        limit_terminates=False,
+        max_episode_steps=config.max_steps,
+        time_limit_terminates=False,
         draw=lambda core, envs: None,
     )

@@ -1,26 +1,103 @@
-"""Learners and the training loop: rollouts, returns, PPO, checkpoints, evaluation and the commands `train` and `eval`.
+"""Learners and the training loop: algorithms, rollouts, checkpoints, evaluation and the commands of `gpu-envs`.
 
-Start reading at `ppo.py` (the algorithm), then `loop.py` (what drives it). To play with what was trained::
+Train policies, and act with them::
 
-    policy = trainers.load_policy("out/<run>")
+    result = trainers.train(trainers.preset("SimpleTag-v0", "cpu"), "out/tag")
+    policy = trainers.load_policy("out/tag", "adversary")
     action = policy.act(obs, greedy=True)
 
-Nothing is imported before it is used, so that the command line finds its subcommands without paying for torch.
+Every name is imported at its first use, so that `import trainers` does not import torch.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
+from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from trainers.checkpoint import load_policy
+    from trainers import zoo
+    from trainers.algorithms.imitation.behavior_cloning import BCConfig
+    from trainers.algorithms.learner import Learner
+    from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
+    from trainers.algorithms.off_policy.maddpg import MADDPG, MADDPGConfig
+    from trainers.algorithms.off_policy.masac import MASAC, MASACConfig
+    from trainers.algorithms.off_policy.qmix import QMIX, QMIXConfig
+    from trainers.algorithms.off_policy.sac import SAC, SACConfig
+    from trainers.algorithms.off_policy.td3 import TD3, TD3Config
+    from trainers.algorithms.on_policy.a2c import A2C, A2CConfig
+    from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+    from trainers.config.presets import preset
+    from trainers.config.train_config import TrainConfig
+    from trainers.evaluation.cross_play import cross_play
+    from trainers.evaluation.policy_evaluation import evaluate_policies
+    from trainers.evaluation.scripted_policies import ScriptedPolicy
+    from trainers.models.policy import Policy
+    from trainers.runner.collector import Collector
+    from trainers.runner.learner_group import LearnerGroup
+    from trainers.runner.train_result import TrainResult
+    from trainers.runner.trainer import Trainer, train
+    from trainers.storage.checkpoint import load as load_checkpoint
+    from trainers.storage.checkpoint import load_policy
 
-__all__ = ["load_policy"]
+__all__ = [
+    "A2C",
+    "DQN",
+    "MADDPG",
+    "MASAC",
+    "PPO",
+    "QMIX",
+    "SAC",
+    "TD3",
+    "A2CConfig",
+    "BCConfig",
+    "Collector",
+    "DQNConfig",
+    "Learner",
+    "LearnerGroup",
+    "MADDPGConfig",
+    "MASACConfig",
+    "PPOConfig",
+    "Policy",
+    "QMIXConfig",
+    "SACConfig",
+    "ScriptedPolicy",
+    "TD3Config",
+    "TrainConfig",
+    "TrainResult",
+    "Trainer",
+    "cross_play",
+    "evaluate_policies",
+    "load_checkpoint",
+    "load_policy",
+    "preset",
+    "train",
+    "zoo",
+]
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from trainers import checkpoint
-
-        return getattr(checkpoint, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        **dict.fromkeys(("A2C", "A2CConfig"), "trainers.algorithms.on_policy.a2c"),
+        "BCConfig": "trainers.algorithms.imitation.behavior_cloning",
+        "Collector": "trainers.runner.collector",
+        **dict.fromkeys(("DQN", "DQNConfig"), "trainers.algorithms.off_policy.dqn"),
+        "Learner": "trainers.algorithms.learner",
+        "LearnerGroup": "trainers.runner.learner_group",
+        **dict.fromkeys(("MADDPG", "MADDPGConfig"), "trainers.algorithms.off_policy.maddpg"),
+        **dict.fromkeys(("MASAC", "MASACConfig"), "trainers.algorithms.off_policy.masac"),
+        **dict.fromkeys(("PPO", "PPOConfig"), "trainers.algorithms.on_policy.ppo"),
+        "Policy": "trainers.models.policy",
+        **dict.fromkeys(("QMIX", "QMIXConfig"), "trainers.algorithms.off_policy.qmix"),
+        **dict.fromkeys(("SAC", "SACConfig"), "trainers.algorithms.off_policy.sac"),
+        "ScriptedPolicy": "trainers.evaluation.scripted_policies",
+        **dict.fromkeys(("TD3", "TD3Config"), "trainers.algorithms.off_policy.td3"),
+        "TrainConfig": "trainers.config.train_config",
+        "TrainResult": "trainers.runner.train_result",
+        **dict.fromkeys(("Trainer", "train"), "trainers.runner.trainer"),
+        "cross_play": "trainers.evaluation.cross_play",
+        "evaluate_policies": "trainers.evaluation.policy_evaluation",
+        "load_checkpoint": "trainers.storage.checkpoint:load",
+        "load_policy": "trainers.storage.checkpoint",
+        "preset": "trainers.config.presets",
+        "zoo": "trainers.zoo",
+    },
+)

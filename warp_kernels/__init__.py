@@ -1,6 +1,7 @@
-"""Rules of every environment as Warp functions, and the schedules that turn them into kernels. Knows Warp only.
+"""Rules of every environment as Warp functions, and schedules that turn them into kernels. It imports only Warp.
 
-Importing this package compiles nothing and starts nothing; kernels compile on first use and are cached on disk.
+Importing this package neither compiles kernels nor starts Warp. Kernels compile at their first use and are cached on
+disk.
 """
 
 import os
@@ -11,36 +12,38 @@ from threading import RLock
 
 import warp as wp
 
-# Warp prints a banner at its start. Keep it to real trouble unless the user chose another level before importing us.
+__all__ = ["building", "start"]
+
+# Warp prints a banner when it starts. Print errors only, unless the user set another level before this import.
 if wp.config.log_level == wp.LOG_INFO:
     wp.config.log_level = wp.LOG_ERROR
 
-# By default Warp keeps the place of a kernel's tile memory in one variable for all CPU threads of x86-64. Ours run at
-# once and could lose it to each other (in debug mode they crash). None leaves it to a register, or to static memory.
+# By default Warp keeps the address of a kernel's tile memory in one variable for all CPU threads of x86-64. Threads
+# that run kernels at once could overwrite it (in debug mode they crash). None uses a register or static memory.
 if wp.config.enable_tiles_in_stack_memory:
     wp.config.enable_tiles_in_stack_memory = None
 
-# A precompiled header costs the first module of a process as much time as it saves each of the later ones, and a
-# process that uses an environment mostly needs its one module.
+# A precompiled header costs the first module of a process as much time as it saves for each later one. A process that
+# uses one environment mostly needs one module.
 wp.config.use_precompiled_headers = False
 
-# Machine code for the GPU that is there, all compiled at once and kept. By default Warp may leave PTX, which the driver
-# compiles once more wherever it is loaded. Where machine code cannot be made Warp falls back to PTX all the same.
+# Compile to machine code of the present GPU and cache it. By default Warp may cache PTX, which the driver compiles
+# again at every load. Warp still falls back to PTX where it cannot make machine code.
 if wp.config.cuda_output is None:
     wp.config.cuda_output = "cubin"
 
 building = RLock()
-"""Held by the thread that imports rules, or builds, compiles, loads or records kernels.
+"""Lock for importing rules and for building, compiling, loading and recording kernels.
 
-Warp's modules and its cache are not for several threads at once. Nothing waits for it in a step."""
-if hasattr(os, "register_at_fork"):  # else a child of a process whose other thread builds would wait for ever
+Warp's modules and its cache are not safe for several threads. A step does not take the lock."""
+if hasattr(os, "register_at_fork"):  # a fork while another thread builds would otherwise leave the lock taken forever
     os.register_at_fork(before=building.acquire, after_in_parent=building.release, after_in_child=building.release)
 
 _NO_GPU = "Could not find or load the NVIDIA CUDA driver"
 
 
 def start() -> None:
-    """Start Warp, once, without chatter; what goes wrong with a GPU that is there is told."""
+    """Start Warp once, without its banner; problems with a present GPU are printed."""
     with building:
         _start()
 

@@ -1,35 +1,55 @@
-"""What every environment shares: the runner's buffers and the phases that open and close a step.
+"""Buffers of every environment, and the phases that open and close a step.
 
-A step is a list of phases, the author's in the middle:
+A step is a list of phases, with those of the environment in the middle:
 
-    begin  tick  | the rules' phases |  observe  leave  turn  rejoin  reobserve
+    begin  advance_clock  | the rules' phases |  observe  leave  turn  rejoin  reobserve
     agent  world |                   |  agent    agent  world agent   agent
 
-and a reset by mask is ``start_anew withdraw rejoin reobserve``. The law of a phase (``docs/architecture.md``): a thread
-writes only its own world's (world phase) or its own agent's (agent phase) data, and reads nothing that a sibling writes
-in that phase.
+A reset by mask is ``start_anew withdraw rejoin reobserve``. Phase isolation (``docs/internals.md``): a thread writes
+only the data of its own world (world phase) or of its own agent (agent phase), and reads nothing that a sibling writes
+in the same phase.
 """
 
 import warp as wp
 
 from warp_kernels import philox
 
-# Gymnasium's AutoresetMode, as the kernels know it.
+__all__ = [
+    "DENSE_FIELDS",
+    "DISABLED",
+    "ILLEGAL",
+    "NEXT_STEP",
+    "NOT_FINITE",
+    "NO_ERROR",
+    "OUT_OF_RANGE",
+    "SAME_STEP",
+    "advance_clock",
+    "advance_clock_in_turns",
+    "continuous_check",
+    "discrete_check",
+    "draw_params",
+    "report",
+    "sample_phase",
+    "start_stream",
+    "stream",
+]
+
+# Gymnasium's AutoresetMode as kernel constants.
 SAME_STEP = wp.constant(0)
 NEXT_STEP = wp.constant(1)
 DISABLED = wp.constant(2)
 
-# What can be wrong with an action; the number is part of IO.error.
+# Reasons why an action is illegal; the number is part of IO.error.
 OUT_OF_RANGE = wp.constant(1)
 NOT_FINITE = wp.constant(2)
 ILLEGAL = wp.constant(3)
 
-NO_ERROR = (1 << 63) - 1  # IO.error where no action was bad: above every code
+NO_ERROR = (1 << 63) - 1  # IO.error where no action was illegal: larger than every code
 
 
 @wp.struct
 class IO:
-    """The runner's fixed buffers, settings and clocks. E worlds, A agents, K action components, D observation width."""
+    """Buffers, settings and clocks of a batch: E worlds, A agents, K action components, observation width D."""
 
     choice: wp.array3d(dtype=wp.int64)  # (E, A, K) discrete actions; empty where actions are continuous
     control: wp.array3d(dtype=float)  # (E, A, K) continuous actions; empty where actions are discrete
@@ -43,7 +63,7 @@ class IO:
     final_obs: wp.array3d(dtype=float)  # (E, A, D) last observation of an agent's episode
     reward: wp.array2d(dtype=float)  # (E, A)
     terminated: wp.array2d(dtype=wp.bool)  # (E, A) event: the rules end this agent's episode
-    truncated: wp.array2d(dtype=wp.bool)  # (E, A) event: a limit outside the rules cuts it
+    truncated: wp.array2d(dtype=wp.bool)  # (E, A) event: a limit outside the rules ends it
     alive: wp.array2d(dtype=wp.bool)  # (E, A) acts on the next step
     valid: wp.array2d(dtype=wp.bool)  # (E, A) was alive before this step
     running_return: wp.array2d(dtype=float)  # (E, A) sum of rewards since the episode's start
@@ -56,24 +76,42 @@ class IO:
     active: wp.array(dtype=wp.bool)  # (E,) the world plays in this step
     over: wp.array(dtype=wp.bool)  # (E,) the episode has ended and waits for its reset
     restart: wp.array(dtype=wp.bool)  # (E,) a new episode starts in this launch
-    forfeit: wp.array(dtype=int)  # (E,) players of a game that a refused action has lost, else 0; empty without turns
-    params: wp.array2d(dtype=float)  # (1 or E, F) the constants, an int by its bits; written where ranges are given
-    range_column: wp.array(dtype=int)  # (R,) constants that are drawn anew for every episode
-    range_whole: wp.array(dtype=wp.bool)  # (R,) it is an int
+    forfeit: wp.array(dtype=int)  # (E,) players of a game that an illegal action has lost, else 0; empty without turns
+    params: wp.array2d(dtype=float)  # (1 or E, F) parameters, an int by its bits; written where ranges are given
+    range_column: wp.array(dtype=int)  # (R,) columns of parameters that every episode samples
+    range_whole: wp.array(dtype=wp.bool)  # (R,) the parameter is an int
     range_low: wp.array(dtype=wp.float64)  # (R,)
     range_high: wp.array(dtype=wp.float64)  # (R,) inclusive for ints
-    error: wp.array(dtype=wp.int64)  # (1,) lowest bad action: world << 32 | agent << 8 | what
+    error: wp.array(dtype=wp.int64)  # (1,) lowest illegal action: world << 32 | agent << 8 | reason
     env_offset: int  # global index of world 0
     max_steps: int  # time limit [steps]; 0 for none
     limit_terminates: int  # 1: the limit is part of the rules, 0: it truncates
     autoreset: int  # SAME_STEP, NEXT_STEP or DISABLED
-    illegal_loses: int  # 1: where agents take turns, a refused action loses; 0: it is an error, and the world waits
-    saturates: int  # 1: continuous actions beyond their bounds go to the rules as they are; 0: they are refused
+    illegal_loses: int  # 1: where agents take turns, an illegal action loses; 0: it is an error, and the world waits
+    saturates: int  # 1: the rules receive continuous actions beyond their bounds; 0: such actions are illegal
+
+
+DENSE_FIELDS = (
+    "choice",
+    "control",
+    "obs",
+    "reward",
+    "terminated",
+    "truncated",
+    "alive",
+    "valid",
+    "running_return",
+    "step",
+    "active",
+    "over",
+    "restart",
+)
+"""Arrays of IO that fused kernels rebuild with constant sizes, see :mod:`warp_kernels.framework.dense_io`."""
 
 
 @wp.func(inline=True)
 def stream(io: IO, env: int) -> philox.Stream:
-    """The random stream of a world at its present episode and step."""
+    """Return the random stream of a world at its current episode and step."""
     rng = philox.Stream()
     rng.seed = io.seed[env]
     rng.world = wp.uint32(io.env_offset + env)
@@ -84,7 +122,7 @@ def stream(io: IO, env: int) -> philox.Stream:
 
 @wp.func(inline=True)
 def start_stream(io: IO, env: int) -> philox.Stream:
-    """The random stream of a world's start: step 0, at whatever step count the episode starts."""
+    """Return the random stream of a world's start: that of step 0, whatever step count the episode starts at."""
     rng = stream(io, env)
     rng.step = wp.uint32(0)
     return rng
@@ -92,16 +130,22 @@ def start_stream(io: IO, env: int) -> philox.Stream:
 
 @wp.func(inline=True)
 def report(io: IO, env: int, agent: int, what: int):
-    """Keep the lowest bad action. Atomics on this flag are the one exception to the law of phases."""
+    """Keep the lowest illegal action. The atomics on this flag are an exception to phase isolation."""
     key = (wp.int64(env) << wp.int64(32)) | (wp.int64(agent) << wp.int64(8)) | wp.int64(what)
     wp.atomic_min(io.error, 0, key)
 
 
 def discrete_check(num_components: int, masked: bool, turn_based: bool, num_choices: int):
-    """Build the check of one agent's discrete action, with this many choices (0: as the buffers say).
+    """Build the check of one agent's discrete action.
 
-    What is refused becomes choice 0, the no-op, and so does padding, whatever stands there. Where agents take turns a
-    refused action is marked too, and only the mover is asked.
+    An illegal action becomes choice 0, the no-op, and so does padding. Where agents take turns, an illegal action is
+    also marked in ``io.refused``, and only the action of the agent to move is checked.
+
+    Args:
+        num_components: Number of action components K.
+        masked: Some choices are illegal at times.
+        turn_based: Agents take turns.
+        num_choices: Number of choices of every component; 0 reads it from ``io.num_choices``.
     """
     known = num_choices > 0
 
@@ -110,7 +154,7 @@ def discrete_check(num_components: int, masked: bool, turn_based: bool, num_choi
         io.choice[env, agent, k] = wp.int64(0)
         if wp.static(turn_based):
             io.refused[env, agent] = True
-        if io.illegal_loses == 0:  # else it is part of the game
+        if io.illegal_loses == 0:  # otherwise the agent loses the game
             report(io, env, agent, what)
 
     @wp.func(inline=True)
@@ -138,7 +182,7 @@ def discrete_check(num_components: int, masked: bool, turn_based: bool, num_choi
 
 
 def continuous_check(num_components: int):
-    """Build the check of one agent's continuous action; what is refused becomes 0, the no-op, and so does padding."""
+    """Build the check of one agent's continuous action; illegal components and padding become 0, the no-op."""
 
     @wp.func(inline=True)
     def check(io: IO, env: int, agent: int):
@@ -162,8 +206,8 @@ def continuous_check(num_components: int):
 
 
 @wp.func(inline=True)
-def tick(io: IO, env: int):
-    """Decide whether the world plays, and advance its clock."""
+def advance_clock(io: IO, env: int):
+    """Set whether the world plays this step, and advance its clock."""
     plays = not io.over[env]
     io.active[env] = plays
     io.restart[env] = (not plays) and io.autoreset == NEXT_STEP
@@ -172,12 +216,12 @@ def tick(io: IO, env: int):
 
 
 @wp.func(inline=True)
-def tick_in_turns(io: IO, env: int):
-    """The same where agents take turns: after a refused action the world waits for another, or the game is lost."""
+def advance_clock_in_turns(io: IO, env: int):
+    """Advance the clock where agents take turns: after an illegal action the world waits, or the game is lost."""
     refused = bool(False)
     players = int(0)
     agent = int(io.refused.shape[1]) - 1
-    while agent >= 0:  # over a known number it would be unrolled, and slower
+    while agent >= 0:  # a loop over a constant range would be unrolled, which is slower
         refused = refused or io.refused[env, agent]
         players += int(io.valid[env, agent])
         agent -= 1
@@ -191,7 +235,7 @@ def tick_in_turns(io: IO, env: int):
 
 @wp.func(inline=True)
 def draw_params(io: IO, env: int):
-    """Draw the constants that have a range, for the episode that starts."""
+    """Sample the parameters that have a range, for the episode that starts."""
     for row in range(io.range_column.shape[0]):
         column = io.range_column[row]
         word = philox.bits(stream(io, env), column, philox.RANGE, 0)[0]
@@ -225,15 +269,15 @@ def sample_phase(
                 low = io.low[agent, k]
                 high = io.high[agent, k]
                 # clamped: the product may round up past the bound
-                drawn = wp.clamp(low + philox.unit(word) * (high - low), low, high)
-                io.control[env, agent, k] = wp.where(low > high, 0.0, drawn)
+                value = wp.clamp(low + philox.unit(word) * (high - low), low, high)
+                io.control[env, agent, k] = wp.where(low > high, 0.0, value)
             elif wp.static(masked):
                 count = io.num_choices[agent, k]
                 if wp.static(known):
                     count = num_choices
                 legal = int(0)
                 n = int(0)
-                while n < count:  # quicker than Warp's range, whose iterator is no plain number
+                while n < count:  # faster than Warp's range, whose iterator is not a plain number
                     legal += int(io.action_mask[env, agent, n])
                     n += 1
                 skip = philox.below(word, wp.max(legal, 1))
@@ -250,10 +294,10 @@ def sample_phase(
 
     @wp.func(inline=True)
     def sample(params: params_type, state: state_type, io: IO, env: int, agent: int):
-        asked = bool(True)
-        if wp.static(turn_based):  # the others have one choice, the no-op
-            asked = io.to_move[env, agent]
-        if asked:
+        decides = bool(True)
+        if wp.static(turn_based):  # the other agents have one choice, the no-op
+            decides = io.to_move[env, agent]
+        if decides:
             draw(io, env, agent)
         else:
             for k in range(num_components):

@@ -1,13 +1,28 @@
 """Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 
-A draw is a pure function of key = 64-bit seed and counter = (world, episode, step, agent | purpose | draw). So a world
-plays the same whatever the batch size, schedule or shard, and a checkpoint needs no generator state.
-Checked against the published Random123 vectors in ``tests/test_philox.py``.
+A random number is a pure function of key = 64-bit seed and counter = (world, episode, step, agent | purpose | draw).
+The trajectory of a world does not depend on batch size, schedule or shard, and a checkpoint needs no generator state.
+``tests/warp_kernels/test_philox.py`` compares with the published Random123 vectors.
 """
 
 import warp as wp
 
-# What a draw is for; draws of different purposes never share a counter.
+__all__ = [
+    "MAX_AGENTS",
+    "MAX_DRAWS",
+    "RANGE",
+    "RESET",
+    "SAMPLE",
+    "STEP",
+    "Stream",
+    "below",
+    "bits",
+    "philox4x32",
+    "uniform4",
+    "unit",
+]
+
+# Purposes of random numbers; different purposes never share a counter.
 RESET = wp.constant(0)
 STEP = wp.constant(1)
 SAMPLE = wp.constant(2)
@@ -25,17 +40,17 @@ _WEYL_1 = wp.constant(wp.uint32(0xBB67AE85))
 
 @wp.struct
 class Stream:
-    """The random stream of one world at one step."""
+    """Random stream of one world at one step."""
 
     seed: wp.uint64  # key
     world: wp.uint32  # global index of the world, env_offset included
-    episode: wp.uint32  # episodes the world has started before
+    episode: wp.uint32  # number of earlier episodes of the world
     step: wp.uint32  # steps taken in this episode
 
 
 @wp.func
 def philox4x32(counter: wp.vec4ui, key_0: wp.uint32, key_1: wp.uint32) -> wp.vec4ui:
-    """Ten rounds of Philox: 128 random bits for a 128-bit counter and a 64-bit key."""
+    """Return 128 random bits for a 128-bit counter and a 64-bit key, by ten rounds of Philox."""
     c0 = counter[0]
     c1 = counter[1]
     c2 = counter[2]
@@ -56,7 +71,7 @@ def philox4x32(counter: wp.vec4ui, key_0: wp.uint32, key_1: wp.uint32) -> wp.vec
 
 @wp.func
 def bits(rng: Stream, agent: int, purpose: int, draw: int) -> wp.vec4ui:
-    """Four random 32-bit words for this agent, purpose and draw (0 to 255) at the stream's step."""
+    """Return four random 32-bit words for an agent, purpose and draw (0 to 255) at the stream's step."""
     last = (wp.uint32(agent) << wp.uint32(12)) | (wp.uint32(purpose) << wp.uint32(8)) | wp.uint32(draw)
     counter = wp.vec4ui(rng.world, rng.episode, rng.step, last)
     return philox4x32(counter, wp.uint32(rng.seed), wp.uint32(rng.seed >> wp.uint64(32)))
@@ -64,18 +79,18 @@ def bits(rng: Stream, agent: int, purpose: int, draw: int) -> wp.vec4ui:
 
 @wp.func
 def unit(word: wp.uint32) -> float:
-    """A random word as a uniform float32 in [0, 1): its upper 24 bits, so that 1 is never reached."""
+    """Return a random word as a uniform float32 in [0, 1), from its upper 24 bits."""
     return float(word >> wp.uint32(8)) * 5.9604644775390625e-8
 
 
 @wp.func
 def uniform4(rng: Stream, agent: int, purpose: int, draw: int) -> wp.vec4:
-    """Four independent uniforms in [0, 1)."""
+    """Return four independent uniform numbers in [0, 1)."""
     word = bits(rng, agent, purpose, draw)
     return wp.vec4(unit(word[0]), unit(word[1]), unit(word[2]), unit(word[3]))
 
 
 @wp.func
 def below(word: wp.uint32, bound: int) -> int:
-    """A random word as an integer in 0 .. bound - 1 (multiply and shift; bias below bound / 2^32)."""
+    """Return a random word as an integer in 0 .. bound - 1 (multiply and shift; bias below bound / 2^32)."""
     return int((wp.uint64(word) * wp.uint64(bound)) >> wp.uint64(32))

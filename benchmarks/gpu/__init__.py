@@ -1,5 +1,5 @@
-"""``make gpu-report``: everything that only a machine with a GPU can tell, in one command of eight minutes.
+"""``make gpu-report``: all measurements that need a GPU, in one command of eight minutes.
 
-``report.py`` runs parts in processes of their own and keeps what each of them has told; ``parts.py`` measures,
-``peers.py`` times other libraries, ``kernels.py`` compiles beforehand, ``page.py`` draws the tables and judges goals.
+``report.py`` runs parts in separate processes and stores their results; ``parts.py`` measures,
+``peers.py`` times other libraries, ``kernels.py`` compiles beforehand, ``page.py`` writes tables and checks targets.
 """

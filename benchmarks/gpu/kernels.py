@@ -1,9 +1,10 @@
-"""Compiles beforehand, side by side, what the report and the GPU tests launch: ``python -m benchmarks.gpu.kernels``.
+"""Compile the kernels of the report and the GPU tests in parallel: ``python -m benchmarks.gpu.kernels``.
 
 It needs no GPU: with ``--arch 90`` a machine without one fills the kernel cache (``WARP_CACHE_PATH``) for one with it.
 """
 
 import argparse
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -13,8 +14,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cases import crowd_settings
 from benchmarks.gpu.parts import Scale
+from benchmarks.throughput.cases import many_agent_settings
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 Job = tuple[str, dict[str, Any], str, bool, str]
@@ -22,24 +23,24 @@ Job = tuple[str, dict[str, Any], str, bool, str]
 
 
 def measured(scale: Scale) -> list[Job]:
-    """What the report measures."""
+    """Return the jobs of the report."""
     jobs: list[Job] = [("SimpleTag-v0", {}, "play", True, "cuda")]
-    jobs += [("TagContinuous-v0", crowd_settings(n), "phased", True, "cuda") for n in scale.crowds if n > 8]
-    jobs += [("TagContinuous-v0", crowd_settings(n), "fused", True, "cuda") for n in scale.crowds if n <= 100]
+    jobs += [("TagContinuous-v0", many_agent_settings(n), "phased", True, "cuda") for n in scale.many_agents if n > 8]
+    jobs += [("TagContinuous-v0", many_agent_settings(n), "fused", True, "cuda") for n in scale.many_agents if n <= 100]
     jobs += [(env_id, {}, schedule, True, "cuda") for env_id in scale.environments for schedule in ("fused", "phased")]
     jobs.append(("TagContinuous-v0", {}, "phased", True, "cuda"))  # trained
     return jobs
 
 
 def tested() -> list[Job]:
-    """What the GPU tests launch: every environment in all schedules, the CPU to compare with, and crowds in cells."""
+    """Return the jobs of the GPU tests: every environment in all schedules on GPU and CPU, and large agent counts."""
+    if importlib.util.find_spec("pytest") is None:  # the tests are not run either
+        return []
     sys.path.insert(0, str(TESTS))
     try:
         from conftest import SMALL  # type: ignore[import-not-found]
-        from test_crowds import SMALL as CELLS  # type: ignore[import-not-found]
-        from test_crowds import crowd  # type: ignore[import-not-found]
-    except ImportError:  # no pytest: the tests are not run either
-        return []
+        from crowds import SMALL as CELLS  # type: ignore[import-not-found]
+        from crowds import crowd  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(TESTS))
     ways = [("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")]
@@ -48,25 +49,27 @@ def tested() -> list[Job]:
     jobs: list[Job] = [(*case, schedule, False, kind) for case in cases for schedule, kind in ways]
     many = crowd(2000, 10, reach=0.8, episode_length=30)
     searches = ("brute", "grid")
-    jobs += [("TagContinuous-v0", {**many, "neighbour_search": s}, "phased", False, "cuda") for s in searches]
+    jobs += [("TagContinuous-v0", {**many, "neighbor_search": s}, "phased", False, "cuda") for s in searches]
     return jobs
 
 
 def compile_one(job: Job, arch: int) -> tuple[str, float]:
-    """Compile one module into the kernel cache; gives its name and how long it took [s]."""
+    """Compile one module into the kernel cache and return its name and the duration [s]."""
     import warp as wp
 
     import warp_kernels
-    from gpu_envs.config import build_config
-    from gpu_envs.registry import find
-    from gpu_envs.runner import play_kernel, program
+    from gpu_envs.definition.registry import find
+    from gpu_envs.runtime.kernels import kernel_program, rollout_kernel
+    from gpu_envs.utils.settings import build_config
 
     env_id, settings, schedule, fuse_fp, kind = job
     begun = time.perf_counter()
     warp_kernels.start()
     maker, build = find(env_id).load()
     rules = build(build_config(maker, settings, env_id)).rules
-    module = play_kernel(rules, fuse_fp)[1] if schedule == "play" else program(rules, schedule, fuse_fp).module
+    module = (
+        rollout_kernel(rules, fuse_fp)[1] if schedule == "play" else kernel_program(rules, schedule, fuse_fp).module
+    )
     if kind == "cpu":
         module.load(wp.get_device("cpu"), 1)  # the block size of a CPU launch is part of the name in the cache
     else:
@@ -75,7 +78,7 @@ def compile_one(job: Job, arch: int) -> tuple[str, float]:
 
 
 def compile_all(jobs: list[Job], arch: int, processes: int) -> int:
-    """Compile jobs side by side and print a row for each; gives how many failed."""
+    """Compile jobs in parallel, print a row for each, and return the number of failures."""
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the workers need no device, and each would open one
     failures = 0
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
@@ -85,7 +88,7 @@ def compile_all(jobs: list[Job], arch: int, processes: int) -> int:
             row: dict[str, Any] = {"env": env_id, "what": f"{schedule}, fuse_fp={fuse_fp}, {kind}", "unit": "s"}
             try:
                 row["note"], row["value"] = done.result()
-            except Exception as error:  # noqa: BLE001  # told; who needs the kernel will meet it again
+            except Exception as error:  # noqa: BLE001  # reported; its user compiles it again
                 row["error"] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
                 failures += 1
             print("ROW " + json.dumps(row), flush=True)
@@ -95,7 +98,7 @@ def compile_all(jobs: list[Job], arch: int, processes: int) -> int:
 
 
 def main(argv: list[str]) -> int:
-    """Compile; 1 if something did not."""
+    """Compile and return 1 if a job failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.kernels", description=__doc__)
     parser.add_argument("--arch", type=int, required=True, help="compute capability, such as 90 (H100, H200) or 80")
     parser.add_argument("--processes", type=int, default=max(1, min(12, len(os.sched_getaffinity(0)) - 2)))

@@ -1,4 +1,4 @@
-"""Times steps on a device: what is stepped, how the actions come, and how long a step takes."""
+"""Timing of steps on a device by environment, mode of actions and batch size."""
 
 import gc
 import time
@@ -8,33 +8,33 @@ from typing import Any
 
 import torch
 
-from benchmarks.cases import random_actions
-from benchmarks.compare import Spread
-from gpu_envs.core import Core
-from gpu_envs.factory import make_core
+from benchmarks.throughput.cases import random_actions
+from benchmarks.throughput.timing import Spread
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import make_core
 
 PLAYOUT = 32
-"""Steps that a call of random play plays."""
+"""Steps per call of a random rollout."""
 SAMPLES = 5
-"""Timings of which the median is taken."""
+"""Number of timings of a median."""
 
 MODES = {
     "in place": "captured, random actions lie in the buffer (another batch every 8 steps)",
     "copied": "captured, random actions made beforehand are copied in at every step",
     "sampled": "captured, actions drawn at every step",
     "eager": "a Python call per step, random actions copied in",
-    "random play": "captured, core.play_random",
+    "random play": "captured, core.random_rollout",
 }
-"""How a step is played."""
+"""Mode of stepping."""
 
 
 def calls(core: Core, mode: str, actions: list[torch.Tensor]) -> tuple[Callable[[], Any], int]:
-    """What is called over and over, and how many steps a call plays."""
+    """Return the timed function and the number of steps per call."""
     turn = count()
     if mode == "eager":
         return lambda: core.step(actions[next(turn) % len(actions)]), 1
     if mode == "random play":
-        return core.capture(lambda: core.play_random(PLAYOUT)), PLAYOUT
+        return core.capture(lambda: core.random_rollout(PLAYOUT)), PLAYOUT
     if mode == "copied":
         return core.capture(lambda: [core.step(batch) for batch in actions]), len(actions)
     if mode == "sampled":
@@ -49,7 +49,7 @@ def calls(core: Core, mode: str, actions: list[torch.Tensor]) -> tuple[Callable[
 
 
 def timed(call: Callable[[], Any], device: torch.device, seconds: float) -> Spread:
-    """Seconds of a call: median and quartiles of some timings that take so many seconds together, after a warm-up."""
+    """Return median and quartiles of the seconds per call, after a warm-up."""
     for _ in range(2):
         call()
     _lasted(call, 1, device)
@@ -58,7 +58,7 @@ def timed(call: Callable[[], Any], device: torch.device, seconds: float) -> Spre
 
 
 def _lasted(call: Callable[[], Any], number: int, device: torch.device) -> float:
-    """Seconds of so many calls, on a GPU by events around them."""
+    """Return the seconds of a number of calls, measured by events on a GPU."""
     if device.type != "cuda":
         begun = time.perf_counter()
         for _ in range(number):
@@ -81,17 +81,22 @@ def throughputs(
     seconds: float,
     *,
     schedule: str | None = None,
-    env_minor: bool = False,
+    env_contiguous: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of one batch of worlds, one per mode. What fails becomes a row that says why."""
-    about = {"env": env_id, "worlds": worlds, "schedule": schedule or "auto", "env_minor": env_minor}
+    """Yield one row per mode for one batch of worlds; a failure becomes a row with the reason."""
+    about = {"env": env_id, "worlds": worlds, "schedule": schedule or "auto", "env_contiguous": env_contiguous}
     try:
-        settings: dict[str, Any] = {"seed": 1, "reuse_buffers": True, "schedule": schedule, "env_minor": env_minor}
+        settings: dict[str, Any] = {
+            "seed": 1,
+            "reuse_buffers": True,
+            "schedule": schedule,
+            "env_contiguous": env_contiguous,
+        }
         core = make_core(env_id, worlds, device, **settings, **(config or {}))
         core.reset()
         actions = random_actions(core)
-    except Exception as error:  # noqa: BLE001  # told, and the next case may fit
+    except Exception as error:  # noqa: BLE001  # reported; the next case may fit
         yield about | failed(error)
         return
     about |= {"agents": core.num_agents, "schedule": core.schedule}
@@ -99,8 +104,8 @@ def throughputs(
         try:
             call, steps = calls(core, mode, actions)
             took = timed(call, device, seconds)
-            core.check()
-        except Exception as error:  # noqa: BLE001  # told, and the next mode is tried
+            core.raise_pending_errors()
+        except Exception as error:  # noqa: BLE001  # reported; the next mode is tried
             yield about | {"mode": mode} | failed(error)
             continue
         rates = {"value": took.median, "low": took.high, "high": took.low}
@@ -109,13 +114,13 @@ def throughputs(
 
 
 def failed(error: BaseException) -> dict[str, str]:
-    """An error in one line."""
+    """Return an error as one line."""
     said = " ".join(str(error).split())
     return {"error": f"{type(error).__name__}: {said[:300]}"}
 
 
 def free(device: torch.device) -> None:
-    """Give memory back that nothing holds any more."""
+    """Release unused memory."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""The report as tables, and its goals: out of nothing but the result file."""
+"""Tables and targets of the report, from a result file."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,19 +9,19 @@ Row = dict[str, Any]
 
 
 def rows(result: dict[str, Any], part: str, **wanted: Any) -> list[Row]:
-    """Rows of a part that have these values."""
+    """Return the rows of a part with the given values."""
     found = result["parts"].get(part, {}).get("rows", [])
     return [row for row in found if all(row.get(name) == value for name, value in wanted.items())]
 
 
 def bandwidth(result: dict[str, Any]) -> float | None:
-    """Of the device's memory, as measured [B/s]."""
+    """Return the measured memory bandwidth of the device [B/s]."""
     found = rows(result, "machine", unit="B/s")
     return found[0]["value"] if found else None
 
 
 def share(result: dict[str, Any], row: Row) -> float | None:
-    """How much of the bandwidth a throughput needs at least; beyond 1 where the worlds fit into the caches."""
+    """Return the minimum share of the bandwidth of a throughput; above 1 if the worlds fit into the caches."""
     rate = bandwidth(result)
     for part in result["parts"]:
         for counted in rows(result, part, mode="bytes", env=row.get("env"), agents=row.get("agents")):
@@ -31,8 +31,8 @@ def share(result: dict[str, Any], row: Row) -> float | None:
 
 
 def goals(result: dict[str, Any]) -> list[Row]:
-    """What is promised of one large GPU, with figure and verdict."""
-    return [*_simple_tag(result), _crowd(result), _jaxmarl(result)]
+    """Return the targets for one large GPU with figure and verdict."""
+    return [*_simple_tag(result), _constant_agent_total(result), _jaxmarl(result)]
 
 
 def _verdict(result: dict[str, Any], value: float | None, limit: float) -> str:
@@ -44,13 +44,13 @@ def _verdict(result: dict[str, Any], value: float | None, limit: float) -> str:
 
 
 def _best(found: list[Row]) -> Row | None:
-    """The fastest row."""
+    """Return the fastest row."""
     there = [row for row in found if "value" in row]
     return max(there, key=lambda row: row["value"], default=None)
 
 
 def _simple_tag(result: dict[str, Any]) -> Iterator[Row]:
-    """A thousand million steps a second, and half of the bandwidth, in the largest batch."""
+    """Yield the targets of SimpleTag in the largest batch: 1e9 steps per second and half of the bandwidth."""
     found = rows(result, "goals", env="SimpleTag-v0", mode="in place")
     largest = max((row["worlds"] for row in found), default=0)
     best = _best([row for row in found if row["worlds"] == largest])
@@ -77,12 +77,12 @@ def _simple_tag(result: dict[str, Any]) -> Iterator[Row]:
     }
 
 
-def _crowd(result: dict[str, Any]) -> Row:
-    """Ten times WarpDrive; and what the bandwidth allows at most, for it may be less."""
+def _constant_agent_total(result: dict[str, Any]) -> Row:
+    """Return the target of ten times WarpDrive, with the limit of the bandwidth."""
     best = _best(rows(result, "goals", env="TagContinuous-v0", mode="in place"))
     value, limit, note = (best["value"] if best else None), 10 * WARPDRIVE, ""
     if best:
-        note = f"{best['agents']:,} agents, {best['worlds']:,} worlds, 10 neighbours seen"
+        note = f"{best['agents']:,} agents, {best['worlds']:,} worlds, 10 neighbors seen"
         if part := share(result, best):
             bound = best["value"] / part
             note += f"; the bandwidth allows {number(bound)}" + (", so it is out of reach" if bound < limit else "")
@@ -98,7 +98,7 @@ def _crowd(result: dict[str, Any]) -> Row:
 
 
 def _jaxmarl(result: dict[str, Any]) -> Row:
-    """Ten times JaxMARL at the number of worlds where it is fastest."""
+    """Return the target of ten times JaxMARL at the batch size where JaxMARL is fastest."""
     theirs, ratio = _best(rows(result, "jaxmarl", peer="JaxMARL")), None
     note = result["parts"].get("jaxmarl", {}).get("status", "not run")
     if theirs:
@@ -106,7 +106,7 @@ def _jaxmarl(result: dict[str, Any]) -> Row:
         note = f"{theirs['worlds']:,} worlds, where JaxMARL is fastest: {number(theirs['value'])} env-steps/s"
         if mine:
             ratio = mine["value"] / theirs["value"]
-            note += f"; ours, actions copied in: {number(mine['value'])}"
+            note += f"; gpu-envs, actions copied in: {number(mine['value'])}"
     return {
         "goal": "SimpleTag over JaxMARL in the same run",
         "target": ">= 10",
@@ -118,7 +118,7 @@ def _jaxmarl(result: dict[str, Any]) -> Row:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits; large ones in thousands, millions, thousands of millions."""
+    """Format a number with three significant digits and an SI prefix."""
     if value is None:
         return ""
     for limit, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
@@ -128,21 +128,21 @@ def number(value: float | None) -> str:
 
 
 def label(row: Row) -> str:
-    """What a row is of, in a few words."""
+    """Return a short label of a row."""
     words = [row.get("peer"), row.get("env"), row.get("what")]
     if "worlds" in row:
         words += [f"{row['worlds']:,} worlds", row.get("schedule"), row.get("mode")]
-        words += ["env_minor"] if row.get("env_minor") else []
+        words += ["env_contiguous"] if row.get("env_contiguous") else []
     return " ".join(str(word) for word in words if word)
 
 
 def table(head: list[str], lines: list[list[str]]) -> list[str]:
-    """A table in Markdown."""
+    """Return a Markdown table as lines."""
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines)] + [""]
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The whole report."""
+    """Return the report as Markdown."""
     name = result["machine"].get("name", "unknown machine")
     text = [f"# GPU report: {name}", ""]
     if result["tiny"]:
@@ -163,7 +163,7 @@ def markdown(result: dict[str, Any]) -> str:
         [[part["title"], part["status"], f"{part['seconds']:.0f}"] for part in result["parts"].values()],
     )
     text += _tests(result)
-    for part, title in (("goals", "Headline"), ("crowds", "Crowds of TagContinuous")):
+    for part, title in (("goals", "Headline"), ("many-agents", "Many agents of TagContinuous")):
         text += _throughputs(result, part, title)
     text += _sweep(result)
     text += _peers(result)
@@ -182,11 +182,11 @@ def _tests(result: dict[str, Any]) -> list[str]:
 
 
 def _throughputs(result: dict[str, Any], part: str, title: str) -> list[str]:
-    """One line per row."""
+    """Return a table with one line per row."""
     found = rows(result, part, unit="env-steps/s")
     lines = []
     for row in (row for row in found if "value" in row):
-        layout = "env_minor" if row.get("env_minor") else ""
+        layout = "env_contiguous" if row.get("env_contiguous") else ""
         cells = [row["env"], f"{row['agents']:,}", f"{row['worlds']:,}", row.get("schedule", ""), layout, row["mode"]]
         rates = [number(row["value"]), number(row["value"] * row["agents"])]
         lines.append([*cells, *rates, _percent(share(result, row)), row.get("note", "")])
@@ -198,7 +198,7 @@ COLUMNS = [("copied", False), ("copied", True), ("eager", False)]
 
 
 def _sweep(result: dict[str, Any]) -> list[str]:
-    """A table per environment, worlds down, schedules and layouts across."""
+    """Return a table per environment: worlds by schedules and layouts."""
     text = []
     found = [row for row in rows(result, "sweep", unit="env-steps/s") if "value" in row]
     for env_id in dict.fromkeys(row["env"] for row in found):
@@ -208,12 +208,14 @@ def _sweep(result: dict[str, Any]) -> list[str]:
             cells, best = [f"{worlds:,}"], _best([row for row in mine if row["worlds"] == worlds])
             for schedule in ("fused", "phased"):
                 for mode, minor in COLUMNS:
-                    here = {"worlds": worlds, "schedule": schedule, "mode": mode, "env_minor": minor}
+                    here = {"worlds": worlds, "schedule": schedule, "mode": mode, "env_contiguous": minor}
                     fits = [row for row in mine if all(row[key] == value for key, value in here.items())]
                     cells.append(number(fits[0]["value"]) if fits else "")
             lines.append([*cells, _percent(share(result, best)) if best else ""])
         head = [
-            f"{schedule}, {what}" for schedule in ("fused", "phased") for what in ("captured", "env_minor", "eager")
+            f"{schedule}, {what}"
+            for schedule in ("fused", "phased")
+            for what in ("captured", "env_contiguous", "eager")
         ]
         text += [f"## {env_id}, env-steps/s", "", *table(["worlds", *head, "best, of the bandwidth"], lines)]
     return text
@@ -233,7 +235,7 @@ def _peers(result: dict[str, Any]) -> list[str]:
 
 
 def _bytes(result: dict[str, Any]) -> list[str]:
-    """What the roofline counts."""
+    """Return the bytes of the roofline model."""
     lines = {}
     for part in result["parts"]:
         for row in (row for row in rows(result, part, mode="bytes") if "value" in row):

@@ -1,4 +1,4 @@
-"""What the report measures, a function per part. Each runs in a process of its own, and yields rows as it goes."""
+"""Parts of the report, one function each. A part runs in its own process and yields rows."""
 
 import argparse
 import dataclasses
@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
-from benchmarks.cases import crowd_settings
 from benchmarks.gpu import peers
 from benchmarks.gpu.measure import failed, free, throughputs
-from benchmarks.roofline import copy_bandwidth, traffic
-from gpu_envs.factory import make_core
+from benchmarks.hardware.roofline import copy_bandwidth, traffic
+from benchmarks.throughput.cases import many_agent_settings
+from gpu_envs.runtime.factory import make_core
 
 Rows = Iterator[dict[str, Any]]
 MILLION = 1 << 20
@@ -31,13 +31,13 @@ MILLION = 1 << 20
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured."""
+    """Sizes of the measurements."""
 
     worlds: tuple[int, ...] = (1, 16, 256, 4096, 65536, MILLION)
     headline: tuple[int, ...] = (4096, 65536, MILLION)  # of SimpleTag, and of its peers
     environments: tuple[str, ...] = ("SimpleTag-v0", "CartPole-v1", "SimpleSpread-v0")
-    crowds: tuple[int, ...] = (4, 100, 1000, 10_000, 100_000)
-    rows: int = 2_000_000  # agents of a crowd's worlds together
+    many_agents: tuple[int, ...] = (4, 100, 1000, 10_000, 100_000)
+    rows: int = 2_000_000  # total agents of a batch with many agents
     tag: tuple[int, int] = (1000, 2000)  # agents and worlds of WarpDrive's published figure
     seconds: float = 0.12  # of a timing
     training: float = 10.0  # seconds of a training
@@ -48,18 +48,18 @@ TINY = Scale(
     worlds=(1, 8),
     headline=(8,),
     environments=("CartPole-v1",),
-    crowds=(7,),
+    many_agents=(7,),
     rows=14,
     tag=(7, 2),
     seconds=0.02,
     training=0.5,
     training_worlds=4,
 )
-"""To try the report out on any machine."""
+"""Sizes for a trial on any machine."""
 
 
 def machine(device: torch.device, scale: Scale) -> Rows:
-    """What the figures depend on; and how fast memory is copied, which the roofline stands on."""
+    """Yield hardware, versions and the copy bandwidth of the roofline model."""
     about: dict[str, Any] = {
         "device": str(device),
         "name": "cpu",
@@ -84,7 +84,7 @@ def machine(device: torch.device, scale: Scale) -> Rows:
 
 
 def _driver() -> str:
-    """Version of the GPU's driver."""
+    """Return the version of the GPU's driver."""
     words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.split("\n")[0]
@@ -93,53 +93,61 @@ def _driver() -> str:
 
 
 def goals(device: torch.device, scale: Scale) -> Rows:
-    """What is promised of a large GPU: SimpleTag by the million, and WarpDrive's crowd."""
+    """Yield the targets of a large GPU: SimpleTag with a million worlds, and WarpDrive's agent counts."""
     yield from _bytes("SimpleTag-v0", device)
     yield from _registers("SimpleTag-v0", device, "fused")
     for worlds in reversed(scale.headline):
         modes = ("in place", "copied", "sampled", "random play", "eager")
-        for env_minor in (False, True):
+        for env_contiguous in (False, True):
             yield from throughputs(
-                "SimpleTag-v0", worlds, device, modes, 2 * scale.seconds, schedule="fused", env_minor=env_minor
+                "SimpleTag-v0",
+                worlds,
+                device,
+                modes,
+                2 * scale.seconds,
+                schedule="fused",
+                env_contiguous=env_contiguous,
             )
             free(device)
             modes = ("in place",)
     agents, worlds = scale.tag
-    yield from _bytes("TagContinuous-v0", device, **crowd_settings(agents))
-    yield from _registers("TagContinuous-v0", device, "phased", **crowd_settings(agents))
-    for env_minor in (False, True):
+    yield from _bytes("TagContinuous-v0", device, **many_agent_settings(agents))
+    yield from _registers("TagContinuous-v0", device, "phased", **many_agent_settings(agents))
+    for env_contiguous in (False, True):
         yield from throughputs(
             "TagContinuous-v0",
             worlds,
             device,
             ("in place", "copied", "sampled"),
             2 * scale.seconds,
-            env_minor=env_minor,
-            config=crowd_settings(agents),
+            env_contiguous=env_contiguous,
+            config=many_agent_settings(agents),
         )
         free(device)
 
 
 def sweep(device: torch.device, scale: Scale) -> Rows:
-    """From one world to a million, in both schedules and both layouts, captured and eager."""
+    """Yield throughput from one world to a million, by schedule and layout, captured and eager."""
     for env_id in scale.environments:
         yield from _bytes(env_id, device)
     for worlds, env_id, schedule in product(reversed(scale.worlds), scale.environments, ("fused", "phased")):
-        for env_minor in (False, True):
-            modes = ("copied",) if env_minor else ("copied", "eager")
-            yield from throughputs(env_id, worlds, device, modes, scale.seconds, schedule=schedule, env_minor=env_minor)
+        for env_contiguous in (False, True):
+            modes = ("copied",) if env_contiguous else ("copied", "eager")
+            yield from throughputs(
+                env_id, worlds, device, modes, scale.seconds, schedule=schedule, env_contiguous=env_contiguous
+            )
             free(device)
 
 
-def crowds(device: torch.device, scale: Scale) -> Rows:
-    """TagContinuous from 4 agents to 100,000, in many worlds and in one."""
-    for agents in scale.crowds:
-        config, many = crowd_settings(agents), max(1, scale.rows // agents)
+def many_agents(device: torch.device, scale: Scale) -> Rows:
+    """Yield throughput of TagContinuous from 4 to 100,000 agents, in many worlds and in one."""
+    for agents in scale.many_agents:
+        config, many = many_agent_settings(agents), max(1, scale.rows // agents)
         yield from _bytes("TagContinuous-v0", device, **config)
-        for worlds, env_minor in ((many, False), (many, True), (1, False)):
-            modes = ("copied", "eager") if not env_minor else ("copied",)
+        for worlds, env_contiguous in ((many, False), (many, True), (1, False)):
+            modes = ("copied", "eager") if not env_contiguous else ("copied",)
             yield from throughputs(
-                "TagContinuous-v0", worlds, device, modes, scale.seconds, env_minor=env_minor, config=config
+                "TagContinuous-v0", worlds, device, modes, scale.seconds, env_contiguous=env_contiguous, config=config
             )
             free(device)
         if 8 < agents <= 100:  # the other schedule, where a world is no trouble for one thread
@@ -150,16 +158,16 @@ def crowds(device: torch.device, scale: Scale) -> Rows:
 
 
 def training(device: torch.device, scale: Scale) -> Rows:
-    """The trainer with its preset for some seconds, learning included."""
-    from trainers.loop import Trainer
-    from trainers.presets import preset
+    """Yield the speed of the trainer with its preset, updates included."""
+    from trainers.config.presets import preset
+    from trainers.runner.trainer import Trainer
 
     for env_id in ("SimpleTag-v0",) if scale is TINY else ("SimpleTag-v0", "TagContinuous-v0", "CartPole-v1"):
         about = {"env": env_id, "mode": "training", "unit": "env-steps/s"}
         try:
             config = preset(env_id, str(device))
             worlds = scale.training_worlds or config.num_envs
-            never = {"checkpoint_every": 10**9, "total_steps": 10**12, "eval_episodes": 0, "num_envs": worlds}
+            never = {"checkpoint_interval": 10**9, "total_steps": 10**12, "eval_episodes": 0, "num_envs": worlds}
             with tempfile.TemporaryDirectory() as folder:
                 trainer = Trainer(dataclasses.replace(config, **never), Path(folder) / "run")
                 for _ in range(2):  # kernels are compiled and loaded, memory is taken
@@ -175,15 +183,15 @@ def training(device: torch.device, scale: Scale) -> Rows:
             value = (trainer.steps - before) / lasted
             about |= {"worlds": worlds, "agents": trainer.core.num_agents, "value": value, "note": phases}
             del trainer
-        except Exception as error:  # noqa: BLE001  # told, and the next environment is trained
+        except Exception as error:  # noqa: BLE001  # reported; the next environment is trained
             about |= failed(error)
         yield about
         free(device)
 
 
 def _phases(metrics: Path) -> str:
-    """Where the time of the last iteration went."""
-    from trainers.logs import read_rows
+    """Return the time of the last iteration by phase."""
+    from trainers.storage.learning_curves import read_rows
 
     last = read_rows(metrics)[-1]
     spent = {name.removeprefix("time/"): float(value) for name, value in last.items() if name.startswith("time/")}
@@ -196,7 +204,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _bytes(env_id: str, device: torch.device, **config: Any) -> Rows:
-    """How much a step of a world must move."""
+    """Yield the bytes that a step of a world must move."""
     about = {"env": env_id, "unit": "B/env-step"}
     try:
         core = make_core(env_id, 2, device, seed=0, reuse_buffers=True, **config)
@@ -210,7 +218,7 @@ def _bytes(env_id: str, device: torch.device, **config: Any) -> Rows:
 
 
 def _registers(env_id: str, device: torch.device, schedule: str, **config: Any) -> Rows:
-    """What a thread of the step's kernels holds, as the compiler left it: many registers, few threads at once."""
+    """Yield the registers per thread of the step's kernels; many registers limit the number of concurrent threads."""
     if device.type != "cuda":
         return
     import warp as wp
@@ -220,7 +228,7 @@ def _registers(env_id: str, device: torch.device, schedule: str, **config: Any) 
         core = make_core(env_id, 2, device, seed=0, reuse_buffers=True, schedule=schedule, **config)
         core.reset()
         core.step(core.sample_actions())
-        for stage in core._runner.program.step:
+        for stage in core._launcher.program.step:
             told = wp.get_cuda_kernel_properties(stage.kernel, str(device))
             local = f"{told['local_memory_size']} bytes of local memory"
             yield about | {"what": stage.kernel.key, "value": told["register_count"], "note": local}
@@ -228,8 +236,8 @@ def _registers(env_id: str, device: torch.device, schedule: str, **config: Any) 
         yield about | failed(error)
 
 
-def _peer(peer: peers.Peer, device: torch.device, scale: Scale) -> Rows:
-    """Another library, in the batches of the headline."""
+def _peer(peer: peers.GpuPeer, device: torch.device, scale: Scale) -> Rows:
+    """Yield the throughput of another library in the batch sizes of the targets."""
     return peers.measured(peer, device, scale.headline, scale.seconds)
 
 
@@ -241,14 +249,14 @@ PARTS: dict[str, Callable[[torch.device, Scale], Rows]] = {
     "machine": machine,
     "goals": goals,
     "sweep": sweep,
-    "crowds": crowds,
+    "many-agents": many_agents,
     "training": training,
     **{name: partial(_peer, peer) for name, peer in peers.PEERS.items()},
 }
 
 
 def main(argv: list[str]) -> None:
-    """Print the rows of a part, one line of JSON each."""
+    """Print the rows of a part as lines of JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.parts", description=__doc__)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--device", default="cuda")

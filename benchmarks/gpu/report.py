@@ -1,11 +1,11 @@
-"""Runs the parts of the report one by one, each in a process of its own, and keeps what each of them has told.
+"""Run the parts of the report, each in its own process, and store their results.
 
 python -m benchmarks.gpu                         all parts on the GPU, within eight minutes
 python -m benchmarks.gpu --only tests goals      some parts
 python -m benchmarks.gpu --tiny --device cpu     the same machinery on any machine, within a minute: no figures
 
-A part that fails, is cut or lacks a library is told with its reason; the others go on. The result file is written anew,
-at once and whole, whenever something has been added.
+A part that fails, times out or lacks a library is listed with the reason, and the other parts continue. The result file
+is replaced atomically after each row.
 """
 
 import argparse
@@ -27,17 +27,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu import page
-from benchmarks.origin import ROOT, commit
+from benchmarks.hardware.provenance import ROOT, commit
 
 TOTAL = 465.0
-"""Seconds for all parts together, ends of processes and page included: under eight minutes."""
+"""Time limit of all parts, process exits and page included [s]."""
 GRACE = 5.0
-"""Seconds that a part has to end when it is told to."""
+"""Time that a part has to end after a signal [s]."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """One process of the report."""
+class ReportSection:
+    """One part of the report, run in a process."""
 
     name: str
     title: str
@@ -45,23 +45,23 @@ class Part:
 
 
 PLAN = (
-    Part("machine", "the machine and its memory bandwidth", 20),
-    Part("kernels", "kernels compiled beforehand", 90),
-    Part("tests", "tests marked gpu", 95),
-    Part("goals", "SimpleTag by the million, and the crowd of WarpDrive's figure", 50),
-    Part("jaxmarl", "peer: JaxMARL's simple_tag", 45),
-    Part("sweep", "one world to a million, schedules and layouts, captured and eager", 55),
-    Part("crowds", "TagContinuous from 4 to 100,000 agents", 40),
-    Part("training", "training, learning included", 38),
-    Part("gymnax", "peer: gymnax's CartPole", 17),
-    Part("vmas", "peer: VMAS's simple_tag", 15),
+    ReportSection("machine", "the machine and its memory bandwidth", 20),
+    ReportSection("kernels", "kernels compiled beforehand", 90),
+    ReportSection("tests", "tests marked gpu", 95),
+    ReportSection("goals", "SimpleTag by the million, and the many agents of WarpDrive's figure", 50),
+    ReportSection("jaxmarl", "peer: JaxMARL's simple_tag", 45),
+    ReportSection("sweep", "one world to a million, schedules and layouts, captured and eager", 55),
+    ReportSection("many-agents", "TagContinuous from 4 to 100,000 agents", 40),
+    ReportSection("training", "training, learning included", 38),
+    ReportSection("gymnax", "peer: gymnax's CartPole", 17),
+    ReportSection("vmas", "peer: VMAS's simple_tag", 15),
 )
 PEERS = ("jaxmarl", "gymnax", "vmas")
-"""Parts named after the library that they need."""
+"""Parts with the name of the library that they need."""
 
 
 def command(part: str, device: str, tiny: bool, arch: int | None) -> list[str] | str:
-    """What runs a part, or why it is not run."""
+    """Return the command of a part, or the reason why it is not run."""
     flags = ["--device", device, *(["--tiny"] if tiny else [])]
     if part in PEERS and importlib.util.find_spec(part) is None:
         return f"not installed: {part}"
@@ -85,16 +85,16 @@ def command(part: str, device: str, tiny: bool, arch: int | None) -> list[str] |
 
 
 def files_of_tests() -> list[str]:
-    """Files of tests that have one marked gpu. A file of other RL libraries says itself what it needs."""
+    """Return the test files with a test marked gpu."""
     there = sorted((ROOT / "tests").rglob("test_*.py"))
     return [str(path.relative_to(ROOT)) for path in there if re.search(r"\bmark\.gpu\b", path.read_text("utf-8"))]
 
 
 def lines_of(process: "subprocess.Popen[str]", seconds: float) -> Iterator[str]:
-    """Lines that a process prints, for so many seconds.
+    """Yield the output lines of a process until a time limit.
 
     Raises:
-        TimeoutError: It prints no more in time.
+        TimeoutError: The process printed no line in time.
     """
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
@@ -117,7 +117,7 @@ def lines_of(process: "subprocess.Popen[str]", seconds: float) -> Iterator[str]:
 
 
 def run(words: list[str], seconds: float, log: Path, told: Callable[[str], None]) -> str:
-    """Run a part's process and hand over its lines; gives "done", or in one line why not."""
+    """Run the process of a part, pass on its lines, and return "done" or a one-line reason."""
     begun = log.stat().st_size if log.exists() else 0
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     with log.open("ab") as errors:
@@ -148,7 +148,7 @@ def run(words: list[str], seconds: float, log: Path, told: Callable[[str], None]
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """End a process and those that it has started, which are in its group."""
+    """Terminate a process and its process group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -162,7 +162,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 
 class Tests:
-    """Outcomes out of what ``pytest -v`` prints, alone or side by side, as far as it came."""
+    """Parser of the outcomes in the output of ``pytest -v``, serial or parallel, complete or not."""
 
     def __init__(self) -> None:
         self.outcomes: dict[str, str] = {}
@@ -170,7 +170,7 @@ class Tests:
         self.said = ""
 
     def read(self, line: str) -> None:
-        """One line of it."""
+        """Parse one line."""
         side_by_side = re.match(r"\[gw\d+\]\s+\[\s*\d+%\]\s+([A-Z]+)\s+(tests/.*\S)", line)
         alone = re.match(r"(tests/.*?)\s+(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b", line)
         summary = re.match(r"(FAILED|ERROR) (tests/.*?)(?: - (.*))?$", line)
@@ -185,7 +185,7 @@ class Tests:
             self.said = line
 
     def rows(self) -> list[dict[str, Any]]:
-        """How many of each outcome, and every test that did not pass with its reason."""
+        """Yield the count of each outcome and each failed test with its reason."""
         counts: dict[str, int] = {}
         for outcome in self.outcomes.values():
             counts[outcome] = counts.get(outcome, 0) + 1
@@ -194,8 +194,8 @@ class Tests:
         return rows + [{"what": name, "error": self.reasons.get(name, self.outcomes[name])} for name in bad]
 
 
-class Report:
-    """What is known so far, and the files that hold it."""
+class GpuReport:
+    """Results so far and their files."""
 
     def __init__(self, out: Path, given: argparse.Namespace) -> None:
         self.out = out
@@ -214,7 +214,7 @@ class Report:
         self.result |= {"machine": {}, "parts": {}}
 
     def add(self, part: str, row: dict[str, Any]) -> None:
-        """Keep a row."""
+        """Store a row."""
         if "machine" in row:
             self.result["machine"] = row["machine"]
             self.name = re.sub(r"[^a-z0-9]+", "-", row["machine"]["name"].lower()).strip("-") or "unknown"
@@ -224,7 +224,7 @@ class Report:
             self.write()
 
     def write(self) -> None:
-        """Write the result file and its page, whole or not at all."""
+        """Write the result file and its page atomically."""
         self.written = time.monotonic()
         self.result["goals"] = page.goals(self.result)
         for suffix, text in ((".json", json.dumps(self.result, indent=1)), (".md", page.markdown(self.result))):
@@ -233,10 +233,10 @@ class Report:
             unfinished.replace(self.out / f"{self.name}{suffix}")
 
 
-def report(given: argparse.Namespace) -> Report:
-    """Run the parts, in order of importance; what a part does not use of its time goes to the later ones."""
+def report(given: argparse.Namespace) -> GpuReport:
+    """Run the parts in order of importance; unused time goes to later parts."""
     begun = time.monotonic()
-    kept = Report(given.out, given)
+    kept = GpuReport(given.out, given)
     plan = [part for part in PLAN if not given.only or part.name in given.only or part.name == "machine"]
     scale = given.seconds / sum(part.seconds for part in PLAN)
     for index, part in enumerate(plan):
@@ -261,8 +261,8 @@ def report(given: argparse.Namespace) -> Report:
     return kept
 
 
-def _play(name: str, words: list[str], seconds: float, kept: Report) -> str:
-    """Run one part into the report."""
+def _play(name: str, words: list[str], seconds: float, kept: GpuReport) -> str:
+    """Run one part and add its rows to the report."""
     tests = Tests()
 
     def told(line: str) -> None:
@@ -285,7 +285,7 @@ def _play(name: str, words: list[str], seconds: float, kept: Report) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Report; 1 where the machine could not even be read."""
+    """Write the report and return 1 if the machine part failed."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, by whose code spends it."""
+"""Share of the time of a step by layer of the code."""
 
 import cProfile
 import pstats
@@ -8,29 +8,29 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.origin import ROOT
+from benchmarks.hardware.provenance import ROOT
 
 ROOMS = (
-    ("kernels", ("gpu_envs/runner.py", "warp/", "warp_kernels/")),
-    ("the view", ("gpu_envs/views/", "gpu_envs/joint.py")),
+    ("kernels", ("gpu_envs/runtime/launcher.py", "warp/", "warp_kernels/")),
+    ("the view", ("gpu_envs/views/", "gpu_envs/utils/agent_rows.py")),
     ("the core", ("gpu_envs/",)),
     ("the library", ("torchrl/", "tensordict/", "stable_baselines3/", "skrl/")),
     ("torch", ("torch/",)),
     ("NumPy", ("numpy/",)),
     ("Gymnasium and PettingZoo", ("gymnasium/", "pettingzoo/")),
 )
-"""Whose code a function is, by how its place begins; the first that fits."""
+"""Layer of a function by the prefix of its path; the first match counts."""
 
 
 def shares(step: Callable[[], Any], seconds: float = 0.3) -> dict[str, float]:
-    """Share of a step's time by room, the largest first.
+    """Return the share of a step's time by layer, largest first.
 
     A profiler counts Python's calls and makes them slower: the shares of Python code are too large rather than too
     small. What kernels do on the calling thread counts as the runner's, which calls them.
 
     Args:
-        step: Plays one step.
-        seconds: How long to look [s].
+        step: Function of one step.
+        seconds: Duration of the profile [s].
     """
     profile = cProfile.Profile()
     begin = time.perf_counter()
@@ -44,12 +44,12 @@ def shares(step: Callable[[], Any], seconds: float = 0.3) -> dict[str, float]:
 
 
 def told(shares: dict[str, float], least: float = 0.05) -> str:
-    """Shares in words."""
+    """Return the shares as text."""
     return ", ".join(f"{room} {100 * share:.0f} %" for room, share in shares.items() if share >= least)
 
 
 def _place(file: str, name: str) -> str:
-    """Path of a function's file, from the folder of the package on; a C function has its package alone."""
+    """Return the path of a function's file from its package; for a C function the package only."""
     file = file.replace("\\", "/")
     _, installed, place = file.rpartition("/site-packages/")
     if installed:

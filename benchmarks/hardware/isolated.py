@@ -1,4 +1,4 @@
-"""Measurements that need a process of their own: memory, compile times, import. Each prints one line of JSON."""
+"""Measurements in separate processes: memory, compile times, import. Each prints one line of JSON."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from typing import Any
 def run(*arguments: object, cache: str | None = None) -> dict[str, Any]:
     """Run a measurement of this file in a fresh process, with its own kernel cache if one is named."""
     environment = os.environ | ({"WARP_CACHE_PATH": cache} if cache else {})
-    command = [sys.executable, "-m", "benchmarks.isolated", *map(str, arguments)]
+    command = [sys.executable, "-m", "benchmarks.hardware.isolated", *map(str, arguments)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{result.stderr}")
@@ -22,13 +22,13 @@ def run(*arguments: object, cache: str | None = None) -> dict[str, Any]:
 
 
 def compile_times(env_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Start-up of an environment with an empty kernel cache, then from what that left there."""
+    """Return the start-up times of an environment with an empty and with a filled kernel cache."""
     with tempfile.TemporaryDirectory() as cache:
         return run("start", env_id, cache=cache), run("start", env_id, cache=cache)
 
 
 def import_times() -> dict[str, Any]:
-    """``import gpu_envs`` with an empty kernel cache, and how many files it compiled there."""
+    """Return the time of ``import gpu_envs`` with an empty kernel cache and the number of compiled files."""
     with tempfile.TemporaryDirectory() as cache:
         result = run("import", cache=cache)
         result["files"] = sum(path.is_file() for path in Path(cache).rglob("*"))
@@ -62,11 +62,11 @@ def _import() -> dict[str, Any]:
     return {"torch_seconds": middle - began, "rest_seconds": time.perf_counter() - middle}
 
 
-def _memory(env_id: str, num_envs: int, steps: int, entrance: str, reuse: bool) -> dict[str, Any]:
-    """Resident memory after the first tenth of the steps and after all of them."""
-    from benchmarks.cases import Case, build
+def _memory(env_id: str, num_envs: int, steps: int, interface: str, reuse: bool) -> dict[str, Any]:
+    """Return the resident memory after a tenth of the steps and after all steps."""
+    from benchmarks.throughput.cases import Case, build
 
-    step = build(Case(env_id, num_envs, entrance, reuse))
+    step = build(Case(env_id, num_envs, interface, reuse))
     for _ in range(steps // 10):
         step()
     before = _resident()
@@ -75,12 +75,12 @@ def _memory(env_id: str, num_envs: int, steps: int, entrance: str, reuse: bool) 
     return {"before_mib": before, "after_mib": _resident()}
 
 
-def _crowd(agents: int) -> dict[str, float]:
-    """Tensors and resident memory of one world of so many agents, after three steps."""
-    from benchmarks.cases import crowd
-    from gpu_envs.factory import make_core
+def _constant_agent_total(agents: int) -> dict[str, float]:
+    """Return tensor and resident memory of one world with many agents after three steps."""
+    from benchmarks.throughput.cases import many_agents
+    from gpu_envs.runtime.factory import make_core
 
-    case = crowd(agents)
+    case = many_agents(agents)
     core = make_core(case.env_id, 1, "cpu", seed=0, threads=1, reuse_buffers=True, **case.config)
     core.reset()
     for _ in range(3):
@@ -95,8 +95,8 @@ def _resident() -> float:
 
 
 def main(argv: list[str]) -> None:
-    """Measure what the arguments name."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.isolated", description=__doc__)
+    """Run the measurement given by the arguments."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hardware.isolated", description=__doc__)
     what = parser.add_subparsers(dest="what", required=True)
     what.add_parser("start").add_argument("env_id")
     what.add_parser("import")
@@ -104,18 +104,18 @@ def main(argv: list[str]) -> None:
     memory.add_argument("env_id")
     memory.add_argument("num_envs", type=int)
     memory.add_argument("steps", type=int)
-    memory.add_argument("entrance", choices=("core", "dict"))
+    memory.add_argument("interface", choices=("core", "dict"))
     memory.add_argument("results", choices=("reused", "cloned"))
-    what.add_parser("crowd").add_argument("agents", type=int)
+    what.add_parser("many-agents").add_argument("agents", type=int)
     given = parser.parse_args(argv)
     if given.what == "start":
         result = _start(given.env_id)
     elif given.what == "import":
         result = _import()
-    elif given.what == "crowd":
-        result = _crowd(given.agents)
+    elif given.what == "many-agents":
+        result = _constant_agent_total(given.agents)
     else:
-        result = _memory(given.env_id, given.num_envs, given.steps, given.entrance, given.results == "reused")
+        result = _memory(given.env_id, given.num_envs, given.steps, given.interface, given.results == "reused")
     print(json.dumps(result))
 
 

@@ -1,4 +1,4 @@
-"""Where figures come from: the machine, its versions, and the state of this repository."""
+"""Provenance of figures: machine, versions and state of the repository."""
 
 import importlib.metadata
 import os
@@ -8,18 +8,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 THREADS = len(os.sched_getaffinity(0))
-"""Cores that this process may use: threads of whatever has work for them, ours and peers alike."""
+"""Number of cores of this process, also the number of threads of each contender."""
 UNKNOWN, CHANGED = "unknown", " and uncommitted changes"
 MEASURED = ("warp_kernels", "gpu_envs", "trainers", "league", "benchmarks", "constraints.txt")
-"""What a figure depends on."""
-RESULTS = ("benchmarks/results", "trainers/models")
-"""What comes of measuring, and is no part of it."""
+"""Paths on which figures depend."""
+RESULTS = ("benchmarks/results", "trainers/zoo")
+"""Paths of results, on which figures do not depend."""
 
 
 def commit() -> str:
-    """The commit, and whether anything that figures depend on was changed since; "unknown" without git."""
+    """Return the commit and whether files were changed since; "unknown" without git."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
@@ -33,8 +33,8 @@ def commit() -> str:
 
 @cache
 def machine() -> dict[str, Any]:
-    """Hardware and versions that figures depend on."""
-    from benchmarks.bounds.build import FLAGS, compiler_version
+    """Return hardware and versions on which figures depend."""
+    from benchmarks.hardware.bounds.build import FLAGS, compiler_version
 
     packages = ("torch", "warp-lang", "numpy", "gymnasium", "pettingzoo")
     return {

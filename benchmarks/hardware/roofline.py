@@ -1,9 +1,8 @@
 """The memory roofline of a step: bytes that the rules must move, over the bandwidth of the machine, measured.
 
-``traffic`` counts, out of a core's own tensors and dtypes, what a step cannot do without: actions are read;
-observations (without padding), rewards and flags are written; of the worlds' state what a step needs of the last one is
-read, and what changes of it is written. Not counted: what lives within one step only, constants (they stay in the
-caches), the ends of episodes (they are spread over all steps of an episode), and a learner's reading.
+``traffic`` counts the necessary memory traffic of a step from the tensors of a core. Actions are read. Observations
+(without padding), rewards and flags are written. State that a step needs is read, and state that changes is written.
+Temporary values, parameters (they stay in the caches), ends of episodes and reads of a learner are not counted.
 """
 
 import dataclasses
@@ -14,9 +13,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.compare import Spread
-from gpu_envs.core import Core
-from gpu_envs.factory import make_core
+from benchmarks.throughput.timing import Spread
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import make_core
 
 COUNTED = {
     "choice": (1, 0),
@@ -32,20 +31,22 @@ COUNTED = {
     "step": (1, 1),
     "over": (1, 0),
 }
-"""Buffers of the runner that a step without an end must read and write, and how often. ``obs`` is counted by its true
-width; ``final_obs``, ``episode_return``, ``episode_length``, ``seed`` and ``episode`` by no means: they are of ends and
-starts. ``active``, ``restart``, ``refused`` and ``forfeit`` live within a step; ``error`` is touched by bad actions."""
+"""Buffers that a step must read and write, with their counts. ``obs`` is counted by its true width. Buffers of starts
+and
+ends (``final_obs``, ``episode_return``, ``episode_length``, ``seed``, ``episode``) are not counted, nor are buffers of
+one
+step (``active``, ``restart``, ``refused``, ``forfeit``) and ``error``."""
 WORLDS = 64
-"""Of the small copy of a core in which the use of its state is tried,"""
+"""Worlds of the small copy of a core in which the use of state is tested."""
 STEPS = 12
-"""and for how many steps."""
+"""Steps of this test."""
 NEARLY_ALL = 0.9
-"""Where so many elements of a field have changed, the others had no occasion to."""
+"""Share of changed elements above which a field counts as changed completely."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What one buffer costs, per world and step."""
+class MemoryTraffic:
+    """Memory traffic of one buffer per world and step."""
 
     name: str
     bytes: int  # of one world's part
@@ -54,23 +55,23 @@ class Entry:
 
     @property
     def moved(self) -> float:
-        """Bytes per world and step."""
+        """Return bytes per world and step."""
         return round(self.bytes * (self.reads + self.writes), 3)
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that a step of one world must move."""
+    """Memory traffic of a step of one world [bytes]."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[MemoryTraffic, ...]
 
     @property
     def bytes(self) -> float:
-        """In all."""
+        """Return the total."""
         return sum(entry.moved for entry in self.entries)
 
     def table(self) -> str:
-        """What counts, in Markdown."""
+        """Return the breakdown in Markdown."""
         lines = ["| buffer | bytes of a world | read | written | moved |", "|---|---|---|---|---|"]
         for entry in sorted(self.entries, key=lambda entry: -entry.moved):
             lines.append(f"| {entry.name} | {entry.bytes} | {entry.reads:.3g} | {entry.writes:.3g} | {entry.moved:g} |")
@@ -78,20 +79,20 @@ class Traffic:
 
 
 def traffic(core: Core) -> Traffic:
-    """Count the bytes that a step of one of a core's worlds must move.
+    """Count the bytes that a step of one world must move.
 
-    Which fields of State a step needs of the last one, and which it changes, is tried out in a small copy of the core
-    on the same device: it is played a few random steps, each of them again with one field taken from another world or
-    from the start. Where some actions are illegal a foreign field may make nonsense of a world, so nothing is tried and
-    all of State counts.
+    The fields of State that a step reads and changes are found by a test in a small copy of the core on the same
+    device.
+    It repeats random steps with one field taken from another world or from the start of the episode. If some actions
+    are illegal, foreign fields may be inconsistent. Then there is no test, and all of State counts.
 
     Args:
-        core: Any core; its worlds stay as they are.
+        core: Any core; its worlds are not changed.
     """
-    layout = core._layout
+    layout = core._buffers
     entries = [_entry(f"io.{name}", layout.io[name], *COUNTED[name]) for name in COUNTED if layout.io[name].numel()]
     width = sum(core.observation_spaces[agent].shape[0] for agent in core.possible_agents)  # type: ignore[index]
-    entries.append(Entry("io.obs", width * layout.io["obs"].element_size(), 0, 1))
+    entries.append(MemoryTraffic("io.obs", width * layout.io["obs"].element_size(), 0, 1))
     if len(layout.params) > 1:  # every world has constants of its own
         entries.append(_entry("params", layout.params, 1, 0))
     fields = {name: tensor for name, tensor in layout.kept.items() if tensor.numel()}
@@ -101,15 +102,15 @@ def traffic(core: Core) -> Traffic:
     return Traffic(tuple(entries))
 
 
-def _entry(name: str, tensor: torch.Tensor, reads: float, writes: float) -> Entry:
-    return Entry(name, tensor[0].numel() * tensor.element_size(), reads, writes)
+def _entry(name: str, tensor: torch.Tensor, reads: float, writes: float) -> MemoryTraffic:
+    return MemoryTraffic(name, tensor[0].numel() * tensor.element_size(), reads, writes)
 
 
 def _tried(core: Core, told: set[str]) -> dict[str, tuple[float, float]]:
-    """Share read and share written of every field of State."""
+    """Return the shares read and written of every field of State."""
     small = _small_copy(core)
-    fields = {name: tensor for name, tensor in small._layout.kept.items() if tensor.numel()}
-    alike = dict.fromkeys(fields, True)  # in all worlds at all times, so that nothing can be told
+    fields = {name: tensor for name, tensor in small._buffers.kept.items() if tensor.numel()}
+    alike = dict.fromkeys(fields, True)  # in all worlds at all times, so the test is inconclusive
     needed = dict.fromkeys(fields, False)
     changed = {name: torch.zeros_like(tensor[0], dtype=torch.bool) for name, tensor in fields.items()}
     first = small.get_state()
@@ -117,7 +118,7 @@ def _tried(core: Core, told: set[str]) -> dict[str, tuple[float, float]]:
         before, action = small.get_state(), small.sample_actions().clone()
         small.step(action)
         after = small.get_state()
-        playing = small.steps > 0  # others have begun anew
+        playing = small.elapsed_steps > 0  # the others have restarted
         moved = {name: _of(after, name) != _of(before, name) for name in fields}
         for name in fields:
             changed[name] |= moved[name][playing].any(0)
@@ -161,10 +162,11 @@ def copy_bandwidth(device: torch.device | str, size: int | None = None, repeats:
     """Measure how many bytes a second a device reads and writes together, by copying a large tensor.
 
     Args:
-        device: Which; on a CPU torch uses as many threads as ``torch.get_num_threads()`` says.
-        size: Bytes of the tensor; None takes 2 GiB on a GPU (at most a quarter of what is free), 256 MiB on a CPU: many
-            times what the caches hold.
-        repeats: Copies timed, each on its own.
+        device: Device; on a CPU ``torch.get_num_threads()`` threads are used.
+        size: Bytes of the tensor; None takes 2 GiB on a GPU (at most a quarter of the free memory) and 256 MiB on a
+        CPU,
+            many times the size of the caches.
+        repeats: Number of timed copies.
 
     Returns:
         Median and quartiles [bytes/s]: twice the size over the time of a copy.
@@ -181,7 +183,7 @@ def copy_bandwidth(device: torch.device | str, size: int | None = None, repeats:
 
 
 def _copies(source: torch.Tensor, target: torch.Tensor, repeats: int) -> Iterator[float]:
-    """Seconds of every copy."""
+    """Return the seconds of every copy."""
     if source.device.type != "cuda":
         for _ in range(repeats):
             begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Populations against independent learners of as many samples: who earns more, whoever sits opposite."""
+"""Cross-play of populations and independent learners with equal numbers of samples."""
 
 from __future__ import annotations
 
@@ -15,39 +15,44 @@ import torch
 from scipy.stats import t as student
 from torch import Tensor
 
-from league import presets, solvers
-from league.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules
-from league.builder import NoLeagueBuilder
+from league import solvers
 from league.game import Game
-from league.league import League, LeagueConfig
-from league.matches import play_matchups
-from league.population import RandomPolicy
-from league.psro import DEFAULTS, PSRO, PSROConfig
-from league.response import Training
-from league.run import opened, training
-from league.seating import Draw
-from trainers.policy import Plays
-from trainers.presets import preset
+from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules
+from league.leagues.builder import NoLeagueBuilder
+from league.leagues.league import League, LeagueConfig
+from league.policies.random import RandomPolicy
+from league.psro.config import DEFAULTS, PSROConfig
+from league.psro.psro import PSRO
+from league.rollout.best_response import BestResponseTraining
+from league.rollout.matchup_distribution import MatchupDistribution
+from league.rollout.matchups import simulate_matchups
+from league.storage import presets
+from league.storage.open_run import open_run
+from league.storage.run_config import training
+from trainers.config.presets import preset
+from trainers.models.policy import PolicyProtocol
 
 LEAST = 2
-"""Episodes of every pair of policies: a spread takes two, and more would be spent on what counts for little."""
+"""Minimum episodes per pair of policies; an interval needs two."""
 SEEDS = 3
-"""Populations, and trainings, from which on their spread is told."""
+"""Minimum number of populations and trainings for an interval over seeds."""
 RARE = 5e-3
-"""Policies of a mixture that are met less often are left out of it."""
+"""Policies of a mixture below this probability are omitted."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """Who plays: by role policies and how often each is drawn."""
+    """Policies and their probabilities by role."""
 
     name: str
-    policies: Mapping[str, Sequence[Plays]]
+    policies: Mapping[str, Sequence[PolicyProtocol]]
     weights: Mapping[str, Tensor]
 
     @classmethod
-    def mixture(cls, name: str, populations: Mapping[str, Sequence[Plays]], marginals: Sequence[Tensor]) -> Side:
-        """A population with a meta-strategy, one seat per role."""
+    def mixture(
+        cls, name: str, populations: Mapping[str, Sequence[PolicyProtocol]], marginals: Sequence[Tensor]
+    ) -> Side:
+        """Return a population with its meta-strategy, one seat per role."""
         policies, weights = {}, {}
         for (role, population), marginal in zip(populations.items(), marginals, strict=True):
             kept = (marginal > RARE).nonzero().flatten().tolist()
@@ -68,23 +73,23 @@ def equal_samples(
     with_together: bool = True,
     episodes: int = 4_000,
 ) -> dict[str, Any]:
-    """Cross-play of populations and independent PPO after equally many steps of worlds.
+    """Compare populations with independent PPO by cross-play after equal numbers of environment steps.
 
-    Several independent pairs are trained, since each has learned to play against its own opponent only. "together" is
-    shown beside them: both roles learn in the same worlds, each from as many steps as all others have in sum.
+    Several independent pairs are trained, because each is adapted to its own opponent. In "together" both roles learn
+    in the same worlds, and each uses the steps of both.
 
     Args:
-        env_id: A game of two seats with roles of their own.
-        steps: Of worlds that are learned from, in all, of each population and of each independent training.
+        env_id: A two-player game with two roles.
+        steps: Environment steps of each population and of each independent training.
         builders: "psro", "alphastar".
-        seeds: Independent trainings.
-        populations: Of each builder, by seeds of their own.
-        psro: Fields of `PSROConfig` beside the preset's.
+        seeds: Number of independent trainings.
+        populations: Number of populations per builder, with different seeds.
+        psro: Fields of `PSROConfig` in addition to the preset.
         alphastar: `iterations` of the league, `main_exploiters` and `league_exploiters` per role, `min_steps` before a
             copy, `episodes` per cell of its payoff table, `train`.
-        env: Arguments of the environment beside the preset's.
-        with_together: Show "together" as well.
-        episodes: Of every pair of sides, spread over their policies by weight.
+        env: Arguments of the environment in addition to the preset.
+        with_together: Include "together".
+        episodes: Episodes per pair of populations, distributed over their policies by weight.
     """
     game = Game.of(env_id, {**preset(env_id, "cpu").env, **(env or {})})
     sides, used, seconds, payoffs = [], {}, {}, {}
@@ -117,7 +122,7 @@ def equal_samples(
         "halves": halves.tolist(),
         "steps": used,
         "seconds": seconds,
-        "payoffs": payoffs,
+        "payoff_estimation": payoffs,
         "episodes": episodes,
     }
     result |= judged(result)
@@ -127,34 +132,36 @@ def equal_samples(
 
 
 def independent(game: Game, steps: int, seed: int) -> tuple[Side, int]:
-    """PPO for each role as `NoLeagueBuilder` has it: each in worlds of its own, against the other as it is.
+    """Train PPO for each role with `NoLeagueBuilder`, in separate worlds against the current opponent.
 
-    Every step of a world is one that one policy learns from, as in a population.
+    Each environment step is training data of one policy, as in a population.
     """
     each = steps // len(game.roles)
     train = {"total_steps": each, **preset_learner(game)}
     iterations, length = whole(each, training(game, "cpu", train).rollout_steps)
-    config = LeagueConfig(iterations=iterations, steps=length, episodes=32, seed=seed, train=train)
-    with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "independent", config) as store:
+    config = LeagueConfig(
+        iterations=iterations, steps=length, episodes_per_matchup=32, seed=seed, train_overrides=train
+    )
+    with tempfile.TemporaryDirectory() as folder, open_run(Path(folder) / "run", game, "independent", config) as store:
         league = League(store, config, NoLeagueBuilder())
         league.run()
         policies = {role: [store.populations[role][-1]] for role in game.roles}
-        used = sum(each.total_steps for each in league.standing.learning.values())
+        used = sum(each.total_steps for each in league.state.learning.values())
     return Side(f"independent {seed}", policies, dict.fromkeys(game.roles, torch.ones(1).double())), used
 
 
 def whole(steps: int, rollout: int, iterations: int = 20) -> tuple[int, int]:
-    """About so many iterations, and their steps, of whole rollouts: together as few more than `steps` as can be."""
+    """Return the number of iterations and their steps in whole rollouts, with the smallest total above `steps`."""
     rollouts = -(-steps // rollout)
     each = max(rollouts // iterations, 1)
     return -(-rollouts // each), each * rollout
 
 
 def together(game: Game, steps: int, seed: int) -> tuple[Side, int]:
-    """PPO for each role, all in the same worlds: every step is learned from by all, so that each learns from more."""
+    """Train PPO for each role in the same worlds; every step is training data of all roles."""
     pools = {role: [RandomPolicy.of(game, role)] for role in game.roles}
     config = dataclasses.replace(training(game, "cpu", preset_learner(game)), total_steps=steps, seed=seed)
-    learner = Training(game, Draw.self_play(game), pools, config)
+    learner = BestResponseTraining(game, MatchupDistribution.self_play(game), pools, config)
     with config.in_force():
         while learner.steps < steps:
             learner.iterate()
@@ -163,16 +170,18 @@ def together(game: Game, steps: int, seed: int) -> tuple[Side, int]:
 
 
 def preset_learner(game: Game) -> dict[str, Any]:
-    """The settings of learners of a training that stands alone, as `league.run.training` takes them."""
+    """Return the training settings of a single run in the form of `league.storage.run_config.training`."""
     return {f"learner.{name}": value for name, value in vars(preset(game.env_id, "cpu").learner).items()}
 
 
 def _psro(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
-    """PSRO whose responses share the steps evenly; also the steps they took, and episodes of its payoff table."""
+    """Run PSRO with equal steps per response; also return its steps and the episodes of its payoff table."""
     fields = {**presets.psro(game.env_id), **given}
     each = steps // (fields["iterations"] * len(game.roles))
-    config = PSROConfig(**{**fields, "seed": seed, "train": {**fields.get("train", {}), "total_steps": each}})
-    with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "psro", config) as store:
+    config = PSROConfig(
+        **{**fields, "seed": seed, "train_overrides": {**fields.get("train_overrides", {}), "total_steps": each}}
+    )
+    with tempfile.TemporaryDirectory() as folder, open_run(Path(folder) / "run", game, "psro", config) as store:
         run = PSRO(store, config)
         run.run()
         assert run.strategy is not None
@@ -186,7 +195,7 @@ def _psro(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> tuple[
 
 
 def _alphastar(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
-    """AlphaStar's league whose players share the steps evenly, as `_psro`; its mixture is of all frozen players."""
+    """Run AlphaStar's league with equal steps per player, as `_psro`; its mixture is over all frozen players."""
     iterations = given.get("iterations", 12)
     main_exploiters, league_exploiters = given.get("main_exploiters", 1), given.get("league_exploiters", 0)
     players = (1 + main_exploiters + league_exploiters) * len(game.roles)
@@ -201,20 +210,22 @@ def _alphastar(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> t
         )
     )
     episodes = given.get("episodes", 100)
-    train = {"total_steps": iterations * each, **given.get("train", {})}  # over which learning rates fall
-    config = LeagueConfig(iterations=iterations, steps=each, episodes=episodes, seed=seed, train=train)
-    with tempfile.TemporaryDirectory() as folder, opened(Path(folder) / "run", game, "alphastar", config) as store:
+    train = {"total_steps": iterations * each, **given.get("train_overrides", {})}  # over which learning rates fall
+    config = LeagueConfig(
+        iterations=iterations, steps=each, episodes_per_matchup=episodes, seed=seed, train_overrides=train
+    )
+    with tempfile.TemporaryDirectory() as folder, open_run(Path(folder) / "run", game, "alphastar", config) as store:
         league = League(store, config, builder)
         league.run()
         table = league.evaluate()
         strategy = solvers.solve("prd", table.mean, **DEFAULTS["prd"])
-        used = sum(each.total_steps for each in league.standing.learning.values())
+        used = sum(each.total_steps for each in league.state.learning.values())
         side = Side.mixture(f"alphastar {seed}", store.populations, strategy.marginals)
         return side, used, int(store.cells().count.sum())
 
 
 def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tuple[Tensor, Tensor]:
-    """What every seat earns, (S, sides of the first seat, sides of the second), and half of the 95 % intervals."""
+    """Return the returns of every seat, (S, populations of seat 1, of seat 2), and half of the 95 % intervals."""
     first, second = game.seats
     pools = {role: [policy for side in sides for policy in side.policies[role]] for role in game.roles}
     begins = {role: [0] for role in game.roles}
@@ -230,7 +241,7 @@ def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tupl
                     counts.append(max(LEAST, round(episodes * p * q)))
                     shares.append(p * q)
                     cells.append((a, b))
-    results = play_matchups(game, pools, matchups, counts, seed=577_215)
+    results = simulate_matchups(pools, game=game, matchups=matchups, episodes=counts, seed=577_215)
     count, share = results.count[:, None].double(), torch.tensor(shares, dtype=torch.float64)[:, None]
     variance = (results.square / count - results.mean.square()).clamp(min=0) * count / (count - 1)
     place = torch.tensor(cells) @ torch.tensor([len(sides), 1])
@@ -242,7 +253,7 @@ def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tupl
 
 
 def over_seeds(differences: Tensor) -> list[float]:
-    """Mean of a table (populations, trainings), and half of its 95 % interval where both are drawn anew.
+    """Return the mean of a table (populations, trainings) and half of its 95 % interval over resampled seeds.
 
     Two crossed random effects: variances of both margins add up; Student's t with the degrees of the smaller margin.
     """
@@ -252,7 +263,7 @@ def over_seeds(differences: Tensor) -> list[float]:
 
 
 def judged(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What follows from the means of a cross-play: the verdict on each builder, and who has met the claim."""
+    """Return the verdict on each builder and whether it met the claim."""
     names = result["sides"]
     means, halves = (torch.tensor(result[key], dtype=torch.float64) for key in ("means", "halves"))
     builders = dict.fromkeys(name.split()[0] for name in names if name.split()[0] not in ("independent", "together"))
@@ -266,12 +277,11 @@ def judged(result: Mapping[str, Any]) -> dict[str, Any]:
 def verdict(
     roles: Sequence[str], names: Sequence[str], means: Tensor, halves: Tensor, builder: str
 ) -> list[dict[str, Any]]:
-    """Per seat: what populations earn against independent learners, and what those earn in that seat against them.
+    """Return per seat the returns of populations against independent learners and the converse.
 
-    And what independent learners earn against independent ones of another training, which neither has met. Means over
-    populations of the builder and over trainings; `apart` where the populations' interval lies above that of the first.
-    `each` has the first two by population. From `SEEDS` of both on, `ahead` has their difference with the interval that
-    other seeds would give, which is far wider.
+    Returns of independent learners against those of other trainings are included. Means are over populations and
+    trainings. `apart` is True if the interval of the populations is above the other. `each` has the returns by
+    population. From `SEEDS` of both on, `ahead` has the difference with its interval over seeds.
     """
     owns = [index for index, each in enumerate(names) if each.split()[0] == builder]
     others = [index for index, each in enumerate(names) if each.startswith("independent")]

@@ -1,8 +1,8 @@
-"""Run what the league is to show, record the figures, and write docs/league.md.
+"""Run the demonstrations of leagues, record the figures, and write docs/league.md.
 
-python -m benchmarks.league_shows                      # all shows, then the page
-python -m benchmarks.league_shows psro-kuhn cells      # some of them; the others stay as they were measured
-python -m benchmarks.league_shows --write              # only the page and its pictures, from what is recorded
+python -m benchmarks.league.demonstrations                      # all, then the page
+python -m benchmarks.league.demonstrations psro-kuhn cells      # selected ones; the others are unchanged
+python -m benchmarks.league.demonstrations --write              # only the page and its figure, from recorded results
 """
 
 from __future__ import annotations
@@ -23,47 +23,49 @@ from typing import Any
 
 import torch
 
-from benchmarks import origin
-from benchmarks.cross_play import equal_samples, judged
-from benchmarks.league_page import write
+from benchmarks.hardware import provenance
+from benchmarks.league.cross_play import equal_samples, judged
+from benchmarks.pages.league_page import write
 from benchmarks.peers import openspiel_psro
-from league import presets
 from league.game import Game
-from league.matches import play_matchups
-from league.population import RandomPolicy
-from league.psro import PSRO, PSROConfig
-from league.response import Training
-from league.run import opened, training
-from league.seating import Draw
+from league.policies.random import RandomPolicy
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.rollout.best_response import BestResponseTraining
+from league.rollout.matchup_distribution import MatchupDistribution
+from league.rollout.matchups import simulate_matchups
+from league.storage import presets
+from league.storage.open_run import open_run
+from league.storage.run_config import training
 
-RESULTS = origin.ROOT / "benchmarks" / "results" / "league" / "shows.json"
+RESULTS = provenance.ROOT / "benchmarks" / "results" / "league" / "shows.json"
 CELL_EPISODES = 1_000
 TURNS = 5
-"""Of each side, where a ratio is measured."""
+"""Samples per library of a ratio."""
 
 
 @dataclass(frozen=True)
-class Show:
-    """Something that the league is to do."""
+class Demonstration:
+    """A demonstration and its claim."""
 
     run: Callable[..., dict[str, Any]]
     settings: Mapping[str, Any]
     claim: str
-    """What is to come out."""
+    """Expected result."""
 
 
 def exploitability(
     env_id: str, below: float, patience: float, learned: Mapping[str, Any], exact: Mapping[str, Any], turns: int
 ) -> dict[str, Any]:
-    """NashConv over seconds, ours and OpenSpiel's in turn, with learned and with exact responses.
+    """Measure NashConv over time, gpu-envs and OpenSpiel in alternation, with learned and exact responses.
 
     Args:
         env_id: The game.
-        below: NashConv whose time is compared.
-        patience: Seconds that OpenSpiel's learned responses have, at most one iteration more.
-        learned: Fields of our `PSROConfig`, beside the preset's; payoffs are sampled.
-        exact: With exact responses.
-        turns: Runs of each.
+        below: Threshold of NashConv.
+        patience: Time limit of OpenSpiel's learned responses, checked after each iteration [s].
+        learned: Fields of `PSROConfig` in addition to the preset; payoffs are sampled.
+        exact: Fields of `PSROConfig` with exact responses.
+        turns: Runs per library.
     """
     lines: list[dict[str, Any]] = []
     for seed in range(turns):
@@ -95,7 +97,7 @@ def exploitability(
 
 
 def reach(curve: Sequence[Sequence[float]], below: float) -> float | None:
-    """Seconds after which NashConv was at most `below` for the first time; None: never."""
+    """Return the seconds until NashConv is at most `below`, or None."""
     return next((seconds for seconds, nash_conv in curve if nash_conv <= below), None)
 
 
@@ -103,7 +105,7 @@ def _ours(env_id: str, config: PSROConfig) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         game = Game.of(env_id)
         began = time.perf_counter()
-        with opened(Path(folder) / "run", game, "psro", config) as store:
+        with open_run(Path(folder) / "run", game, "psro", config) as store:
             psro, curve = PSRO(store, config), []
             for number in range(config.iterations + 1):
                 psro.iterate(number)
@@ -130,23 +132,25 @@ def _theirs(env_id: str, oracle: str, iterations: int, patience: float, seed: in
 
 
 def cells(envs: Sequence[str], side: int) -> dict[str, Any]:
-    """Milliseconds per payoff cell of 1,000 games: learned networks of ours, random tables in OpenSpiel's loop.
+    """Measure milliseconds per payoff cell of 1,000 games: networks in gpu-envs, random tables in OpenSpiel.
 
     Args:
-        envs: Games.
-        side: Policies per role; ours plays all their cells at once, OpenSpiel's one cell after the other.
+        envs: IDs of the games.
+        side: Policies per role; gpu-envs simulates all cells at once, OpenSpiel one at a time.
     """
     rows = []
     for env_id in envs:
         game = Game.of(env_id)
         populations = _short(game, side)
         every = [(i, j) for i in range(side) for j in range(side)]
-        play_matchups(game, populations, every, CELL_EPISODES, seed=0)  # worlds are made once
+        simulate_matchups(
+            populations, game=game, matchups=every, episodes=CELL_EPISODES, seed=0
+        )  # worlds are made once
         openspiel_psro.cell(env_id, 10, seed=0)
         took: dict[str, list[float]] = {name: [] for name in ("ours", "theirs", "ours_cpu", "theirs_cpu")}
         for turn in range(TURNS):
             clocks = _clocks()
-            play_matchups(game, populations, every, CELL_EPISODES, seed=turn)
+            simulate_matchups(populations, game=game, matchups=every, episodes=CELL_EPISODES, seed=turn)
             _count(took, "ours", clocks, len(every))
             clocks = _clocks()
             for number in range(3):
@@ -166,18 +170,18 @@ def _clocks() -> tuple[float, float]:
 
 
 def _count(took: dict[str, list[float]], who: str, since: tuple[float, float], cells: int) -> None:
-    """Milliseconds per cell, of the wall clock and of all cores."""
+    """Return milliseconds per cell: wall-clock time and CPU time."""
     for name, now, then in zip((who, f"{who}_cpu"), _clocks(), since, strict=True):
         took[name].append(1e3 * (now - then) / cells)
 
 
 def _short(game: Game, count: int) -> dict[str, list[Any]]:
-    """Policies of networks that have learned a little, per role."""
+    """Return briefly trained network policies per role."""
     pools = {role: [RandomPolicy.of(game, role)] for role in game.roles}
     populations: dict[str, list[Any]] = {role: [] for role in game.roles}
     for seed in range(count):
         config = dataclasses.replace(training(game, "cpu", {"total_steps": 4_000}), seed=seed)
-        learner = Training(game, Draw.self_play(game), pools, config)
+        learner = BestResponseTraining(game, MatchupDistribution.self_play(game), pools, config)
         while learner.steps < config.total_steps:
             learner.iterate()
         for role in game.roles:
@@ -185,13 +189,13 @@ def _short(game: Game, count: int) -> dict[str, list[Any]]:
     return populations
 
 
-SHOWS: dict[str, Show] = {
-    "cells": Show(
+SHOWS: dict[str, Demonstration] = {
+    "cells": Demonstration(
         cells,
         {"envs": ("KuhnPoker-v0", "LeducPoker-v0"), "side": 10},
         "A payoff cell of 1,000 games takes at most a twentieth of OpenSpiel's time.",
     ),
-    "psro-kuhn": Show(
+    "psro-kuhn": Demonstration(
         exploitability,
         {
             "env_id": "KuhnPoker-v0",
@@ -203,7 +207,7 @@ SHOWS: dict[str, Show] = {
         },
         "NashConv 0.1 is reached earlier than by OpenSpiel with the same oracle, sampled payoffs.",
     ),
-    "psro-leduc": Show(
+    "psro-leduc": Demonstration(
         exploitability,
         {
             "env_id": "LeducPoker-v0",
@@ -215,7 +219,7 @@ SHOWS: dict[str, Show] = {
         },
         "NashConv 2.5 is reached earlier than by OpenSpiel with the same oracle, sampled payoffs.",
     ),
-    "league-simpletag": Show(
+    "league-simpletag": Demonstration(
         equal_samples,
         {
             "env_id": "SimpleTag-v0",
@@ -229,7 +233,7 @@ SHOWS: dict[str, Show] = {
         },
         "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
     ),
-    "league-tag": Show(
+    "league-tag": Demonstration(
         equal_samples,
         {
             "env_id": "TagContinuous-v0",
@@ -248,22 +252,22 @@ SHOWS: dict[str, Show] = {
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run what is asked for and write it down."""
+    """Run the selected demonstrations and record the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shows", nargs="*", metavar="SHOW", help=f"some of {', '.join(SHOWS)}; none: all")
-    parser.add_argument("--write", action="store_true", help="nothing but the page, from what is recorded")
-    parser.add_argument("--threads", type=int, default=1, help="torch's")
+    parser.add_argument("--write", action="store_true", help="write only the page, from recorded results")
+    parser.add_argument("--num-threads", type=int, default=1, help="torch threads (default: 1)")
     args = parser.parse_args(argv)
     if unknown := set(args.shows) - SHOWS.keys():
         parser.error(f"no show {', '.join(sorted(unknown))}; there are {', '.join(SHOWS)}")
-    torch.set_num_threads(args.threads)
+    torch.set_num_threads(args.num_threads)
     for name in () if args.write else args.shows or SHOWS:
         show = SHOWS[name]
         began = time.perf_counter()
-        about = {"commit": origin.commit(), "date": date.today().isoformat(), "machine": origin.machine()}
+        about = {"commit": provenance.commit(), "date": date.today().isoformat(), "machine": provenance.machine()}
         result = show.run(**show.settings)
         settings = {key: list(value) if isinstance(value, tuple) else value for key, value in show.settings.items()}
-        result |= {"settings": settings, "minutes": (time.perf_counter() - began) / 60, "threads": args.threads}
+        result |= {"settings": settings, "minutes": (time.perf_counter() - began) / 60, "threads": args.num_threads}
         record({name: {**result, **about}})
         print(name, json.dumps(result["met"]), f"{result['minutes']:.1f} min", flush=True)
     if args.write:
@@ -272,13 +276,13 @@ def main(argv: Sequence[str]) -> None:
 
 
 def recorded() -> dict[str, Any]:
-    """All results so far, by show, judged as they are now."""
+    """Return all recorded results by demonstration."""
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     return {name: {**result, **(judged(result) if "means" in result else {})} for name, result in found.items()}
 
 
 def record(new: dict[str, Any]) -> None:
-    """Adds results; several processes may run different shows at once."""
+    """Add results; several processes may run different demonstrations at once."""
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     with (RESULTS.parent / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -290,7 +294,7 @@ def record(new: dict[str, Any]) -> None:
 
 
 def _rounded(value: Any) -> Any:
-    """Floats with five digits; the rest as it is."""
+    """Round floats to five digits."""
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, Mapping):

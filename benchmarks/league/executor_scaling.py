@@ -1,10 +1,13 @@
-"""How fast calls are given out: speed-up with devices that sleep, the coordinator's cost, and docs/scaling.md.
+"""Scaling of executors: speed-up with simulated devices, cost of the coordinator, and docs/scaling.md.
 
-python -m benchmarks.dispatch                    # everything, then the page; needs the extra `ray`
-python -m benchmarks.dispatch --workers 1 8      # the dispatcher with these; the rest stays as it was measured
-python -m benchmarks.dispatch --constants        # what a call costs and carries; the rest stays as it was measured
-python -m benchmarks.dispatch --faults 30        # so many runs to which things happen; the rest stays as it was
-python -m benchmarks.dispatch --write            # only the page, from what is recorded
+python -m benchmarks.league.executor_scaling                    # everything, then the page; needs the extra `ray`
+python -m benchmarks.league.executor_scaling --workers 1 8      # the dispatcher with these; the rest stays as it was
+measured
+python -m benchmarks.league.executor_scaling --constants        # what a call costs and carries; the rest stays as it
+was measured
+python -m benchmarks.league.executor_scaling --faults 30        # so many runs to which things happen; the rest stays
+as it was
+python -m benchmarks.league.executor_scaling --write            # only the page, from what is recorded
 """
 
 # Ray is an extra: the type checker runs without it.
@@ -29,41 +32,43 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import asleep, origin, scaling_page
-from league.executors import Call, Coordinator, Later, RayExecutor, pack, worker
+from benchmarks.hardware import provenance
+from benchmarks.league import sleeping_device
+from benchmarks.pages import scaling_page
+from league.evaluation.payoff_filler import PayoffSamplingConfig
+from league.evaluation.payoff_filler import payoff_task as cells_of
+from league.executors import Coordinator, LazyValue, RayExecutor, RemoteTask, pack, worker
 from league.executors import ray as of_ray
-from league.filling import Sampling
-from league.filling import cells as cells_of
 from league.game import Game
-from league.matches import MAX_ENVS
-from league.population import RandomPolicy
-from league.response import respond
-from league.run import training
-from league.seating import Draw
-from league.store import Store
+from league.policies.random import RandomPolicy
+from league.rollout.best_response import train_best_response
+from league.rollout.matchup_distribution import MatchupDistribution
+from league.rollout.matchups import MAX_ENVS
+from league.storage.run_config import training
+from league.storage.run_store import RunStore
 from trainers.cluster.connect import connect
-from trainers.policy import Policy
+from trainers.models.policy import Policy
 
-RESULTS = origin.ROOT / "benchmarks" / "results" / "league" / "dispatch.json"
+RESULTS = provenance.ROOT / "benchmarks" / "results" / "league" / "dispatch.json"
 WORKERS = (1, 2, 4, 8, 16, 64)
 SECONDS = 2.0
-"""That a call sleeps."""
+"""Sleep of a task [s]."""
 EACH = 10
-"""Calls for each worker."""
+"""Tasks per worker."""
 CELLS = MAX_ENVS // 1000
-"""Payoff cells of a call: as many as a batch of worlds plays, 1,000 games each."""
+"""Payoff cells per task: those of one batch of worlds, 1,000 games each."""
 POLICIES = 8
-"""Per role, of calls with policies."""
+"""Policies per role."""
 REAL = 60
-"""Calls of each kind whose cost is measured."""
+"""Measured tasks of each kind."""
 GAMES = ("KuhnPoker-v0", "LeducPoker-v0", "TagContinuous-v0")
 GAME = Game.of("LeducPoker-v0")
 
 
 class Commits:
-    """Writes payoffs to a run's store, and takes the time."""
+    """Commit payoffs to a run's store and measure the time."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RunStore) -> None:
         self.store, self.seconds, self.processes = store, [], []
 
     def __call__(self, key: str, found: dict[str, Any]) -> None:
@@ -77,9 +82,9 @@ class Commits:
         self.seconds.append(time.perf_counter() - began)
 
 
-def store_of(folder: str) -> Store:
-    """A run with random policies."""
-    store = Store.create(Path(folder) / "run", GAME, {})
+def store_of(folder: str) -> RunStore:
+    """Create a run with random policies."""
+    store = RunStore.create(Path(folder) / "run", GAME, {})
     with store.step("start"):
         for role in GAME.roles:
             store.add_policy(role, RandomPolicy.of(GAME, role), "random")
@@ -87,15 +92,15 @@ def store_of(folder: str) -> Store:
 
 
 def dispatch(workers: int, seconds: float = SECONDS, each: int = EACH) -> dict[str, Any]:
-    """Sleeping calls on a local cluster with so many cores, given out and committed by a coordinator.
+    """Measure sleeping tasks on a local cluster, submitted and committed by a coordinator.
 
     Args:
-        workers: Calls at a time.
-        seconds: That each sleeps.
-        each: Calls for each worker.
+        workers: Number of concurrent tasks.
+        seconds: Sleep of each task [s].
+        each: Tasks per worker.
     """
     with tempfile.TemporaryDirectory() as folder, store_of(folder) as store:
-        ray = connect("benchmarks.dispatch", "local", num_cpus=workers)
+        ray = connect("benchmarks.league.executor_scaling", "local", num_cpus=workers)
         for module in (of_ray, worker):  # what workers run is sent to them, so that they need not import the league
             ray.cloudpickle.register_pickle_by_value(module)
         try:
@@ -130,56 +135,58 @@ def dispatch(workers: int, seconds: float = SECONDS, each: int = EACH) -> dict[s
 
 
 def _clocks() -> tuple[float, float, float]:
-    """Seconds of the wall, of this thread on a core, of this process on all cores."""
+    """Return wall-clock time, CPU time of this thread and CPU time of this process [s]."""
     return time.perf_counter(), time.thread_time(), time.process_time()
 
 
 def _give(coordinator: Coordinator, commits: Commits, name: str, count: int, seconds: float) -> None:
-    """So many calls, until the last is committed."""
+    """Run tasks until the last is committed."""
     for number in range(count):
         key = f"{name}/{number}"
-        call = Call(key, asleep.asleep, arguments={"seconds": seconds, "cells": CELLS})
+        call = RemoteTask(key, sleeping_device.asleep, arguments={"seconds": seconds, "cells": CELLS})
         coordinator.submit(call, lambda found, key=key: commits(key, found), lane="payoffs")
     coordinator.wait("payoffs")
 
 
 def relay(pools: Any, state: Any) -> dict[str, Any]:
-    """What a response gives, learned before."""
+    """Return the result of a response trained before."""
     return {"policy": pools[GAME.roles[0]][0], "state": state}
 
 
 def constants() -> dict[str, Any]:
-    """What a call costs and carries: of learned policies, in games with the presets of a league."""
+    """Measure cost and size of tasks with trained policies, in games with league presets."""
     games = [_game(env_id) for env_id in GAMES]
     policy, state = _learned(GAME)[:2]
     with tempfile.TemporaryDirectory() as folder, store_of(folder) as store:
         pools = {role: [_changed(policy, seed) for seed in range(POLICIES)] for role in GAME.roles}
-        connect("benchmarks.dispatch", "local", num_cpus=2)
+        connect("benchmarks.league.executor_scaling", "local", num_cpus=2)
         executor = RayExecutor()
         coordinator = Coordinator(store, executor)
         try:
             costs = [_real(coordinator, executor, pools, state, kind) for kind in ("payoffs", "response")]
         finally:
             executor.close()
-            of_ray.ray_library("benchmarks.dispatch").shutdown()
+            of_ray.ray_library("benchmarks.league.executor_scaling").shutdown()
     return {"env_id": GAME.env_id, "games": games, "calls": costs, "cells": CELLS, "policies": POLICIES}
 
 
 def _learned(game: Game) -> tuple[Policy, dict[str, Any], float]:
-    """A response as a league has it, a learner's state, and the seconds it took."""
-    from league.response import Training
+    """Return a response, the state of its learner, and its duration [s]."""
+    from league.rollout.best_response import BestResponseTraining
 
     pools: dict[str, list[Any]] = {role: [RandomPolicy.of(game, role)] for role in game.roles}
     role, config = game.roles[0], training(game, "cpu", {})
-    draw = Draw.against(game, role, [torch.ones(1)] * len(game.seats))
-    learner = Training(game, draw, pools, config).learner(role)
-    respond(game, role, draw, pools, training(game, "cpu", {"total_steps": config.rollout_steps}))  # kernels are built
-    response = respond(game, role, draw, pools, config)
+    draw = MatchupDistribution.against(game, role, [torch.ones(1)] * len(game.seats))
+    learner = BestResponseTraining(game, draw, pools, config).learner(role)
+    train_best_response(
+        pools, game=game, role=role, draw=draw, train=training(game, "cpu", {"total_steps": config.rollout_steps})
+    )  # kernels are built
+    response = train_best_response(pools, game=game, role=role, draw=draw, train=config)
     return response.policy, dict(learner.state_dict()), response.seconds
 
 
 def _changed(policy: Policy, seed: int) -> Policy:
-    """Another one of its size."""
+    """Return a policy of equal size."""
     other = Policy.from_state(policy.state_dict())
     generator = torch.Generator().manual_seed(seed)
     for parameter in other.net.parameters():
@@ -200,8 +207,8 @@ def _game(env_id: str) -> dict[str, Any]:
 def _real(
     coordinator: Coordinator, executor: RayExecutor, pools: dict[str, Any], state: dict[str, Any], kind: str
 ) -> dict[str, Any]:
-    """The coordinator's cost of calls with policies and results as they are in a run."""
-    store, sampling = coordinator.store, Sampling(10, None, "cpu", 1024)
+    """Measure the coordinator's cost of tasks with policies and results of a run."""
+    store, sampling = coordinator.store, PayoffSamplingConfig(10, None, "cpu", 1024)
     took: list[float] = []
     ran: list[float] = []
     for name, count in ((f"warm/{kind}", 4), (kind, REAL)):
@@ -213,8 +220,8 @@ def _real(
             if kind == "payoffs":
                 call = cells_of(key, GAME, pools, who, torch.full((CELLS,), 10), 0, sampling)
             else:
-                arguments = {"state": Later(lambda: state)}
-                call = Call(key, relay, {role: pools[role] for role in GAME.roles}, arguments, learns=True)
+                arguments = {"state": LazyValue(lambda: state)}
+                call = RemoteTask(key, relay, {role: pools[role] for role in GAME.roles}, arguments, learns=True)
 
             def commit(found: Any, key: str = key) -> None:
                 began = time.perf_counter()
@@ -238,12 +245,12 @@ def _real(
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run what is asked for and write it down."""
+    """Run the selected measurements and record the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", nargs="*", type=int, help=f"the dispatcher with these; else {WORKERS}")
-    parser.add_argument("--constants", action="store_true", help="what a call costs and carries")
-    parser.add_argument("--faults", type=int, default=0, help="so many small runs, each with a fault of its own")
-    parser.add_argument("--write", action="store_true", help="nothing but the page, from what is recorded")
+    parser.add_argument("--constants", action="store_true", help="measure cost and size of a task")
+    parser.add_argument("--faults", type=int, default=0, help="number of small runs with one fault each")
+    parser.add_argument("--write", action="store_true", help="write only the page, from recorded results")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
     everything = args.workers is None and not (args.constants or args.faults or args.write)
@@ -263,12 +270,12 @@ def main(argv: Sequence[str]) -> None:
 
 
 def faults(runs: int) -> list[dict[str, Any]]:
-    """Small runs on a Ray cluster to which things happen, see tests/libraries/ray_faults.py; prints each, and a tally.
+    """Run small leagues with faults on a Ray cluster, see tests/libraries/ray_faults.py; print each and a table.
 
     Raises:
-        CalledProcessError: Something else has happened, or nothing.
+        CalledProcessError: A run failed, or its fault did not occur.
     """
-    script, told = origin.ROOT / "tests" / "libraries" / "ray_faults.py", []
+    script, told = provenance.ROOT / "tests" / "libraries" / "ray_faults.py", []
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(script), folder, str(runs)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -286,17 +293,22 @@ def faults(runs: int) -> list[dict[str, Any]]:
 def _origin() -> dict[str, Any]:
     import ray
 
-    machine = {**origin.machine(), "ray": ray.__version__}
-    return {"load": os.getloadavg()[2], "commit": origin.commit(), "date": date.today().isoformat(), "machine": machine}
+    machine = {**provenance.machine(), "ray": ray.__version__}
+    return {
+        "load": os.getloadavg()[2],
+        "commit": provenance.commit(),
+        "date": date.today().isoformat(),
+        "machine": machine,
+    }
 
 
 def recorded() -> dict[str, Any]:
-    """All results so far."""
+    """Return all recorded results."""
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
 def record(new: dict[str, Any]) -> None:
-    """Adds results."""
+    """Add results."""
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     temporary = RESULTS.with_suffix(".tmp")
     temporary.write_text(json.dumps(rounded(recorded() | new), indent=1) + "\n")
@@ -304,7 +316,7 @@ def record(new: dict[str, Any]) -> None:
 
 
 def rounded(value: Any) -> Any:
-    """Floats with five digits; the rest as it is."""
+    """Round floats to five digits."""
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What simulated devices do. A worker that sleeps needs no torch, and has none."""
+"""Tasks of simulated devices. A sleeping worker does not import torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def asleep(pools: Any, seconds: float, cells: int) -> dict[str, Any]:
-    """Sleeps, and gives what a payoff call of so many cells gives, and which process did it."""
+    """Sleep, then return the result of a payoff task and the process ID."""
     time.sleep(seconds)
     sums = {name: np.full((cells, 2), 0.25) for name in ("total", "square", "score")}
     return {"count": np.full(cells, 100), **sums, "process": os.getpid(), "torch": "torch" in sys.modules}

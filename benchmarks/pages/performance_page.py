@@ -1,31 +1,31 @@
-"""docs/performance.md out of nothing but a result file: machine, goals, the table of peers, and every group."""
+"""Writer of docs/performance.md from a result file: machine, targets, comparison and all groups."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchmarks import standing
-from benchmarks.compare import QUIET
 from benchmarks.gpu import page as gpu
-from benchmarks.standing import number
-from benchmarks.targets import NOISE, Figure, Target
+from benchmarks.pages import standing
+from benchmarks.pages.standing import number
+from benchmarks.pages.targets import NOISE, Figure, PerformanceTarget
+from benchmarks.throughput.timing import QUIET
 
 HEAD = """\
 # Performance
 
-Generated from `{source}` by `python -m benchmarks.report --from {source}`; do not edit.
+Generated from `{source}` by `python -m benchmarks.pages.report --from {source}`; do not edit.
 
-Random actions are made beforehand; observation, reward, flags and autoreset are included. Subjects alternate within
-one run. Figures are medians of the turns, with their quartiles (start-up times: with their range); a ratio is the
-median of the ratios of neighbouring turns. A round counts if other processes used at most 5 % of the machine meanwhile;
-where there were too few such rounds the least disturbed are kept, the tables say how much the others used, and no
-verdict is given: figures of all cores mean nothing on a busy machine. The C step is the same work in scalar C with
-OpenMP (`benchmarks/bounds/`), tested to give the same results. [How to measure](guides/benchmark.md).
+Random actions are sampled beforehand. Observations, rewards, flags and autoreset are included. Contenders alternate
+within one run. Figures are medians with quartiles (start-up times: with their range). A ratio is the median of the
+ratios of adjacent samples. A sample counts if other processes used at most 5 % of the machine. If there are too few
+such samples, the least disturbed are used, the tables list the use by other processes, and targets are not judged.
+The C step is the same work in scalar C with OpenMP (`benchmarks/hardware/bounds/`), tested to give the same results.
+[Benchmarks](guides/benchmark.md) has the commands.
 """
 GOALS = """\
 ## Targets
 
-A line is the worst case of all that a group promises in the same words; the groups have every one.
+Each row is the worst case of equal targets of a group; the sections list all of them.
 
 | | figure | unit | target | |
 |---|---|---|---|---|
@@ -33,17 +33,19 @@ A line is the worst case of all that a group promises in the same words; the gro
 
 
 NO_GPU: dict[str, Any] = {"machine": {}, "parts": {}}
-"""A report of nothing."""
+"""An empty GPU report."""
 
 
-def text(result: dict[str, Any], source: str, targets: Sequence[Target], gpus: Sequence[dict[str, Any]] = ()) -> str:
-    """The page as Markdown.
+def text(
+    result: dict[str, Any], source: str, targets: Sequence[PerformanceTarget], gpus: Sequence[dict[str, Any]] = ()
+) -> str:
+    """Return the page as Markdown.
 
     Args:
-        result: What a result file holds.
-        source: Its path, as the page names it.
-        targets: Groups in their order, with what they promise.
-        gpus: What `make gpu-report` has told of GPUs.
+        result: Contents of a result file.
+        source: Path of the result file, as shown on the page.
+        targets: Groups in the order of the page, with their targets.
+        gpus: Reports of `make gpu-report`.
     """
     lines = [*HEAD.format(source=source).splitlines(), "", "| machine | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in result["machine"].items()]
@@ -59,40 +61,40 @@ def text(result: dict[str, Any], source: str, targets: Sequence[Target], gpus: S
     return "\n".join(lines)
 
 
-def _goals(target: Target, group: dict[str, Any]) -> Iterator[str]:
-    """A line for all goals of the same words and verdict: the worst of them."""
+def _goals(target: PerformanceTarget, group: dict[str, Any]) -> Iterator[str]:
+    """Yield one row per set of equal targets and verdicts: the worst of them."""
     goals = {goal.what: (replace(goal, note="not in this result file"), False) for goal in target.promised}
     goals |= {figure.what: (figure, busy) for figure, busy in _with_noise(group) if figure.target}
     alike: dict[tuple[str, ...], list[Figure]] = {}
     for figure, busy in goals.values():
         alike.setdefault((figure.unit, figure.target, verdict(figure, busy)), []).append(figure)
-    for (unit, promise, told), figures in alike.items():
+    for (unit, limit, judged), figures in alike.items():
         worst = min(figures, key=lambda figure: figure.margin)
         what = worst.what if target.title in worst.what else f"{target.title}: {worst.what}"
         if len(figures) > 1:
             what += f" (and {len(figures) - 1} more)" if worst.value is None else f" (the worst of {len(figures)})"
-        yield f"| {what} | {number(worst.value)} | {unit} | {_sign(promise)} | {told} |"
+        yield f"| {what} | {number(worst.value)} | {unit} | {_sign(limit)} | {judged} |"
 
 
 def _goals_of_gpu(report: dict[str, Any]) -> Iterator[str]:
-    """A line for every goal of one large GPU."""
+    """Yield one row per target of a GPU report."""
     name = report["machine"].get("name", "one GPU, `make gpu-report`")
     for goal in gpu.goals(report):
-        told = " · ".join(part for part in (goal["verdict"], goal["note"]) if part)
-        cells = (f"{name}: {goal['goal']}", number(goal["value"]), goal["unit"], _sign(goal["target"]), told)
+        remark = " · ".join(part for part in (goal["verdict"], goal["note"]) if part)
+        cells = (f"{name}: {goal['goal']}", number(goal["value"]), goal["unit"], _sign(goal["target"]), remark)
         yield f"| {' | '.join(cells)} |"
 
 
 def _group(id: str, group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
-    """The section of a group."""
+    """Yield the lines of a section."""
     yield from (f"## {group['title']}", "")
     if curves(group):
         yield from (f"![{group['title']}]({picture_of(id)})", "")
     yield from ("| | figure | quartiles | unit | target | |", "|---|---|---|---|---|---|")
     for figure, busy in _with_noise(group):
         spread = "" if figure.low is None else f"{number(figure.low)} – {number(figure.high)}"
-        told = " · ".join(part for part in (verdict(figure, busy), _note(figure)) if part)
-        cells = (figure.what, number(figure.value), spread, figure.unit, _sign(figure.target), told)
+        remark = " · ".join(part for part in (verdict(figure, busy), _note(figure)) if part)
+        cells = (figure.what, number(figure.value), spread, figure.unit, _sign(figure.target), remark)
         yield f"| {' | '.join(cells)} |"
     yield ""
     yield f"`{group['command']}`, {group['date']}, commit {group['commit']}, load before: {group['load_before']}."
@@ -100,14 +102,14 @@ def _group(id: str, group: dict[str, Any], machine: dict[str, Any]) -> Iterator[
 
 
 def _note(figure: Figure) -> str:
-    """What is to be told beside the verdict, which has said it where a goal has no figure."""
+    """Return the note of a figure; the verdict contains it if a target has no figure."""
     return "" if figure.target and figure.value is None else figure.note
 
 
 def _versions(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
-    """What a group was measured with, where that is not what the page begins with."""
+    """Yield the versions of a group that differ from those at the top of the page."""
     if "machine" not in group:
-        yield "Its versions were not kept."
+        yield "Its versions were not recorded."
         return
     other = [f"{name} {value}" for name, value in group["machine"].items() if machine.get(name) != value]
     if other:
@@ -115,7 +117,7 @@ def _versions(group: dict[str, Any], machine: dict[str, Any]) -> Iterator[str]:
 
 
 def _with_noise(group: dict[str, Any]) -> list[tuple[Figure, bool]]:
-    """Figures, and whether others used the machine too much meanwhile, as the next figure of the noise says."""
+    """Return figures with whether the machine was busy, from the next noise figure."""
     busy, found = False, []
     for figure in reversed([Figure(**one) for one in group["figures"]]):
         busy = (figure.value or 0.0) > 100 * QUIET if figure.what == NOISE else busy
@@ -124,17 +126,17 @@ def _with_noise(group: dict[str, Any]) -> list[tuple[Figure, bool]]:
 
 
 def curves(group: dict[str, Any]) -> list[Figure]:
-    """Figures of a group that lie on the curves of its picture."""
+    """Return the figures of a group that are plotted."""
     return [figure for figure in (Figure(**one) for one in group["figures"]) if figure.curve]
 
 
 def picture_of(id: str) -> str:
-    """File name of a group's picture, beside the page."""
+    """Return the file name of the plot of a group."""
     return f"performance_{id.replace('-', '_')}.png"
 
 
 def verdict(figure: Figure, busy: bool = False) -> str:
-    """Whether a goal is met; nothing is met or missed on a machine that others were using."""
+    """Return whether a target is met; a target is not judged on a busy machine."""
     if figure.target and figure.value is None:
         return f"not measured: {figure.note}"
     if figure.met is not None and busy:

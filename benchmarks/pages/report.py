@@ -1,9 +1,9 @@
-"""Measure the targets and write docs/performance.md: ``python -m benchmarks.report``.
+"""Measure the targets and write docs/performance.md: ``python -m benchmarks.pages.report``.
 
-python -m benchmarks.report                                       measure all, write result file and page
-python -m benchmarks.report --only simple-tag                     renew these groups in the result file of this machine
-python -m benchmarks.report --take out/bench/bench.json           renew the groups that `make bench` has measured
-python -m benchmarks.report --from benchmarks/results/NAME.json   write the page again, measuring nothing
+python -m benchmarks.pages.report                                       measure all, write result file and page
+python -m benchmarks.pages.report --only simple-tag            renew these groups in the result file
+python -m benchmarks.pages.report --take out/bench/bench.json           renew the groups that `make bench` has measured
+python -m benchmarks.pages.report --from benchmarks/results/NAME.json   write the page again, measuring nothing
 """
 
 import argparse
@@ -17,15 +17,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import heats, origin, page, picture
-from benchmarks.cases import available
-from benchmarks.origin import ROOT
-from benchmarks.targets import BENCH, QUICK, Effort, Figure
-from benchmarks.targets import TARGETS as OWN
+from benchmarks.hardware import provenance
+from benchmarks.hardware.provenance import ROOT
+from benchmarks.pages import performance_page, picture
+from benchmarks.pages.targets import BENCH, QUICK, Effort, Figure
+from benchmarks.pages.targets import TARGETS as OWN
+from benchmarks.throughput import rounds
+from benchmarks.throughput.cases import available
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "performance.md"
-TARGETS = (*OWN, *heats.TARGETS)
+TARGETS = (*OWN, *rounds.TARGETS)
 
 
 def measure(only: list[str], effort: Effort) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -38,8 +40,12 @@ def measure(only: list[str], effort: Effort) -> Iterator[tuple[str, dict[str, An
         figures = []
         for figure in target.measure(effort):
             figures.append(figure)
-            print(f"    {figure.what}: {page.number(figure.value)} {figure.unit} {page.verdict(figure)}", flush=True)
-        yield target.id, group(target.title, f"python -m benchmarks.report --only {target.id}", effort, load, figures)
+            value = performance_page.number(figure.value)
+            print(f"    {figure.what}: {value} {figure.unit} {performance_page.verdict(figure)}", flush=True)
+        yield (
+            target.id,
+            group(target.title, f"python -m benchmarks.pages.report --only {target.id}", effort, load, figures),
+        )
 
 
 def group(title: str, command: str, effort: Effort, load: float, figures: list[Figure]) -> dict[str, Any]:
@@ -47,8 +53,8 @@ def group(title: str, command: str, effort: Effort, load: float, figures: list[F
     return {
         "title": title,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": origin.commit(),
-        "machine": origin.machine(),
+        "commit": provenance.commit(),
+        "machine": provenance.machine(),
         "command": command,
         "effort": asdict(effort),
         "load_before": round(load, 2),
@@ -79,13 +85,13 @@ def take(path: Path) -> Path:
     Groups that are measured no more are left out of it.
 
     Raises:
-        ValueError: Some group is not as `make bench` measures it, or nobody could say of what.
+        ValueError: A group was not measured by `make bench`, or its commit is unknown.
     """
     taken = json.loads(path.read_text())
     for id, group in taken["groups"].items():
         if group["effort"] != asdict(BENCH):
             raise ValueError(f"{path}: {id} is of `{group['command']}`, in shorter or fewer turns; take `make bench`")
-        if group["commit"] == origin.UNKNOWN or group["commit"].endswith(origin.CHANGED):
+        if group["commit"] == provenance.UNKNOWN or group["commit"].endswith(provenance.CHANGED):
             raise ValueError(f"{path}: {id} is of commit {group['commit']}; commit first, then measure")
     target = RESULTS / f"{_file_name(taken['machine'])}.json"
     write(target, taken["machine"], _measured(target) | taken["groups"])
@@ -102,7 +108,7 @@ def _measured(path: Path) -> dict[str, Any]:
 def main(argv: list[str]) -> None:
     """Measure, or read a result file; then write the page."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="python -m benchmarks.pages.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
         "--from", dest="source", type=Path, help="result file to write the page from; nothing is measured"
@@ -129,7 +135,7 @@ def main(argv: list[str]) -> None:
         except ValueError as error:
             parser.error(str(error))
     elif target is None:
-        here = origin.machine()
+        here = provenance.machine()
         target = (ROOT / "out" / "bench-quick" if given.quick else RESULTS) / f"{_file_name(here)}.json"
         groups = _measured(target) if given.only else {}
         for id, group in measure(given.only, QUICK if given.quick else Effort()):
@@ -140,10 +146,10 @@ def main(argv: list[str]) -> None:
     source = target.resolve()
     result = json.loads(target.read_text())
     told = str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)
-    written.write_text(page.text(result, told, TARGETS, _gpus()))
+    written.write_text(performance_page.text(result, told, TARGETS, _gpus()))
     for id, group in result["groups"].items():
-        if curves := page.curves(group):
-            picture.draw(curves, group["title"], written.parent / page.picture_of(id), curves[0].along)
+        if curves := performance_page.curves(group):
+            picture.draw(curves, group["title"], written.parent / performance_page.picture_of(id), curves[0].along)
     print(f"wrote {written}")
 
 

@@ -1,20 +1,20 @@
-"""The table "ours, the best peer, the bounds", out of nothing but a result file."""
+"""The table that compares gpu-envs with other libraries and with bounds, from a result file."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.compare import QUIET
 from benchmarks.peers.published import PUBLISHED
+from benchmarks.throughput.timing import QUIET
 
 HEAD = """\
-## Ours, the best peer, and the bounds
+## Comparison with other libraries
 
-Every line is one alternating run; a ratio is the median of the ratios of its turns, or without quartiles the quotient
-of two of those. The best peer is the fastest that was there and does the same: it observes where ours observes. The C
-step does the same work in C; the memory bound is the bytes that the rules must move in a step over the bandwidth at
-which this machine copies. A share of it above 1 says that the worlds stay in the caches.
+Each row is one alternating run. A ratio is the median of the ratios of its samples; without quartiles it is a quotient
+of two medians. The best library is the fastest one that was installed and does the same work, observations included.
+The C step is the same work in C. The memory bound is the number of bytes that a step must move over the copy bandwidth
+of this machine. A share above 1 means that the worlds stay in the caches.
 
-| | unit | ours | best peer | ours over it | of the C step | of the memory bound |
+| | unit | gpu-envs | best library | ratio | share of the C step | share of the memory bound |
 |---|---|---|---|---|---|---|
 """
 ELSEWHERE = """\
@@ -26,7 +26,7 @@ Published, not measured here:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, thousands separated."""
+    """Format a number with three significant digits and thousands separated."""
     if value is None:
         return ""
     if value == 0 or abs(value) >= 1000:
@@ -35,30 +35,30 @@ def number(value: float | None) -> str:
 
 
 def section(result: dict[str, Any]) -> list[str]:
-    """Lines of Markdown; none where the file has no comparison."""
+    """Return the section as lines of Markdown; no lines if the file has no comparison."""
     lines, absent = [], []
     for group in result["groups"].values():
         rows = [figure["row"] for figure in group["figures"] if figure.get("row")]
-        for heat in dict.fromkeys(row["heat"] for row in rows):
-            there = [row for row in rows if row["heat"] == heat]
+        for round_ in dict.fromkeys(row["round"] for row in rows):
+            there = [row for row in rows if row["round"] == round_]
             absent += [row["name"] for row in there if row["kind"] == "absent"]
-            if any(row["kind"] == "door" for row in there):
+            if any(row["kind"] == "interface" for row in there):
                 continue
-            lines += _lines(group["title"], heat, there)
+            lines += _lines(group["title"], round_, there)
     if not lines:
         return []
-    missing = [f"Not there when this was measured: {', '.join(dict.fromkeys(absent))}.", ""] if absent else []
+    missing = [f"Not installed when this was measured: {', '.join(dict.fromkeys(absent))}.", ""] if absent else []
     published = [f"| {one.name} | {one.what} | {one.figure} | {one.device} | {one.source} |" for one in PUBLISHED]
     return [*HEAD.splitlines(), *lines, "", *missing, *ELSEWHERE.splitlines(), *published, ""]
 
 
-def _lines(title: str, heat: str, rows: list[dict[str, Any]]) -> Iterator[str]:
-    """A line for every entrant of ours, the first of which all are compared with."""
+def _lines(title: str, round_: str, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a row for each contender of gpu-envs; the first is the reference of all ratios."""
     peers = [row for row in rows if row["kind"] == "peer"]
     best = max(peers, key=lambda row: row["rate"], default=None)
     for ours in (row for row in rows if row["kind"] == "ours"):
         first = ours["ratio"] == 1
-        name = f"{title}: {heat}" + ("" if first else f", {ours['name']}")
+        name = f"{title}: {round_}" + ("" if first else f", {ours['name']}")
         theirs, over = "", ""
         if best is not None:
             theirs, over = f"{best['name']} {number(best['rate'])}", number(best["ratio"] / ours["ratio"])

@@ -1,4 +1,4 @@
-"""Figures and goals, and the groups of them that no comparison covers: crowds, memory, start-up. See contests.py."""
+"""Figures, goals and the groups without a comparison: large agent counts, training time, memory and start-up."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from statistics import median
 from typing import Any
 
 import gpu_envs
-from benchmarks import isolated
-from benchmarks.cases import CROWDS, available, build, crowd
-from benchmarks.compare import PATIENCE, Rounds, Spread, alternate, undisturbed
-from benchmarks.origin import THREADS
+from benchmarks.hardware import isolated
+from benchmarks.hardware.provenance import THREADS
+from benchmarks.throughput.cases import AGENT_COUNTS, available, build, many_agents
+from benchmarks.throughput.timing import PATIENCE, AlternatingSamples, Spread, alternate, undisturbed
 
 
 @dataclass(frozen=True)
 class Effort:
     """How long to measure."""
 
-    rounds: int = 15
+    repeats: int = 15
     seconds: float = 0.5  # of a turn
     memory_steps: int = 1_000_000
     compiles: int = 3
@@ -25,10 +25,10 @@ class Effort:
 
 
 NOISE = "other processes meanwhile"
-"""The figure that says how busy the machine was otherwise."""
-QUICK = Effort(rounds=5, seconds=0.1, memory_steps=20_000, compiles=1)
-BENCH = Effort(rounds=7, seconds=0.25, patience=1.5)
-"""Of `make bench`."""
+"""Name of the figure of the noise."""
+QUICK = Effort(repeats=5, seconds=0.1, memory_steps=20_000, compiles=1)
+BENCH = Effort(repeats=7, seconds=0.25, patience=1.5)
+"""Effort of `make bench`."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,16 @@ class Figure:
     curve: str = ""  # of the group's picture, "" where the figure is not in it
     at: float | None = None  # place on that curve
     along: str = "agents in a world"  # what the places are
-    row: dict[str, Any] | None = None  # of a comparison with peers: see contest.py
+    row: dict[str, Any] | None = None  # of a comparison with peers: see comparison.py
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met; None where there is none."""
+        """Return whether the target is met; None without a target."""
         return None if not self.target or self.value is None else self.margin >= 0
 
     @property
     def margin(self) -> float:
-        """How far the value is on the right side of the target; 0 without the one or the other."""
+        """Return the distance of the value from the target, positive if it is met; 0 without a target or value."""
         if not self.target or self.value is None:
             return 0.0
         sense, limit = self.target.split()
@@ -62,7 +62,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Target:
+class PerformanceTarget:
     """A group of figures measured together. ``measure(effort)`` yields them."""
 
     id: str
@@ -70,7 +70,7 @@ class Target:
     needs: str  # environment
     measure: Callable[[Effort], Iterator[Figure]]
     promised: tuple[Figure, ...]
-    """Every goal of the group, without its value: what has not been measured is told too."""
+    """Targets of the group without values; unmeasured targets are listed, too."""
 
 
 def _promised(unit: str, target: str, *whats: str) -> tuple[Figure, ...]:
@@ -82,48 +82,48 @@ def _figure(what: str, unit: str, spread: Spread, scale: float = 1.0, **more: An
 
 
 def _among(agents: int) -> str:
-    return f"an agent-step among {agents:,} over one among {CROWDS[0]}"
+    return f"an agent-step among {agents:,} over one among {AGENT_COUNTS[0]}"
 
 
-BYTES = f"bytes per agent, {CROWDS[-1]:,} over {CROWDS[1]:,}"
+BYTES = f"bytes per agent, {AGENT_COUNTS[-1]:,} over {AGENT_COUNTS[1]:,}"
 
 
-def _crowds(effort: Effort) -> Iterator[Figure]:
+def _many_agents(effort: Effort) -> Iterator[Figure]:
     """Cost of an agent-step in one world, by agents; then the same agents in all, in many worlds; then memory."""
-    few, rounds = CROWDS[0], max(3, effort.rounds // 2)
-    alone = {str(n): build(crowd(n)) for n in CROWDS}
-    among_all = {f"{n} brute": build(crowd(n, neighbour_search="brute")) for n in CROWDS[1:3]}
+    few, rounds = AGENT_COUNTS[0], max(3, effort.repeats // 2)
+    alone = {str(n): build(many_agents(n)) for n in AGENT_COUNTS}
+    among_all = {f"{n} brute": build(many_agents(n, neighbor_search="brute")) for n in AGENT_COUNTS[1:3]}
     played = alternate(alone | among_all, rounds, effort.seconds)
-    for n in CROWDS[1:]:
+    for n in AGENT_COUNTS[1:]:
         yield _figure(_among(n), "ratio of cost", played.ratio(str(n), str(few)), few / n, target="<= 2")
     for name, seconds in played.seconds.items():
         n, curve = int(name.split()[0]), "one world, all looked through" if "brute" in name else "one world, 1 thread"
         rates = Spread.of([n / sample for sample in seconds])
         yield _figure(f"{n:,} agents, {curve}", "agent-steps/s", rates, curve=curve, at=n)
     yield _noise(played)
-    total = CROWDS[-1]
-    played = alternate({str(n): build(crowd(n, total // n)) for n in CROWDS}, rounds, effort.seconds)
-    for n in CROWDS:
+    total = AGENT_COUNTS[-1]
+    played = alternate({str(n): build(many_agents(n, total // n)) for n in AGENT_COUNTS}, rounds, effort.seconds)
+    for n in AGENT_COUNTS:
         rates = Spread.of([total / sample for sample in played.seconds[str(n)]])
         curve = f"{total:,} agents in all, {THREADS} threads"
         yield _figure(f"{n:,} agents in each of {total // n:,} worlds", "agent-steps/s", rates, curve=curve, at=n)
     yield _noise(played)
-    seen = {n: isolated.run("crowd", n) for n in CROWDS[1:]}
+    seen = {n: isolated.run("many-agents", n) for n in AGENT_COUNTS[1:]}
     for n, memory in seen.items():
         note = f"{memory['resident_mib']:.0f} MiB resident"
         yield Figure(f"tensors of a world of {n:,}", "bytes per agent", memory["bytes"] / n, note=note)
-    some, many = CROWDS[1], CROWDS[-1]
+    some, many = AGENT_COUNTS[1], AGENT_COUNTS[-1]
     growth = seen[many]["bytes"] / many / (seen[some]["bytes"] / some)
     yield Figure(BYTES, "ratio", growth, target="<= 1.1")
 
 
-def _noise(played: Rounds | list[float]) -> Figure:
-    shares = played.disturbance if isinstance(played, Rounds) else played
+def _noise(played: AlternatingSamples | list[float]) -> Figure:
+    shares = played.disturbance if isinstance(played, AlternatingSamples) else played
     return _figure(NOISE, "% of the machine", Spread.of(shares), 100)
 
 
 def _memory_rows(effort: Effort) -> dict[str, tuple[str, int, int, str, str]]:
-    """What is played, by what it is called."""
+    """Return the memory cases by name."""
     rows = (
         ("SimpleTag-v0", 1, effort.memory_steps, "core", "reused"),
         ("SimpleTag-v0", 1, effort.memory_steps, "core", "cloned"),
@@ -131,8 +131,8 @@ def _memory_rows(effort: Effort) -> dict[str, tuple[str, int, int, str, str]]:
         ("TagContinuous-v0", 2, effort.memory_steps // 10, "core", "cloned"),
     )
     return {
-        f"{env}, {n} worlds, {door}, {how} results, {k:,} steps": (env, n, k, door, how)
-        for env, n, k, door, how in rows
+        f"{env}, {n} worlds, {interface}, {how} results, {k:,} steps": (env, n, k, interface, how)
+        for env, n, k, interface, how in rows
     }
 
 
@@ -149,27 +149,29 @@ OUTSIDE = "outside of policy, environment and learning"
 
 
 def _training_time(effort: Effort) -> Iterator[Figure]:
-    """Where the time of a training goes, as its own log tells: the main job, and one with JaxMARL's settings."""
-    from benchmarks.contests import JAXMARL
-    from benchmarks.training import Training
+    """Yield the time of trainings by phase from their logs: the main task and one with JaxMARL's settings."""
+    from benchmarks.throughput.library_comparisons import JAXMARL
+    from benchmarks.training.ppo import PPOTraining
 
     for env_id, worlds, settings in (("TagContinuous-v0", None, None), ("SimpleSpread-v0", 128, JAXMARL)):
-        training = Training(env_id, worlds, THREADS, settings)
-        shares = [training.shares(turn=effort.seconds) for _ in range(1 + effort.rounds // 2)][1:]  # the first warms up
+        training = PPOTraining(env_id, worlds, THREADS, settings)
+        shares = [training.shares(turn=effort.seconds) for _ in range(1 + effort.repeats // 2)][
+            1:
+        ]  # the first warms up
         training.close()
         for phase in (*shares[0], OUTSIDE):
-            seen = [sum(one.get(name, 0.0) for name in ("policy", "environment", "learning")) for one in shares]
+            seen = [sum(one.get(name, 0.0) for name in ("inference", "env_step", "update")) for one in shares]
             values = [1 - share for share in seen] if phase == OUTSIDE else [one[phase] for one in shares]
             target = "<= 15" if phase == OUTSIDE else ""
             yield _figure(f"{env_id}, {phase}", "% of the time", Spread.of(values), 100, target=target)
 
 
 STARTS = {"cold compile": "<= 5", "from the cache": "<= 0.3"}
-"""Seconds that an environment may take to start."""
+"""Targets of the start-up time of an environment [s]."""
 
 
 def _compile(effort: Effort) -> Iterator[Figure]:
-    """Start-up of every environment in a process of its own: with an empty kernel cache, then from what that left."""
+    """Yield the start-up time of every environment in a separate process, with an empty and a filled kernel cache."""
     noise, starts = [], []
     for env_id in gpu_envs.list_envs():
         kept = undisturbed(partial(isolated.compile_times, env_id), effort.compiles)
@@ -200,24 +202,26 @@ def _import(effort: Effort) -> Iterator[Figure]:
 
 
 TARGETS = (
-    Target(
-        "crowds",
-        "Crowds: TagContinuous-v0 in one world, 5 % taggers, K = 10",
+    PerformanceTarget(
+        "many-agents",
+        "Many agents: TagContinuous-v0 in one world, 5 % taggers, K = 10",
         "TagContinuous-v0",
-        _crowds,
-        (*_promised("ratio of cost", "<= 2", *map(_among, CROWDS[1:])), *_promised("ratio", "<= 1.1", BYTES)),
+        _many_agents,
+        (*_promised("ratio of cost", "<= 2", *map(_among, AGENT_COUNTS[1:])), *_promised("ratio", "<= 1.1", BYTES)),
     ),
-    Target(
+    PerformanceTarget(
         "training-time",
-        "Where the time of a training with PPO goes",
+        "Training time of PPO by phase",
         "SimpleSpread-v0",
         _training_time,
         _promised("% of the time", "<= 15", *(f"{id}, {OUTSIDE}" for id in ("TagContinuous-v0", "SimpleSpread-v0"))),
     ),
-    Target("memory", "Memory", "SimpleTag-v0", _memory, _promised("MiB growth", "<= 1", *_memory_rows(Effort()))),
-    Target(
+    PerformanceTarget(
+        "memory", "Memory", "SimpleTag-v0", _memory, _promised("MiB growth", "<= 1", *_memory_rows(Effort()))
+    ),
+    PerformanceTarget(
         "compile",
-        "Compile of every environment",
+        "Compile times",
         "SimpleTag-v0",
         _compile,
         tuple(
@@ -227,9 +231,9 @@ TARGETS = (
             for figure in _promised("s", target, f"{env_id}, {what}")
         ),
     ),
-    Target(
+    PerformanceTarget(
         "import",
-        "import gpu_envs",
+        "Import time",
         "SimpleTag-v0",
         _import,
         (*_promised("files", "<= 0", FILES), *_promised("s", "<= 3", WITH_TORCH)),

@@ -1,16 +1,29 @@
-"""What `make bench` leaves under out/bench: JSON as the report reads it, CSV by row, and pictures."""
+"""Output files of `make bench`: JSON for the report, CSV by row, and plots."""
 
 import csv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import origin, picture, report
-from benchmarks.heats import CONTESTS
-from benchmarks.targets import Figure
+from benchmarks.hardware import provenance
+from benchmarks.pages import picture, report
+from benchmarks.pages.targets import Figure
+from benchmarks.throughput.rounds import COMPARISONS
 
 COLUMNS = (
-    *("comparison", "heat", "kind", "name", "env_id", "worlds", "agents", "schedule", "device", "door", "threads"),
+    *(
+        "comparison",
+        "round",
+        "kind",
+        "name",
+        "env_id",
+        "worlds",
+        "agents",
+        "schedule",
+        "device",
+        "interface",
+        "threads",
+    ),
     *("unit", "rate", "low", "high", "agent_rate", "ratio", "ratio_low", "ratio_high", "others", "note"),
 )
 
@@ -19,14 +32,14 @@ def write(folder: Path, groups: dict[str, Any]) -> list[Path]:
     """Write all files.
 
     Args:
-        folder: Where.
-        groups: By the id of a comparison, as ``report.group`` makes them.
+        folder: Output folder.
+        groups: Groups of ``report.group`` by the id of a comparison.
 
     Returns:
-        The files.
+        Paths of the files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    report.write(folder / "bench.json", origin.machine(), groups)
+    report.write(folder / "bench.json", provenance.machine(), groups)
     with (folder / "bench.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
         table.writeheader()
@@ -35,24 +48,24 @@ def write(folder: Path, groups: dict[str, Any]) -> list[Path]:
 
 
 def _rows(id: str, group: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of a comparison, agent-steps added."""
+    """Return the rows of a comparison with agent-steps added."""
     rows = [figure["row"] for figure in group["figures"] if figure["row"]]
     steps = [row | {"comparison": id} for row in rows]
     return [row | {"agent_rate": row["rate"] * row["agents"]} if "rate" in row else row for row in steps]
 
 
 def _pictures(folder: Path, groups: dict[str, Any]) -> list[Path]:
-    """Two of every comparison that has curves: steps of worlds, and of agents."""
+    """Plot each comparison with curves twice: environment steps and agent steps."""
     paths = []
-    for contest in CONTESTS:
-        group = groups.get(contest.id)
+    for comparison in COMPARISONS:
+        group = groups.get(comparison.id)
         curves = [Figure(**one) for one in group["figures"] if one["curve"]] if group else []
         if not curves:
             continue
         by_agent = [_times_agents(figure) for figure in curves]
         for figures, name in ((curves, "env"), (by_agent, "agent")):
-            paths.append(folder / f"{contest.id.replace('-', '_')}_{name}_steps.png")
-            picture.draw(figures, contest.title, paths[-1], contest.along)
+            paths.append(folder / f"{comparison.id.replace('-', '_')}_{name}_steps.png")
+            picture.draw(figures, comparison.title, paths[-1], comparison.along)
     return paths
 
 

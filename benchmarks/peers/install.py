@@ -1,6 +1,6 @@
 """Install the peers, each into a virtual environment of its own: ``python -m benchmarks.peers.install [NAME ...]``.
 
-What is installed as its file says is left as it is. A peer that does not install is reported, and the others go on.
+Installed environments are not changed. A library that fails to install is reported, and the others continue.
 """
 
 import shutil
@@ -17,10 +17,10 @@ ALONE = "# without dependencies: "
 
 
 def install(peer: str) -> str:
-    """Install a peer where its file has changed.
+    """Install a library if its requirement file has changed.
 
     Returns:
-        What happened, in one line.
+        One line about the result.
     """
     wanted = (HERE / f"{peer}.txt").read_text()
     folder = HOME / peer
@@ -46,7 +46,7 @@ def install(peer: str) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Install the peers named, or all; fails only where none is there in the end."""
+    """Install the given libraries, or all; fail only if none is installed at the end."""
     unknown = sorted(set(names) - set(NAMES))
     if unknown:
         print(f"no peer {unknown[0]}; there are {', '.join(NAMES)}", file=sys.stderr)

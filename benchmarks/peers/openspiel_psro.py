@@ -1,4 +1,4 @@
-"""OpenSpiel's own PSRO, `psro_v2`, as it comes, on the games that we have too."""
+"""OpenSpiel's PSRO, `psro_v2`, on the games of gpu-envs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ DQN: dict[str, Any] = {
 def load() -> tuple[Any, Any, Any]:
     """`psro_v2`, its module of exact responses and the class of learned ones.
 
-    Some imports need packages that it does not ask for. Instead of them: for cvxpy nothing, as its equilibrium comes
-    from our linear program; for its learners in JAX its own in PyTorch; for dm-tree, which those use to write to their
+    Some imports need packages that it does not ask for. Instead of them: cvxpy by nothing, because the equilibrium
+    comes
+    from the linear program of gpu-envs; for its learners in JAX its own in PyTorch; for dm-tree, which those use to
+    write to their
     replay, torch's map over structures.
     """
     tree, cvxpy, jax = ModuleType("tree"), ModuleType("cvxpy"), ModuleType("open_spiel.python.jax")
@@ -108,7 +110,7 @@ class Theirs:
         self.solver.iteration()
 
     def nash_conv(self) -> float:
-        """Exact, of the behaviour that the mixture amounts to."""
+        """Return the exact NashConv of the mixture."""
         from open_spiel.python.algorithms import exploitability, policy_aggregator
 
         aggregate = policy_aggregator.PolicyAggregator(self.game).aggregate(

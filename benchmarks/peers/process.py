@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.origin import ROOT, THREADS
+from benchmarks.hardware.provenance import ROOT, THREADS
 
 HOME = ROOT / "out" / "peers"
 ANSWER = b"answer "
@@ -24,8 +24,8 @@ class PeerError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Task:
-    """What a child is to play."""
+class PeerTask:
+    """Task of a child process."""
 
     peer: str
     """Name of its environment: ``NAME.txt`` and ``out/peers/NAME``."""
@@ -45,7 +45,7 @@ def python(peer: str) -> Path:
 
 
 def missing(peer: str) -> str | None:
-    """Why a peer cannot play; None if it is installed."""
+    """Return why a library is not available, or None."""
     if (HOME / peer / "installed").exists():
         return None
     return f"{peer} is not installed: make bench-peers"
@@ -55,14 +55,14 @@ class Peer:
     """A running child. Making it starts it; ``ready`` waits until it can play.
 
     Args:
-        task: What to play.
-        command: How to start it; None takes the interpreter and the file that the task names.
+        task: Task of the child.
+        command: Command line; None for the interpreter and file of the task.
 
     Raises:
         PeerError: It is not installed.
     """
 
-    def __init__(self, task: Task, command: list[str] | None = None) -> None:
+    def __init__(self, task: PeerTask, command: list[str] | None = None) -> None:
         if command is None:
             why = missing(task.peer)
             if why is not None:
@@ -91,7 +91,7 @@ class Peer:
         os.sched_setaffinity(self._process.pid, sorted(os.sched_getaffinity(0))[: task.threads])
 
     def ready(self) -> "Peer":
-        """Wait until it can play.
+        """Wait until the child is ready.
 
         Raises:
             PeerError: It failed, or did not answer in time.
@@ -101,7 +101,7 @@ class Peer:
         return self
 
     def turn(self, count: int) -> float:
-        """Let it play so many steps, or a few more; gives the seconds that one took.
+        """Run at least a number of steps and return the seconds per step.
 
         Raises:
             PeerError: It failed, or did not answer in time.
@@ -115,7 +115,7 @@ class Peer:
         return answer["seconds"] / answer["steps"]
 
     def close(self) -> None:
-        """End it."""
+        """End the child."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -141,7 +141,7 @@ class Peer:
         return json.loads(line.removeprefix(ANSWER))
 
     def _failed(self, how: str) -> PeerError:
-        """Why, in one line; the process is ended, so that it takes no time of the others."""
+        """Return the error in one line and end the process."""
         self._process.kill()
         self._process.wait()
         self._errors.seek(0)

@@ -1,11 +1,11 @@
-"""Figures that others have published and that cannot be measured here. Each is quoted from the page it names."""
+"""Published figures that are not measured here, with their sources."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Published:
-    """One figure."""
+    """A published figure."""
 
     name: str
     what: str

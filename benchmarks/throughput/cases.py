@@ -1,4 +1,4 @@
-"""What is timed, as data: environment, worlds, agents, schedule, device, and the door through which it is stepped."""
+"""Timed cases as data: environment, worlds, agents, schedule, device and interface."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,36 +9,36 @@ from typing import Any
 import torch
 
 import gpu_envs
-from benchmarks import doors
-from benchmarks.bounds.simple_tag import SimpleTagBound
-from benchmarks.bounds.tag_continuous import CONFIG as NO_EXITS
-from benchmarks.bounds.tag_continuous import TagContinuousBound
-from benchmarks.origin import THREADS
-from gpu_envs.core import Core
-from gpu_envs.factory import defined, make_core
+from benchmarks.hardware.bounds.simple_tag import SimpleTagBound
+from benchmarks.hardware.bounds.tag_continuous import CONFIG as NO_EXITS
+from benchmarks.hardware.bounds.tag_continuous import TagContinuousBound
+from benchmarks.hardware.provenance import THREADS
+from benchmarks.throughput import interfaces
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import configured_definition, make_core
 
 ACTION_BATCHES = 8
-"""Random actions are drawn beforehand and used in turn."""
+"""Number of batches of random actions, sampled beforehand and used in turn."""
 
 BOUNDS = {"SimpleTag-v0": SimpleTagBound, "TagContinuous-v0": TagContinuousBound}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to time."""
+    """One timed case."""
 
     env_id: str
     num_envs: int
-    entrance: str = "core"
-    """"core" (stacked tensors), "random play" (many steps in a call, see :attr:`steps`), "bound" (the C step), or a
-    door of ``doors.DOORS``."""
+    interface: str = "core"
+    """"core" (stacked tensors), "random play" (many steps in a call, see :attr:`steps`), "bound" (the C step), or an
+    interface of ``interfaces.INTERFACES``."""
     reuse_buffers: bool = True
-    """Off, every result is a clone: the default of ``make``."""
+    """False: every result is a clone, as by default of ``make``."""
     threads: int = 0
-    """0: as many as there are cores, at most a thread per world."""
+    """CPU threads; 0 for the number of cores, at most one per world."""
     config: Mapping[str, Any] = field(default_factory=dict)
     schedule: str | None = None
-    """"fused", "phased" or None: as the core chooses."""
+    """"fused", "phased" or None for the choice of the core."""
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -46,29 +46,29 @@ class Case:
 
     @property
     def steps(self) -> int:
-        """Steps of every world in one call."""
-        return min(1000, max(10, 50_000 // self.num_envs)) if self.entrance == "random play" else 1
+        """Number of steps of every world per call."""
+        return min(1000, max(10, 50_000 // self.num_envs)) if self.interface == "random play" else 1
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Arguments of ``make``, beside id and number of worlds."""
+        """Arguments of ``make``, except id and number of worlds."""
         how = {"device": self.device, "seed": 1, "threads": self.threads, "reuse_buffers": self.reuse_buffers}
         return how | ({"schedule": self.schedule} if self.schedule else {}) | dict(self.config)
 
     @property
     def agents(self) -> int:
-        """Agents of one world."""
-        return len(defined(self.env_id, None, dict(self.config))[2].agents)
+        """Number of agents of one world."""
+        return len(configured_definition(self.env_id, None, dict(self.config))[2].agents)
 
 
-CROWDS = (100, 1_000, 10_000, 100_000)
-"""Agents in one world."""
+AGENT_COUNTS = (100, 1_000, 10_000, 100_000)
+"""Numbers of agents in one world."""
 
 
-def crowd_settings(agents: int) -> dict[str, Any]:
-    """Settings of a crowd of TagContinuous: 5 % taggers, 10 neighbours seen, nobody exits, so that it stays as large.
+def many_agent_settings(agents: int) -> dict[str, Any]:
+    """Return settings of TagContinuous for an agent count: 5 % taggers, 10 neighbors observed, no exits.
 
-    Density and reach of a tag are as with 5 + 100; a handful of agents has one tagger at least, and sees 3.
+    Density and tagging distance are those of 5 + 100 agents. Below 20 agents there is one tagger, and 3 are observed.
     """
     taggers, length = max(1, agents // 20), 20.0 * math.sqrt(agents / 105)
     few = {"num_other_agents_observed": 3} if agents < 20 else {}
@@ -82,36 +82,36 @@ def crowd_settings(agents: int) -> dict[str, Any]:
     }
 
 
-def crowd(agents: int, num_envs: int = 1, **more: Any) -> Case:
-    """Worlds of so many agents of TagContinuous; see :func:`crowd_settings`."""
-    return Case("TagContinuous-v0", num_envs, config=crowd_settings(agents) | more)
+def many_agents(agents: int, num_envs: int = 1, **more: Any) -> Case:
+    """Return a case of TagContinuous by number of agents; see :func:`many_agent_settings`."""
+    return Case("TagContinuous-v0", num_envs, config=many_agent_settings(agents) | more)
 
 
 def available(env_id: str) -> bool:
-    """Whether the environment is there."""
+    """Return whether the environment is registered."""
     return env_id in gpu_envs.list_envs()
 
 
 def build(case: Case) -> Callable[[], Any]:
-    """Make the worlds of a case and give the function that plays one step with the next batch of random actions.
+    """Make the worlds of a case and return the function of one step with the next batch of random actions.
 
-    Every door, and the bound, is given the same actions, in the form it takes them. Random play draws its own, and
-    plays many steps.
+    Every interface and the bound receive the same actions in their own format. A random rollout samples its own actions
+    and runs many steps.
     """
     core = make_core(case.env_id, case.num_envs, **case.settings)
     actions = random_actions(core)
     step: Callable[[Any], Any]
     given: list[Any] = actions
-    if case.entrance == "bound":
+    if case.interface == "bound":
         step = BOUNDS[case.env_id](case.num_envs, case.threads).step
-    elif case.entrance == "core":
+    elif case.interface == "core":
         core.reset()
         step = core.step
-    elif case.entrance == "random play":
+    elif case.interface == "random play":
         core.reset()
-        return partial(core.play_random, case.steps)
+        return partial(core.random_rollout, case.steps)
     else:
-        step, given = doors.DOORS[case.entrance](case.env_id, case.num_envs, case.settings, core, actions)
+        step, given = interfaces.INTERFACES[case.interface](case.env_id, case.num_envs, case.settings, core, actions)
     count = 0
 
     def play() -> Any:
@@ -123,7 +123,7 @@ def build(case: Case) -> Callable[[], Any]:
 
 
 def random_actions(core: Core) -> list[torch.Tensor]:
-    """Batches of uniform discrete actions (E, A[, K]); the environments timed here have the same choices for all."""
+    """Return batches of uniform discrete actions (E, A[, K]), for environments with equal choices of all agents."""
     seeded = torch.Generator(core.device).manual_seed(0)
     size, batches = (core.num_envs, core.num_agents), []
     for _ in range(ACTION_BATCHES):

@@ -1,71 +1,71 @@
-"""What a comparison is made of: heats, entrants, and what is promised of them."""
+"""Comparisons: rounds, contenders and their targets."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmarks.cases import Case
-from benchmarks.entrants import Entrant
-from benchmarks.origin import THREADS
-from benchmarks.peers.process import Task
+from benchmarks.hardware.provenance import THREADS
+from benchmarks.peers.process import PeerTask
+from benchmarks.throughput.cases import Case
+from benchmarks.throughput.contenders import Contender
 
 OURS = "core.step"
 STEPS, GAMES, MICROSECONDS = "env-steps/s", "games/s", "µs a step"
 
 
 @dataclass(frozen=True)
-class Heat:
-    """Who takes turns in one alternating run; all others are compared with the first."""
+class Round:
+    """Contenders of one alternating run; all others are compared with the first."""
 
     title: str
-    entrants: tuple[Entrant, ...]
+    contenders: tuple[Contender, ...]
     goals: dict[str, str] = field(default_factory=dict)
-    """Name of an entrant -> what is promised of the first one's throughput over its."""
+    """Name of a contender -> target of the ratio of the first one's throughput to its own."""
     alone: dict[str, str] = field(default_factory=dict)
-    """The contest's unit, or ``MICROSECONDS`` -> what is promised of the first one by itself."""
+    """Unit of the comparison or ``MICROSECONDS`` -> target of the first contender."""
     quick: bool = False
-    """Played in ``make bench-quick`` too."""
+    """True: the round is part of ``make bench-quick``."""
 
 
 @dataclass(frozen=True)
-class Contest:
-    """Heats that belong together."""
+class ComparisonGroup:
+    """Rounds of one section of the report."""
 
     id: str
     title: str
     env_id: str
-    heats: tuple[Heat, ...]
+    rounds: tuple[Round, ...]
     along: str = ""
-    """"worlds" or "agents": what grows from heat to heat along the curves of a picture; empty where there is none."""
+    """"worlds" or "agents": the x axis of the plot over rounds; empty without a plot."""
     unit: str = STEPS
-    rounds: int | None = None
-    """Rounds of a heat, where turns are long by their nature."""
+    repeats: int | None = None
+    """Maximum number of samples per contender, for long turns."""
     turn: float = 0.0
-    """Seconds that such a turn takes, about."""
+    """Approximate duration of a long turn [s]."""
 
 
-def ours(case: Case, bound: bool = False) -> tuple[Entrant, ...]:
-    """The core, and the C step where there is one of these settings."""
-    c_step = (Entrant("the C step", "bound", replace(case, entrance="bound")),) if bound else ()
-    return (Entrant(OURS, "ours", case), *c_step)
+def ours(case: Case, bound: bool = False) -> tuple[Contender, ...]:
+    """Return the core and, if it exists, the C step of a case."""
+    c_step = (Contender("the C step", "bound", replace(case, interface="bound")),) if bound else ()
+    return (Contender(OURS, "ours", case), *c_step)
 
 
-def peer(name: str, library: str, game: str, worlds: int = 1, **more: Any) -> Entrant:
-    """A peer may use as many cores as ours: one per world at most."""
-    return Entrant(name, "peer", Task(library, game, worlds, **{"threads": min(THREADS, worlds), **more}))
+def peer(name: str, library: str, game: str, worlds: int = 1, **more: Any) -> Contender:
+    """Return a contender of another library, with at most one thread per world."""
+    return Contender(name, "peer", PeerTask(library, game, worlds, **{"threads": min(THREADS, worlds), **more}))
 
 
-def worlds_of(count: int) -> str:
-    """A title."""
+def world_count(count: int) -> str:
+    """Return the number of worlds as text."""
     return f"{count:,} world{'s' if count > 1 else ''}"
 
 
-def mpe2(name: str, game: str) -> Entrant:
-    """A world of mpe2, whose episodes are as long as ours."""
+def mpe2(name: str, game: str) -> Contender:
+    """Return one world of mpe2 with the episode length of gpu-envs."""
     return peer(name, "mpe2", game, options={"max_cycles": 25})
 
 
-def warpdrive_tag(case: Case) -> Entrant:
-    """WarpDrive's NumPy world, since it has no batch on a CPU, with the settings of a case."""
+def warpdrive_tag(case: Case) -> Contender:
+    """Return WarpDrive's NumPy world with the settings of a case; WarpDrive has no batch on a CPU."""
     names = ("num_taggers", "num_runners", "grid_length", "tagging_distance", "runner_exits_game_after_tagged")
     theirs = {name: case.config[name] for name in names}
     theirs |= {"use_full_observation": False, "num_other_agents_observed": 10, "episode_length": 500}

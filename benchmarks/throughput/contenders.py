@@ -1,4 +1,4 @@
-"""Who can take part in a comparison, and how to open each: our doors, the C step, our training, peers' processes."""
+"""Contenders of a comparison: interfaces of gpu-envs, the C step, trainings, and processes of other libraries."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -7,17 +7,17 @@ from typing import Any, TypeAlias
 
 import torch
 
-from benchmarks import cases, doors, games
-from benchmarks.bounds.build import compiler
-from benchmarks.compare import Subject
-from benchmarks.origin import THREADS
-from benchmarks.peers.process import Peer, PeerError, Task
-from gpu_envs.runner import choose_schedule
+from benchmarks.hardware.bounds.build import compiler
+from benchmarks.hardware.provenance import THREADS
+from benchmarks.peers.process import Peer, PeerError, PeerTask
+from benchmarks.throughput import cases, interfaces, random_games
+from benchmarks.throughput.timing import Subject
+from gpu_envs.runtime.kernels import choose_schedule
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Random games of ours; see :class:`benchmarks.games.Batch`."""
+    """Random games in gpu-envs; see :class:`benchmarks.throughput.random_games.GameBatch`."""
 
     env_id: str
     worlds: int
@@ -25,119 +25,123 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Learner:
-    """A training of ours; see :class:`benchmarks.training.Training`."""
+class PPOSubject:
+    """A training with gpu-envs; see :class:`benchmarks.training.ppo.PPOTraining`."""
 
     env_id: str
     worlds: int | None
     ppo: dict[str, Any] | None
     threads: int = 1
-    """As many as a peer that it is compared with may use."""
+    """Number of threads, equal to that of the compared library."""
 
 
-What: TypeAlias = cases.Case | Batch | Learner | Task
+Workload: TypeAlias = cases.Case | Batch | PPOSubject | PeerTask
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """One who takes part."""
+class Contender:
+    """One participant of a comparison."""
 
     name: str
     kind: str
-    """"ours", "door", "bound" or "peer"."""
-    what: What
+    """"ours", "interface", "bound" or "peer"."""
+    workload: Workload
 
 
 @dataclass
-class Seat:
-    """An entrant that is ready to play."""
+class ContenderSlot:
+    """An opened contender."""
 
-    entrant: Entrant
+    contender: Contender
     subject: Subject
     worlds: int
     agents: int
     units: Callable[[], float]
-    """What one step counts for, known when all has been played: steps of worlds, or games."""
+    """Function that returns the units of one step after the run: environment steps or games."""
     note: str = ""
 
     def describe(self) -> dict[str, Any]:
-        """Environment, worlds, agents, schedule, device, door and threads, as far as they are known."""
-        what = self.entrant.what
+        """Return environment, worlds, agents, schedule, device, interface and threads, if known."""
+        what = self.contender.workload
         row: dict[str, Any] = {"worlds": self.worlds, "agents": self.agents}
         if isinstance(what, cases.Case):
             chosen = what.schedule or choose_schedule(self.agents, torch.device(what.device))
             return row | {
                 "env_id": what.env_id,
-                "schedule": "" if what.entrance == "bound" else chosen,
+                "schedule": "" if what.interface == "bound" else chosen,
                 "device": what.device,
-                "door": what.entrance + ("" if what.reuse_buffers else ", clones"),
+                "interface": what.interface + ("" if what.reuse_buffers else ", clones"),
                 "threads": what.threads,
             }
-        if isinstance(what, Task):
-            door = " ".join([what.module or what.peer, *(f"{name}={value}" for name, value in what.options.items())])
-            return row | {"env_id": what.game, "device": what.device, "door": door, "threads": what.threads}
+        if isinstance(what, PeerTask):
+            interface = " ".join(
+                [what.module or what.peer, *(f"{name}={value}" for name, value in what.options.items())]
+            )
+            return row | {"env_id": what.game, "device": what.device, "interface": interface, "threads": what.threads}
         return row | {
             "env_id": what.env_id,
             "device": "cpu",
-            "door": "training" if isinstance(what, Learner) else "games",
-            "threads": what.threads if isinstance(what, Learner) else THREADS,
+            "interface": "training" if isinstance(what, PPOSubject) else "games",
+            "threads": what.threads if isinstance(what, PPOSubject) else THREADS,
         }
 
 
 @contextlib.contextmanager
-def seated(entrants: Sequence[Entrant]) -> Iterator[tuple[list[Seat], dict[str, str]]]:
-    """Open all that can be opened, peers side by side.
+def open_contenders(contenders: Sequence[Contender]) -> Iterator[tuple[list[ContenderSlot], dict[str, str]]]:
+    """Open all available contenders, other libraries in parallel.
 
     Returns:
-        The seats, and by the names of the others why they have none.
+        The opened contenders, and the reason by name for each of the others.
     """
     with contextlib.ExitStack() as stack:
         started: dict[str, Peer] = {}
         absent: dict[str, str] = {}
-        for entrant in entrants:
-            if isinstance(entrant.what, Task):
+        for contender in contenders:
+            if isinstance(contender.workload, PeerTask):
                 try:
-                    started[entrant.name] = peer = Peer(entrant.what)
+                    started[contender.name] = peer = Peer(contender.workload)
                     stack.callback(peer.close)
                 except PeerError as error:
-                    absent[entrant.name] = str(error)
+                    absent[contender.name] = str(error)
         seats = []
-        for entrant in entrants:
-            why = None if isinstance(entrant.what, Task) else _missing(entrant.what)
+        for contender in contenders:
+            why = None if isinstance(contender.workload, PeerTask) else _missing(contender.workload)
             if why is not None:
-                absent[entrant.name] = why
-            elif entrant.name not in absent:
+                absent[contender.name] = why
+            elif contender.name not in absent:
                 try:
-                    seats.append(_open(entrant, started.get(entrant.name), stack))
+                    seats.append(_open(contender, started.get(contender.name), stack))
                 except PeerError as error:
-                    absent[entrant.name] = str(error)
+                    absent[contender.name] = str(error)
         yield seats, absent
 
 
-def _missing(what: What) -> str | None:
-    """Why one of ours cannot take part."""
+def _missing(what: Workload) -> str | None:
+    """Return why a contender of gpu-envs is not available, or None."""
     if not isinstance(what, cases.Case):
         return None
-    if what.entrance == "bound":
+    if what.interface == "bound":
         return "gcc is not installed" if compiler() is None else None
-    module = doors.missing(what.entrance)
+    module = interfaces.missing(what.interface)
     return f"{module} is not installed" if module else None
 
 
-def _open(entrant: Entrant, peer: Peer | None, stack: contextlib.ExitStack) -> Seat:
-    what = entrant.what
-    if isinstance(what, Task):
+def _open(contender: Contender, peer: Peer | None, stack: contextlib.ExitStack) -> ContenderSlot:
+    what = contender.workload
+    if isinstance(what, PeerTask):
         assert peer is not None
         peer.ready()
         note = "; ".join(filter(None, [", ".join(f"{name} {v}" for name, v in peer.versions.items()), peer.note]))
-        return Seat(entrant, peer, what.worlds, peer.agents, lambda: float(what.worlds), note)
+        return ContenderSlot(contender, peer, what.worlds, peer.agents, lambda: float(what.worlds), note)
     if isinstance(what, Batch):
-        batch = games.Batch(what.env_id, what.worlds, what.fused)
-        return Seat(entrant, batch.play, what.worlds, batch.core.num_agents, batch.games_per_call)
-    if isinstance(what, Learner):
-        from benchmarks.training import Training
+        batch = random_games.GameBatch(what.env_id, what.worlds, what.fused)
+        return ContenderSlot(contender, batch.play, what.worlds, batch.core.num_agents, batch.games_per_call)
+    if isinstance(what, PPOSubject):
+        from benchmarks.training.ppo import PPOTraining
 
-        training: Any = Training(what.env_id, what.worlds, what.threads, what.ppo)
+        training: Any = PPOTraining(what.env_id, what.worlds, what.threads, what.ppo)
         stack.callback(training.close)
-        return Seat(entrant, training, training.num_envs, training.agents, lambda: float(training.num_envs))
-    return Seat(entrant, cases.build(what), what.num_envs, what.agents, lambda: float(what.num_envs * what.steps))
+        return ContenderSlot(contender, training, training.num_envs, training.agents, lambda: float(training.num_envs))
+    return ContenderSlot(
+        contender, cases.build(what), what.num_envs, what.agents, lambda: float(what.num_envs * what.steps)
+    )

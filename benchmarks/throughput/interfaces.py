@@ -1,4 +1,4 @@
-"""Every door to the worlds as a function of one step, so that what a door costs over ``core.step`` can be measured."""
+"""Each interface as a function of one step, to measure its overhead over ``core.step``."""
 
 import importlib.util
 from collections.abc import Callable
@@ -8,15 +8,17 @@ import gymnasium
 import torch
 
 import gpu_envs
-from gpu_envs.core import Core
+from gpu_envs.runtime.core import Core
 
-Opened: TypeAlias = tuple[Callable[[Any], Any], list[Any]]
-"""A function of one step, and the actions to give it in turn."""
-Door: TypeAlias = Callable[[str, int, dict[str, Any], Core, list[torch.Tensor]], Opened]
+OpenedInterface: TypeAlias = tuple[Callable[[Any], Any], list[Any]]
+"""Function of one step, and its actions in turn."""
+Interface: TypeAlias = Callable[[str, int, dict[str, Any], Core, list[torch.Tensor]], OpenedInterface]
 """(id, worlds, settings, a core of the same, random actions (E, A[, K])) -> function of a step, actions for it."""
 
 
-def _dict(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+def _dict(
+    env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]
+) -> OpenedInterface:
     env = gpu_envs.make(env_id, num_envs, **settings)
     env.reset()
     names = env.possible_agents
@@ -31,7 +33,7 @@ def _rows(
     core: Core,
     actions: list[torch.Tensor],
     to_numpy: bool = False,
-) -> Opened:
+) -> OpenedInterface:
     env: Any = gymnasium.make_vec(
         f"gpu_envs/{env_id}", num_envs, to_numpy=to_numpy, autoreset_mode="same_step", **settings
     )
@@ -40,12 +42,14 @@ def _rows(
     return env.step, [batch.numpy() for batch in rows] if to_numpy else rows
 
 
-def _numpy_rows(*arguments: Any) -> Opened:
+def _numpy_rows(*arguments: Any) -> OpenedInterface:
     return _rows(*arguments, to_numpy=True)
 
 
-def _parallel(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
-    """One world for PettingZoo; it is reset where all agents have left."""
+def _parallel(
+    env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]
+) -> OpenedInterface:
+    """Open one world for PettingZoo, reset after all agents are done."""
     env = gpu_envs.parallel_env(env_id, **_copying(settings))
     env.reset()
 
@@ -57,9 +61,11 @@ def _parallel(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, 
     return step, [dict(zip(env.possible_agents, batch[0].numpy(), strict=True)) for batch in actions]
 
 
-def _single(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
-    """One agent of one world for Gymnasium, the others at random; it is reset where its episode ends."""
-    env = gymnasium.make(f"gpu_envs/{env_id}", learner=core.possible_agents[0], **_copying(settings))
+def _single(
+    env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]
+) -> OpenedInterface:
+    """Open one agent of one world for Gymnasium with random other agents, reset at the end of an episode."""
+    env = gymnasium.make(f"gpu_envs/{env_id}", agent=core.possible_agents[0], **_copying(settings))
     env.reset()
 
     def step(action: Any) -> Any:
@@ -71,7 +77,9 @@ def _single(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, ac
     return step, [batch[0, 0].numpy() for batch in actions]
 
 
-def _sb3(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+def _sb3(
+    env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]
+) -> OpenedInterface:
     from gpu_envs.views.sb3 import SB3VecEnv  # pyright: ignore[reportMissingImports]
 
     env = SB3VecEnv(env_id, num_envs, **_copying(settings))
@@ -79,8 +87,10 @@ def _sb3(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actio
     return env.step, [batch.flatten(0, 1).numpy() for batch in actions]
 
 
-def _torchrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
-    """Worlds that are over are reset by TorchRL, as in its collectors."""
+def _torchrl(
+    env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]
+) -> OpenedInterface:
+    """Open TorchRL's environment; finished worlds are reset by TorchRL, as in its collectors."""
     from gpu_envs.views.torchrl import TorchRLEnv  # pyright: ignore[reportMissingImports]
 
     env = TorchRLEnv(env_id, num_envs, **_copying(settings))
@@ -96,7 +106,9 @@ def _torchrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, a
     return step, [{name: batch[:, list(rows)] for name, rows in core.groups.items()} for batch in actions]
 
 
-def _skrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]) -> Opened:
+def _skrl(
+    env_id: str, num_envs: int, settings: dict[str, Any], core: Core, actions: list[torch.Tensor]
+) -> OpenedInterface:
     from gpu_envs.views.skrl import make_skrl
 
     env = make_skrl(env_id, num_envs, **_copying(settings))
@@ -106,11 +118,11 @@ def _skrl(env_id: str, num_envs: int, settings: dict[str, Any], core: Core, acti
 
 
 def _copying(settings: dict[str, Any]) -> dict[str, Any]:
-    """For views that decide themselves whether results are copies."""
+    """Return the settings of views that decide themselves whether results are copies."""
     return {name: value for name, value in settings.items() if name != "reuse_buffers"}
 
 
-DOORS: dict[str, Door] = {
+INTERFACES: dict[str, Interface] = {
     "dict": _dict,
     "rows": _rows,
     "numpy rows": _numpy_rows,
@@ -125,15 +137,15 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "torchrl": ("torchrl", "gpu_envs.views.torchrl"),
     "skrl": ("skrl", "gpu_envs.views.skrl"),
 }
-"""Modules that a door needs beyond those that are always there."""
+"""Additional modules of an interface."""
 
 
-def missing(entrance: str) -> str | None:
-    """The first module that a door needs and that is not there; None if it opens."""
-    for module in NEEDS.get(entrance, ()):
+def missing(interface: str) -> str | None:
+    """Return the first missing module of an interface, or None."""
+    for module in NEEDS.get(interface, ()):
         try:
             if importlib.util.find_spec(module) is None:
                 return module
-        except ModuleNotFoundError:  # not even its package
+        except ModuleNotFoundError:  # the package is missing
             return module
     return None

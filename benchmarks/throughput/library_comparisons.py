@@ -1,14 +1,25 @@
-"""Comparisons with peers and bounds as data: who plays whom, on what, and what is promised of it."""
+"""Comparisons with other libraries and bounds as data."""
 
-from benchmarks.cases import Case, crowd
-from benchmarks.contest import GAMES, MICROSECONDS, STEPS, Contest, Heat, mpe2, ours, peer, warpdrive_tag, worlds_of
-from benchmarks.contests_of_doors import DOORS
-from benchmarks.entrants import Batch, Entrant, Learner
-from benchmarks.games import SPIEL
-from benchmarks.origin import THREADS
+from benchmarks.hardware.provenance import THREADS
+from benchmarks.throughput.cases import Case, many_agents
+from benchmarks.throughput.comparisons import (
+    GAMES,
+    MICROSECONDS,
+    STEPS,
+    ComparisonGroup,
+    Round,
+    mpe2,
+    ours,
+    peer,
+    warpdrive_tag,
+    world_count,
+)
+from benchmarks.throughput.contenders import Batch, Contender, PPOSubject
+from benchmarks.throughput.interface_comparisons import INTERFACE_COMPARISONS
+from benchmarks.throughput.random_games import SPIEL
 
 
-def _simple_tag(worlds: int) -> Heat:
+def _simple_tag(worlds: int) -> Round:
     peers = [peer("JaxMARL", "jaxmarl", "MPE_simple_tag_v3", worlds)]
     if worlds == 1:
         peers.append(mpe2("mpe2", "simple_tag_v3"))
@@ -18,18 +29,18 @@ def _simple_tag(worlds: int) -> Heat:
     goals = {"the C step": ">= 0.45", "JaxMARL": ">= 20", "VMAS as shipped": ">= 100"} if worlds == 16384 else {}
     alone = {MICROSECONDS: "<= 15"} if worlds == 1 else {}
     mine = ours(Case("SimpleTag-v0", worlds), bound=True)
-    return Heat(worlds_of(worlds), (*mine, *peers), goals, alone, quick=worlds == 1024)
+    return Round(world_count(worlds), (*mine, *peers), goals, alone, quick=worlds == 1024)
 
 
-def _simple_spread(worlds: int) -> Heat:
+def _simple_spread(worlds: int) -> Round:
     peers = [peer("JaxMARL", "jaxmarl", "MPE_simple_spread_v3", worlds)]
     if worlds == 1:
         peers.append(mpe2("mpe2", "simple_spread_v3"))
     alone = {STEPS: ">= 1e7"} if worlds == 16384 else {}
-    return Heat(worlds_of(worlds), (*ours(Case("SimpleSpread-v0", worlds)), *peers), alone=alone)
+    return Round(world_count(worlds), (*ours(Case("SimpleSpread-v0", worlds)), *peers), alone=alone)
 
 
-def _cartpole(worlds: int) -> Heat:
+def _cartpole(worlds: int) -> Round:
     gymnasium, gymnax = "Gymnasium's own", "gymnax"
     peers = (
         peer(gymnasium, "gymnasium", "CartPole-v1", worlds),
@@ -39,80 +50,80 @@ def _cartpole(worlds: int) -> Heat:
     goals |= {gymnax: ">= 1"} if worlds > 1 else {}  # a call for each step of one world: see peers-rolled
     alone = {STEPS: ">= 3.5e7"} if worlds == 4096 else {}
     mine = ours(Case("CartPole-v1", worlds))
-    return Heat(worlds_of(worlds), (*mine, *peers), goals, alone, quick=worlds == 4096)
+    return Round(world_count(worlds), (*mine, *peers), goals, alone, quick=worlds == 4096)
 
 
-def _rolled(env_id: str, worlds: int, name: str, library: str, game: str) -> Heat:
-    """Against a compiled loop of JAX in its own way: many steps with random actions, and no Python between them."""
-    mine = Entrant("core.play_random", "ours", Case(env_id, worlds, "random play"))
-    return Heat(f"{env_id}, {worlds_of(worlds)}", (mine, peer(name, library, game, worlds)), {name: ">= 1"})
+def _rolled(env_id: str, worlds: int, name: str, library: str, game: str) -> Round:
+    """Return a round of random rollouts against a compiled JAX loop, without Python between steps."""
+    mine = Contender("core.random_rollout", "ours", Case(env_id, worlds, "random play"))
+    return Round(f"{env_id}, {world_count(worlds)}", (mine, peer(name, library, game, worlds)), {name: ">= 1"})
 
 
-def _tag_continuous(agents: int, worlds: int, title: str) -> Heat:
-    case, goal = crowd(agents, worlds), (agents, worlds) == (105, 1024)
+def _tag_continuous(agents: int, worlds: int, title: str) -> Round:
+    case, goal = many_agents(agents, worlds), (agents, worlds) == (105, 1024)
     peers = (warpdrive_tag(case),) if agents < 1000 else ()
     goals = {"the C step": ">= 0.6"} if goal else {}
-    return Heat(title, (*ours(case, bound=agents == 105), *peers), goals, quick=goal)
+    return Round(title, (*ours(case, bound=agents == 105), *peers), goals, quick=goal)
 
 
-def _crowd(agents: int) -> Heat:
-    """As many agents in all, whatever a world has."""
+def _constant_agent_total(agents: int) -> Round:
+    """Return a round with a constant total number of agents."""
     worlds = max(1, 107_520 // agents)
-    return _tag_continuous(agents, worlds, f"{agents:,} agents, {worlds_of(worlds)}")
+    return _tag_continuous(agents, worlds, f"{agents:,} agents, {world_count(worlds)}")
 
 
-def _tag_gridworld(worlds: int) -> Heat:
+def _tag_gridworld(worlds: int) -> Round:
     warpdrive = peer("WarpDrive's NumPy world", "warpdrive", "tag_gridworld")
-    return Heat(worlds_of(worlds), (*ours(Case("TagGridworld-v0", worlds)), warpdrive))
+    return Round(world_count(worlds), (*ours(Case("TagGridworld-v0", worlds)), warpdrive))
 
 
-def _game(env_id: str) -> tuple[Heat, Heat]:
-    """A step that shows as much against a loop that reads as much; and bare play."""
+def _game(env_id: str) -> tuple[Round, Round]:
+    """Return two rounds: steps with observations, and random games without them."""
 
-    def pyspiel(name: str, players: str) -> Entrant:
+    def pyspiel(name: str, players: str) -> Contender:
         return peer(name, "openspiel", SPIEL[env_id], options={"players": players})
 
     reads = "pyspiel loop with observations"
-    ours = Entrant("core.step(core.sample_actions())", "ours", Batch(env_id, 4096, fused=False))
-    bare = Entrant("core.play_random", "ours", Batch(env_id, 4096, fused=True))
+    ours = Contender("core.step(core.sample_actions())", "ours", Batch(env_id, 4096, fused=False))
+    bare = Contender("core.random_rollout", "ours", Batch(env_id, 4096, fused=True))
     theirs = pyspiel("pyspiel loop", "loop"), pyspiel("pyspiel's random bots", "bots")
     quick = env_id == "LeducPoker-v0"
     return (
-        Heat(f"{env_id}, observed", (ours, pyspiel(reads, "loop with observations")), {reads: ">= 10"}, quick=quick),
-        Heat(f"{env_id}, bare", (bare, *theirs), {"pyspiel loop": ">= 50"}),
+        Round(f"{env_id}, observed", (ours, pyspiel(reads, "loop with observations")), {reads: ">= 10"}, quick=quick),
+        Round(f"{env_id}, bare", (bare, *theirs), {"pyspiel loop": ">= 50"}),
     )
 
 
-SB3 = {"rollout_length": 2048, "epochs": 10, "minibatches": 256, "learning_rate": 3e-4, "gamma": 0.99}
+SB3 = {"rollout_length": 2048, "num_epochs": 10, "num_minibatches": 256, "learning_rate": 3e-4, "gamma": 0.99}
 """Stable-Baselines3's defaults: 8 worlds of 2048 steps in minibatches of 64."""
-JAXMARL = {"rollout_length": 128, "epochs": 4, "minibatches": 4, "learning_rate": 2.5e-3, "gamma": 0.99}
+JAXMARL = {"rollout_length": 128, "num_epochs": 4, "num_minibatches": 4, "learning_rate": 2.5e-3, "gamma": 0.99}
 """JaxMARL's published settings of IPPO for MPE."""
 
 SPREAD, JAX_IPPO, SPREAD_WORLDS = "MPE_simple_spread_v3", "IPPO in JAX on JaxMARL", 512
 
 _LEARNING = (
-    Heat(
+    Round(
         "CartPole-v1, 8 worlds, 1 thread",
         (
-            Entrant("PPO with SB3's settings", "ours", Learner("CartPole-v1", 8, SB3)),
-            Entrant("PPO with its preset, 64 worlds", "ours", Learner("CartPole-v1", None, None)),
+            Contender("PPO with SB3's settings", "ours", PPOSubject("CartPole-v1", 8, SB3)),
+            Contender("PPO with its preset, 64 worlds", "ours", PPOSubject("CartPole-v1", None, None)),
             peer("Stable-Baselines3 PPO", "sb3", "CartPole-v1", 8, threads=1),
         ),
     ),
-    Heat(
+    Round(
         "SimpleSpread-v0, 16 worlds, 1 thread",
         (
-            Entrant("PPO with JaxMARL's settings", "ours", Learner("SimpleSpread-v0", 16, JAXMARL)),
+            Contender("PPO with JaxMARL's settings", "ours", PPOSubject("SimpleSpread-v0", 16, JAXMARL)),
             peer(JAX_IPPO, "jaxmarl", SPREAD, 16, module="jaxmarl_training", threads=1),
         ),
     ),
-    Heat(
+    Round(
         f"SimpleSpread-v0, all cores, worlds as each likes: ours {SPREAD_WORLDS}",
         (
-            Entrant(
+            Contender(
                 f"PPO with JaxMARL's network, epochs and minibatches, {SPREAD_WORLDS} worlds",
                 "ours",
-                Learner("SimpleSpread-v0", SPREAD_WORLDS, JAXMARL, THREADS),
+                PPOSubject("SimpleSpread-v0", SPREAD_WORLDS, JAXMARL, THREADS),
             ),
             peer(f"{JAX_IPPO}, 16 worlds", "jaxmarl", SPREAD, 16, module="jaxmarl_training"),
         ),
@@ -121,51 +132,51 @@ _LEARNING = (
 )
 
 
-CONTESTS = (
-    Contest(
+COMPARISONS = (
+    ComparisonGroup(
         "peers-simple-tag",
-        "SimpleTag-v0 beside its peers",
+        "SimpleTag-v0 compared with other libraries",
         "SimpleTag-v0",
         tuple(map(_simple_tag, (1, 64, 1024, 16384))),
         along="worlds",
     ),
-    Contest(
+    ComparisonGroup(
         "peers-simple-spread",
-        "SimpleSpread-v0 beside its peers",
+        "SimpleSpread-v0 compared with other libraries",
         "SimpleSpread-v0",
         tuple(map(_simple_spread, (1, 1024, 16384))),
         along="worlds",
     ),
-    Contest(
+    ComparisonGroup(
         "peers-tag-continuous",
-        "TagContinuous-v0 beside its peers: 5 % taggers, 10 neighbours seen, nobody exits",
+        "TagContinuous-v0 compared with other libraries: 5 % taggers, 10 neighbors observed, no exits",
         "TagContinuous-v0",
-        tuple(map(_crowd, (20, 105, 1_000, 10_000))),
+        tuple(map(_constant_agent_total, (20, 105, 1_000, 10_000))),
         along="agents",
     ),
-    Contest(
+    ComparisonGroup(
         "tag-continuous-worlds",
         "TagContinuous-v0, 5 taggers and 100 runners, in fewer worlds",
         "TagContinuous-v0",
-        tuple(_tag_continuous(105, worlds, worlds_of(worlds)) for worlds in (1, 64)),
+        tuple(_tag_continuous(105, worlds, world_count(worlds)) for worlds in (1, 64)),
     ),
-    Contest(
+    ComparisonGroup(
         "peers-tag-gridworld",
-        "TagGridworld-v0 beside WarpDrive's NumPy world",
+        "TagGridworld-v0 compared with WarpDrive's NumPy environment",
         "TagGridworld-v0",
         tuple(map(_tag_gridworld, (1, 64, 4096))),
         along="worlds",
     ),
-    Contest(
+    ComparisonGroup(
         "peers-cartpole",
-        "CartPole-v1 beside its peers",
+        "CartPole-v1 compared with other libraries",
         "CartPole-v1",
         tuple(map(_cartpole, (1, 64, 4096, 16384))),
         along="worlds",
     ),
-    Contest(
+    ComparisonGroup(
         "peers-rolled",
-        "Steps without Python between them, beside the compiled loops of JAX",
+        "Rollouts without Python between steps, compared with compiled JAX loops",
         "CartPole-v1",
         tuple(
             _rolled(env_id, worlds, *theirs)
@@ -176,13 +187,13 @@ CONTESTS = (
             for worlds in (1, 64)
         ),
     ),
-    Contest(
+    ComparisonGroup(
         "peers-games",
-        "Random games beside OpenSpiel, 4,096 worlds",
+        "Random games compared with OpenSpiel, 4,096 worlds",
         "LeducPoker-v0",
-        tuple(heat for env_id in SPIEL for heat in _game(env_id)),
+        tuple(round_ for env_id in SPIEL for round_ in _game(env_id)),
         unit=GAMES,
     ),
-    Contest("peers-training", "PPO, learning included", "CartPole-v1", _LEARNING, rounds=3, turn=5.0),
-    *DOORS,
+    ComparisonGroup("peers-training", "PPO training, updates included", "CartPole-v1", _LEARNING, repeats=3, turn=5.0),
+    *INTERFACE_COMPARISONS,
 )

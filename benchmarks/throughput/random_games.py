@@ -1,21 +1,21 @@
-"""Full random games of ours, in a batch."""
+"""Complete random games in a batch."""
 
-from benchmarks.origin import THREADS
-from gpu_envs.factory import make_core
+from benchmarks.hardware.provenance import THREADS
+from gpu_envs.runtime.factory import make_core
 
 SPIEL = {"LeducPoker-v0": "leduc_poker", "ConnectFour-v0": "connect_four"}
-"""OpenSpiel's name of a game."""
+"""OpenSpiel names of the games."""
 STEPS = 200
-"""Steps that a call of random play plays."""
+"""Steps per call of a random rollout."""
 
 
-class Batch:
-    """Worlds that play on and on; a call is a step, or many in one kernel.
+class GameBatch:
+    """Worlds with autoreset; a call is one step, or many steps in one kernel.
 
     Args:
-        env_id: Which game.
-        num_envs: Worlds.
-        fused: Play many steps in one kernel, instead of one with its observations and masks.
+        env_id: ID of the game.
+        num_envs: Number of worlds.
+        fused: True for many steps in one kernel, False for one step with observations and masks.
     """
 
     def __init__(self, env_id: str, num_envs: int, fused: bool) -> None:
@@ -25,15 +25,15 @@ class Batch:
         self.calls = 0
 
     def step(self) -> None:
-        """One step of every world."""
+        """Run one step of every world."""
         self.calls += 1
         self.core.step(self.core.sample_actions())
 
     def playout(self) -> None:
-        """Many steps of every world."""
+        """Run many steps of every world."""
         self.calls += 1
-        self.core.play_random(STEPS)
+        self.core.random_rollout(STEPS)
 
     def games_per_call(self) -> float:
-        """Finished games, on the average of all calls so far."""
-        return int(self.core.episodes.sum()) / self.calls
+        """Return the mean number of finished games per call."""
+        return int(self.core.episode_index.sum()) / self.calls

@@ -1,29 +1,29 @@
-"""Play the heats of a comparison, and put them into figures and rows."""
+"""Run the rounds of a comparison and convert the results to figures and rows."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from benchmarks import hotspots
-from benchmarks.cases import Case
-from benchmarks.compare import Player, Rounds, Spread, alternate
-from benchmarks.contest import MICROSECONDS, STEPS, Contest, Heat
-from benchmarks.contests import CONTESTS
-from benchmarks.entrants import Seat, seated
-from benchmarks.peers.process import Task
-from benchmarks.roofline import copy_bandwidth, traffic
-from benchmarks.targets import NOISE, Effort, Figure, Target
-from gpu_envs.factory import make_core
+from benchmarks.hardware import hotspots
+from benchmarks.hardware.roofline import copy_bandwidth, traffic
+from benchmarks.pages.targets import NOISE, Effort, Figure, PerformanceTarget
+from benchmarks.peers.process import PeerTask
+from benchmarks.throughput.cases import Case
+from benchmarks.throughput.comparisons import MICROSECONDS, STEPS, ComparisonGroup, Round
+from benchmarks.throughput.contenders import ContenderSlot, open_contenders
+from benchmarks.throughput.library_comparisons import COMPARISONS
+from benchmarks.throughput.timing import AlternatingSamples, Spread, TimedSubject, alternate
+from gpu_envs.runtime.factory import make_core
 
 MEMORY = "the memory bound"
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one entrant of a heat has done."""
+    """Result of one contender of a round."""
 
-    seat: Seat
+    seat: ContenderSlot
     seconds: list[float]  # of one step, by round
     units: float  # of a step
     note: str
@@ -31,95 +31,97 @@ class Result:
 
 @dataclass(frozen=True)
 class Played:
-    """A heat that has been played."""
+    """Result of a round."""
 
-    heat: Heat
+    round: Round
     results: list[Result]
-    rounds: Rounds
+    samples: AlternatingSamples
     absent: dict[str, str]
-    """Name of who could not take part -> why."""
+    """Reason by name of each contender that was not available."""
 
 
-def play(contest: Contest, heat: Heat, effort: Effort) -> Played:
-    """Let all who are there take turns."""
-    with seated(heat.entrants) as (seats, absent):
-        subjects = {seat.entrant.name: seat.subject for seat in seats}
-        wanted = min(effort.rounds, contest.rounds or effort.rounds)
+def play(comparison: ComparisonGroup, round_: Round, effort: Effort) -> Played:
+    """Run a round with all available contenders in alternation."""
+    with open_contenders(round_.contenders) as (seats, absent):
+        subjects = {seat.contender.name: seat.subject for seat in seats}
+        wanted = min(effort.repeats, comparison.repeats or effort.repeats)
         rounds = alternate(subjects, wanted, effort.seconds, effort.seconds, effort.patience)
-        kept = [(seat, rounds.seconds[seat.entrant.name]) for seat in seats if seat.entrant.name not in rounds.lost]
-        results = [Result(seat, seconds, seat.units(), _note(seat, heat)) for seat, seconds in kept]
-    return Played(heat, results, rounds, absent | rounds.lost)
+        kept = [(seat, rounds.seconds[seat.contender.name]) for seat in seats if seat.contender.name not in rounds.lost]
+        results = [Result(seat, seconds, seat.units(), _note(seat, round_)) for seat, seconds in kept]
+    return Played(round_, results, rounds, absent | rounds.lost)
 
 
-def _note(seat: Seat, heat: Heat) -> str:
-    """Versions of a peer; where the time of a door goes, and of what it is compared with."""
+def _note(seat: ContenderSlot, round_: Round) -> str:
+    """Return the versions of another library, or the profile of an interface."""
     if seat.note:
         return seat.note
-    compared = any(entrant.kind == "door" for entrant in heat.entrants)
-    if not compared or isinstance(seat.subject, Player):
+    compared = any(contender.kind == "interface" for contender in round_.contenders)
+    if not compared or isinstance(seat.subject, TimedSubject):
         return ""
     return hotspots.told(hotspots.shares(seat.subject))
 
 
-def promised(heat: Heat) -> dict[str, Figure]:
-    """The goals of a heat without their values, by whom or in what the first one is compared."""
-    first = heat.entrants[0].name
-    over = {name: ("ratio", f"{first} over {name}, {heat.title}", target) for name, target in heat.goals.items()}
-    alone = {unit: (unit, f"{first} by itself, {heat.title}", target) for unit, target in heat.alone.items()}
+def goals_of_round(round_: Round) -> dict[str, Figure]:
+    """Return the targets of a round without values, by contender or unit."""
+    first = round_.contenders[0].name
+    over = {name: ("ratio", f"{first} over {name}, {round_.title}", target) for name, target in round_.goals.items()}
+    alone = {unit: (unit, f"{first} by itself, {round_.title}", target) for unit, target in round_.alone.items()}
     return {key: Figure(what, unit, None, target=target) for key, (unit, what, target) in (over | alone).items()}
 
 
-def figures(contest: Contest, played: Played) -> Iterator[Figure]:
-    """Ratios and goals first, then throughputs, the memory bound, who was absent, and the noise."""
-    heat, rows, goals = played.heat, rows_of(contest, played), promised(played.heat)
+def figures(comparison: ComparisonGroup, played: Played) -> Iterator[Figure]:
+    """Yield ratios and targets, then throughputs, the memory bound, missing contenders and the noise."""
+    round_, rows, goals = played.round, rows_of(comparison, played), goals_of_round(played.round)
     for row in rows[1:]:
-        figure = goals.get(row["name"], Figure(f"{rows[0]['name']} over {row['name']}, {heat.title}", "ratio", None))
+        figure = goals.get(row["name"], Figure(f"{rows[0]['name']} over {row['name']}, {round_.title}", "ratio", None))
         yield replace(figure, value=row["ratio"], low=row["ratio_low"], high=row["ratio_high"])
-    for unit in heat.alone:
+    for unit in round_.alone:
         yield _measured(goals[unit], played.results[0])
-    for name in (name for name in heat.goals if name in played.absent):
+    for name in (name for name in round_.goals if name in played.absent):
         yield replace(goals[name], note=played.absent[name])
     for row in rows:
-        what = f"{row['name']}, {heat.title}"
-        curve = {"curve": row["name"], "at": row[contest.along], "along": contest.along} if contest.along else {}
-        yield Figure(what, contest.unit, row["rate"], row["low"], row["high"], note=row["note"], row=row, **curve)
+        what = f"{row['name']}, {round_.title}"
+        curve = (
+            {"curve": row["name"], "at": row[comparison.along], "along": comparison.along} if comparison.along else {}
+        )
+        yield Figure(what, comparison.unit, row["rate"], row["low"], row["high"], note=row["note"], row=row, **curve)
     for name, why in played.absent.items():
-        row = {"heat": heat.title, "name": name, "kind": "absent"}
-        yield Figure(f"{name}, {heat.title}", contest.unit, None, note=why, row=row)
-    noise = Spread.of(played.rounds.disturbance)
+        row = {"round": round_.title, "name": name, "kind": "absent"}
+        yield Figure(f"{name}, {round_.title}", comparison.unit, None, note=why, row=row)
+    noise = Spread.of(played.samples.disturbance)
     yield Figure(NOISE, "% of the machine", 100 * noise.median, 100 * noise.low, 100 * noise.high)
 
 
 def _measured(goal: Figure, result: Result) -> Figure:
-    """A goal of an entrant by itself, with its value."""
+    """Return a target of a single contender with its value."""
     by_time = goal.unit == MICROSECONDS
     spread = Spread.of([1e6 * sample if by_time else result.units / sample for sample in result.seconds])
     return replace(goal, value=spread.median, low=spread.low, high=spread.high)
 
 
-def rows_of(contest: Contest, played: Played) -> list[dict[str, Any]]:
-    """A row for every entrant that played, and for the memory bound, with the first one's ratio to it."""
+def rows_of(comparison: ComparisonGroup, played: Played) -> list[dict[str, Any]]:
+    """Return a row for each contender and the memory bound, with the ratio of the first contender to it."""
     first = played.results[0]
     rows = []
     for result in played.results:
         rate = Spread.of([result.units / sample for sample in result.seconds])
-        ratio = played.rounds.ratio(result.seat.entrant.name, first.seat.entrant.name)
+        ratio = played.samples.ratio(result.seat.contender.name, first.seat.contender.name)
         scale = first.units / result.units
         rows.append(
             {
-                "heat": played.heat.title,
-                "name": result.seat.entrant.name,
-                "kind": result.seat.entrant.kind,
+                "round": played.round.title,
+                "name": result.seat.contender.name,
+                "kind": result.seat.contender.kind,
                 **result.seat.describe(),
-                "unit": contest.unit,
+                "unit": comparison.unit,
                 **_spread(rate, ("rate", "low", "high"), 1.0),
                 **_spread(ratio, ("ratio", "ratio_low", "ratio_high"), scale),
-                "others": Spread.of(played.rounds.disturbance).median,
+                "others": Spread.of(played.samples.disturbance).median,
                 "note": result.note,
             }
         )
-    case = first.seat.entrant.what
-    if contest.unit == STEPS and isinstance(case, Case) and first.seat.entrant.kind == "ours":
+    case = first.seat.contender.workload
+    if comparison.unit == STEPS and isinstance(case, Case) and first.seat.contender.kind == "ours":
         rows.append(_memory_bound(case, rows[0]))
     return rows
 
@@ -129,59 +131,63 @@ def _spread(spread: Spread, names: tuple[str, str, str], scale: float) -> dict[s
 
 
 def _memory_bound(case: Case, ours: dict[str, Any]) -> dict[str, Any]:
-    """The throughput at which the bytes that a step must move take all of the machine's bandwidth."""
+    """Return the row of the throughput at which the necessary memory traffic uses the whole bandwidth."""
     core = make_core(case.env_id, min(2, case.num_envs), **case.settings)
     core.reset()
     needed, copied = traffic(core).bytes, bandwidth(case.device)
     rate = {name: value / needed for name, value in _spread(copied, ("rate", "low", "high"), 1.0).items()}
     share = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), ours["rate"] / rate["rate"])
-    told = f"{needed:.0f} bytes a step, {copied.median / 1e9:.1f} GB/s copied; beyond 1: worlds stay in the caches"
-    kept = {name: ours[name] for name in ("heat", "worlds", "agents", "env_id", "device", "unit")}
-    return {**kept, "name": MEMORY, "kind": "memory", **rate, **share, "note": told}
+    note = f"{needed:.0f} bytes a step, {copied.median / 1e9:.1f} GB/s copied; beyond 1: worlds stay in the caches"
+    kept = {name: ours[name] for name in ("round", "worlds", "agents", "env_id", "device", "unit")}
+    return {**kept, "name": MEMORY, "kind": "memory", **rate, **share, "note": note}
 
 
 @cache
 def bandwidth(device: str) -> Spread:
-    """Bytes a second that a device copies, read and written, measured once."""
+    """Return the copy bandwidth of a device [B/s], read and write, measured once."""
     return copy_bandwidth(device)
 
 
-def planned(played: Iterable[tuple[Contest, Heat]], effort: Effort, cores: int = 2) -> float:
-    """Seconds that heats take about, on a quiet machine: peers start side by side, then all take their turns."""
+def planned(played: Iterable[tuple[ComparisonGroup, Round]], effort: Effort, cores: int = 2) -> float:
+    """Return the approximate duration of rounds on a quiet machine [s]; other libraries start in parallel."""
     seconds = 0.0
-    for contest, heat in played:
-        starts = [STARTS.get(entrant.what.peer, 2.0) for entrant in heat.entrants if isinstance(entrant.what, Task)]
-        rounds = WARM_UPS + min(effort.rounds, contest.rounds or effort.rounds)
-        seconds += sum(starts) / cores + len(heat.entrants) * rounds * max(effort.seconds, contest.turn)
+    for comparison, round_ in played:
+        starts = [
+            STARTS.get(contender.workload.peer, 2.0)
+            for contender in round_.contenders
+            if isinstance(contender.workload, PeerTask)
+        ]
+        rounds = WARM_UPS + min(effort.repeats, comparison.repeats or effort.repeats)
+        seconds += sum(starts) / cores + len(round_.contenders) * rounds * max(effort.seconds, comparison.turn)
     return seconds
 
 
-STARTS = {"jaxmarl": 18.0, "gymnax": 8.0, "vmas": 6.0, "sb3": 8.0, "doors": 8.0}
-"""Core-seconds until a peer can play, about: imports, and compiling; 2 without an entry."""
+STARTS = {"jaxmarl": 18.0, "gymnax": 8.0, "vmas": 6.0, "sb3": 8.0, "interfaces": 8.0}
+"""Approximate start-up of other libraries [core s]: imports and compilation; 2 without an entry."""
 WARM_UPS = 2
-"""Turns that a warm-up and what is built before it take, about."""
+"""Approximate number of turns of a warm-up."""
 
 
-def measure(contest: Contest, effort: Effort) -> Iterator[Figure]:
-    """Play all heats of a comparison."""
-    for heat in contest.heats:
-        yield from figures(contest, play(contest, heat, effort))
+def measure(comparison: ComparisonGroup, effort: Effort) -> Iterator[Figure]:
+    """Yield the figures of all rounds of a comparison."""
+    for round_ in comparison.rounds:
+        yield from figures(comparison, play(comparison, round_, effort))
 
 
-def promises(contest: Contest) -> Iterator[Figure]:
-    """The goals of a comparison, without their values."""
-    for heat in contest.heats:
-        yield from promised(heat).values()
+def goals_of(comparison: ComparisonGroup) -> Iterator[Figure]:
+    """Yield the targets of a comparison without values."""
+    for round_ in comparison.rounds:
+        yield from goals_of_round(round_).values()
 
 
 TARGETS = tuple(
-    Target(
-        contest.id,
-        contest.title,
-        contest.env_id,
-        partial(measure, contest),
-        tuple(promises(contest)),
+    PerformanceTarget(
+        comparison.id,
+        comparison.title,
+        comparison.env_id,
+        partial(measure, comparison),
+        tuple(goals_of(comparison)),
     )
-    for contest in CONTESTS
+    for comparison in COMPARISONS
 )
-"""The comparisons as groups of the report."""
+"""Comparisons as groups of the report."""

@@ -1,4 +1,4 @@
-"""Timing in alternation: noise of a shared machine hits every subject alike, and ratios of one round cancel it."""
+"""Timing in alternation: noise of a shared machine affects all subjects alike and cancels in ratios."""
 
 import gc
 import os
@@ -15,28 +15,28 @@ T = TypeVar("T")
 
 
 @runtime_checkable
-class Player(Protocol):
-    """A subject that times itself, such as one in a process of its own."""
+class TimedSubject(Protocol):
+    """A subject that measures its own time, such as a process."""
 
     pid: int | None
-    """Its process, whose work is not other people's; None for this one."""
+    """Process ID of the subject, not counted as another process; None for this process."""
 
     def turn(self, count: int) -> float:
-        """Play so many steps, or a few more; gives the seconds that one took.
+        """Run at least a number of steps and return the seconds per step.
 
         Raises:
-            PeerError: It cannot go on.
+            PeerError: The subject failed.
         """
         ...
 
 
-Subject: TypeAlias = Callable[[], Any] | Player
-"""A function of one step, or a player."""
+Subject: TypeAlias = Callable[[], Any] | TimedSubject
+"""A function of one step, or a subject that times itself."""
 
 QUIET = 0.05
-"""A round counts if other processes used at most this share of the machine meanwhile."""
+"""Maximum share of the machine used by other processes during a valid sample."""
 PATIENCE = 4
-"""Give up waiting for quiet after so many times the rounds wanted, and keep the least disturbed ones."""
+"""Maximum number of samples, as a multiple of those wanted; then the least disturbed are kept."""
 
 
 @dataclass(frozen=True)
@@ -49,21 +49,21 @@ class Spread:
 
     @classmethod
     def of(cls, samples: list[float]) -> "Spread":
-        """Quartiles; a single sample is all three."""
+        """Return the quartiles; a single sample gives all three."""
         low, median, high = statistics.quantiles(samples if len(samples) > 1 else samples * 2, n=4, method="inclusive")
         return cls(median, low, high)
 
 
 @dataclass(frozen=True)
-class Rounds:
-    """Samples of an alternating run, the same rounds for every subject."""
+class AlternatingSamples:
+    """Samples of an alternating run, equal numbers for every subject."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)  # of one step, a sample per round
     disturbance: list[float] = field(default_factory=list)  # share of the machine that others used, per round
     lost: dict[str, str] = field(default_factory=dict)  # who could not go on -> why; nothing of theirs is kept
 
     def ratio(self, over: str, under: str) -> Spread:
-        """Quartiles of the ratios of rounds, time of ``over`` / time of ``under``."""
+        """Return quartiles of the ratios of samples, time of ``over`` / time of ``under``."""
         return Spread.of([a / b for a, b in zip(self.seconds[over], self.seconds[under], strict=True)])
 
 
@@ -73,19 +73,19 @@ def alternate(
     seconds: float = 0.5,
     warm_up: float = 0.3,
     patience: float = PATIENCE,
-) -> Rounds:
-    """Time subjects in turn.
+) -> AlternatingSamples:
+    """Time subjects in alternation.
 
     Args:
-        subjects: Name and function of one step, or player.
-        rounds: How many rounds to keep, a turn of every subject each; the order is reversed in every other one.
+        subjects: Subjects by name.
+        rounds: Number of samples per subject; the order is reversed every other time.
         seconds: Length of a turn [s].
-        warm_up: Length of the untimed first turn [s], which also finds out how many steps fill a turn.
-        patience: How many times the rounds wanted to play at most, on a busy machine.
+        warm_up: Length of the untimed first turn [s], which also measures the number of steps per turn.
+        patience: Maximum number of samples on a busy machine, as a multiple of those wanted.
 
     Returns:
-        The quiet rounds, or the least disturbed ones if there were too few. A player that cannot go on is out; the
-        others play all the same.
+        The quiet samples, or the least disturbed ones if there are too few. A subject that fails is dropped, and the
+        others continue.
     """
     order, lost = list(subjects), dict[str, str]()
 
@@ -107,28 +107,28 @@ def alternate(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        pids = [subject.pid for subject in subjects.values() if isinstance(subject, Player) and subject.pid]
+        pids = [subject.pid for subject in subjects.values() if isinstance(subject, TimedSubject) and subject.pid]
         kept = undisturbed(play, rounds, patience, pids)
     finally:
         if collecting:
             gc.enable()
     seconds_of = {name: [times[name] for _, times in kept] for name in subjects if name not in lost}
-    return Rounds(seconds_of, [others for others, _ in kept], lost)
+    return AlternatingSamples(seconds_of, [others for others, _ in kept], lost)
 
 
 def undisturbed(
     measure: Callable[[], T], wanted: int, patience: float = PATIENCE, pids: Iterable[int] = ()
 ) -> list[tuple[float, T]]:
-    """Measure until so many times others were quiet, or patience is out; gives those, or the least disturbed.
+    """Measure until enough quiet samples exist or patience is exhausted, and return the least disturbed.
 
     Args:
-        measure: What to do.
-        wanted: How many results to keep.
-        patience: How many times as many to take at most.
+        measure: Function that returns one result.
+        wanted: Number of results to keep.
+        patience: Maximum number of results, as a multiple of `wanted`.
         pids: Processes that belong to the measurement.
 
     Returns:
-        For each the share of the machine that others used meanwhile, and the result.
+        The share of the machine used by other processes and the result, for each.
     """
     seen: list[tuple[float, T]] = []
     ours = tuple(pids)
@@ -140,7 +140,7 @@ def undisturbed(
 
 
 def _warm(subject: Subject, seconds: float) -> float:
-    """Play untimed for so long; gives the seconds that a step took at last."""
+    """Run untimed for a duration and return the seconds per step of the last call."""
     begin, count = time.perf_counter(), 1
     while True:
         lasted = _time(subject, count)
@@ -150,7 +150,7 @@ def _warm(subject: Subject, seconds: float) -> float:
 
 
 def _time(subject: Subject, count: int) -> float:
-    if isinstance(subject, Player):
+    if isinstance(subject, TimedSubject):
         return subject.turn(count)
     begin = time.perf_counter()
     for _ in range(count):
@@ -168,7 +168,7 @@ class _Usage:
 
     @classmethod
     def now(cls, pids: Iterable[int] = ()) -> "_Usage":
-        """What this process, its children that have ended, and these others have used."""
+        """Return the CPU time of this process, its ended children, and other given processes."""
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
         user, nice, system, _idle, _wait, irq, softirq, steal, *_ = map(int, fields)
         mine = os.times()
@@ -179,13 +179,13 @@ class _Usage:
         )
 
     def others_since(self, before: "_Usage") -> float:
-        """Share of all cores that others used."""
+        """Return the share of all cores that other processes used."""
         used = (self.machine - before.machine) - (self.own - before.own)
         return max(0.0, used) / (self.wall - before.wall) / (os.cpu_count() or 1)
 
 
 def _used_by(pid: int) -> float:
-    """CPU seconds of a process, all its threads together; none of one that has ended, whose seconds its parent has."""
+    """Return the CPU seconds of a process; 0 after its end, because its parent then has them."""
     try:
         told = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,6 @@
-"""What Lightning's loop costs over ours, at the size of `make train`: `python -m benchmarks.lightning_overhead`.
+"""Time of Lightning's loop relative to the trainer's, at the size of `make train`.
+
+    python -m benchmarks.training.lightning_overhead
 
 Two trainings of the same settings take turns, a rollout and its update each, both with a CSV file and TensorBoard.
 """
@@ -12,25 +14,25 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from trainers.loop import Trainer
-from trainers.presets import preset
+from trainers.config.presets import preset
+from trainers.runner.trainer import Trainer
 
 ENV_ID = "TagContinuous-v0"
 LIMIT = 1.10
-"""Of the ratio of medians."""
+"""Limit of the ratio of medians."""
 WARM = 5
-"""Turns before anything is counted."""
+"""Warm-up turns."""
 
 
 def main() -> int:
-    """Prints both medians and their ratio; returns 1 where it is above the limit."""
+    """Print both medians and their ratio; return 1 if it is above the limit."""
     import lightning  # pyright: ignore[reportMissingImports]
     from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger  # pyright: ignore[reportMissingImports]
 
-    from trainers.lightning import LearnerModule
+    from trainers.integrations.lightning import LearnerModule
 
     class Turns(lightning.Callback):
-        """Lets our own loop take a turn after every one of Lightning's."""
+        """Run a turn of the trainer after each turn of Lightning."""
 
         def __init__(self, ours: Trainer) -> None:
             self.trainer, self.ours, self.theirs, self.resumed = ours, [], [], 0.0
@@ -46,7 +48,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=100)
     turns = parser.parse_args().turns
     warnings.filterwarnings("ignore")
-    config = dataclasses.replace(preset(ENV_ID, "cpu"), total_steps=10**9, checkpoint_every=10**6, eval_episodes=0)
+    config = dataclasses.replace(preset(ENV_ID, "cpu"), total_steps=10**9, checkpoint_interval=10**6, eval_episodes=0)
     with tempfile.TemporaryDirectory() as folder:
         pair = Turns(Trainer(config, Path(folder) / "ours"))
         lightning.Trainer(

@@ -1,4 +1,4 @@
-"""What opponents cost a training over plain self-play: `python -m benchmarks.opposition_overhead`.
+"""Overhead of opponents over plain self-play: `python -m benchmarks.training.opponent_overhead`.
 
 Trainings of the same settings take turns, a rollout and its update each: "plain" is self-play without an opposition,
 "bookkeeping" seats learners everywhere but draws and counts, "opponents" seats a learner against frozen networks.
@@ -14,24 +14,25 @@ import time
 import torch
 
 from league.game import Game
-from league.response import Training, settled
-from league.seating import Draw
-from trainers.collector import Collector
-from trainers.config import TrainConfig
-from trainers.policy import Plays
-from trainers.ppo import PPOConfig
-from trainers.settings import derived_seed
+from league.rollout.best_response import BestResponseTraining, settled
+from league.rollout.matchup_distribution import MatchupDistribution
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.base.seeding import derive_seed
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import PolicyProtocol
+from trainers.runner.collector import Collector
+from trainers.runner.learner_group import LearnerGroup
 
 GAMES = {"RockPaperScissors-v0": 256, "KuhnPoker-v0": 256, "ConnectFour-v0": 256, "SimpleTag-v0": 128}
-"""Worlds of each."""
+"""Number of worlds per training."""
 FROZEN = 8
-"""Networks to draw opponents from."""
+"""Number of opponent networks."""
 WARM = 3
-"""Turns before anything is counted."""
+"""Warm-up turns."""
 
 
 def main() -> int:
-    """Prints milliseconds per rollout and per update, medians over turns; returns 0."""
+    """Print milliseconds per rollout and per update, medians over turns, and return 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=20)
     turns = parser.parse_args().turns
@@ -48,7 +49,7 @@ def main() -> int:
                 begin = time.perf_counter()
                 collector.collect()
                 between = time.perf_counter()
-                collector.update(turn, str)
+                collector.learners.update(turn, str)
                 spent[name].append((between - begin, time.perf_counter() - between))
         plain = [0.0, 0.0]
         for name, times in spent.items():
@@ -64,26 +65,31 @@ def main() -> int:
 
 
 def _collectors(game: Game, config: TrainConfig) -> dict[str, Collector]:
-    plain = Collector(config, game.core(config.num_envs))
+    core = game.core(config.num_envs)
+    plain = Collector(config, core, LearnerGroup(config, core))
     role, frozen = game.roles[0], {each: _frozen(game, config, each) for each in game.roles}
     mixture = [torch.ones(FROZEN) / FROZEN for _ in game.seats]
     return {
         "plain": plain,
-        "bookkeeping": _trained(game, Draw.self_play(game), {}, config),
-        "opponents": _trained(game, Draw.against(game, role, mixture), frozen, config),
+        "bookkeeping": _trained(game, MatchupDistribution.self_play(game), {}, config),
+        "opponents": _trained(game, MatchupDistribution.against(game, role, mixture), frozen, config),
     }
 
 
-def _trained(game: Game, draw: Draw, pools: dict[str, list[Plays]], config: TrainConfig) -> Collector:
-    return Training(game, draw, pools, dataclasses.replace(config, policies={}, env={})).collector
+def _trained(
+    game: Game, draw: MatchupDistribution, pools: dict[str, list[PolicyProtocol]], config: TrainConfig
+) -> Collector:
+    return BestResponseTraining(game, draw, pools, dataclasses.replace(config, policies={}, env={})).collector
 
 
-def _frozen(game: Game, config: TrainConfig, role: str) -> list[Plays]:
-    """Policies as they are before learning, each with weights of its own."""
+def _frozen(game: Game, config: TrainConfig, role: str) -> list[PolicyProtocol]:
+    """Return untrained policies with different weights."""
     made = []
     for index in range(FROZEN):
-        settings = dataclasses.replace(config, policies={}, env={}, seed=derived_seed(7, index), num_envs=1)
-        made.append(Training(game, Draw.self_play(game), {}, settings).learner(role).policy())
+        settings = dataclasses.replace(config, policies={}, env={}, seed=derive_seed(7, index), num_envs=1)
+        made.append(
+            BestResponseTraining(game, MatchupDistribution.self_play(game), {}, settings).learner(role).policy()
+        )
     return made
 
 

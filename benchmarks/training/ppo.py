@@ -1,4 +1,4 @@
-"""PPO, learning included, as a subject of an alternating run."""
+"""PPO training as a subject of an alternating run."""
 
 import tempfile
 import time
@@ -7,24 +7,24 @@ from typing import Any
 
 import torch
 
-from trainers.config import TrainConfig
-from trainers.logs import read_rows
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
-from trainers.presets import PRESETS
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.config.presets import PRESETS
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
+from trainers.storage.learning_curves import read_rows
 
 ENDLESS = 10**9
-"""Steps and iterations that no run reaches: no evaluation, no checkpoint while it is timed."""
+"""Unreachable number of steps and iterations, to disable evaluations and checkpoints."""
 
 
-class Training:
-    """A training that goes on and on; a step is one of its batch of worlds.
+class PPOTraining:
+    """An endless training; a step is one step of its batch of worlds.
 
     Args:
-        env_id: Which environment.
-        num_envs: Worlds; None takes those of the preset.
-        threads: Of torch.
-        ppo: Settings of PPO; None takes those of the preset.
+        env_id: ID of the environment.
+        num_envs: Number of worlds; None for that of the preset.
+        threads: Number of torch threads.
+        ppo: Settings of PPO; None for those of the preset.
     """
 
     pid: int | None = None
@@ -36,22 +36,22 @@ class Training:
             env=preset.get("env", {}),
             num_envs=num_envs or preset["num_envs"],
             total_steps=ENDLESS,
-            checkpoint_every=ENDLESS,
+            checkpoint_interval=ENDLESS,
             eval_episodes=0,
-            threads=threads,
+            num_threads=threads,
             learner=PPOConfig(**(preset["learner"] if ppo is None else ppo)),
         )
         self.config = config
         self._folder = tempfile.TemporaryDirectory()
-        self._trainer = Trainer(self.config, out=Path(self._folder.name) / "run")
+        self._trainer = Trainer(self.config, run_dir=Path(self._folder.name) / "run")
         self.num_envs, self.agents = config.num_envs, self._trainer.core.num_agents
 
     def turn(self, count: int) -> float:
-        """Play and learn from so many steps, rounded up to whole rollouts; gives the seconds of one."""
+        """Train for a number of steps, rounded up to whole rollouts, and return the seconds per step."""
         length = self.config.learner.rollout_length
         rollouts = -(-count // length)
         kept = torch.get_num_threads()
-        self.config.use_threads()
+        self.config.apply_num_threads()
         try:
             begin = time.perf_counter()
             for _ in range(rollouts):
@@ -61,7 +61,7 @@ class Training:
             torch.set_num_threads(kept)
 
     def shares(self, turn: float) -> dict[str, float]:
-        """Train for at least so many seconds; gives the share of every phase in the time of whole iterations."""
+        """Train for at least a duration and return the share of each phase in the time of whole iterations."""
         first = self._trainer.iteration
         begin = time.perf_counter()
         while time.perf_counter() - begin < turn or self._trainer.iteration == first:
@@ -72,6 +72,6 @@ class Training:
         return {name.removeprefix("time/"): sum(float(row[name]) for row in rows) / lasted for name in phases}
 
     def close(self) -> None:
-        """Remove what it wrote."""
+        """Remove the output files."""
         self._trainer.log.close()
         self._folder.cleanup()

@@ -1,4 +1,4 @@
-"""What training must reach: tasks with a known value, the command that learns each, and how it is judged."""
+"""Training tasks: command, metric and threshold of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Goal:
-    """One judgement of a training's last policies, over many episodes that no training has seen."""
+    """Evaluation of the final policies of a training over new episodes."""
 
     of: str
     """"return GROUP": mean over episodes of the sum over the group's agents; "seconds": from start to exit."""
@@ -14,27 +14,27 @@ class Goal:
     """The end of the 95 % interval that counts must reach it: a number; "random" or "scripted", what such policies get
     in the group's place (their interval must lie apart); "jaxmarl", see `jaxmarl_learning`; None: only recorded."""
     playing: tuple[str, ...] = ()
-    """Policies that play, the others being random; () for all."""
+    """Trained policies of the evaluation, the others being random; () for all."""
     greedy: bool = True
-    """Most probable actions instead of samples."""
+    """True for the most probable actions instead of samples."""
     below: bool = False
-    """Smaller is better."""
+    """True if smaller is better."""
 
 
 @dataclass(frozen=True)
-class Bar:
-    """One task. Each of its seeds is one run of ``gpu-envs train``."""
+class TrainingTask:
+    """A training task. Each seed is one run of ``gpu-envs train``."""
 
     name: str
-    """Also that of its entry in the model zoo."""
+    """Name of the task and of its entry in the model zoo."""
     options: str
-    """Of ``gpu-envs train``, beside --seed, --out and --no-video."""
+    """Options of ``gpu-envs train``, without --seed, --run-dir and --no-video."""
     goals: tuple[Goal, ...]
     source: str
-    """Where the bound comes from."""
+    """Source of the threshold."""
     seeds: int = 3
     zoo: bool = True
-    """Keep the policies of the first seed in the model zoo."""
+    """True to store the policies of the first seed in the model zoo."""
 
 
 _NO_TABLE = "--eval-episodes 0"
@@ -50,35 +50,37 @@ _SPREAD = f"--total-steps 1000000 {_NO_TABLE}"
 _JAX = "IPPO in JAX on JaxMARL 0.2.0 with the settings that JaxMARL publishes for MPE, after as many steps"
 _PENDULUM = "the issue's -200; policies that swing up and stay get about -140, random ones -1200"
 _SPEECH = (
-    "a listener that does not understand loses least in the middle of the landmarks, see `trainers.scripted`; the "
-    "listener's intervals must lie apart"
+    "a listener that does not understand loses least in the middle of the landmarks, see "
+    "`trainers.evaluation.scripted_policies`; the listener's intervals must lie apart"
 )
 _LISTENER = (Goal("return listener", "scripted"), Goal("return listener", "random"))
 
-BARS: Sequence[Bar] = (
-    Bar(
+TASKS: Sequence[TrainingTask] = (
+    TrainingTask(
         "cartpole-ppo",
         f"CartPole-v1 --until-return 475 {_NO_TABLE}",
         (Goal("seconds", 10.0, below=True), Goal("return agent")),
         "PureJaxRL takes about 5 s to a mean of 475 over the last 100 episodes, Stable-Baselines3 about 42 s",
     ),
-    Bar(
+    TrainingTask(
         "cartpole-a2c", f"CartPole-v1 --algorithm a2c {_NO_TABLE}", (Goal("return agent", 475.0),), "Gymnasium: solved"
     ),
-    Bar("cartpole-dqn", f"CartPole-v1 --algorithm dqn {_NO_TABLE}", (Goal("return agent", 400.0),), "of 500 at most"),
-    Bar(
+    TrainingTask(
+        "cartpole-dqn", f"CartPole-v1 --algorithm dqn {_NO_TABLE}", (Goal("return agent", 400.0),), "of 500 at most"
+    ),
+    TrainingTask(
         "simple-spread-ippo",
         f"SimpleSpread-v0 --algorithm ippo {_SPREAD}",
         (Goal("return agent", "jaxmarl", greedy=False),),
         _JAX,
     ),
-    Bar(
+    TrainingTask(
         "simple-spread-mappo",
         f"SimpleSpread-v0 --algorithm mappo {_SPREAD}",
         (Goal("return agent", "jaxmarl", greedy=False),),
         _JAX,
     ),
-    Bar(
+    TrainingTask(
         "simple-tag-ppo",
         f"SimpleTag-v0 {_NO_TABLE}",
         (
@@ -87,25 +89,33 @@ BARS: Sequence[Bar] = (
         ),
         "cross-play: each side against random opponents, intervals apart from random play's",
     ),
-    Bar("two-step-qmix", f"{_TWO} --algorithm qmix {_EXPLORE}", (Goal("return player", 16.0),), _QMIX),
-    Bar("two-step-vdn", f"{_TWO} --algorithm vdn {_EXPLORE}", (Goal("return player", 14.0, below=True),), _QMIX),
-    Bar("two-step-iql", f"{_TWO} --algorithm iql {_EXPLORE}", (Goal("return player"),), _QMIX, zoo=False),
-    Bar("two-step-ippo", f"{_TWO} --algorithm ippo", (Goal("return player"),), _QMIX, zoo=False),
-    Bar("two-step-mappo", f"{_TWO} --algorithm mappo", (Goal("return player"),), _QMIX, zoo=False),
-    Bar("climbing-qmix", f"{_CLIMB} --algorithm qmix {_EXPLORE}", (Goal("return player"),), _CLAUS, zoo=False),
-    Bar("climbing-vdn", f"{_CLIMB} --algorithm vdn {_EXPLORE}", (Goal("return player"),), _CLAUS, zoo=False),
-    Bar("climbing-ippo", f"{_CLIMB} --algorithm ippo", (Goal("return player"),), _CLAUS, zoo=False),
-    Bar("climbing-mappo", f"{_CLIMB} --algorithm mappo", (Goal("return player"),), _CLAUS, zoo=False),
-    Bar("pendulum-sac", f"Pendulum-v1 --algorithm sac {_NO_TABLE}", (Goal("return agent", -200.0),), _PENDULUM),
-    Bar("pendulum-td3", f"Pendulum-v1 --algorithm td3 {_NO_TABLE}", (Goal("return agent", -200.0),), _PENDULUM),
-    Bar("pendulum-ddpg", f"Pendulum-v1 --algorithm ddpg {_NO_TABLE}", (Goal("return agent", -200.0),), _PENDULUM),
-    Bar(
+    TrainingTask("two-step-qmix", f"{_TWO} --algorithm qmix {_EXPLORE}", (Goal("return player", 16.0),), _QMIX),
+    TrainingTask(
+        "two-step-vdn", f"{_TWO} --algorithm vdn {_EXPLORE}", (Goal("return player", 14.0, below=True),), _QMIX
+    ),
+    TrainingTask("two-step-iql", f"{_TWO} --algorithm iql {_EXPLORE}", (Goal("return player"),), _QMIX, zoo=False),
+    TrainingTask("two-step-ippo", f"{_TWO} --algorithm ippo", (Goal("return player"),), _QMIX, zoo=False),
+    TrainingTask("two-step-mappo", f"{_TWO} --algorithm mappo", (Goal("return player"),), _QMIX, zoo=False),
+    TrainingTask("climbing-qmix", f"{_CLIMB} --algorithm qmix {_EXPLORE}", (Goal("return player"),), _CLAUS, zoo=False),
+    TrainingTask("climbing-vdn", f"{_CLIMB} --algorithm vdn {_EXPLORE}", (Goal("return player"),), _CLAUS, zoo=False),
+    TrainingTask("climbing-ippo", f"{_CLIMB} --algorithm ippo", (Goal("return player"),), _CLAUS, zoo=False),
+    TrainingTask("climbing-mappo", f"{_CLIMB} --algorithm mappo", (Goal("return player"),), _CLAUS, zoo=False),
+    TrainingTask(
+        "pendulum-sac", f"Pendulum-v1 --algorithm sac {_NO_TABLE}", (Goal("return agent", -200.0),), _PENDULUM
+    ),
+    TrainingTask(
+        "pendulum-td3", f"Pendulum-v1 --algorithm td3 {_NO_TABLE}", (Goal("return agent", -200.0),), _PENDULUM
+    ),
+    TrainingTask(
+        "pendulum-ddpg", f"Pendulum-v1 --algorithm ddpg {_NO_TABLE}", (Goal("return agent", -200.0),), _PENDULUM
+    ),
+    TrainingTask(
         "speaker-listener-maddpg",
         f"SimpleSpeakerListener-v0 --algorithm maddpg {_NO_TABLE}",
         _LISTENER,
         _SPEECH,
     ),
-    Bar(
+    TrainingTask(
         "speaker-listener-mappo",
         f"SimpleSpeakerListener-v0 --algorithm mappo {_NO_TABLE}",
         _LISTENER,

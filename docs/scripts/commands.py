@@ -1,4 +1,4 @@
-"""What the command line says of itself: the help of every command, as a user sees it."""
+"""The help of each command, as a user sees it."""
 
 import contextlib
 import io
@@ -7,19 +7,19 @@ import tomllib
 from importlib.metadata import EntryPoint
 from unittest import mock
 
-from docs.tables import ROOT
+from docs.scripts.tables import ROOT
 
 GROUP = "gpu_envs.commands"
 
 
 def commands() -> dict[str, EntryPoint]:
-    """The subcommands of gpu-envs, as pyproject.toml enters them."""
+    """Return the commands of gpu-envs from pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return {name: EntryPoint(name, place, GROUP) for name, place in project["entry-points"][GROUP].items()}
 
 
 def help(name: str, *words: str) -> str:
-    """What ``gpu-envs NAME WORDS --help`` prints, as a block of text."""
+    """Return the output of ``gpu-envs NAME WORDS --help`` as a block of text."""
     said = io.StringIO()
     plain = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
     with mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):

@@ -1,7 +1,7 @@
-"""Write the generated parts of the pages: tables between markers. Pictures are made by ``docs/pictures.py``.
+"""Write the generated parts of the pages: tables between markers. Pictures are made by ``docs/scripts/pictures.py``.
 
-    python docs/generate.py            write what has changed
-    python docs/generate.py --check    write nothing; name what is stale and exit with 1
+    python docs/scripts/generate.py            write what has changed
+    python docs/scripts/generate.py --check    write nothing; name what is stale and exit with 1
 
 A generated part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; the functions of ``PARTS`` make them.
 Tables come from the code itself: settings and their docstrings, spaces, constants of the rules, errors, options.
@@ -17,27 +17,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from docs import commands, tables
-from docs.speeds import speeds
-from docs.tables import PAGES, ROOT, configured, field_words, names, plain, table
-from gpu_envs import core, factory
+from docs.scripts import commands, reference, tables
+from docs.scripts.speeds import speeds
+from docs.scripts.tables import PAGES, ROOT, configured, field_words, names, plain, table
+from gpu_envs.runtime import core, factory
 
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def environments(folder: str) -> str:
-    """All environments in a table; their pages are in a folder, seen from the page of the table."""
+    """Return the table of all environments; ``folder`` is the path of their pages from the page of the table."""
     rows = []
     for place, id in sorted(names().items()):
         d = configured(place, {})[1]
         who = ", ".join(f"{len(members)} {group}" for group, members in d.groups.items())
         first = (PAGES / f"{place}.md").read_text().split("\n\n")[1].replace("\n", " ")
         rows.append((f"[{id}]({folder}/{place}.md)", who, tables.kinds_of(d.action_spaces), first))
-    return table(("id", "agents by default", "action", "what it is"), rows)
+    return table(("id", "agents by default", "action", "description"), rows)
 
 
 def gallery(*places: str) -> str:
-    """Pictures of environments, four in a row, for a page in docs/; of one by its place, or of all in a room."""
+    """Return animations of environments, four per row, for a page in docs/: of one place or of a group."""
     chosen = [(place, id) for place, id in sorted(names().items()) if {place, place.partition("/")[0]} & {*places}]
     cells = []
     for place, id in chosen:
@@ -48,7 +48,7 @@ def gallery(*places: str) -> str:
 
 
 def runner() -> str:
-    """The settings that every environment has, from the signature of make and the docstring of Core."""
+    """Return the table of common settings, from the signature of make and the docstring of Core."""
     text = inspect.getdoc(core.Core).split("Args:\n")[1]  # type: ignore[union-attr]
     doc = {
         key: " ".join(value.split()) for key, value in re.findall(r"^    (\w+): (.+(?:\n {5,}.+)*)", text, re.MULTILINE)
@@ -61,7 +61,7 @@ def runner() -> str:
 
 
 def errors() -> str:
-    """Every deliberate error."""
+    """Return the table of errors."""
     module = importlib.import_module("gpu_envs.errors")
     rows = []
     for key, kind in vars(module).items():
@@ -72,13 +72,15 @@ def errors() -> str:
 
 
 def options(which: str) -> str:
-    """Options of training: "train", "eval", "export", "clone", or the name of an algorithm."""
-    from trainers import algorithms
-    from trainers.cloning import CloneArgs
-    from trainers.commands import EvalArgs, ExportArgs, TrainArgs
+    """Return the table of options of "train", "eval", "export", "clone" or an algorithm."""
+    from trainers.algorithms import registry
+    from trainers.cli.clone import CloneOptions
+    from trainers.cli.evaluate import EvalOptions
+    from trainers.cli.export import ExportOptions
+    from trainers.cli.options import TrainOptions
 
-    commands = {"train": TrainArgs, "eval": EvalArgs, "export": ExportArgs, "clone": CloneArgs}
-    kind = commands[which] if which in commands else algorithms.find(which).config_type
+    commands = {"train": TrainOptions, "eval": EvalOptions, "export": ExportOptions, "clone": CloneOptions}
+    kind = commands[which] if which in commands else registry.find(which).config_type
     prefix = "--" if which in commands else "--learner."
     text: dict[str, tuple[str, str]] = {}
     for each in reversed(kind.__mro__[:-1]):
@@ -86,7 +88,8 @@ def options(which: str) -> str:
     rows = []
     for field in dataclasses.fields(kind):
         annotation, doc = text[field.name]
-        if not annotation.startswith("Positional") and field.name != "learner":
+        hidden = any(word in annotation for word in ("Positional", "EnvId", "Suppress"))
+        if not hidden and field.name != "learner":
             default = "" if field.default in (None, ()) else f"`{_option(field.default)}`"
             rows.append((f"`{prefix}{field.name.replace('_', '-')}`", default, doc))
     return table(("option", "default", "meaning"), rows)
@@ -97,23 +100,26 @@ def _option(value: Any) -> str:
 
 
 def learners() -> str:
-    """Every algorithm, where it is and what it does."""
-    from trainers.algorithms import ALGORITHMS
+    """Return the table of algorithms with their files."""
+    from trainers.algorithms.registry import ALGORITHMS
 
-    rows = [(f"`{name}`", f"`trainers/{each.module}.py`", each.summary) for name, each in ALGORITHMS.items()]
-    return table(("algorithm", "file", "what it is"), rows)
+    rows = [
+        (f"`{name}`", f"`trainers/algorithms/{each.module.replace('.', '/')}.py`", each.summary)
+        for name, each in ALGORITHMS.items()
+    ]
+    return table(("algorithm", "file", "description"), rows)
 
 
 def presets() -> str:
-    """What a preset changes, by environment and device."""
-    from trainers import algorithms
-    from trainers.presets import PRESETS
+    """Return the table of presets by environment and device."""
+    from trainers.algorithms import registry
+    from trainers.config.presets import PRESETS
 
     rows = []
     for (id, device, algorithm), given in PRESETS.items():
         parts = [f"{key}={value}" for key, value in given.get("env", {}).items()]
         parts += [f"--{key.replace('_', '-')} {value}" for key, value in given.items() if key not in ("env", "learner")]
-        usual = algorithms.find(algorithm).settings()
+        usual = registry.find(algorithm).settings()
         learner = given.get("learner", {})
         parts += [f"--learner.{k.replace('_', '-')} {_option(v)}" for k, v in learner.items() if v != getattr(usual, k)]
         rows.append((id, device, algorithm, ", ".join(f"`{part}`" for part in parts)))
@@ -133,14 +139,14 @@ OF_PAGE = (
 
 
 def template(file: str) -> str:
-    """A file that ``gpu-envs new meet`` writes, as a block of code."""
-    from gpu_envs.new import written
+    """Return a file of ``gpu-envs new meet`` as a code block."""
+    from gpu_envs.cli.new import written
 
     return f"```python\n# file: meet/{file}\n{written('meet')[file]}```"
 
 
 def script(file: str, *names: str) -> str:
-    """Parts of a script in examples/ as a cell of a notebook: "imports", and what its top level defines, by name."""
+    """Return parts of a script in examples/ as a notebook cell: "imports" or top-level definitions by name."""
     text = (ROOT / "examples" / f"{file}.py").read_text(encoding="utf-8")
     lines, parts, start = text.splitlines(), dict[str, str](), len(text)
     for node in ast.parse(text).body:
@@ -165,7 +171,7 @@ PARTS: dict[str, Callable[..., str]] = {part.__name__: part for part in (*OF_PAG
 
 
 def filled(path: Path, place: str = "") -> str:
-    """A page with its generated parts made anew; ``place`` says whose page it is, if it lies elsewhere.
+    """Return a page with its generated parts updated; ``place`` names the environment of a page outside its folder.
 
     Raises:
         KeyError: A marker names a part that does not exist.
@@ -184,23 +190,24 @@ def filled(path: Path, place: str = "") -> str:
 
 
 def pages() -> list[Path]:
-    """Every page that may hold generated parts."""
+    """Return all pages that may have generated parts."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def main(argv: list[str]) -> int:
     """Write, or check; see the top of this file."""
     check, stale = "--check" in argv, []
-    for path in pages():
-        text = filled(path)
-        if text != path.read_text(encoding="utf-8"):
+    whole = reference.pages()
+    for path in {**dict.fromkeys(pages()), **whole}:
+        text = whole[path] if path in whole else filled(path)
+        if not path.exists() or text != path.read_text(encoding="utf-8"):
             stale.append(path)
             if not check:
                 path.write_text(text, encoding="utf-8")
     for path in stale:
         print(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}")
     if check and stale:
-        print("run: python docs/generate.py")
+        print("run: python docs/scripts/generate.py")
     return int(check and bool(stale))
 
 

@@ -1,12 +1,12 @@
 """The Python of a page, run in order in one namespace: how the tests hold a page to its word, without Sphinx.
 
-    python -m docs.notebook PAGE ...           run pages here and now
-    python -m docs.notebook --write PAGE ...   and put what they print into them
+    python -m docs.scripts.notebook PAGE ...           run pages here and now
+    python -m docs.scripts.notebook --write PAGE ...   and put what they print into them
 
 A tutorial is a MyST notebook: its code stands in ``{code-cell}`` blocks, and other blocks are only shown. The site runs
 those pages that need nothing but this library, and shows what they print. The others say ``execution_mode: 'off'`` at
 their top, are run by `make test-libraries`, and carry what they print between ``<!-- printed -->`` and
-``<!-- end -->``; but for cells with the tag ``remove-output``, which print what nobody reads. What begins with
+``<!-- end -->``; but for cells with the tag ``remove-output``, whose output is not shown. What begins with
 ``# not run:`` and the reason, for readers to see, is left out.
 """
 
@@ -21,14 +21,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-TUTORIALS = Path(__file__).parent / "tutorials"
-LIBRARIES = Path(__file__).parent / "guides" / "libraries.md"
+TUTORIALS = Path(__file__).parents[1] / "tutorials"
+LIBRARIES = Path(__file__).parents[1] / "guides" / "libraries.md"
 CELL, PYTHON = r"\{code-cell\} ipython3", "python"
 """Kinds of blocks: a notebook's cells, and the Python of other pages."""
 PRINTED = re.compile(r"\n*<!-- printed -->\n```text\n(.*?)```\n<!-- end -->\n", re.DOTALL)
 
 
-class Block(NamedTuple):
+class CodeBlock(NamedTuple):
     """Some Python of a page."""
 
     line: int  # of its first line in the page, from 1
@@ -37,7 +37,7 @@ class Block(NamedTuple):
     options: str  # the lines before the code that begin with a colon
 
 
-def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Block]:
+def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[CodeBlock]:
     """The blocks of a kind, in order; of one section alone where its heading (of level two) is named."""
     start, stop = 0, len(text)
     if heading is not None:
@@ -45,7 +45,7 @@ def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Bloc
         assert section, f"there is no section {heading!r}"
         start, stop = section.span(1)
     found = re.compile(rf"^```{kind}\n((?::[^\n]*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL).finditer(text, start, stop)
-    return [Block(text[: match.start(2)].count("\n") + 1, match[2], match.end(), match[1]) for match in found]
+    return [CodeBlock(text[: match.start(2)].count("\n") + 1, match[2], match.end(), match[1]) for match in found]
 
 
 def run(path: Path, kind: str = CELL, heading: str | None = None, space: dict | None = None) -> dict:
@@ -79,7 +79,7 @@ def printed(path: Path) -> str:
     return "".join((*parts, text[before:]))
 
 
-def _results(path: Path, kind: str, heading: str | None, space: dict) -> Iterator[tuple[Block, str]]:
+def _results(path: Path, kind: str, heading: str | None, space: dict) -> Iterator[tuple[CodeBlock, str]]:
     """Run block after block; what each printed."""
     found = blocks(path.read_text(encoding="utf-8"), kind, heading)
     assert found, f"{path.name} shows no Python to run"

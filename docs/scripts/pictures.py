@@ -1,7 +1,7 @@
 """Make the moving pictures: docs/envs/ROOM/NAME.gif of every environment, and docs/tag.gif for the README.
 
-    python -m docs.pictures                        all of them
-    python -m docs.pictures tag/tag_gridworld      only those named, or "tag" for the README's
+    python -m docs.scripts.pictures                        all of them
+    python -m docs.scripts.pictures tag/tag_gridworld      only those named, or "tag" for the README's
 
 Who plays is what ``SHOWS`` says: a model of the zoo, policies that are trained first, into out/pictures/ROOM/NAME, if
 they are not there, or chance. A page's line ``![words](NAME.gif)`` gets its words from ``caption``.
@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from docs.tables import PAGES, ROOT, names
+from docs.scripts.tables import PAGES, ROOT, names
 
 OUT = ROOT / "out" / "pictures"
 STRIP = ROOT / "docs" / "tag.gif"
 SIDE = 224
-"""Of a world [pixels]."""
+"""Side of a world [pixels]."""
 OF_STRIP = 30
 """Frames of the README's, which would be too large a file else."""
 FPS = (2, 12)
@@ -34,8 +34,8 @@ _MPE = "--learner.rollout-length 25 --learner.learning-rate 3e-3 --learner.gamma
 
 
 @dataclass(frozen=True)
-class Show:
-    """Who plays in a picture, and for how long."""
+class MovingPicture:
+    """Policies and length of an animation."""
 
     zoo: str = ""
     """Model of the zoo that plays."""
@@ -45,47 +45,47 @@ class Show:
     every: int = 1
     """Steps between two frames."""
     trails: int | None = None
-    """As of :class:`gpu_envs.film.Film`."""
+    """As of :class:`gpu_envs.rendering.trails.TrailRenderer`."""
     seed: int = 7
 
     def checkpoint(self, place: str) -> Path | None:
-        """What plays; None for chance."""
+        """Path of the policies; None for random actions."""
         return Path(f"zoo:{self.zoo}") if self.zoo else OUT / place if self.train else None
 
     def caption(self) -> str:
-        """Who plays, in words."""
+        """Description of the policies."""
         return "trained policies" if self.zoo or self.train else "random play"
 
 
 SHOWS = {
-    "classic/acrobot": Show(
+    "classic/acrobot": MovingPicture(
         train="--total-steps 60000 --learner.gamma 0.99 --learner.learning-rate 3e-3 --learner.reward-scale 0.1",
         every=2,
     ),
-    "classic/cartpole": Show(zoo="cartpole-ppo", every=3),
-    "classic/mountain_car": Show(every=3),
-    "classic/mountain_car_continuous": Show(every=3),
-    "classic/pendulum": Show(zoo="pendulum-sac", every=2),
-    "games/connect_four": Show(frames=30),
-    "games/two_step_game": Show(zoo="two-step-qmix", frames=12),
-    "mpe/simple": Show(train=f"--total-steps 50000 {_MPE}"),
-    "mpe/simple_adversary": Show(train=f"--total-steps 80000 {_MPE}"),
-    "mpe/simple_push": Show(train=f"--total-steps 80000 {_MPE}"),
-    "mpe/simple_speaker_listener": Show(zoo="speaker-listener-mappo"),
-    "mpe/simple_spread": Show(zoo="simple-spread-mappo"),
-    "mpe/simple_tag": Show(zoo="simple-tag-ppo"),
-    "mpe/simple_world_comm": Show(train=f"--total-steps 400000 {_MPE}"),
-    "tag/tag_continuous": Show(train="--total-steps 300000", frames=40, trails=6),
-    "tag/tag_gridworld": Show(train="--total-steps 300000"),
+    "classic/cartpole": MovingPicture(zoo="cartpole-ppo", every=3),
+    "classic/mountain_car": MovingPicture(every=3),
+    "classic/mountain_car_continuous": MovingPicture(every=3),
+    "classic/pendulum": MovingPicture(zoo="pendulum-sac", every=2),
+    "games/connect_four": MovingPicture(frames=30),
+    "games/two_step_game": MovingPicture(zoo="two-step-qmix", frames=12),
+    "mpe/simple": MovingPicture(train=f"--total-steps 50000 {_MPE}"),
+    "mpe/simple_adversary": MovingPicture(train=f"--total-steps 80000 {_MPE}"),
+    "mpe/simple_push": MovingPicture(train=f"--total-steps 80000 {_MPE}"),
+    "mpe/simple_speaker_listener": MovingPicture(zoo="speaker-listener-mappo"),
+    "mpe/simple_spread": MovingPicture(zoo="simple-spread-mappo"),
+    "mpe/simple_tag": MovingPicture(zoo="simple-tag-ppo"),
+    "mpe/simple_world_comm": MovingPicture(train=f"--total-steps 400000 {_MPE}"),
+    "tag/tag_continuous": MovingPicture(train="--total-steps 300000", frames=40, trails=6),
+    "tag/tag_gridworld": MovingPicture(train="--total-steps 300000"),
 }
-"""Of environments whose picture is not random play."""
-BRIEF = Show(frames=16)
-"""Of games, where nothing moves between turns."""
+"""Contents of animations that are not random rollouts, by environment."""
+BRIEF = MovingPicture(frames=16)
+"""Frame rate of turn-based games."""
 
 
-def show_of(place: str) -> Show:
+def show_of(place: str) -> MovingPicture:
     """The show of an environment, by its page's place."""
-    return SHOWS.get(place) or (BRIEF if place.startswith("games/") else Show())
+    return SHOWS.get(place) or (BRIEF if place.startswith("games/") else MovingPicture())
 
 
 def policies(place: str, id: str) -> Path | None:
@@ -95,7 +95,7 @@ def policies(place: str, id: str) -> Path | None:
     if show.train and not (OUT / place / "checkpoints").exists():
         part = OUT / f"{place}.part"  # one that was killed is no training
         shutil.rmtree(part, ignore_errors=True)
-        options = f"{id} {show.train} --seed 0 --device cpu --eval-episodes 0 --no-video --out {part}"
+        options = f"{id} {show.train} --seed 0 --device cpu --eval-episodes 0 --no-video --run-dir {part}"
         command = Path(sys.executable).with_name("gpu-envs")
         subprocess.run([str(command), "train", *shlex.split(options)], cwd=ROOT, check=True)
         part.rename(OUT / place)
@@ -104,9 +104,9 @@ def policies(place: str, id: str) -> Path | None:
 
 def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
     """The frames of an environment's picture, (SIDE, SIDE, 3) uint8 each, and their pace [1/s]."""
-    from gpu_envs.factory import make_core
-    from gpu_envs.film import Film
-    from trainers.render import cast
+    from gpu_envs.rendering.trails import TrailRenderer
+    from gpu_envs.runtime.factory import make_core
+    from trainers.cli.render import cast
 
     show, checkpoint = show_of(place), policies(place, id)
     if checkpoint is None:
@@ -117,7 +117,7 @@ def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
     pace = min(max(core.render_fps / show.every, FPS[0]), FPS[1])
 
     def frames() -> Iterator[np.ndarray]:
-        camera = Film(core, 0, SIDE, show.trails)
+        camera = TrailRenderer(core, 0, SIDE, show.trails)
         obs, info = core.reset()
         for step in range(show.frames * show.every):
             if step % show.every == 0:
@@ -132,7 +132,7 @@ def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
 def fresh(place: str, id: str, count: int = 4) -> bool:
     """Whether a picture begins as it would if it were made now, but for what rounding elsewhere may move.
 
-    Where policies have to be trained for it nobody can tell quickly, and it counts as fresh.
+    A picture of trained policies cannot be checked quickly, and counts as fresh.
     """
     import imageio.v3 as iio
 
@@ -161,7 +161,7 @@ def strip(ids: dict[str, str]) -> tuple[Iterator[np.ndarray], float]:
 
 def main(argv: list[str]) -> int:
     """Make what is named, or everything; see the top of this file."""
-    from gpu_envs.video import write_video
+    from gpu_envs.rendering.video import write_video
 
     ids = names()
     for place in argv or [*sorted(ids), "tag"]:

@@ -1,10 +1,10 @@
-"""The README's few lines of speed, out of nothing but a result file of the benchmarks."""
+"""The table of speeds in the README, from a result file of the benchmarks."""
 
 import json
 
-from benchmarks.origin import ROOT
-from benchmarks.standing import number
-from docs.tables import table
+from benchmarks.hardware.provenance import ROOT
+from benchmarks.pages.standing import number
+from docs.scripts.tables import table
 
 RESULTS = ROOT / "benchmarks" / "results" / "intel-r-xeon-r-processor-family-6-model-207-2-cores.json"
 SHOWN = (
@@ -18,20 +18,21 @@ SHOWN = (
     ("peers-training", "CartPole-v1, 8 worlds, 1 thread", "PPO on CartPole-v1, 8 worlds, 1 thread"),
     ("peers-training", "SimpleSpread-v0, 16 worlds, 1 thread", "PPO on SimpleSpread-v0, 16 worlds, 1 thread"),
 )
-"""Group, heat and words of each line: where we win and where we do not."""
+"""Group, round and label of each line."""
 
 
 def speeds() -> str:
-    """Ours beside the fastest peer, medians of alternating turns."""
+    """Return the table: gpu-envs compared with the fastest other library, medians of alternating samples."""
     groups, rows, commits = json.loads(RESULTS.read_text(encoding="utf-8")), [], set()
-    for name, heat, what in SHOWN:
+    for name, round_title, what in SHOWN:
         group = groups["groups"][name]
-        entrants = [figure["row"] for figure in group["figures"] if (figure.get("row") or {}).get("heat") == heat]
-        ours = next(row for row in entrants if row["kind"] == "ours" and row["ratio"] == 1)
-        best = max((row for row in entrants if row["kind"] == "peer"), key=lambda row: row["rate"])
-        pair = [f"{number(row['rate'])} {ours['unit']}" for row in (ours, best)]
+        every = [figure.get("row") or {} for figure in group["figures"]]
+        contenders = [row for row in every if row.get("round") == round_title]
+        first = next(row for row in contenders if row["kind"] == "ours" and row["ratio"] == 1)
+        best = max((row for row in contenders if row["kind"] == "peer"), key=lambda row: row["rate"])
+        pair = [f"{number(row['rate'])} {first['unit']}" for row in (first, best)]
         rows.append((what, pair[0], f"{best['name']}: {pair[1]}", f"{number(best['ratio'])} x"))
         commits.add(group["commit"])
     machine = groups["machine"]
     where = f"{machine['cpu'].split(' (')[0]}, {machine['cores']} cores, commit {' and '.join(sorted(commits))}"
-    return table(("", "gpu-envs", "the fastest peer", "ratio"), rows) + f"\n\n{where}."
+    return table(("", "gpu-envs", "fastest other library", "ratio"), rows) + f"\n\n{where}."

@@ -12,11 +12,11 @@ from typing import Any
 
 from gymnasium import spaces
 
-from gpu_envs import meanings, registry
-from gpu_envs.config import MAX_INT, MAX_SIZE, build_config
-from gpu_envs.definition import Definition
+from gpu_envs.definition import EnvDefinition, registry
+from gpu_envs.descriptions import base as descriptions
+from gpu_envs.utils.settings import MAX_INT, MAX_SIZE, build_config
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 PAGES = ROOT / "docs" / "envs"
@@ -26,24 +26,24 @@ def names() -> dict[str, str]:
     """Id by place of the files of an environment: {"mpe/simple_tag": "SimpleTag-v0", ...}."""
     modules = {entry.module: id for id, entry in registry._entries.items() if entry.module}
     return {
-        module.removeprefix("gpu_envs.").replace(".", "/"): id
+        module.removeprefix("gpu_envs.envs.").replace(".", "/"): id
         for module, id in modules.items()
-        if module.startswith("gpu_envs.")
+        if module.startswith("gpu_envs.envs.")
     }
 
 
-def words(place: str) -> Any:
-    """What the environment's numbers mean: the module gpu_envs/meanings/PLACE.py."""
-    return meanings.words(names()[place])
+def description(place: str) -> Any:
+    """Return the description module gpu_envs/descriptions/PLACE.py."""
+    return descriptions.description_module(names()[place])
 
 
 def oracle(place: str) -> Path:
     """The oracle test of an environment."""
     folder, _, name = place.rpartition("/")
-    return ROOT / "tests" / "oracles" / folder / f"test_{name}.py"
+    return ROOT / "tests" / "parity" / folder / f"test_{name}.py"
 
 
-def configured(place: str, settings: dict[str, Any]) -> tuple[Any, Definition]:
+def configured(place: str, settings: dict[str, Any]) -> tuple[Any, EnvDefinition]:
     """Config and definition of an environment."""
     kind, build = registry.find(names()[place]).load()
     config = build_config(kind, settings, names()[place])
@@ -68,7 +68,7 @@ def plain(doc: str) -> str:
 
 def number(value: float) -> str:
     """A number as a reader writes it; no bound is "any"."""
-    if abs(value) == meanings.ANY:
+    if abs(value) == descriptions.ANY:
         return "any"
     for power, word in ((0.5**0.5, "1/√2"), (-(0.5**0.5), "-1/√2")):
         if abs(value - power) < 1e-9:
@@ -125,7 +125,7 @@ def summary(place: str) -> str:
     groups = [f"{len(rows)} {group} ({_span([d.agents[row] for row in rows])})" for group, rows in d.groups.items()]
     kinds = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi-discrete", spaces.Box: "continuous"}
     widths = {space.shape[0] for space in d.observation_spaces.values()}
-    limit = "terminates" if d.limit_terminates else "truncates"
+    limit = "terminates" if d.time_limit_terminates else "truncates"
     own = d.global_state_size
     joined = "own" if own else "the agents' observations, joined"
     rows = [
@@ -135,9 +135,9 @@ def summary(place: str) -> str:
         ("actions", f"{kinds[type(d.action_spaces[d.agents[0]])]}, {kinds_of(d.action_spaces)}"),
         ("observation", f"float32, {' or '.join(str(width) for width in sorted(widths))} numbers an agent"),
         ("global state", f"{own or sum(s.shape[0] for s in d.observation_spaces.values())} numbers a world, {joined}"),
-        ("time limit", f"{d.max_steps} steps, {limit}"),
+        ("time limit", f"{d.max_episode_steps} steps, {limit}"),
         ("rules", _link(place, ROOT / "warp_kernels" / f"{place}.py")),
-        ("settings, spaces, drawing", _link(place, ROOT / "gpu_envs" / f"{place}.py")),
+        ("settings, spaces, drawing", _link(place, ROOT / "gpu_envs" / "envs" / f"{place}.py")),
         ("oracle test", f"{_link(place, oracle(place))}, {compared(place)}"),
     ]
     return table(("", "with default settings"), rows)
@@ -175,16 +175,16 @@ def compared(place: str) -> str:
 
 def actions(place: str) -> str:
     """Action tables by index."""
-    return "\n\n".join(f"{t.title}:\n\n{table(t.head, t.rows)}" for t in words(place).actions())
+    return "\n\n".join(f"{t.title}:\n\n{table(t.head, t.rows)}" for t in description(place).action_tables())
 
 
 def observations(place: str) -> str:
     """Observation tables by index, one per kind of observer."""
     parts = []
-    for title, (agent, settings) in words(place).OBSERVATIONS.items():
+    for title, (agent, settings) in description(place).OBSERVATIONS.items():
         config, d = configured(place, settings)
         column, rows = 0, []
-        for block in words(place).blocks(config, d.agents.index(agent)):
+        for block in description(place).observation_blocks(config, d.agents.index(agent)):
             last = column + block.width - 1
             span = f"{column}" if last == column else f"{column} to {last}"
             low, high = number(block.low), number(block.high)
@@ -198,13 +198,13 @@ def rewards(place: str) -> str:
     """Causes of reward, with the default amount where a setting or a constant gives it."""
     config, d = configured(place, {})
     rows = []
-    for reward in words(place).REWARDS:
+    for reward in description(place).REWARDS:
         sign, key = ("-", reward.amount[1:]) if reward.amount.startswith("-") else ("", reward.amount)
         value = getattr(config, key, d.params.get(key))
         if value is None:
-            rows.append((reward.who, reward.when, reward.amount, ""))
+            rows.append((reward.receivers, reward.condition, reward.amount, ""))
         else:
-            rows.append((reward.who, reward.when, f"{sign}`{key}`", number(-value if sign else value)))
+            rows.append((reward.receivers, reward.condition, f"{sign}`{key}`", number(-value if sign else value)))
     return table(("who", "when", "adds", "default"), rows)
 
 

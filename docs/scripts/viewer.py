@@ -1,9 +1,9 @@
 """Make the picture of the viewer, docs/viewer.png, from a league that is trained first if it is not there.
 
-    .nox/browser/bin/python -m docs.viewer
+    .nox/browser/bin/python -m docs.scripts.viewer
 
 It needs Chromium, and Playwright: `make test-libraries ARGS="-s browser"` makes the environment that has it. The run
-stays in out/pictures/league-SimpleTag-v0; remove that folder to train anew, for a minute.
+stays in out/pictures/league-SimpleTag-v0; remove that folder to train again, for a minute.
 """
 
 import io
@@ -12,17 +12,20 @@ import shutil
 import subprocess
 import sys
 
-from docs.tables import ROOT
+from docs.scripts.tables import ROOT
 
 RUN = ROOT / "out" / "pictures" / "league-SimpleTag-v0"
 PICTURE = ROOT / "docs" / "viewer.png"
-TRAIN = "league train SimpleTag-v0 --algorithm psro --iterations 6 --episodes 200 --train total_steps=60000 --threads 1"
+TRAIN = (
+    "league train SimpleTag-v0 --algorithm psro --iterations 6 --episodes-per-matchup 200 "
+    "--train-overrides total_steps=60000 --num-threads 1"
+)
 SIZE = {"width": 1240, "height": 1146}
-"""Of the window [CSS pixels]."""
+"""Size of the window [CSS pixels]."""
 SCALE = 1.5
 """Pixels of the picture by one of these."""
 STEP = "12"
-"""Of the rollout."""
+"""Seed of the rollout."""
 COMMAND = (sys.executable, "-c", "import sys; from gpu_envs.cli import main; sys.exit(main(sys.argv[1:]))")
 """`gpu-envs`, which that environment has not under its name."""
 

@@ -1,4 +1,4 @@
-"""Links to files of the repository lead to listings: a page per file, in colour, with a name for every line.
+"""Links to files of the repository lead to listings: a page per file, in color, with a name for every line.
 
 The pages are Markdown that also reads well in the repository, so they link to files as files. In the site such a link
 gets the listing, in ``source/``; so do the "source" links of the reference.
@@ -57,7 +57,7 @@ class Links(SphinxTransform):
 
 
 def _uri(app, docname, path):
-    """Where a listing will be, from a page; from now on it is wanted."""
+    """Return the link from a page to a listing and request the listing."""
     app.env.listings.setdefault(docname, set()).add(path)
     return app.builder.get_relative_uri(docname, f"source/{_name(path)}")
 

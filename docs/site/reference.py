@@ -1,4 +1,4 @@
-"""What the reference shows: Warp's structs and functions as they are written, fields and results with their sentences.
+"""Extension of Sphinx that documents Warp's structs and functions from their source.
 
 Warp makes objects of them that no longer know their source, so its decorators do nothing here: nothing is launched.
 """
@@ -27,7 +27,7 @@ def _signature(app, what, name, obj, options, signature, returns):
 
 
 def setup(app):
-    """Napoleon takes words before a colon for a type; ours are sentences, and types are annotated."""
+    """Keep text before a colon in docstrings: Napoleon reads it as a type, and types are annotated."""
     GoogleDocstring._parse_attribute_docstring = lambda self: [*self._lines]
     GoogleDocstring._consume_returns_section = _plain
     app.connect("autodoc-process-signature", _signature)

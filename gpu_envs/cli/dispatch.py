@@ -1,8 +1,7 @@
-"""The console command ``gpu-envs``: subcommands are found by entry point, so lower rooms never import higher ones."""
+"""The console command ``gpu-envs``. Entry points name its commands, so that gpu_envs does not import trainers."""
 
 import ast
 import atexit
-import difflib
 import gc
 import importlib.util
 import sys
@@ -10,18 +9,21 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from gpu_envs.errors import GpuEnvsError
+from gpu_envs.utils.suggestions import unknown_name_message
+
+__all__ = ["GROUP", "main"]
 
 GROUP = "gpu_envs.commands"
-"""Entry-point group of the subcommands: name -> ``command(argv) -> exit code``."""
+"""Entry-point group of the commands; each is a function ``command(argv) -> exit code``."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a subcommand.
+    """Run a command and return its exit code.
 
-    What a user can mend is one line on stderr and exit code 2, never a traceback: a deliberate error, a file that
-    cannot be read or written, too little memory.
+    Errors that a user can correct print one line on stderr and return 2: errors of this library, files that cannot be
+    read or written, too little memory.
     """
-    atexit.register(gc.freeze)  # else the collection at the very end walks through all of torch, for a second
+    atexit.register(gc.freeze)  # a final garbage collection would take a second
     args = sys.argv[1:] if argv is None else argv
     commands = {found.name: found for found in entry_points(group=GROUP)}
     if not args or args[0] in ("-h", "--help"):
@@ -29,42 +31,42 @@ def main(argv: list[str] | None = None) -> int:
         return 0 if args else 2
     name, *rest = args
     if name not in commands:
-        near = difflib.get_close_matches(name, commands, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(commands))}"
-        return _refused(f"no command named {name!r}; {hint}")
+        return _fail(unknown_name_message("command", name, sorted(commands)))
     for before, word in zip(("", *rest), rest, strict=False):
         option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
-        if "\0" in word or (equals and not value):  # an empty path would be the working folder
+        if "\0" in word or (equals and not value):  # an empty path would mean the working folder
             where = f"{option}: " if option.startswith("--") else ""
-            return _refused(f"{name}: {where}expected a value, got {value!r:.80}")
+            return _fail(f"{name}: {where}expected a value, got {value!r:.80}")
     try:
         return commands[name].load()(rest)
     except GpuEnvsError as error:
-        return _refused(str(error))
+        return _fail(str(error))
     except KeyboardInterrupt:
         print("gpu-envs: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output has gone, as in `gpu-envs list | head -1`
+    except BrokenPipeError:  # the reader of the output has exited, as in `gpu-envs list | head -1`
         sys.stderr.close()
         return 0
     except OSError as error:
         where = "" if error.filename is None else f": {error.filename}"
-        return _refused(f"{error.strerror or str(error).partition(chr(10))[0]}{where}")
+        return _fail(f"{error.strerror or str(error).partition(chr(10))[0]}{where}")
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
-        told = str(error).partition("\n")[0] or type(error).__name__
-        return _refused(f"not enough memory ({told}); try fewer worlds, or a smaller picture")
+        message = str(error).partition("\n")[0] or type(error).__name__
+        return _fail(f"not enough memory ({message}); try fewer worlds, or a smaller picture")
 
 
-def _refused(why: str) -> int:
-    line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in why)  # a path may hold anything
+def _fail(message: str) -> int:
+    line = "".join(
+        each if each.isprintable() else repr(each)[1:-1] for each in message
+    )  # paths may hold control characters
     print(f"gpu-envs: error: {line}", file=sys.stderr)
     return 2
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Is it Python's, torch's on a GPU (by name: torch is not loaded here), torch's on the CPU, or Warp's?"""
+    """Return whether an error of Python, torch or Warp reports too little memory, without importing torch."""
     words = ("DefaultCPUAllocator: ", "Failed to allocate ")
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return named or any(word in str(error) for word in words)
@@ -73,15 +75,15 @@ def _out_of_memory(error: Exception) -> bool:
 def _usage(commands: dict[str, EntryPoint]) -> str:
     width = max(map(len, commands), default=0)
     rows = "\n".join(f"  {name:{width}}  {_purpose(commands[name])}" for name in sorted(commands))
-    tells = "gpu-envs COMMAND --help tells its options, with an example."
-    return f"usage: gpu-envs COMMAND ...\n\n{tells}\n\n{rows}\n\nexample: gpu-envs train TagContinuous-v0"
+    hint = "gpu-envs COMMAND --help prints the options of a command, with an example."
+    return f"usage: gpu-envs COMMAND ...\n\n{hint}\n\n{rows}\n\nexample: gpu-envs train TagContinuous-v0"
 
 
 def _purpose(command: EntryPoint) -> str:
-    """First line of a command's docstring, read from its source: to import all of them takes seconds."""
+    """Return the first line of a command's docstring. It is read from the source, since importing takes seconds."""
     try:
         found = importlib.util.find_spec(command.module)
-    except ImportError as error:  # of an extra, says which
+    except ImportError as error:  # the message names the missing extra
         return str(error)
     if found is None or found.origin is None or not found.origin.endswith(".py"):
         return ""

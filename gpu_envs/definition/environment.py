@@ -1,25 +1,27 @@
-"""What a host file tells the runner about one configured environment."""
+"""Definition of one configured environment, which its host file builds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.buffers import array_fields, check_stride
+from gpu_envs.definition.struct_buffers import array_fields, check_stride
 from gpu_envs.errors import ConfigError
 from warp_kernels.philox import MAX_AGENTS
 from warp_kernels.rules import Rules
 
+__all__ = ["EnvDefinition", "Integers", "WorldView", "any_bits", "box", "index", "integers", "roster"]
+
 
 @dataclass(frozen=True)
 class Integers:
-    """Shape and range of a field of integers. Kernels index memory and count by them, so no other value is restored."""
+    """Shape and range of an integer field. Kernels index memory by it, so values outside its range are not restored."""
 
     shape: tuple[int, ...]
-    """Behind the leading E (a vector dtype's own axis left out)."""
+    """Shape without the leading E and without the axis of a vector dtype."""
     low: int | None
     """Lowest value; None where every bit pattern is allowed."""
     high: int | None
@@ -27,87 +29,163 @@ class Integers:
 
 
 def integers(shape: tuple[int, ...], low: int, high: int) -> Integers:
-    """A field of integers in [low, high]."""
+    """Return a field of integers in [low, high]."""
     return Integers(shape, low, high)
 
 
 def index(shape: tuple[int, ...], count: int) -> Integers:
-    """A field of indices of ``count`` things, from 0."""
+    """Return a field of indices in [0, count - 1]."""
     return Integers(shape, 0, count - 1)
 
 
 def any_bits(shape: tuple[int, ...]) -> Integers:
-    """A field of integers that never index, count or end a loop, such as random words."""
+    """Return a field of integers that never index, count or end a loop, such as random words."""
     return Integers(shape, None, None)
 
 
+class WorldView(Protocol):
+    """The part of a batch of worlds that a ``draw`` function may read; :class:`gpu_envs.runtime.core.Core` has it."""
+
+    @property
+    def id(self) -> str:
+        """ID of the environment."""
+        ...
+
+    @property
+    def config(self) -> Any:
+        """Settings, an instance of the host file's ``Config``."""
+        ...
+
+    @property
+    def definition(self) -> "EnvDefinition":
+        """Definition built from the settings."""
+        ...
+
+    @property
+    def num_envs(self) -> int:
+        """Number of worlds E."""
+        ...
+
+    @property
+    def num_agents(self) -> int:
+        """Number of agents A per world."""
+        ...
+
+    @property
+    def num_choices(self) -> torch.Tensor:
+        """Sizes of the discrete action components, (A, K) int32 on the CPU; 0 pads."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Device of all tensors."""
+        ...
+
+    @property
+    def render_fps(self) -> int:
+        """Frames per second of a video at the natural pace."""
+        ...
+
+    @property
+    def world_state(self) -> dict[str, torch.Tensor]:
+        """State of the rules by field, (E, ...)."""
+        ...
+
+    @property
+    def alive(self) -> torch.Tensor:
+        """Agents that act on the next step, (E, A) bool."""
+        ...
+
+    @property
+    def valid(self) -> torch.Tensor:
+        """Agents that were alive before the last step, (E, A) bool."""
+        ...
+
+    @property
+    def to_move(self) -> torch.Tensor | None:
+        """Agents that decide on the next step, (E, A) bool; None where agents do not take turns."""
+        ...
+
+    @property
+    def elapsed_steps(self) -> torch.Tensor:
+        """Steps taken in the current episodes, (E,) int32."""
+        ...
+
+    @property
+    def episode_index(self) -> torch.Tensor:
+        """Index of the current episodes in their random streams, (E,) int32."""
+        ...
+
+    def get_params(self, envs: int | Sequence[int] | torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        """Return the environment parameters by name, each (1,) or (E,); of the worlds ``envs``, each (W,)."""
+        ...
+
+
 @dataclass(frozen=True)
-class Definition:
-    """One environment with its sizes and constants fixed. E worlds are the runner's business."""
+class EnvDefinition:
+    """One environment with fixed sizes and parameters, for any number of worlds E."""
 
     rules: Rules
-    """Its rules, specialised to its sizes."""
+    """Rules, specialized to the sizes."""
     params: dict[str, float | int]
     """Value of every field of the rules' Params."""
     state: dict[str, tuple[int, ...] | Integers]
-    """Every field of the rules' State: its shape behind the leading E (a vector dtype's own axis left out), and of
-    integers also the range, see :func:`integers`, :func:`index` and :func:`any_bits`."""
+    """Shape of every field of the rules' State, without the leading E and without the axis of a vector dtype. Integer
+    fields also have a range, see :func:`integers`, :func:`index` and :func:`any_bits`."""
     agents: tuple[str, ...]
-    """Names, in row order."""
+    """Names of the agents, in row order."""
     groups: dict[str, tuple[int, ...]]
-    """Rows of the agents that share spaces and, by default, a policy."""
+    """Rows of the agents that share spaces and, by default, a policy, by group."""
     observation_spaces: dict[str, spaces.Box]
-    """True (unpadded) observation space by agent."""
+    """Unpadded observation space by agent."""
     action_spaces: dict[str, spaces.Space]
     """Discrete, MultiDiscrete or Box by agent; one kind per environment."""
-    max_steps: int
+    max_episode_steps: int
     """Time limit [steps]; 0 for none."""
-    limit_terminates: bool
-    """True where the limit is part of the rules; False where it is a cut of convenience, and truncates."""
-    draw: Callable[[Any, Any], Any]
-    """draw(core, envs) gives the Scene of some worlds."""
+    time_limit_terminates: bool
+    """True if the time limit is part of the rules and terminates; False if it truncates."""
+    draw: Callable[[WorldView, torch.Tensor], Any]
+    """Function ``draw(worlds, envs)`` that returns the Scene of the worlds with the indices ``envs`` (W,)."""
     render_fps: int = 10
-    """Frames per second that show it at a natural pace."""
+    """Frames per second of a video at the natural pace."""
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Who plays against whom: groups or agents by role. {} where all play for the same, or one plays alone."""
+    """Groups or agents by role, for adversarial environments. {} if all agents cooperate or there is one agent."""
     symmetric: bool = False
-    """Roles can change seats: what one earns hangs on who plays what, not on the seat."""
+    """True if payoffs depend only on the policies and not on the role that each plays."""
     zero_sum: bool = False
-    """Whatever is played, the rewards of the roles sum to 0."""
+    """True if the rewards of the roles sum to zero."""
     initial: dict[str, np.ndarray] = field(default_factory=dict)
-    """Tables: fields of State that rules only read, such as given starts. One copy serves all worlds; shapes as in
-    ``state``."""
+    """Read-only fields of State, such as given initial positions. All worlds share one copy; shapes as in ``state``."""
     scratch: tuple[str, ...] = ()
-    """Fields of State that no continuation depends on, and whose content may hang on the order of siblings."""
+    """Fields of State that later steps do not depend on, and whose content may depend on the order of siblings."""
     dense: tuple[str, ...] = ()
-    """Fields of State whose memory rules lay anew at constant sizes (``Rules.lay``, or where they look around).
+    """Fields of State that rules view as dense arrays of constant sizes (``Rules.relayout``, or in searches).
 
-    They lie in C order, whatever ``env_minor`` says."""
+    They are stored in C order, whatever ``env_contiguous`` is."""
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """What constants may be that no setting of their name bounds: name -> (lowest, highest)."""
+    """Bounds of parameters that have no setting of their name: name -> (lowest, highest)."""
     info: dict[str, str] = field(default_factory=dict)
-    """What ``info`` tells beside what the runner knows: name there -> field of State, per agent (A, ...)."""
+    """Additional entries of ``info``: name -> field of State, per agent (A, ...)."""
     fixed_params: tuple[str, ...] = ()
-    """Params that ``set_params`` refuses, because the runner's clock or other settings go by them too."""
+    """Parameters that ``set_params`` refuses, because the clock or other settings depend on them."""
     reset_options: Callable[[dict[str, Any]], dict[str, float]] | None = None
-    """Constants of the rules that the options of a Gymnasium reset set, for that reset only; what is wrong is a
-    ConfigError."""
+    """Function from the options of a Gymnasium reset to parameters for that reset; raises ConfigError."""
     reset_option_names: tuple[str, ...] = ()
-    """Keys of those options; any other key is refused."""
+    """Keys of those options; other keys are refused."""
     saturates: bool = False
-    """The original takes continuous actions beyond their bounds and saturates them itself, and so do the rules where
-    they get them (``illegal="original"``)."""
+    """True if the reference environment and the rules saturate continuous actions beyond their bounds
+    (``illegal_actions="saturate"``)."""
     global_state_size: int = 0
-    """S where the rules write their own global state; 0: the agents' observations, joined."""
+    """Size S of the global state that the rules write; 0 joins the agents' observations."""
 
     def __post_init__(self) -> None:
-        """Check that every field of integers has a range, and that tables keep theirs."""
+        """Check that every integer field has a range, and that initial values are within theirs."""
         for name, dtype in array_fields(self.rules.state).items():
             place = f"{self.rules.key}: State.{name}"
             declared = self.state.get(name)
             whole = not dtype.is_floating_point and dtype != torch.bool
             if declared is None:
-                continue  # the layout names all that are missing
+                continue  # allocation reports missing fields
             if whole and not isinstance(declared, Integers):
                 shape = tuple(declared)
                 raise ConfigError(
@@ -129,12 +207,12 @@ class Definition:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of every field of State behind the leading E."""
+        """Shape of every field of State, without the leading E."""
         return {name: each.shape if isinstance(each, Integers) else each for name, each in self.state.items()}
 
     @property
     def ranges(self) -> dict[str, tuple[int | None, int | None]]:
-        """Lowest and highest value of every field of State that holds integers; None for none."""
+        """Lowest and highest value of every integer field of State; None for no bound."""
         return {name: (each.low, each.high) for name, each in self.state.items() if isinstance(each, Integers)}
 
 
@@ -145,22 +223,22 @@ def roster(
     low: float = -np.inf,
     high: float = np.inf,
 ) -> dict[str, Any]:
-    """Names, groups and spaces of a Definition: agents by group, in row order.
+    """Return names, groups and spaces of agents by group, in row order.
 
-    They are named "group_0", "group_1", ...; a group shares its spaces. Sizes are checked before anything is built.
+    Agents are named "group_0", "group_1", ...; a group shares its spaces. Sizes are checked before spaces are built.
 
     Args:
-        counts: Agents by group; a group of none is left out.
+        counts: Number of agents by group; empty groups are omitted.
         widths: Width of the observation by group.
         actions: Action space by group.
         low: Lowest observation.
         high: Highest observation.
 
     Returns:
-        ``agents``, ``groups``, ``observation_spaces`` and ``action_spaces`` of a :class:`Definition`.
+        ``agents``, ``groups``, ``observation_spaces`` and ``action_spaces`` of an :class:`EnvDefinition`.
 
     Raises:
-        ConfigError: More agents, or wider observations, than kernels can address.
+        ConfigError: There are more agents, or wider observations, than kernels can address.
     """
     total, width = sum(counts.values()), max(widths.values())
     if total > MAX_AGENTS:
@@ -172,12 +250,12 @@ def roster(
         names = [f"{group}_{row}" for row in range(count)]
         if names:
             groups[group] = tuple(range(len(agents), len(agents) + count))
-        seen |= dict.fromkeys(names, box(widths[group], low, high))  # a space per agent takes minutes for a crowd
+        seen |= dict.fromkeys(names, box(widths[group], low, high))  # one space per agent would take minutes
         done |= dict.fromkeys(names, actions[group])
         agents += names
     return {"agents": tuple(agents), "groups": groups, "observation_spaces": seen, "action_spaces": done}
 
 
 def box(width: int, low: float = -np.inf, high: float = np.inf) -> spaces.Box:
-    """A flat float32 observation space."""
+    """Return a flat float32 observation space."""
     return spaces.Box(np.float32(low), np.float32(high), (width,), np.float32)

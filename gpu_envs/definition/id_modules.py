@@ -1,7 +1,7 @@
-"""Modules that ids name, as in "meet:Meet-v0": who may have one imported.
+"""Import of modules that ids name, as in "meet:Meet-v0".
 
-To import a module is to run it. An id in a program or on a command line may name one. An id in a file may not, see
-:func:`gpu_envs.registry.recorded_id`.
+Importing a module runs its code. An id in a program or on a command line may import its module. An id in a file may
+not, see :func:`gpu_envs.definition.registry.recorded_id`.
 """
 
 import importlib
@@ -9,6 +9,17 @@ import sys
 from collections.abc import Sequence
 
 from gpu_envs.errors import UnknownEnvironmentError
+
+__all__ = [
+    "NAMESPACE",
+    "allow_import",
+    "import_module",
+    "import_named",
+    "import_option",
+    "is_imported",
+    "named_modules",
+    "split_id",
+]
 
 NAMESPACE = "gpu_envs/"  # of the ids in Gymnasium's registry
 
@@ -25,7 +36,7 @@ def import_module(module: str) -> None:
     """Import the module of an id.
 
     Raises:
-        UnknownEnvironmentError: There is no such module.
+        UnknownEnvironmentError: The module does not exist.
     """
     try:
         importlib.import_module(module)
@@ -40,7 +51,7 @@ def allow_import(module: str) -> None:
     """Import a module that a command line names; search the working folder if it is not installed.
 
     Raises:
-        UnknownEnvironmentError: There is no such module.
+        UnknownEnvironmentError: The module does not exist.
     """
     try:
         import_module(module)
@@ -48,7 +59,7 @@ def allow_import(module: str) -> None:
         missing = getattr(error.__cause__, "name", None) or "."
         if "" in sys.path or not f"{module}.".startswith(f"{missing}."):
             raise
-        sys.path.append("")  # last, and only now: what else is not installed is not looked for there
+        sys.path.append("")  # last, and only for this module: other imports must not search the working folder
         try:
             import_module(module)
         except BaseException:
@@ -65,7 +76,7 @@ def is_imported(module: str) -> bool:
 
 
 def named_modules() -> tuple[str, ...]:
-    """Return the modules that ids of this process named. Tasks for other processes take them along."""
+    """Return the modules that ids of this process have named, for tasks that run in other processes."""
     return tuple(module for module in _named if module in sys.modules)
 
 

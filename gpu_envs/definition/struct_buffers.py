@@ -8,8 +8,20 @@ from typing import Any
 import torch
 import warp as wp
 
-from gpu_envs.config import MAX_INT
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import MAX_INT
+
+__all__ = [
+    "LESS",
+    "allocate",
+    "array_fields",
+    "check_stride",
+    "fill",
+    "memory",
+    "param_fields",
+    "params_tensor",
+    "view",
+]
 
 LESS = "use fewer worlds or agents, or observations of less"  # the hint of messages about memory
 
@@ -29,20 +41,20 @@ _PYTHON = {float: wp.float32, int: wp.int32, bool: wp.bool}
 
 
 def allocate(
-    struct: Any, shapes: dict[str, tuple[int, ...]], device: torch.device, env_minor: Collection[str] = ()
+    struct: Any, shapes: dict[str, tuple[int, ...]], device: torch.device, env_contiguous: Collection[str] = ()
 ) -> dict[str, torch.Tensor]:
     """Allocate one zeroed tensor for every array of a Warp struct.
 
     Args:
-        struct: A Warp struct; fields that are no arrays are passed over.
+        struct: A Warp struct; fields that are not arrays are ignored.
         shapes: Full shape by field; a vector dtype adds its own last axis.
-        device: Where.
-        env_minor: Fields laid out with the worlds fastest (neighbouring threads touch neighbouring words); indices
-            stay logical.
+        device: Device of the tensors.
+        env_contiguous: Fields stored with the world axis contiguous, so that neighboring threads access neighboring
+            words; indices stay logical.
 
     Raises:
-        ValueError: Where the struct and the shapes name different fields.
-        ConfigError: Where the memory does not suffice.
+        ValueError: The struct and the shapes name different fields.
+        ConfigError: The memory does not suffice.
     """
     arrays = {name: var.type for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
     if set(arrays) != set(shapes):
@@ -53,29 +65,29 @@ def allocate(
         shape = (*shapes[name], *inner)
         if len(shapes[name]) != kind.ndim:
             raise ValueError(f"{struct.key}.{name} has {kind.ndim} axes, the shape given is {shapes[name]}")
-        minor = name in env_minor and len(shapes[name]) > 1
+        minor = name in env_contiguous and len(shapes[name]) > 1
         order = (*shapes[name][1:], shapes[name][0], *inner) if minor else shape
         check_stride(name, order, scalar)
         needed = math.prod(order) * scalar.itemsize
         short = ConfigError(f"{name} {shape} takes {needed / 1e9:,.3g} GB, more than {device} has left: {LESS}")
         left -= needed
-        if left < 0:  # before any of it is written
+        if left < 0:  # before any memory is written
             raise short
         planned.append((name, kind.ndim, order, scalar, minor, short))
     tensors = {}
     for name, ndim, order, scalar, minor, short in planned:
         try:
             tensor = torch.zeros(order, dtype=scalar, device=device)
-        except RuntimeError as error:  # what torch says when memory is short
+        except RuntimeError as error:  # torch is out of memory
             if device.type == "cuda" and not isinstance(error, torch.OutOfMemoryError):
-                raise  # an earlier kernel has failed, and this is the first to hear of it
+                raise  # the error of an earlier kernel, reported here first
             raise short from error
         tensors[name] = tensor.movedim(ndim - 1, 0) if minor else tensor
     return tensors
 
 
 def memory(device: torch.device) -> float:
-    """Bytes that a CPU has in all, where the system says so; of a GPU torch says when they are used up."""
+    """Return the total memory of a CPU [bytes], infinite if unknown; for a GPU torch reports exhausted memory."""
     names = getattr(os, "sysconf_names", {})
     if device.type != "cpu" or "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
         return math.inf
@@ -83,7 +95,7 @@ def memory(device: torch.device) -> float:
 
 
 def check_stride(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    """Refuse an array whose strides [bytes] do not fit the 32 bits that Warp has for them.
+    """Raise an error if the strides [bytes] of an array do not fit Warp's 32 bits.
 
     Raises:
         ConfigError: Naming the array and its size.
@@ -95,7 +107,7 @@ def check_stride(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
-    """Torch dtype and inner shape of a Warp array's element."""
+    """Return the torch dtype and the inner shape of a Warp array's element."""
     inner: tuple[int, ...] = ()
     if hasattr(dtype, "_wp_scalar_type_"):
         inner, dtype = tuple(dtype._shape_), dtype._wp_scalar_type_
@@ -103,12 +115,12 @@ def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
 
 
 def array_fields(struct: Any) -> dict[str, torch.dtype]:
-    """Name and torch dtype of every array of a Warp struct; of an array of vectors, that of their elements."""
+    """Return name and torch dtype of every array of a Warp struct; for vectors, the dtype of their elements."""
     return {name: _element(var.type.dtype)[0] for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
 
 
 def view(tensor: torch.Tensor, dtype: Any, ndim: int) -> wp.array:
-    """A Warp array (shape of the tensor's first ``ndim`` axes) over its memory; vectors take the last."""
+    """Return a Warp array over a tensor's memory, with the shape of its first ``ndim`` axes, vectors in the last."""
     shape, strides = tensor.shape[:ndim], tuple(s * tensor.element_size() for s in tensor.stride()[:ndim])
     device = wp.device_from_torch(tensor.device)
     array = wp.array(ptr=tensor.data_ptr(), dtype=dtype, shape=tuple(shape), strides=strides, device=device, copy=False)
@@ -117,7 +129,7 @@ def view(tensor: torch.Tensor, dtype: Any, ndim: int) -> wp.array:
 
 
 def fill(struct: Any, tensors: dict[str, torch.Tensor], scalars: dict[str, int] | None = None) -> Any:
-    """An instance of a Warp struct whose arrays are views of the tensors, of the same shapes; scalars by name."""
+    """Return an instance of a Warp struct whose arrays are views of the tensors; scalars are given by name."""
     instance = struct()
     for name, var in struct.vars.items():
         if name in tensors:
@@ -128,10 +140,10 @@ def fill(struct: Any, tensors: dict[str, torch.Tensor], scalars: dict[str, int] 
 
 
 def params_tensor(struct: Any, values: dict[str, Any], rows: int, device: torch.device) -> torch.Tensor:
-    """Constants as one float32 row per world (or one row for all): (rows, fields); int fields share the bits.
+    """Return parameters as a float32 table (rows, fields), one row for all worlds or one per world; ints by their bits.
 
     Raises:
-        ValueError: Where the values do not name exactly the struct's fields.
+        ValueError: The values do not name exactly the struct's fields.
     """
     fields = param_fields(struct)
     if set(fields) != set(values):
@@ -143,7 +155,7 @@ def params_tensor(struct: Any, values: dict[str, Any], rows: int, device: torch.
 
 
 def param_fields(struct: Any) -> dict[str, torch.dtype]:
-    """Name and torch dtype of every field of a Params struct: float32 and int32 scalars only."""
+    """Return name and torch dtype of every field of a Params struct: float32 and int32 scalars only."""
     kinds = {name: _PYTHON.get(var.type, var.type) for name, var in struct.vars.items()}
     for name, kind in kinds.items():
         if kind not in (wp.float32, wp.int32):

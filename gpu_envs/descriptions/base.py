@@ -1,16 +1,16 @@
-"""What every number of an environment means: observations, actions, rewards; in words, and checked.
+"""Descriptions of environments: what every observation entry, action and reward term is.
 
-The words of ``gpu_envs/GROUP/NAME.py`` stand in ``gpu_envs/meanings/GROUP/NAME.py``. They are data:
-``docs/generate.py`` turns them into the tables of the environment's page, the viewer names what it shows by them, and
-``tests/test_pages.py`` holds them against the live core, so that they cannot lie for long. Such a module has
+The description of ``gpu_envs/envs/GROUP/NAME.py`` is ``gpu_envs/descriptions/GROUP/NAME.py``. The tables of the
+documentation page are generated from it, and the viewer labels observations and actions with it.
+``tests/pages/test_pages.py`` compares it with the running environment. Such a module has
 
-- ``blocks(config, row)``: the :class:`Block` list of the observation of the agent in a row,
-- ``choices(config, row)``: a name per discrete action of that agent, or a list of names per component; empty where the
-  numbers are the names,
-- ``actions()``, ``OBSERVATIONS``, ``REWARDS``: tables of the page.
+- ``observation_blocks(config, row)``: the list of :class:`ObservationBlock` of the agent in this row,
+- ``action_names(config, row)``: a name per discrete action of that agent, or a list of names per component; empty if
+  the actions have numbers only,
+- ``action_tables()``, ``OBSERVATIONS``, ``REWARDS``: tables of the documentation page.
 
-An environment of your own is named in the viewer too: ``gpu_envs.register(..., meanings=)`` takes the import path of a
-module with ``blocks``, or ``choices``, or both.
+``gpu_envs.register(..., description=)`` takes the import path of such a module for an environment of another package.
+It needs ``observation_blocks``, ``action_names`` or both.
 """
 
 from __future__ import annotations
@@ -24,51 +24,65 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium import spaces
 
-from gpu_envs import registry
+from gpu_envs.definition import registry
 from gpu_envs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
+    from gpu_envs.runtime.core import Core
+
+__all__ = [
+    "ANY",
+    "ObservationBlock",
+    "RewardTerm",
+    "Table",
+    "World",
+    "copy_world",
+    "describe_actions",
+    "describe_observations",
+    "description_module",
+    "expected_observation",
+]
+
 
 ANY = float("inf")
-"""A bound that is none."""
+"""Bound of an unbounded value."""
 
 
 @dataclass(frozen=True)
 class World:
-    """One world of a core, as NumPy arrays without the leading axis of worlds."""
+    """Copy of one world of a core, as NumPy arrays without the axis of worlds."""
 
     config: Any
-    """Settings."""
+    """Settings of the environment."""
     params: dict[str, float]
-    """Constants of the rules."""
+    """Environment parameters of this world."""
     state: dict[str, np.ndarray]
-    """The rules' State, shapes as there."""
+    """Fields of the rules' State, whose shapes lack the axis of worlds."""
     time: float
-    """Steps taken, as a share of the time limit."""
+    """Elapsed steps divided by the time limit."""
 
 
 @dataclass(frozen=True)
-class Block:
-    """Consecutive columns of an observation that mean the same thing."""
+class ObservationBlock:
+    """Consecutive entries of an observation with a common meaning."""
 
     meaning: str
-    """Of all its columns."""
+    """Meaning of the entries."""
     unit: str
-    """Of its values; "" for none. Settings stand in backticks."""
+    """Unit of the values, "" for none; names of settings are in backticks."""
     low: float
-    """Least value."""
+    """Lower bound."""
     high: float
-    """Largest value."""
+    """Upper bound."""
     read: Callable[[World, int], Any]
-    """read(world, row) gives the columns' values, as an agent of that row should see them."""
+    """Function ``read(world, row)`` that returns the expected values for the agent in this row."""
     width: int = 1
-    """Columns."""
+    """Number of entries."""
     parts: Sequence[str] = ()
-    """What tells the columns apart, such as ("x", "y"), over and over; none: their number."""
+    """Names of the entries, such as ("x", "y"), repeated over the width; without names the entries are numbered."""
 
     def entries(self) -> list[str]:
-        """A name per column: "x", or "3 x" where there are several."""
+        """Return a name per entry: "x", or "3 x" if the names repeat."""
         count = len(self.parts)
         if not count:
             return [str(index) for index in range(self.width)]
@@ -78,106 +92,107 @@ class Block:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under a head, with a line above."""
+    """Table of the documentation page."""
 
     title: str
-    """The line above."""
+    """Caption."""
     head: tuple[str, ...]
-    """A title per column."""
+    """Column titles."""
     rows: tuple[tuple[Any, ...], ...]
-    """Cells."""
+    """Rows of cells."""
 
     def column(self, index: int) -> tuple[Any, ...]:
-        """The cells of a column."""
+        """Return the cells of a column."""
         return tuple(row[index] for row in self.rows)
 
 
 @dataclass(frozen=True)
-class Reward:
-    """One cause of reward."""
+class RewardTerm:
+    """One term of the reward."""
 
-    who: str
-    """Who earns."""
-    when: str
-    """For what."""
+    receivers: str
+    """Agents that receive it."""
+    condition: str
+    """Event that causes it."""
     amount: str
-    """A setting or constant by name with "-" before it where it is subtracted, or a formula in other words."""
+    """Name of a setting or environment parameter, preceded by "-" if it is subtracted; or a formula."""
 
 
-def words(id: str) -> ModuleType | None:
-    """The module that says what the numbers of an environment mean; None where nobody does.
+def description_module(id: str) -> ModuleType | None:
+    """Return the description module of an environment, or None if it has none.
 
     Raises:
-        UnknownEnvironmentError: No such id.
+        UnknownEnvironmentError: The id is not registered.
     """
     entry = registry.find(id)
-    module, own = entry.meanings, "gpu_envs."
+    module, own = entry.description, "gpu_envs.envs."
     if module is None and entry.module is not None and entry.module.startswith(own):
-        module = entry.module.replace(own, "gpu_envs.meanings.", 1)
+        module = entry.module.replace(own, "gpu_envs.descriptions.", 1)
     return None if module is None else importlib.import_module(module)
 
 
-def observation_names(core: Core) -> dict[str, list[dict[str, Any]]] | None:
-    """What every entry of an observation is.
+def describe_observations(core: Core) -> dict[str, list[dict[str, Any]]] | None:
+    """Return the meaning of every observation entry.
 
     Returns:
-        By group, or by agent where those of a group differ, the blocks in order: ``meaning``, ``unit``, and
-        ``entries``, a name per column. None where nobody has said it.
+        The blocks in order, by group, or by agent if the agents of a group differ. A block has ``meaning``, ``unit``
+        and ``entries``, a name per entry. None if the environment has no such description.
 
     Raises:
-        ConfigError: The words are of another number of entries than the observation has.
+        ConfigError: The description and the observation have different numbers of entries.
     """
-    blocks = getattr(words(core.id), "blocks", None)
+    blocks = getattr(description_module(core.id), "observation_blocks", None)
     if blocks is None:
         return None
 
-    def named(row: int) -> list[dict[str, Any]]:
-        told = [
+    def describe(row: int) -> list[dict[str, Any]]:
+        found = [
             {"meaning": _plain(block.meaning), "unit": _plain(block.unit), "entries": block.entries()}
             for block in blocks(core.config, row)
         ]
-        _count(core, row, "entries of the observation", sum(len(block["entries"]) for block in told), _width(core, row))
-        return told
+        count = sum(len(block["entries"]) for block in found)
+        _check_count(core, row, "entries of the observation", count, _width(core, row))
+        return found
 
-    return _by_group(core, named)
+    return _by_group(core, describe)
 
 
-def action_names(core: Core) -> dict[str, list[Any]] | None:
-    """What every discrete action is called.
+def describe_actions(core: Core) -> dict[str, list[Any]] | None:
+    """Return the names of discrete actions.
 
     Returns:
-        By group, or by agent where those of a group differ: a name per action, or a list of names per component of a
-        multi-discrete one; empty where the numbers are the names. None where actions are continuous, or nobody has
-        said it.
+        Names by group, or by agent if the agents of a group differ: a name per action, or a list of names per
+        component of a multi-discrete action; empty if the actions have numbers only. None if actions are continuous
+        or the environment has no such description.
 
     Raises:
-        ConfigError: The words are of another number of actions than there are.
+        ConfigError: The description and the action space have different numbers of actions.
     """
-    choices = getattr(words(core.id), "choices", None)
+    choices = getattr(description_module(core.id), "action_names", None)
     kinds = {type(space) for space in core.action_spaces.values()}
     if choices is None or not kinds <= {spaces.Discrete, spaces.MultiDiscrete}:
         return None
 
-    def named(row: int) -> list[Any]:
-        told, space = choices(core.config, row), core.action_spaces[core.possible_agents[row]]
-        if not len(told):
+    def describe(row: int) -> list[Any]:
+        names, space = choices(core.config, row), core.action_spaces[core.possible_agents[row]]
+        if not len(names):
             return []
         if isinstance(space, spaces.MultiDiscrete):
-            _count(core, row, "components of the action", len(told), len(space.nvec))
-            for part, size in zip(told, space.nvec, strict=True):
-                _count(core, row, "choices of a component", len(part), int(size))
-            return [[_plain(name) for name in part] for part in told]
+            _check_count(core, row, "components of the action", len(names), len(space.nvec))
+            for part, size in zip(names, space.nvec, strict=True):
+                _check_count(core, row, "choices of a component", len(part), int(size))
+            return [[_plain(name) for name in part] for part in names]
         assert isinstance(space, spaces.Discrete)
-        _count(core, row, "actions", len(told), int(space.n))
-        return [_plain(name) for name in told]
+        _check_count(core, row, "actions", len(names), int(space.n))
+        return [_plain(name) for name in names]
 
-    return _by_group(core, named)
+    return _by_group(core, describe)
 
 
-def _by_group(core: Core, named: Callable[[int], list[Any]]) -> dict[str, list[Any]]:
+def _by_group(core: Core, describe: Callable[[int], list[Any]]) -> dict[str, list[Any]]:
     found = {}
     for group, rows in core.groups.items():
-        names = {core.possible_agents[row]: named(row) for row in rows}
+        names = {core.possible_agents[row]: describe(row) for row in rows}
         first = next(iter(names.values()))
         found |= {group: first} if all(each == first for each in names.values()) else names
     return found
@@ -187,23 +202,24 @@ def _width(core: Core, row: int) -> int:
     return spaces.flatdim(core.observation_spaces[core.possible_agents[row]])
 
 
-def _count(core: Core, row: int, what: str, told: int, there: int) -> None:
-    if told != there:
-        raise ConfigError(f"{core.id}: {core.possible_agents[row]} has {there} {what}, but its words tell of {told}")
+def _check_count(core: Core, row: int, what: str, count: int, expected: int) -> None:
+    if count != expected:
+        agent = core.possible_agents[row]
+        raise ConfigError(f"{core.id}: description of {agent}: expected {expected} {what}, got {count}")
 
 
 def _plain(text: str) -> str:
     return text.replace("`", "")
 
 
-def world_of(core: Core, env: int) -> World:
-    """Copy one world out of a core."""
+def copy_world(core: Core, env: int) -> World:
+    """Return a copy of one world of a core."""
     state = {name: tensor[env].cpu().numpy().copy() for name, tensor in core.world_state.items()}
     params = {name: float(value[min(env, len(value) - 1)]) for name, value in core.get_params().items()}
-    return World(core.config, params, state, int(core.steps[env]) / core.definition.max_steps)
+    return World(core.config, params, state, int(core.elapsed_steps[env]) / core.definition.max_episode_steps)
 
 
-def values(blocks: Sequence[Block], world: World, row: int) -> np.ndarray:
-    """The whole observation that the blocks claim: (D,) float32."""
+def expected_observation(blocks: Sequence[ObservationBlock], world: World, row: int) -> np.ndarray:
+    """Return the observation that the blocks describe: (D,) float32."""
     parts = [np.broadcast_to(np.asarray(block.read(world, row), np.float32), block.width) for block in blocks]
     return np.concatenate(parts)

@@ -1,10 +1,10 @@
-"""Pictures of worlds: a scene is data, and a Warp kernel paints it.
+"""Scenes of shapes, and their rasterization by a Warp kernel.
 
-An environment turns the state of the worlds to be shown into shapes with torch operations, and joins them:
+An environment converts the states of the selected worlds into shapes with torch operations, and joins them:
 
     agents = circles(positions, 0.4, BLUE, alpha=alive)
-    scene = Scene(join(boxes(obstacles, 0.5, GREY), agents), bounds=(0.0, 0.0, 20.0, 20.0), agents=agents)
-    frames = rasterise(scene, size=256)  # (W, 256, 256, 3) uint8
+    scene = Scene(join(boxes(obstacles, 0.5, GRAY), agents), bounds=(0.0, 0.0, 20.0, 20.0), agents=agents)
+    frames = rasterize(scene, size=256)  # (W, 256, 256, 3) uint8
 
 `W` counts the worlds shown and `N` the shapes of one helper call.
 """
@@ -19,58 +19,79 @@ import torch
 import warp as wp
 
 from gpu_envs.errors import ConfigError
-from warp_kernels import building, raster, start
+from warp_kernels import building, start
+from warp_kernels.drawing import rasterizer
 
-# Colours that stay apart for colour-blind readers too (after Okabe and Ito, 2008), as r, g, b in 0..1.
+__all__ = [
+    "BLUE",
+    "DARK",
+    "GRAY",
+    "GREEN",
+    "ORANGE",
+    "PURPLE",
+    "RED",
+    "Color",
+    "Scene",
+    "Values",
+    "boxes",
+    "circles",
+    "join",
+    "lines",
+    "rasterize",
+    "rings",
+]
+
+
+# Colors that color-blind readers can distinguish (after Okabe and Ito, 2008), as r, g, b in 0..1.
 RED = (0.84, 0.24, 0.16)
 BLUE = (0.13, 0.47, 0.77)
 GREEN = (0.10, 0.62, 0.46)
 ORANGE = (0.93, 0.62, 0.10)
 PURPLE = (0.60, 0.38, 0.70)
-GREY = (0.66, 0.68, 0.71)
+GRAY = (0.66, 0.68, 0.71)
 DARK = (0.20, 0.22, 0.26)
 
-Colour = Sequence[float] | torch.Tensor  # r, g, b in 0..1, or (..., 3)
-Values = float | Sequence[float] | torch.Tensor  # one number, or what broadcasts to rows
+Color = Sequence[float] | torch.Tensor  # r, g, b in 0..1, or (..., 3)
+Values = float | Sequence[float] | torch.Tensor  # a number, or values that broadcast to the rows
 
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """What to draw in each of `W` worlds.
+    """Shapes to draw in each of `W` worlds.
 
     Raises:
-        ValueError: if `shapes`, `bounds` or `agents` have another shape or dtype than documented.
+        ValueError: `shapes`, `bounds` or `agents` have another shape or dtype than documented.
     """
 
     shapes: torch.Tensor
-    """(W, M, 10) float32, the rows of `warp_kernels.raster`, painted in order; made by the helpers below."""
+    """Rows (W, M, 10) float32 of `warp_kernels.drawing.rasterizer`, painted in order."""
     bounds: Sequence[float] | torch.Tensor
-    """x_min, y_min, x_max, y_max of the arena [world units], for all worlds or as a (W, 4) tensor."""
+    """Bounds x_min, y_min, x_max, y_max of the arena [world units], for all worlds or as a (W, 4) tensor."""
     margin: float = 0.04
-    """What is shown around the arena, as a fraction of its longer side."""
+    """Margin around the arena, as a fraction of its longer side."""
     background: Sequence[float] = (0.985, 0.985, 0.98)
-    """Colour of the arena."""
+    """Color of the arena."""
     surround: Sequence[float] = (0.925, 0.93, 0.935)
-    """Colour outside the arena."""
+    """Color outside the arena."""
     border: Sequence[float] | None = (0.74, 0.76, 0.79)
-    """Colour of the thin line around the arena; None draws none."""
+    """Color of the thin line around the arena; None draws none."""
     agents: torch.Tensor | None = None
-    """(W, A, 10) float32, the shape that stands for each agent, by row: its body, its card; alpha 0 where it is not to
-    be seen. They are not painted, so what is to be seen is among `shapes` too. None: no agent has a place."""
+    """Shape of each agent, (W, A, 10) float32, with alpha 0 for invisible agents; None if agents have no position.
+    These shapes are not painted: visible ones must be in `shapes` too."""
     ground: int = 0
-    """How many of the first `shapes` are the ground, upon which trails are painted; the others hide them."""
+    """Number of first `shapes` that are painted below the trails."""
 
     def __post_init__(self) -> None:
         shapes = self.shapes
-        if shapes.ndim != 3 or shapes.shape[2] != raster.SHAPE_SIZE or shapes.dtype != torch.float32:
+        if shapes.ndim != 3 or shapes.shape[2] != rasterizer.SHAPE_SIZE or shapes.dtype != torch.float32:
             raise ValueError(
-                f"shapes: expected (W, M, {raster.SHAPE_SIZE}) float32, got {tuple(shapes.shape)} {shapes.dtype}"
+                f"shapes: expected (W, M, {rasterizer.SHAPE_SIZE}) float32, got {tuple(shapes.shape)} {shapes.dtype}"
             )
         agents = self.agents
         if agents is not None and (
             agents.ndim != 3 or agents.shape[::2] != shapes.shape[::2] or agents.dtype != shapes.dtype
         ):
-            expected = f"({shapes.shape[0]}, A, {raster.SHAPE_SIZE}) float32"
+            expected = f"({shapes.shape[0]}, A, {rasterizer.SHAPE_SIZE}) float32"
             raise ValueError(f"agents: expected {expected}, got {tuple(agents.shape)} {agents.dtype}")
         size = torch.as_tensor(self.bounds).shape
         if tuple(size) not in ((4,), (shapes.shape[0], 4)):
@@ -81,10 +102,10 @@ class Scene:
 
     @property
     def places(self) -> torch.Tensor | None:
-        """Where every agent is, by row: (W, A, 3) float32 x, y and radius [world units].
+        """Position and radius of every agent, (W, A, 3) float32 x, y and radius [world units].
 
-        All three are NaN where an agent is not to be seen: it has left the game, or has no place in the picture, as the
-        players of a board game. None where the scene tells nothing of agents.
+        All three are NaN for invisible agents: they have left the game, or have no position, as the players of a board
+        game. The result is None if the scene has no agents.
         """
         if self.agents is None:
             return None
@@ -94,88 +115,86 @@ class Scene:
 
 
 def _rows(
-    kind: int, centres: torch.Tensor, half: Values, line_width: Values, colour: Colour, alpha: Values
+    kind: int, centers: torch.Tensor, half: Values, line_width: Values, color: Color, alpha: Values
 ) -> torch.Tensor:
-    """Shape rows (W, N, 10); `half` broadcasts to (W, N, 2), `colour` to (W, N, 3), the others to (W, N)."""
+    """Return shape rows (W, N, 10); `half` broadcasts to (W, N, 2), `color` to (W, N, 3), other values to (W, N)."""
 
     def column(value: Values | int, width: int | None = None) -> torch.Tensor:
-        value = torch.as_tensor(value, dtype=torch.float32, device=centres.device)
-        return value.expand(*centres.shape[:2], width) if width else value.expand(centres.shape[:2]).unsqueeze(-1)
+        value = torch.as_tensor(value, dtype=torch.float32, device=centers.device)
+        return value.expand(*centers.shape[:2], width) if width else value.expand(centers.shape[:2]).unsqueeze(-1)
 
     parts = (
         column(kind),
-        centres.float(),
+        centers.float(),
         column(half, 2),
         column(line_width),
-        column(colour, 3),
+        column(color, 3),
         column(alpha),
     )
     return torch.cat(parts, dim=-1)
 
 
 def circles(
-    centres: torch.Tensor, radius: Values, colour: Colour, alpha: Values = 1.0, line_width: Values = 0.0
+    centers: torch.Tensor, radius: Values, color: Color, alpha: Values = 1.0, line_width: Values = 0.0
 ) -> torch.Tensor:
-    """Filled circles, or with a line width their outlines.
+    """Return filled circles, or their outlines if a line width is given.
 
     Args:
-        centres: (W, N, 2) [world units].
-        radius: a number or a tensor that broadcasts to (W, N) [world units].
-        colour: r, g, b in 0..1, or a tensor that broadcasts to (W, N, 3).
-        alpha: opacity in 0..1, broadcasts to (W, N); a bool tensor such as `alive` hides where it is False.
-        line_width: of the outline, centred on the edge [world units]; 0 fills the shape.
+        centers: Positions (W, N, 2) [world units].
+        radius: Number or tensor that broadcasts to (W, N) [world units].
+        color: Color r, g, b in 0..1, or a tensor that broadcasts to (W, N, 3).
+        alpha: Opacity in 0..1, broadcasts to (W, N); a bool tensor such as `alive` hides the shapes that are False.
+        line_width: Width of the outline, centered on the edge [world units]; 0 fills the shape.
 
     Returns:
-        Shape rows, (W, N, 10) float32 on the device of `centres`.
+        Shape rows, (W, N, 10) float32 on the device of `centers`.
     """
-    half = torch.as_tensor(radius, dtype=torch.float32, device=centres.device).unsqueeze(-1)
-    return _rows(raster.CIRCLE, centres, half, line_width, colour, alpha)
+    half = torch.as_tensor(radius, dtype=torch.float32, device=centers.device).unsqueeze(-1)
+    return _rows(rasterizer.CIRCLE, centers, half, line_width, color, alpha)
 
 
-def rings(
-    centres: torch.Tensor, radius: Values, colour: Colour, line_width: Values, alpha: Values = 1.0
-) -> torch.Tensor:
-    """Outlines of circles; arguments and result as for `circles`."""
-    return circles(centres, radius, colour, alpha, line_width)
+def rings(centers: torch.Tensor, radius: Values, color: Color, line_width: Values, alpha: Values = 1.0) -> torch.Tensor:
+    """Return outlines of circles; arguments and result as for `circles`."""
+    return circles(centers, radius, color, alpha, line_width)
 
 
 def boxes(
-    centres: torch.Tensor, half_size: Values, colour: Colour, alpha: Values = 1.0, line_width: Values = 0.0
+    centers: torch.Tensor, half_size: Values, color: Color, alpha: Values = 1.0, line_width: Values = 0.0
 ) -> torch.Tensor:
-    """Axis-aligned boxes, or with a line width their outlines; the rest as for `circles`.
+    """Return axis-aligned boxes, or their outlines if a line width is given; other arguments as for `circles`.
 
-    `half_size` is half the width and height, a number or what broadcasts to (W, N, 2) [world units].
+    `half_size` is half the width and height, a number or a tensor that broadcasts to (W, N, 2) [world units].
     """
-    return _rows(raster.BOX, centres, half_size, line_width, colour, alpha)
+    return _rows(rasterizer.BOX, centers, half_size, line_width, color, alpha)
 
 
 def lines(
-    starts: torch.Tensor, ends: torch.Tensor, line_width: Values, colour: Colour, alpha: Values = 1.0
+    starts: torch.Tensor, ends: torch.Tensor, line_width: Values, color: Color, alpha: Values = 1.0
 ) -> torch.Tensor:
-    """Lines with round ends, from `starts` to `ends`, each (W, N, 2) [world units]; the rest as for `circles`."""
-    return _rows(raster.LINE, 0.5 * (starts + ends), 0.5 * (ends - starts), line_width, colour, alpha)
+    """Return lines with round ends between points (W, N, 2) [world units]; other arguments as for `circles`."""
+    return _rows(rasterizer.LINE, 0.5 * (starts + ends), 0.5 * (ends - starts), line_width, color, alpha)
 
 
 def join(*shapes: torch.Tensor) -> torch.Tensor:
-    """Shape rows (W or 1, M, 10) one after another, painted in this order; rows of one world are repeated for all."""
+    """Concatenate shape rows (W or 1, M, 10), painted in this order; rows of a single world are repeated."""
     worlds = max(block.shape[0] for block in shapes)
     return torch.cat([block.expand(worlds, -1, -1) for block in shapes], dim=1)
 
 
-def rasterise(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
-    """Paints a scene with one kernel launch, on the device of its shapes.
+def rasterize(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
+    """Rasterize a scene in one kernel launch on the device of its shapes.
 
-    The y axis points up. Pixels are square: an arena of other proportions is centred in the frame.
+    The y axis points up. Pixels are square: an arena of other proportions is centered in the frame.
 
     Args:
-        scene: the worlds to paint.
-        size: side of a square frame, or (height, width) [pixels].
+        scene: Worlds to paint.
+        size: Side of a square frame, or (height, width) [pixels].
 
     Returns:
-        frames: (W, height, width, 3) uint8.
+        Frames (W, height, width, 3) uint8.
 
     Raises:
-        ConfigError: A size below 1 pixel.
+        ConfigError: The size is below 1 pixel.
     """
     height, width = (size, size) if isinstance(size, int) else size
     if height < 1 or width < 1:
@@ -186,25 +205,25 @@ def rasterise(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
         return frames
 
     bounds = torch.as_tensor(scene.bounds, dtype=torch.float32, device=device).expand(worlds, 4)
-    centre = 0.5 * (bounds[:, :2] + bounds[:, 2:])
+    center = 0.5 * (bounds[:, :2] + bounds[:, 2:])
     sides = (bounds[:, 2:] - bounds[:, :2]).clamp(min=1e-6)
     shown = sides + 2.0 * scene.margin * sides.amax(dim=1, keepdim=True)
     scale = (torch.tensor([width, height], device=device) / shown).amin(dim=1, keepdim=True)
-    view = torch.cat([centre, scale], dim=1)
+    view = torch.cat([center, scale], dim=1)
 
-    arena = boxes(centre[:, None], 0.5 * sides[:, None], scene.background)
+    arena = boxes(center[:, None], 0.5 * sides[:, None], scene.background)
     border = arena[:, :0]
     if scene.border is not None:
         line = max(1.0, min(height, width) / 200.0) / scale
-        border = boxes(centre[:, None], 0.5 * sides[:, None], scene.border, line_width=line)
+        border = boxes(center[:, None], 0.5 * sides[:, None], scene.border, line_width=line)
     shapes = join(arena, border, scene.shapes.detach())
 
     start()
-    # On a GPU a thread paints a pixel; a CPU takes a whole frame at once and skips what lies far from each shape.
+    # On a GPU a thread paints one pixel. On a CPU it paints a whole frame and skips pixels far from each shape.
     block = (1, 1) if device.type == "cuda" else (height, width)
     with building:  # the first launch compiles
         command: Any = wp.launch(
-            raster.paint,
+            rasterizer.paint,
             dim=(worlds, height // block[0], width // block[1]),
             inputs=[
                 wp.from_torch(shapes),

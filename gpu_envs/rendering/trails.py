@@ -1,4 +1,4 @@
-"""Frames of worlds as they play: behind every agent a trail that fades, and a cross where one has left the game."""
+"""Frames with a fading trail behind every agent, and a cross where an agent left the game."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,47 +6,50 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from gpu_envs.checks import check_frame
-from gpu_envs.config import check_value
-from gpu_envs.core import Core
-from gpu_envs.rendering import Scene, join, lines, rasterise
+from gpu_envs.definition.environment import WorldView
+from gpu_envs.rendering.scene import Scene, join, lines, rasterize
+from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.tensor_checks import check_frame
+
+__all__ = ["TrailRenderer"]
+
 
 TRAIL = 0.5
-"""Length of a trail where none is given [s], at the environment's own pace."""
+"""Default length of a trail [s] at the environment's frame rate."""
 
 
-class Film:
-    """The pictures of some worlds, one after another. Ask for one per step.
+class TrailRenderer:
+    """Render worlds with trails, one frame per step.
 
     ::
 
-        film = Film(core, envs=(0, 1))
+        renderer = TrailRenderer(core, envs=(0, 1))
         core.reset()
         while playing:
-            frames.append(film.frame())
+            frames.append(renderer.frame())
             core.step(...)
 
-    Trails go by :attr:`gpu_envs.rendering.Scene.places`, so there are none of players who sit still or have no place,
-    and a new episode begins without.
+    Trails follow :attr:`gpu_envs.rendering.scene.Scene.places`. Players without a position have none, and a new episode
+    starts without trails.
 
     Args:
-        core: Whose worlds.
-        envs: Their indices, or one.
+        core: Core of the worlds.
+        envs: Index or indices of the worlds.
         size: Side of a frame [pixels].
-        trails: Steps that a trail goes back, 0 for none; None: as many as make half a second.
+        trails: Length of a trail [steps], 0 for none; None is half a second.
 
     Raises:
-        ConfigError: An index, a size or a number of steps that cannot be.
+        ConfigError: An index, the size or the number of steps is invalid.
     """
 
     def __init__(
-        self, core: Core, envs: int | Sequence[int] = (0,), size: int = 256, trails: int | None = None
+        self, core: WorldView, envs: int | Sequence[int] = (0,), size: int = 256, trails: int | None = None
     ) -> None:
         self.core = core
         worlds, self.size = check_frame(core.id, envs, core.num_envs, size)
         self.rows = torch.as_tensor(worlds, device=core.device)
-        usual = max(1, round(TRAIL * core.render_fps))
-        self.trails = usual if trails is None else check_value(core.id, "trails", trails, int, low=0)
+        default = max(1, round(TRAIL * core.render_fps))
+        self.trails = default if trails is None else check_value(core.id, "trails", trails, int, low=0)
         shape = (len(self.rows), core.num_agents)
         self._episode = torch.full((len(self.rows),), -1, dtype=torch.int32, device=core.device)
         self._past = torch.full((*shape, self.trails + 1, 2), torch.nan, device=core.device)  # newest first
@@ -54,11 +57,11 @@ class Film:
         self._radius = torch.zeros(shape, device=core.device)
 
     def frame(self) -> np.ndarray:
-        """The worlds as they stand: (W, size, size, 3) uint8."""
-        return rasterise(self.scene(), self.size).cpu().numpy()
+        """Return frames (W, size, size, 3) uint8 of the current state."""
+        return rasterize(self.scene(), self.size).cpu().numpy()
 
     def scene(self) -> Scene:
-        """The same as a scene. Where frames are left out, ask for this in their place, so that trails are whole."""
+        """Return the scene of the current state; call it in steps without a frame, so that trails have no gaps."""
         scene = self.core.definition.draw(self.core, self.rows)
         if self.trails == 0 or scene.agents is None:
             return scene
@@ -68,8 +71,8 @@ class Film:
         return dataclasses.replace(scene, shapes=join(under, trails, over), ground=scene.ground + trails.shape[1])
 
     def _follow(self, places: torch.Tensor) -> None:
-        """Take in where the agents are now."""
-        episode, steps = self.core.episodes[self.rows], self.core.steps[self.rows]
+        """Update the trails with the current positions."""
+        episode, steps = self.core.episode_index[self.rows], self.core.elapsed_steps[self.rows]
         fresh = ((episode != self._episode) | (steps == 0))[:, None, None]
         self._episode = episode
         now, before = places[..., :2], self._past[:, :, 0]
@@ -79,16 +82,16 @@ class Film:
         self._past = torch.cat([now[:, :, None], past], 2)
 
     def _trails(self, scene: Scene) -> torch.Tensor:
-        """Trails, the oldest parts first, and crosses. Opaque, so that parts that overlap show no beads."""
+        """Return trails, oldest parts first, and crosses; opaque, so that overlaps are not visible."""
         starts, ends = (part.flip(2).transpose(1, 2) for part in (self._past[:, :, 1:], self._past[:, :, :-1]))
-        moved = (starts - ends).norm(dim=-1) > 0.0  # False where one of them is NaN too
+        moved = (starts - ends).norm(dim=-1) > 0.0  # False if one of them is NaN
         worlds, steps, _ = moved.shape
         share = (torch.arange(steps, device=moved.device) + 1.0)[:, None] / steps  # 1 at the agent
         ground = torch.tensor(tuple(scene.background), device=moved.device)
         assert scene.agents is not None
-        colour = scene.agents[..., 6:9] - ground
+        color = scene.agents[..., 6:9] - ground
         width = self._radius[:, None] * (0.2 + 0.6 * share)
-        tinted = ground + colour[:, None] * (0.5 * share[..., None])
+        tinted = ground + color[:, None] * (0.5 * share[..., None])
         trails = lines(
             starts.nan_to_num().reshape(worlds, -1, 2),
             ends.nan_to_num().reshape(worlds, -1, 2),
@@ -99,6 +102,6 @@ class Film:
         gone, middle = ~self._left.isnan().any(-1), self._left.nan_to_num()
         arm = self._radius[..., None] * torch.tensor([1.0, 1.0], device=moved.device)
         turned = arm * torch.tensor([1.0, -1.0], device=moved.device)
-        faint = ground + 0.55 * colour
+        faint = ground + 0.55 * color
         crosses = [lines(middle - a, middle + a, 0.5 * self._radius, faint, gone) for a in (arm, turned)]
         return join(trails, *crosses)

@@ -1,4 +1,4 @@
-"""What becomes of frames: a tile of worlds, a file, or a window."""
+"""Tiling of frames, and video files."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import torch
 
 from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
 
-SUFFIXES = (".mp4", ".gif", ".png")  # of files that can be written
+__all__ = ["tile", "write_video"]
+
+
+SUFFIXES = (".mp4", ".gif", ".png")  # supported file types
 
 
 @overload
@@ -24,14 +27,14 @@ def tile(frames: torch.Tensor, gap: int = 3) -> torch.Tensor: ...
 @overload
 def tile(frames: np.ndarray, gap: int = 3) -> np.ndarray: ...
 def tile(frames: torch.Tensor | np.ndarray, gap: int = 3) -> torch.Tensor | np.ndarray:
-    """Lays frames out row by row in a near-square grid.
+    """Arrange frames row by row in a near-square grid.
 
     Args:
-        frames: (W, height, width, 3) uint8, a tensor or an array.
-        gap: width of the light lines between frames [pixels].
+        frames: Frames (W, height, width, 3) uint8, a tensor or an array.
+        gap: Width of the light lines between frames [pixels].
 
     Returns:
-        One picture, (rows (height + gap) - gap, columns (width + gap) - gap, 3) uint8 of the same kind.
+        One image (rows (height + gap) - gap, columns (width + gap) - gap, 3) uint8 of the same kind.
     """
     if isinstance(frames, np.ndarray):
         return tile(torch.from_numpy(frames), gap).numpy()
@@ -48,7 +51,7 @@ def tile(frames: torch.Tensor | np.ndarray, gap: int = 3) -> torch.Tensor | np.n
 
 
 def _to_numpy(frame: np.ndarray | torch.Tensor) -> np.ndarray:
-    """Checks one frame and returns it as a (height, width, 3) uint8 array."""
+    """Return a frame as a (height, width, 3) uint8 array; raise a ValueError if it has another shape or dtype."""
     array = frame.cpu().numpy() if isinstance(frame, torch.Tensor) else np.asarray(frame)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
         raise ValueError(f"frame: expected (height, width, 3) uint8, got {array.shape} {array.dtype}")
@@ -56,7 +59,7 @@ def _to_numpy(frame: np.ndarray | torch.Tensor) -> np.ndarray:
 
 
 def _checked(frames: Iterable[np.ndarray | torch.Tensor]) -> Iterator[np.ndarray]:
-    """The frames as arrays, all of the size of the first."""
+    """Yield the frames as arrays; raise a ValueError if their sizes differ."""
     shape = None
     for frame in frames:
         array = _to_numpy(frame)
@@ -68,42 +71,42 @@ def _checked(frames: Iterable[np.ndarray | torch.Tensor]) -> Iterator[np.ndarray
 
 @contextlib.contextmanager
 def _atomically(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path`, of the same suffix, that takes its place if the block succeeds."""
+    """Yield the path of a temporary file with the same suffix, which replaces `path` if the block succeeds."""
     temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch()  # tells here, and not in many lines of an encoder, that there is no way to write
+        temporary.touch()  # fails here if the folder is not writable, before the encoder starts
         yield temporary
         if temporary.stat().st_size == 0:
-            raise GpuEnvsError(f"cannot write {path}: the encoder gave no data; another suffix may do")
+            raise GpuEnvsError(f"cannot write {path}: the encoder returned no data; use another suffix")
         temporary.replace(path)
     except OSError as error:
         why = error.strerror or str(error).partition("\n")[0]
         raise GpuEnvsError(f"cannot write {path}: {why}; choose another place") from error
     finally:
-        with contextlib.suppress(OSError):  # there may be no such folder
+        with contextlib.suppress(OSError):  # the folder may not exist
             temporary.unlink()
 
 
 def write_video(path: str | Path, frames: Iterable[np.ndarray | torch.Tensor], fps: float) -> Path:
-    """Writes frames as `.mp4` (H.264), `.gif` or `.png` (animated if there are several frames).
+    """Write frames as `.mp4` (H.264), `.gif` or `.png` (animated if there are several frames).
 
     The file appears under its name only when it is complete. Frames of an mp4 are streamed, so a generator need not fit
-    in memory; an odd side is padded by one pixel, because the pixel format stores colours for pairs of pixels.
+    in memory. An odd side is padded by one pixel, because the pixel format stores colors for pairs of pixels.
 
     Args:
-        path: file to write; missing folders are made.
-        frames: (height, width, 3) uint8 each, all of one size.
-        fps: frames per second.
+        path: File to write; missing folders are created.
+        frames: Frames (height, width, 3) uint8 of equal size.
+        fps: Frames per second.
 
     Returns:
-        path
+        The path.
 
     Raises:
-        ConfigError: if the suffix is not one of these, or fps is not positive.
-        MissingExtraError: if imageio is not installed.
-        GpuEnvsError: if the file cannot be written there.
-        ValueError: if there is no frame, or frames differ in size or dtype.
+        ConfigError: The suffix is not supported, or fps is not positive.
+        MissingExtraError: The package imageio is not installed.
+        GpuEnvsError: The file cannot be written.
+        ValueError: There is no frame, or frames differ in size or dtype.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -145,11 +148,11 @@ def _write_mp4(path: Path, first: np.ndarray, rest: Iterable[np.ndarray], fps: f
     stream = imageio_ffmpeg.write_frames(
         str(path),
         (width + width % 2, height + height % 2),
-        fps=fps,  # pyright: ignore[reportArgumentType]  # it takes a float too
+        fps=fps,  # pyright: ignore[reportArgumentType]  # a float is accepted too
         quality=8,
         macro_block_size=2,
         ffmpeg_log_level="error",
-        output_params=["-movflags", "+faststart"],  # lets a browser play while it loads
+        output_params=["-movflags", "+faststart"],  # a browser can play it while loading
     )
     with contextlib.closing(stream):
         stream.send(None)
@@ -158,77 +161,17 @@ def _write_mp4(path: Path, first: np.ndarray, rest: Iterable[np.ndarray], fps: f
 
 
 def _write_gif(path: Path, frames: np.ndarray, fps: float) -> None:
-    """One palette for all frames, of their most frequent colours, no dithering: crisp, and what stays is the same."""
-    from PIL import Image  # imageio brings it
+    """Write a GIF with one palette of the most frequent colors, without dithering, so that still areas stay equal."""
+    from PIL import Image  # a dependency of imageio
 
     codes = frames.astype(np.int32) @ np.array([65536, 256, 1], np.int32)
-    colours, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    channels = np.stack([colours >> 16, colours >> 8 & 255, colours & 255], 1)
+    colors, which, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    channels = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], 1)
     palette = channels[np.argsort(-counts, kind="stable")[:256]]
-    nearest = np.empty(len(colours), np.uint8)
-    for part in np.array_split(np.arange(len(colours)), 1 + len(colours) // 4096):
+    nearest = np.empty(len(colors), np.uint8)
+    for part in np.array_split(np.arange(len(colors)), 1 + len(colors) // 4096):
         nearest[part] = ((channels[part, None] - palette) ** 2).sum(2).argmin(1)
     images = [Image.fromarray(frame) for frame in nearest[which].reshape(codes.shape)]
     for image in images:
         image.putpalette(palette.astype(np.uint8).tobytes())
     images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=1000.0 / fps, loop=0, optimize=False)
-
-
-class Window:
-    """A window for `render_mode="human"`, opened by the first frame; pygame has one such window per process.
-
-    Once the user has closed it, `closed` is True and further frames are ignored.
-
-    Raises:
-        MissingExtraError: by `show`, if pygame is not installed.
-        GpuEnvsError: by `show`, if there is no display.
-    """
-
-    def __init__(self, title: str = "gpu-envs", fps: float = 30.0) -> None:
-        self.title = title
-        self.fps = fps
-        self.closed = False
-        self._pygame: Any = None
-        self._clock: Any = None
-
-    def show(self, frame: np.ndarray | torch.Tensor) -> None:
-        """Shows a (height, width, 3) uint8 frame, handles window events and waits to keep to `fps`.
-
-        Raises:
-            GpuEnvsError: There is no display.
-            MissingExtraError: pygame is not installed.
-        """
-        if self.closed:
-            return
-        array = _to_numpy(frame)
-        pygame = self._pygame = self._pygame or _import_pygame()
-        size = (array.shape[1], array.shape[0])
-        screen = pygame.display.get_surface() if pygame.display.get_init() else None
-        if screen is None or screen.get_size() != size:
-            try:
-                pygame.display.init()
-                screen = pygame.display.set_mode(size)
-            except pygame.error as error:
-                raise GpuEnvsError(f"render_mode 'human' found no display ({error}): use 'rgb_array'") from None
-            pygame.display.set_caption(self.title)
-        self._clock = self._clock or pygame.time.Clock()
-        pygame.surfarray.blit_array(screen, array.swapaxes(0, 1))
-        pygame.display.flip()
-        self._clock.tick(self.fps)
-        if any(event.type == pygame.QUIT for event in pygame.event.get()):
-            self.close()
-
-    def close(self) -> None:
-        """Closes the window if it is open; may be called twice."""
-        self.closed = True
-        if self._pygame is not None and self._pygame.display.get_init():
-            self._pygame.display.quit()
-
-
-def _import_pygame() -> Any:
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    try:
-        import pygame
-    except ImportError:
-        raise MissingExtraError("render_mode 'human' needs pygame: pip install 'gpu-envs[human]'") from None
-    return pygame

@@ -1,4 +1,4 @@
-"""Every buffer of a batch of worlds, sized by a Definition: what kernels write and tensors show."""
+"""Tensors of a batch of worlds, and the Warp structs over them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +8,15 @@ import torch
 import warp as wp
 from gymnasium import spaces
 
-from gpu_envs import buffers
-from gpu_envs.config import MAX_INT
-from gpu_envs.definition import Definition
+from gpu_envs.definition import struct_buffers
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.utils.settings import MAX_INT
 from warp_kernels import episode
 
+__all__ = ["AUTORESET", "EnvBuffers"]
+
 AUTORESET = {"same_step": episode.SAME_STEP, "next_step": episode.NEXT_STEP, "disabled": episode.DISABLED}
-"""By the names of settings."""
+"""Autoreset modes of the kernels by setting."""
 _KINDS = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi_discrete", spaces.Box: "continuous"}
 _PER_AGENT = (
     "reward",
@@ -31,38 +33,38 @@ _NOT_KEPT = ("error", "params", "range_column", "range_whole", "range_low", "ran
 _PER_WORLD = ("seed", "episode", "step", "active", "over", "restart")
 
 
-class Layout:
-    """Tensors of one batch, and the Warp structs over them.
+class EnvBuffers:
+    """Tensors of one batch of worlds, sized by an EnvDefinition, and the Warp structs over them.
 
     Attributes:
-        io: Tensor of every array of :class:`warp_kernels.episode.IO`.
-        state: Tensor of every array of the rules' State.
-        params: (1, F) or (E, F) float32, the constants.
-        action: (E, A) or (E, A, K) view of the buffer that the kernels read.
+        io: Tensors of :class:`warp_kernels.episode.IO` by name.
+        state: Tensors of the rules' State by name.
+        params: Environment parameters, (1, F) or (E, F) float32.
+        action: View of the action buffer that kernels read, (E, A) or (E, A, K).
         action_kind: "discrete", "multi_discrete" or "continuous".
         num_choices: (A, K) int32 on the CPU, sizes of the discrete components; 0 pads.
-        info: What a step tells beside its four results, by name.
+        info: Tensors of a step's info by name.
         results: Observation, reward, terminated, truncated and the values of ``info``.
-        constants: Tensors that no state restores, by their names there.
-        ranges: Lowest and highest value of every integer tensor that a state restores, by its name there.
-        obs_columns: Where the agents' true observations lie in a flat row (A * D), or None where nothing is padding.
+        constants: Tensors that are not part of a saved state, by their names there.
+        ranges: Lowest and highest value of every integer tensor of a saved state, by its name there.
+        obs_columns: Columns of a flat row (A * D) that are not padding, or None if there is no padding.
 
     Args:
-        definition: The environment.
-        num_envs: E.
-        slots: Error slots, one per CPU thread.
-        device: Where.
-        env_minor: Lay State out with the worlds fastest.
-        ranges: Lowest and highest value of constants that are drawn anew for every episode.
+        definition: Definition of the environment.
+        num_envs: Number of worlds E.
+        slots: Number of error slots, one per shard.
+        device: Device of the tensors.
+        env_contiguous: Store State with the world axis contiguous in memory.
+        ranges: Lowest and highest value of the parameters that every episode samples.
     """
 
     def __init__(
         self,
-        definition: Definition,
+        definition: EnvDefinition,
         num_envs: int,
         slots: int,
         device: torch.device,
-        env_minor: bool,
+        env_contiguous: bool,
         ranges: Mapping[str, tuple[float, float]],
     ) -> None:
         d, rules = definition, definition.rules
@@ -72,8 +74,9 @@ class Layout:
         self.action_kind = _KINDS[type(next(iter(d.action_spaces.values())))]
         counts, low, high = _bounds(d, a, k)
         if rules.num_choices and (counts != rules.num_choices).any():
-            said = f"rules.num_choices is {rules.num_choices}, the action spaces say {counts.tolist()}"
-            raise ValueError(f"{rules.key}: {said}")
+            raise ValueError(
+                f"{rules.key}: rules.num_choices is {rules.num_choices}, the action spaces say {counts.tolist()}"
+            )
         self.num_choices = torch.from_numpy(counts)
         discrete, continuous = (0, 1) if rules.continuous else (1, 0)
         turns = (e, a) if rules.turn_based else (0, 0)
@@ -90,17 +93,18 @@ class Layout:
             "obs": (e, a, self.width),
             "final_obs": (e, a, self.width),
             "global_state": (e, d.global_state_size),
-            "params": (0, 0),  # laid over the table below
+            "params": (0, 0),  # a view of the table below
             **dict.fromkeys(("range_column", "range_whole", "range_low", "range_high"), (len(ranges),)),
             "error": (slots,),
             **dict.fromkeys(_PER_AGENT, (e, a)),
             **dict.fromkeys(_PER_WORLD, (e,)),
         }
-        self.io = buffers.allocate(episode.IO, shapes, device)
+        self.io = struct_buffers.allocate(episode.IO, shapes, device)
         tables = {name: (1 if name in d.initial else e, *tail) for name, tail in d.shapes.items()}
-        self.state = buffers.allocate(rules.state, tables, device, tables.keys() - set(d.dense) if env_minor else ())
-        self.params = buffers.params_tensor(rules.params, d.params, e if ranges else 1, device)
-        kinds = buffers.param_fields(rules.params)
+        strided = tables.keys() - set(d.dense) if env_contiguous else ()
+        self.state = struct_buffers.allocate(rules.state, tables, device, strided)
+        self.params = struct_buffers.params_tensor(rules.params, d.params, e if ranges else 1, device)
+        kinds = struct_buffers.param_fields(rules.params)
         for row, (name, bounds) in enumerate(ranges.items()):
             self.io["range_column"][row] = list(kinds).index(name)
             self.io["range_whole"][row] = kinds[name] == torch.int32
@@ -113,7 +117,7 @@ class Layout:
             self.io[name].copy_(torch.from_numpy(values))
         self.io["error"].fill_(episode.NO_ERROR)
         self.constants = {f"io.{name}": self.io[name] for name in _CONSTANT}
-        clock = (0, d.max_steps or MAX_INT)
+        clock = (0, d.max_episode_steps or MAX_INT)
         self.ranges = {f"state.{name}": d.ranges[name] for name in self.kept if name in d.ranges} | {
             "io.choice": (0, max(int(counts.max()) - 1, 0)),
             "io.episode_length": clock,
@@ -139,36 +143,36 @@ class Layout:
             columns = [row * self.width + column for row, width in enumerate(widths) for column in range(width)]
             self.obs_columns = torch.tensor(columns, device=device)
 
-    def structs(self, env_offset: int, autoreset: str, illegal: str) -> tuple[wp.array, Any, list[Any]]:
-        """Params (a Warp array, (1,) or (E,)), State and one IO per error slot, over these tensors.
+    def structs(self, env_offset: int, autoreset: str, illegal_actions: str) -> tuple[wp.array, Any, list[Any]]:
+        """Return Params (a Warp array, (1,) or (E,)), State and one IO per error slot, over these tensors.
 
-        Recorded launches keep them: they must not be changed afterwards.
+        Recorded launches keep them, so they must not be changed afterwards.
         """
         d = self.definition
         settings = {
             "env_offset": env_offset,
-            "max_steps": d.max_steps,
-            "limit_terminates": int(d.limit_terminates),
+            "max_steps": d.max_episode_steps,
+            "limit_terminates": int(d.time_limit_terminates),
             "autoreset": int(AUTORESET[autoreset]),
-            "illegal_loses": int(illegal == "loss"),
-            "saturates": int(d.saturates and illegal == "original"),
+            "illegal_loses": int(illegal_actions == "loss"),
+            "saturates": int(d.saturates and illegal_actions == "saturate"),
         }
         ios = [
-            buffers.fill(
+            struct_buffers.fill(
                 episode.IO, self.io | {"params": self.params, "error": self.io["error"][slot : slot + 1]}, settings
             )
             for slot in range(len(self.io["error"]))
         ]
-        return buffers.view(self.params, d.rules.params, 1), buffers.fill(d.rules.state, self.state), ios
+        return struct_buffers.view(self.params, d.rules.params, 1), struct_buffers.fill(d.rules.state, self.state), ios
 
-    def everything(self) -> dict[str, torch.Tensor]:
-        """All tensors that a continuation depends on, live, by name; but for params, whose shape may change."""
+    def saved_tensors(self) -> dict[str, torch.Tensor]:
+        """Return the live tensors of a saved state by name, except for params, whose shape may change."""
         kept = {f"state.{name}": tensor for name, tensor in self.kept.items()}
         return kept | {f"io.{name}": tensor for name, tensor in self.io.items() if name not in _NOT_KEPT}
 
 
-def _bounds(d: Definition, agents: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sizes of discrete components (A, K), lower and upper bounds of continuous ones; agents with fewer are padded."""
+def _bounds(d: EnvDefinition, agents: int, components: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sizes of discrete components, and lower and upper bounds of continuous ones, each (A, K) and padded."""
     counts = np.zeros((agents, components), np.int32)
     low, high = np.ones((agents, components), np.float32), np.zeros((agents, components), np.float32)
     for row, agent in enumerate(d.agents):

@@ -1,45 +1,57 @@
-"""Whole rollouts as one CUDA graph: recorded once, replayed without Python."""
+"""Capture of whole rollouts as CUDA graphs, which replay without Python."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 
 import warp_kernels
 
-if TYPE_CHECKING:
-    from gpu_envs.core import Core
+__all__ = ["WARM_UPS", "capture"]
 
 WARM_UPS = 2
-"""Runs before the recording: libraries choose their kernels and allocate their workspaces in the first ones."""
+"""Runs before the capture, in which libraries choose their kernels and allocate their workspaces."""
 
 
-def capture(core: "Core", play: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
-    """Record what ``play`` queues on the core's GPU; see :meth:`gpu_envs.core.Core.capture`."""
-    with warp_kernels.building:  # the warm-up may compile
-        return _captured(core, play, generators)
+def capture(
+    play: Callable[[], Any],
+    generators: Sequence[torch.Generator],
+    *,
+    device: torch.device,
+    get_state: Callable[[], Mapping[str, torch.Tensor]],
+    set_state: Callable[[Mapping[str, torch.Tensor]], None],
+    raise_pending_errors: Callable[[], None],
+) -> Callable[[], Any]:
+    """Return a function that replays the GPU work of ``play``; see :meth:`gpu_envs.runtime.core.Core.capture`.
 
-
-def _captured(core: "Core", play: Callable[[], Any], generators: Sequence[torch.Generator]) -> Callable[[], Any]:
-    kept, drawn = core.get_state(), [generator.get_state() for generator in generators]
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.device(core.device):
-        here, aside = torch.cuda.current_stream(), torch.cuda.Stream()
-        try:
-            aside.wait_stream(here)
+    Args:
+        play: Function to capture. It runs ``WARM_UPS`` times first.
+        generators: Random generators that ``play`` draws from.
+        device: GPU of the environment.
+        get_state: Returns a copy of the environment's state.
+        set_state: Restores such a copy after the capture.
+        raise_pending_errors: Raises the error of an illegal action of the warm-up.
+    """
+    with warp_kernels.building:  # the warm-up may compile kernels
+        saved, generator_states = get_state(), [generator.get_state() for generator in generators]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(device):
+            current, side = torch.cuda.current_stream(), torch.cuda.Stream()
             try:
-                with torch.cuda.stream(aside):
-                    for _ in range(WARM_UPS):
-                        play()
-            finally:  # what a failed warm-up has queued must not run behind the state that is put back below
-                here.wait_stream(aside)
-            core.check()
-            for generator in generators:
-                graph.register_generator_state(generator)
-            with torch.cuda.graph(graph, stream=aside):  # where kernels have run already, and Warp knows the stream
-                play()
-        finally:
-            core._put_state(kept)
-            for generator, state in zip(generators, drawn, strict=True):
-                generator.set_state(state)
-    return graph.replay
+                side.wait_stream(current)
+                try:
+                    with torch.cuda.stream(side):
+                        for _ in range(WARM_UPS):
+                            play()
+                finally:  # the work of a failed warm-up must end before the state is restored below
+                    current.wait_stream(side)
+                raise_pending_errors()
+                for generator in generators:
+                    graph.register_generator_state(generator)
+                with torch.cuda.graph(graph, stream=side):  # the stream of the warm-up, which Warp knows already
+                    play()
+            finally:
+                set_state(saved)
+                for generator, state in zip(generators, generator_states, strict=True):
+                    generator.set_state(state)
+        return graph.replay

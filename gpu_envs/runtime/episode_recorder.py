@@ -1,23 +1,22 @@
-"""Whole episodes of chosen worlds, kept for replay and plots."""
+"""Recording of whole episodes of selected worlds, for replay and plots."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 
-from gpu_envs import constants, restoring
-from gpu_envs.checks import check_worlds
-from gpu_envs.errors import CaptureError
+from gpu_envs.runtime import parameters
+from gpu_envs.runtime.buffers import EnvBuffers
+from gpu_envs.runtime.state_validation import check_episode
 
-if TYPE_CHECKING:
-    from gpu_envs.core import Core
+__all__ = ["STATES_PER_BATCH", "Episode", "EpisodeRecorder", "ReplayCore"]
 
-_KEPT = ("reward", "terminated", "truncated", "valid")
-AT_ONCE = 64
-"""States that are drawn together."""
-_SEEN = ("obs", "action_mask", "to_move")
+_RESULTS = ("reward", "terminated", "truncated", "valid")
+STATES_PER_BATCH = 64
+"""States that are drawn in one batch."""
+_INPUTS = ("obs", "action_mask", "to_move")
 
 
 @dataclass(frozen=True)
@@ -27,56 +26,96 @@ class Episode:
     world: int
     """Global index of the world."""
     number: int
-    """Episodes that this world had played before, since its seed was laid."""
+    """Number of earlier episodes of this world since it was seeded."""
     state: dict[str, torch.Tensor]
-    """The rules' State before every step, by field: (T, ...)."""
+    """State of the rules before every step, by field: (T, ...)."""
     params: dict[str, float]
-    """Constants of the rules in this world."""
+    """Environment parameters of this world."""
     obs: torch.Tensor
-    """(T, A, D), what agents acted on."""
+    """Observations before every step, (T, A, D)."""
     action: torch.Tensor
-    """(T, A) or (T, A, K), as played: the no-op of agents that had left, or whose action was refused."""
+    """Actions as played, (T, A) or (T, A, K): the no-op for agents that had left and for illegal actions."""
     reward: torch.Tensor
-    """(T, A)."""
+    """Rewards, (T, A)."""
     terminated: torch.Tensor
-    """(T, A) bool."""
+    """Termination events, (T, A) bool."""
     truncated: torch.Tensor
-    """(T, A) bool."""
+    """Truncation events, (T, A) bool."""
     valid: torch.Tensor
-    """(T, A) bool, alive before the step."""
+    """Agents alive before the step, (T, A) bool."""
     action_mask: torch.Tensor | None = None
-    """(T, A, n) bool, the legal choices; None where every choice is always legal."""
+    """Legal choices, (T, A, n) bool; None where every choice is always legal."""
     to_move: torch.Tensor | None = None
-    """(T, A) bool, who decided; None where agents do not take turns."""
+    """Agents that decided, (T, A) bool; None where agents do not take turns."""
 
     def __len__(self) -> int:
         return len(self.reward)
 
+    def tensors(self) -> dict[str, Any]:
+        """Return all tensors by name, "state.*" for the fields of State; None for a missing one."""
+        named = {name: getattr(self, name) for name in ("action", *_RESULTS, *_INPUTS)}
+        return {f"state.{name}": values for name, values in self.state.items()} | named
 
-def check_episode(core: "Core", episode: Episode) -> None:
-    """Refuse an episode, such as one read from a file, that does not fit an environment.
 
-    Raises:
-        CheckpointError: Naming the first entry whose presence, shape, dtype or value does not fit.
+class ReplayCore(Protocol):
+    """The part of a core that draws the states of a recorded episode."""
+
+    num_envs: int
+    """Number of worlds E."""
+    alive: torch.Tensor
+    """Agents that act on the next step, (E, A) bool."""
+    to_move: torch.Tensor | None
+    """Agents that decide on the next step, (E, A) bool; None without turns."""
+
+    @property
+    def world_state(self) -> dict[str, torch.Tensor]:
+        """State of the rules by field, (E, ...), writable."""
+        ...
+
+    def reset(self) -> Any:
+        """Start episodes in all worlds."""
+
+    def set_params(self, **values: float | torch.Tensor) -> None:
+        """Set environment parameters, see `Core.set_params`."""
+
+    def render_frames(self, envs: Sequence[int], size: int) -> np.ndarray:
+        """Draw worlds: (W, size, size, 3) uint8."""
+        ...
+
+
+class EpisodeRecorder:
+    """Recorder of whole episodes, made by :meth:`gpu_envs.runtime.core.Core.record_episodes`.
+
+    Use it in a ``with`` block, or close it. Recording does not synchronize with the device. Until :meth:`take`, memory
+    grows with every step by some hundred bytes per agent.
+
+    Args:
+        env_id: ID of the environment, for messages.
+        buffers: Buffers of the environment.
+        envs: Indices of the worlds to record.
+        env_offset: Global index of world 0.
+        make_core: ``make_core(num_envs)`` returns a core of the same environment on the CPU, for :meth:`frames`.
+
+    Attributes:
+        envs: Indices of the recorded worlds.
+        closed: Whether recording has stopped.
     """
-    restoring.check_episode(core.id, core._layout, episode)
 
-
-class Recorder:
-    """Made by :meth:`gpu_envs.core.Core.record`. Use it in a ``with`` block, or close it.
-
-    Nothing waits for the device while worlds are stepped; memory grows with every step until :meth:`take`, by some
-    hundreds of bytes an agent.
-    """
-
-    def __init__(self, core: "Core", envs: int | Sequence[int]) -> None:
-        self.core = core
-        self.envs = check_worlds(core.id, envs, core.num_envs)
-        self._rows = torch.tensor(self.envs, device=core.device)
+    def __init__(
+        self,
+        env_id: str,
+        buffers: EnvBuffers,
+        envs: Sequence[int],
+        env_offset: int,
+        make_core: Callable[[int], ReplayCore],
+    ) -> None:
+        self.envs = tuple(envs)
+        self.closed = False
+        self._env_id, self._buffers, self._env_offset, self._make_core = env_id, buffers, env_offset, make_core
+        self._rows = torch.tensor(self.envs, device=buffers.action.device)
         self._steps: list[dict[str, torch.Tensor]] = []
         self._before: dict[str, torch.Tensor] = {}
-        self._before = self._look()
-        core._recorders.append(self)
+        self._before = self._snapshot()
 
     def __enter__(self) -> Self:
         return self
@@ -85,15 +124,14 @@ class Recorder:
         self.close()
 
     def close(self) -> None:
-        """Stop recording; what was recorded stays."""
-        if self in self.core._recorders:
-            self.core._recorders.remove(self)
+        """Stop recording; recorded episodes stay available."""
+        self.closed = True
 
     def take(self) -> list[Episode]:
-        """Episodes that have begun and ended since recording began, in the order of their ends; forgets them."""
+        """Return and remove the episodes that started and ended while recording, in the order of their ends."""
         self._steps = [{name: tensor.cpu() for name, tensor in step.items()} for step in self._steps]
         done: list[tuple[int, Episode]] = []
-        going: list[set[int]] = [set() for _ in self._steps]  # rows of each step whose episode goes on
+        running: list[set[int]] = [set() for _ in self._steps]  # rows of each step whose episode has not ended
         for row, env in enumerate(self.envs):
             line: list[int] = []
             for t, step in enumerate(self._steps):
@@ -108,8 +146,8 @@ class Recorder:
                         done.append((t, self._episode(row, env, line)))
                     line = []
             for t in line:
-                going[t].add(row)
-        first = min((t for t, rows in enumerate(going) if rows), default=len(self._steps))
+                running[t].add(row)
+        first = min((t for t, rows in enumerate(running) if rows), default=len(self._steps))
         self._steps = self._steps[first:]
         return [episode for _, episode in sorted(done, key=lambda pair: pair[0])]
 
@@ -119,54 +157,48 @@ class Recorder:
         Raises:
             CheckpointError: The episode does not fit the environment.
         """
-        from gpu_envs.core import Core
-
-        core = self.core
-        check_episode(core, episode)
-        count = min(len(episode), AT_ONCE)
-        stage = Core(core.definition, env_id=core.id, config=core.config, num_envs=count, device=torch.device("cpu"))
-        stage.reset()
-        fixed = [name for name in core.definition.fixed_params if name in episode.params]
-        stage.set_params(**{name: value for name, value in episode.params.items() if name not in fixed})
-        pictures = []
-        for first in range(0, len(episode), count):
-            part = slice(first, min(first + count, len(episode)))
+        check_episode(self._env_id, self._buffers, episode.tensors(), len(episode))
+        core = self._make_core(min(len(episode), STATES_PER_BATCH))
+        core.reset()
+        fixed = self._buffers.definition.fixed_params
+        core.set_params(**{name: value for name, value in episode.params.items() if name not in fixed})
+        frames = []
+        for first in range(0, len(episode), core.num_envs):
+            part = slice(first, min(first + core.num_envs, len(episode)))
             rows = part.stop - part.start
             for name, values in episode.state.items():
-                stage.world_state[name][:rows] = values[part]
-            stage.alive[:rows] = episode.valid[part]
-            if stage.to_move is not None and episode.to_move is not None:
-                stage.to_move[:rows] = episode.to_move[part]
-            pictures.append(stage.frame(range(rows), size))
-        return np.concatenate(pictures)
-
-    def _look(self) -> dict[str, torch.Tensor]:
-        """The recorded worlds as they stand."""
-        core, rows = self.core, self._rows
-        seen = {f"state.{name}": tensor[rows] for name, tensor in core._layout.kept.items()}
-        table = constants.read(core.definition, core._layout.params, core.num_envs, rows)
-        seen |= {f"params.{name}": tensor for name, tensor in table.items()}
-        for name in _SEEN:
-            if (tensor := getattr(core, name)) is not None:
-                seen[name] = tensor[rows]
-        steps, first = core.steps[rows], core._io["restart"][rows] | (core.steps[rows] == 0)
-        if self._before:  # still the first step where the world has waited, as after a refused action
-            first |= self._before["first"] & (steps == self._before["step"])
-        return seen | {"step": steps, "first": first, "episode": core.episodes[rows]}
+                core.world_state[name][:rows] = values[part]
+            core.alive[:rows] = episode.valid[part]
+            if core.to_move is not None and episode.to_move is not None:
+                core.to_move[:rows] = episode.to_move[part]
+            frames.append(core.render_frames(range(rows), size))
+        return np.concatenate(frames)
 
     def after_reset(self) -> None:
-        """The core has been reset, in part or as a whole: an episode cut short by it will not be whole."""
-        self._before = self._look()
+        """Record a reset. An episode that it cuts short is incomplete and is dropped."""
+        self._before = self._snapshot()
 
     def after_step(self) -> None:
-        """The core has stepped; CaptureError inside a CUDA graph."""
-        core = self.core
-        if core.device.type == "cuda" and core._is_capturing():
-            raise CaptureError(f"{core.id}: recording allocates; close the recorder before a CUDA graph is captured")
-        played = {name: getattr(core, name)[self._rows] for name in _KEPT}
-        played["action"] = core.action_buffer[self._rows]
+        """Record a step."""
+        io = self._buffers.io
+        played = {name: io[name][self._rows] for name in _RESULTS}
+        played["action"] = self._buffers.action[self._rows]
         self._steps.append(self._before | played)
-        self._before = self._look()
+        self._before = self._snapshot()
+
+    def _snapshot(self) -> dict[str, torch.Tensor]:
+        """Copy the present state of the recorded worlds."""
+        buffers, rows = self._buffers, self._rows
+        io, info = buffers.io, buffers.info
+        seen = {f"state.{name}": tensor[rows] for name, tensor in buffers.kept.items()}
+        table = parameters.read(buffers.definition, buffers.params, len(io["step"]), rows)
+        seen |= {f"params.{name}": tensor for name, tensor in table.items()}
+        seen["obs"] = io["obs"][rows]
+        seen |= {name: info[name][rows] for name in ("action_mask", "to_move") if name in info}
+        steps, first = io["step"][rows], io["restart"][rows] | (io["step"][rows] == 0)
+        if self._before:  # still the first step where the world has waited, as after an illegal action
+            first |= self._before["first"] & (steps == self._before["step"])
+        return seen | {"step": steps, "first": first, "episode": io["episode"][rows]}
 
     def _episode(self, row: int, env: int, line: list[int]) -> Episode:
         def column(name: str) -> torch.Tensor:
@@ -174,11 +206,11 @@ class Recorder:
 
         first: dict[str, Any] = self._steps[line[0]]
         return Episode(
-            world=env + self.core.env_offset,
+            world=env + self._env_offset,
             number=int(first["episode"][row]),
             state={name.removeprefix("state."): column(name) for name in first if name.startswith("state.")},
             params={
                 name.removeprefix("params."): first[name][row].item() for name in first if name.startswith("params.")
             },
-            **{name: column(name) for name in ("action", *_KEPT, *_SEEN) if name in first},
+            **{name: column(name) for name in ("action", *_RESULTS, *_INPUTS) if name in first},
         )

@@ -1,4 +1,4 @@
-"""Cores by id: the environment's settings, its definition and the devices it runs on."""
+"""Construction of cores by environment id: settings, definition and devices."""
 
 import inspect
 import os
@@ -10,25 +10,40 @@ import torch
 from gymnasium.vector import AutoresetMode
 
 import warp_kernels
-from gpu_envs.config import AUTORESET, MAX_INT, autoreset_member, build_config, check_value
-from gpu_envs.core import Core
-from gpu_envs.definition import Definition
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.id_modules import NAMESPACE
+from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError, DeviceError, shown
-from gpu_envs.id_modules import NAMESPACE
-from gpu_envs.registry import find
-from gpu_envs.shards import ShardedCore
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.multi_device import MultiDeviceCore
+from gpu_envs.utils.settings import AUTORESET, MAX_INT, autoreset_member, build_config, check_value
 
-PLAYED = {"max_episode_steps", "illegal", "randomise"}
-"""Arguments of make_core that say what is played, like an environment's own settings. The others say how to run."""
-ELSEWHERE = {"group", "learner", "others"}
-"""Arguments of some views, which users give to others."""
+__all__ = [
+    "ELSEWHERE",
+    "LIMIT_NAMES",
+    "PLAYED",
+    "RUNNER",
+    "check_played",
+    "configured_definition",
+    "make_core",
+    "resolve_device",
+    "suggested_calls",
+    "takes_turns",
+]
+
+LIMIT_NAMES = ("max_episode_steps", "max_cycles", "episode_length")
+"""Names of the time limit in settings: the common one, and those of the reference environments."""
+PLAYED = {"max_episode_steps", "illegal_actions", "domain_randomization"}
+"""Arguments of make_core that change the environment, as its own settings do. The others change how it runs."""
+ELSEWHERE = {"group", "agent", "opponents"}
+"""Arguments of single-agent and row views, which other functions do not take."""
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
-    """The device asked for; None is cuda if there is one, else cpu.
+    """Return the requested device; None selects cuda if available, else cpu.
 
     Raises:
-        DeviceError: It is not there, or this library does not run on it.
+        DeviceError: The device is not available or not supported.
     """
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -53,56 +68,77 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     return torch.device("cuda", index)
 
 
-def suggested_calls(id: str, definition: Definition, given: Mapping[str, Any]) -> str:
-    """The calls that make an environment for one agent, for the rows of a group and for all agents.
+def suggested_calls(id: str, definition: EnvDefinition, given: Mapping[str, Any]) -> str:
+    """Return the calls that make an environment for one agent, for the rows of a group and for all agents.
 
     Args:
-        id: Its id, without the namespace.
-        definition: Whose agents and groups there are.
-        given: What the user gave; "learner" and "group" come back in the calls where they name any.
+        id: ID of the environment, without the namespace.
+        definition: Definition of the environment.
+        given: Arguments of the user; valid values of "agent" and "group" appear in the calls.
     """
     agents, groups = definition.agents, definition.groups
-    learner = given.get("learner") if given.get("learner") in agents else agents[0]
+    agent = given.get("agent") if given.get("agent") in agents else agents[0]
     group = given.get("group") if given.get("group") in list(groups) else next(iter(groups))
     return (
-        f"gymnasium.make({NAMESPACE + id!r}, learner={learner!r}) plays one agent, "
+        f"gymnasium.make({NAMESPACE + id!r}, agent={agent!r}) plays one agent, "
         f"gymnasium.make_vec({NAMESPACE + id!r}, group={group!r}) gives agent rows, "
         f"gpu_envs.make({id!r}) all agents by name"
     )
 
 
 def takes_turns(id: str, settings: Mapping[str, Any]) -> bool:
-    """Do agents take turns in an environment with these settings? Those of the runner are passed over."""
-    return defined(id, None, {name: settings[name] for name in settings.keys() - RUNNER})[2].rules.turn_based
+    """Return whether agents take turns in an environment with these settings; settings of the core are ignored."""
+    return configured_definition(id, None, {name: settings[name] for name in settings.keys() - RUNNER})[
+        2
+    ].rules.turn_based
 
 
-def defined(id: str, max_episode_steps: int | None, config: dict[str, Any]) -> tuple[str, Any, Definition]:
-    """Name, settings and definition of an environment, its time limit shortened if that is asked for.
+def configured_definition(
+    id: str, max_episode_steps: int | None, config: dict[str, Any]
+) -> tuple[str, Any, EnvDefinition]:
+    """Return the id, settings and definition of an environment.
+
+    Args:
+        id: ID of the environment.
+        max_episode_steps: Time limit [steps]; None keeps that of the settings.
+        config: Settings of the environment.
 
     Raises:
-        UnknownEnvironmentError: No such id.
-        ConfigError: A setting that does not exist or has a bad value.
+        UnknownEnvironmentError: The id is unknown.
+        ConfigError: A setting is unknown or has an invalid value.
     """
     entry = find(id)
     kind, build = entry.load()
-    if max_episode_steps is not None and any(field.name == "max_episode_steps" for field in fields(kind)):
-        config, max_episode_steps = config | {"max_episode_steps": max_episode_steps}, None
+    limit_name = next((field.name for field in fields(kind) if field.name in LIMIT_NAMES), None)
+    truncates = (
+        max_episode_steps is not None
+    )  # as Gymnasium's TimeLimit does, whatever the environment's own limit does
+    if max_episode_steps is not None and limit_name is not None:
+        if limit_name in config:
+            raise ConfigError(
+                f"{entry.id}: expected one of max_episode_steps and {limit_name}, got both; give max_episode_steps"
+            )
+        limits = {"low": 1, "high": MAX_INT}
+        max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int, **limits)
+        config, max_episode_steps = config | {limit_name: max_episode_steps}, None
     for name in sorted(ELSEWHERE & config.keys() - {field.name for field in fields(kind)}):
         rest = {key: config[key] for key in config.keys() - ELSEWHERE}
-        calls = suggested_calls(entry.id, defined(id, None, rest)[2], config)
+        calls = suggested_calls(entry.id, configured_definition(id, None, rest)[2], config)
         raise ConfigError(f"{entry.id}: {name}={config[name]!r} does not belong here; {calls}")
     settings = build_config(kind, config, entry.id, {"render_mode", *RUNNER} - {"id"})
     try:
         with warp_kernels.building:
             definition = build(settings)
-    except ConfigError as error:  # sizes that only the whole shows
+    except ConfigError as error:  # sizes that depend on several settings
         raise ConfigError(f"{entry.id}: {error}") from error
     if max_episode_steps is not None:
         limits = {"low": 1, "high": MAX_INT}
         max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int | None, **limits)
         assert max_episode_steps is not None
-        if definition.max_steps == 0 or max_episode_steps < definition.max_steps:
-            definition = replace(definition, max_steps=max_episode_steps, limit_terminates=False)
+        if definition.max_episode_steps == 0 or max_episode_steps < definition.max_episode_steps:
+            definition = replace(definition, max_episode_steps=max_episode_steps, time_limit_terminates=False)
+    elif truncates:
+        definition = replace(definition, time_limit_terminates=False)
     return entry.id, settings, definition
 
 
@@ -116,27 +152,28 @@ def make_core(
     reuse_buffers: bool = False,
     seed: int | None = None,
     env_offset: int = 0,
-    illegal: str = "error",
+    illegal_actions: str = "error",
     schedule: str | None = None,
     threads: int | None = None,
     fuse_fp: bool | None = None,
-    env_minor: bool = False,
-    randomise: Mapping[str, tuple[float, float]] | None = None,
+    env_contiguous: bool = False,
+    domain_randomization: Mapping[str, tuple[float, float]] | None = None,
     max_episode_steps: int | None = None,
     **config: Any,
 ) -> Core:
-    """Make the stacked-tensor environment of an id; arguments as :class:`gpu_envs.core.Core` and the id's Config.
+    """Make the stacked-tensor environment of an id, with the arguments of :class:`Core` and of the id's ``Config``.
 
-    ``devices`` instead of ``device`` splits the worlds over several, as a :class:`gpu_envs.shards.ShardedCore`.
-    ``max_episode_steps`` cuts (truncates) episodes earlier than the environment's own time limit would end them, unless
-    the environment has a setting of that name, which then is its time limit.
+    ``devices`` instead of ``device`` splits the worlds over several, as a
+    :class:`gpu_envs.runtime.multi_device.MultiDeviceCore`.
+    ``max_episode_steps`` sets the time limit [steps]; ``max_cycles`` (MPE) and ``episode_length`` (Tag) are other
+    names of it. In an environment whose settings have no time limit, it truncates episodes that are longer.
 
     Raises:
-        UnknownEnvironmentError: No such id.
-        ConfigError: A setting that does not exist or has a bad value.
-        DeviceError: The device is not there.
+        UnknownEnvironmentError: The id is unknown.
+        ConfigError: A setting is unknown or has an invalid value.
+        DeviceError: The device is not available.
     """
-    name, settings, definition = defined(id, max_episode_steps, config)
+    name, settings, definition = configured_definition(id, max_episode_steps, config)
     mode = autoreset_member(autoreset)
     if mode is None:
         words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
@@ -154,12 +191,12 @@ def make_core(
             reuse_buffers=reuse_buffers,
             seed=key,
             env_offset=offset,
-            illegal=illegal,
+            illegal_actions=illegal_actions,
             schedule=schedule,
             threads=threads,
             fuse_fp=fuse_fp,
-            env_minor=env_minor,
-            randomise=randomise,
+            env_contiguous=env_contiguous,
+            domain_randomization=domain_randomization,
         )
 
     if devices is None:
@@ -174,24 +211,24 @@ def make_core(
     def make_shard(worlds: int, where: torch.device, first: int) -> Core:
         return build_core(worlds, where, env_offset + first, key)
 
-    # It answers to everything that a Core does; tests/test_shards.py compares the two.
-    return cast(Core, ShardedCore(name, make_shard, num_envs, places))
+    # It has every public method and attribute of a Core; tests/gpu_envs/runtime/test_multi_device.py compares the two.
+    return cast(Core, MultiDeviceCore(name, make_shard, num_envs, places))
 
 
 RUNNER = set(inspect.signature(make_core).parameters) - {"config"}
-"""Arguments of make_core that are no setting of an environment."""
+"""Arguments of make_core that are not settings of an environment."""
 
 
 def check_played(where: str, names: Iterable[str], hint: str = "leave it out") -> None:
-    """Check that settings say what is played, and not how to run it, which is for commands and trainers to choose.
+    """Check that settings change the environment, and not how it runs, which commands and trainers choose.
 
     Args:
-        where: Begins the message.
+        where: Start of the message.
         names: Names of the settings.
-        hint: Ends the message.
+        hint: End of the message.
 
     Raises:
-        ConfigError: A setting of the runner.
+        ConfigError: A setting changes how the environment runs.
     """
     for name in names:
         if name in RUNNER - PLAYED:

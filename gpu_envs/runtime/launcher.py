@@ -1,146 +1,28 @@
-"""Launches: which kernels, over which worlds, on which threads or stream. Knows nothing of episodes or names."""
+"""Recorded launches: kernels, the worlds they run over, and the threads or stream they run on."""
 
-import os
-from _thread import allocate_lock
 from collections import defaultdict, deque
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from queue import Empty, SimpleQueue
-from threading import Thread
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 import warp as wp
 
 import warp_kernels
+from gpu_envs.runtime.kernels import MIN_ROWS_PER_SHARD, SHARDS_PER_THREAD, kernel_program, rollout_kernel
+from gpu_envs.runtime.thread_pool import ThreadingHeuristic, acquire_workers, release_workers
+from warp_kernels.framework.schedules import FUSED, LaunchStage
 from warp_kernels.rules import WORLD, Rules
-from warp_kernels.schedules import FUSED, Program, Stage, build, build_play
+
+__all__ = ["Copies", "KernelLauncher"]
 
 T = TypeVar("T")
 
-FEW_AGENTS = 8
-"""Up to this many agents a GPU thread plays a whole world; more agents get a thread each."""
-ROWS_PER_THREAD = 4096
-"""Fewer agent rows than this are not worth waking a second CPU thread."""
-WORTH_WAKING = 50e-6
-"""What one thread does within this time [s] is not worth waking another, which takes some 30 µs to come."""
-TRIALS = 64
-"""Of so many runs one is done the slower way, alone or together, in case it has become the faster."""
-ROWS_PER_PART = 1024
-"""Threads take their worlds in parts of at least so many agent rows,"""
-PARTS = 8
-"""and in at most so many parts each: who comes late takes fewer."""
 
-
-@cache
-def program(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
-    """The kernels of a specialisation, built once per process."""
-    return build(rules, schedule, fuse_fp)
-
-
-@cache
-def play_kernel(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
-    """The kernel of random play and its module, built once per process; apart, for most never play blindly."""
-    return build_play(rules, fuse_fp)
-
-
-def choose_schedule(num_agents: int, device: torch.device) -> str:
-    """Fused on a CPU, and with few agents on a GPU; phased else."""
-    return "fused" if device.type == "cpu" or num_agents <= FEW_AGENTS else "phased"
-
-
-def choose_threads(num_envs: int, num_agents: int, device: torch.device) -> int:
-    """CPU threads that the batch can feed, at most the cores this process may use."""
-    if device.type != "cpu":
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, num_envs, num_envs * num_agents // ROWS_PER_THREAD))
-
-
-def choose_search(num_agents: int, num_nearest: int) -> str:
-    """How to find the K nearest: "brute", among all, while they are few; else in a "grid" of cells.
-
-    Measured on a CPU, with a slower search among all than today's, where both cost the same at about 40 + 10 K agents.
-    """
-    return "grid" if num_nearest > 0 and num_agents > 40 + 10 * num_nearest else "brute"
-
-
-class _Worker:
-    """A thread that joins in the work of another.
-
-    A step of thousands of small worlds takes some 50 µs, and the futures of an executor 20 µs of it.
-    """
-
-    def __init__(self) -> None:
-        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._ended = allocate_lock()
-        self._ended.acquire()
-        Thread(target=self._live, name="gpu_envs", daemon=True).start()
-
-    def join_in(self, work: Callable[[], None]) -> None:
-        """Begin to work; returns at once."""
-        self._inbox.put(work)
-
-    def leave(self) -> None:
-        """Wait until it has ended what it has begun. If it has not begun, since its core is busy, it never will."""
-        try:
-            self._inbox.get_nowait()
-        except Empty:
-            self._ended.acquire()
-
-    def _live(self) -> None:
-        while True:
-            self._inbox.get()()
-            self._ended.release()
-
-
-_idle: list[_Worker] = []
-"""Workers shared by every environment of the process; none survives a fork."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)
-
-
-def _workers(count: int) -> list[_Worker]:
-    """Take so many workers; whoever takes them lays them back."""
-    taken = []
-    for _ in range(count):
-        try:
-            taken.append(_idle.pop())
-        except IndexError:
-            taken.append(_Worker())
-    return taken
-
-
-class Pace:
-    """How long one thread takes, and several together: it depends on the rules, the batch and who else is there."""
-
-    def __init__(self) -> None:
-        self._alone = self._joint = 0.0  # [s]; 0 before the first time
-        self._runs = 0
-
-    def together(self) -> bool:
-        """Whether to run together this time."""
-        self._runs += 1
-        if self._alone < WORTH_WAKING:
-            return False
-        return (self._joint < self._alone) != (self._runs % TRIALS == 0)
-
-    def took(self, seconds: float, together: bool) -> None:
-        """Remember how long it took; that it took much longer only when it happens again and again."""
-        usual = self._joint if together else self._alone
-        if usual:
-            seconds = min(seconds, 1.1 * usual)
-        if together:
-            self._joint = seconds
-        else:
-            self._alone = seconds
-
-
-class _OnDemand(dict[str, T]):
-    """Values made when they are first asked for, each once, whichever thread asks."""
+class _LazyValues(dict[str, T]):
+    """Values that are made at their first use, each once, also where several threads ask at the same time."""
 
     def __init__(self, make: Callable[[str], T]) -> None:
         super().__init__()
@@ -153,19 +35,20 @@ class _OnDemand(dict[str, T]):
             return self[name]
 
 
-class Runner:
-    """Recorded launches of one batch of worlds.
+class KernelLauncher:
+    """Recorded launches over one batch of worlds.
 
     Args:
         rules: The environment's rules.
         schedule: "fused" or "phased".
         fuse_fp: Allow contracted multiply-adds.
-        num_envs: E.
-        threads: CPU threads at most; the worlds are split between them where that is worth it.
-        device: Where the tensors live.
+        num_envs: Number of worlds E.
+        threads: Maximum number of CPU threads. Shorter runs use one thread.
+        device: Device of the tensors.
 
     Attributes:
-        shards: First and last world of every launch: first of the one for all worlds, then of those for parts of them.
+        shards: First and last world of every launch. Shard 0 is the whole batch; the others are parts of it for
+            several threads.
     """
 
     def __init__(
@@ -174,35 +57,39 @@ class Runner:
         self.rules = rules
         with warp_kernels.building:
             warp_kernels.start()
-            self.program = program(rules, schedule, fuse_fp)
+            self.program = kernel_program(rules, schedule, fuse_fp)
         self._schedule, self._fuse_fp = schedule, fuse_fp
         self.device = wp.device_from_torch(device)
         self.threads = threads
-        parts = 1 if threads == 1 else max(threads, min(PARTS * threads, num_envs * rules.num_agents // ROWS_PER_PART))
-        parts = min(parts, num_envs)
+        count = 1
+        if threads > 1:
+            rows = num_envs * rules.num_agents
+            count = max(threads, min(SHARDS_PER_THREAD * threads, rows // MIN_ROWS_PER_SHARD))
+        count = min(count, num_envs)
         self.shards = [(0, num_envs)]
-        if parts > 1:
-            self.shards += pairwise([num_envs * part // parts for part in range(parts + 1)])
-        self._pace: defaultdict[str, Pace] = defaultdict(Pace)  # by what is run
+        if count > 1:
+            self.shards += pairwise([num_envs * part // count for part in range(count + 1)])
+        self.heuristics: defaultdict[str, ThreadingHeuristic] = defaultdict(ThreadingHeuristic)  # by kind of run
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device
 
-    def record(self, params: wp.array, state: Any, ios: list[Any]) -> None:
-        """Say what the launches are over; they are recorded when they are first run, since that compiles their module.
+    def set_arguments(self, params: wp.array, state: Any, ios: list[Any]) -> None:
+        """Set the arguments of all launches. A launch is recorded at its first run, which compiles its module.
+
+        The arguments must not be reassigned afterwards.
 
         Args:
-            params: Warp array of the rules' Params, (1,) or (E,); not to be reassigned afterwards, nor
-                the others.
-            state: The rules' State.
-            ios: One IO per launch, alike but for the error slot.
+            params: Warp array of the rules' Params, (1,) or (E,).
+            state: State of the rules.
+            ios: One IO per shard, equal except for the error slot.
         """
         self._arguments = (params, state, ios)
-        self.launches = _OnDemand(self._record)
+        self.launches = _LazyValues(self._record)
 
     def _record(self, name: str) -> list[list[wp.Launch]]:
-        """Launches of a kind: by shard, in order."""
+        """Record the launches of one kind, by shard and in order."""
         if name == "play":
-            stages: tuple[Stage, ...] = (Stage(play_kernel(self.rules, self._fuse_fp)[0], FUSED, (0,)),)
+            stages: tuple[LaunchStage, ...] = (LaunchStage(rollout_kernel(self.rules, self._fuse_fp)[0], FUSED, (0,)),)
         else:
             stages = getattr(self.program, name)
         params, state, ios = self._arguments
@@ -220,24 +107,26 @@ class Runner:
         return launches
 
     def run(self, name: str, steps: int = 1) -> None:
-        """Run recorded launches, "step", "reset", "sample", "global_state" or "play".
-
-        On torch's current stream on a GPU, on the CPU threads else.
+        """Run recorded launches on torch's current stream of the GPU, or on CPU threads.
 
         Args:
-            name: Which.
-            steps: How many steps one launch plays.
+            name: "step", "reset", "sample", "global_state" or "play".
+            steps: Number of steps that one launch plays.
         """
         launches = self.launches[name]
         if self.device.is_cuda:
             stream = self._stream()
             for command in launches[0]:
                 command.launch(stream)
-            return
-        self.on_threads(f"{name} {steps.bit_length()}", lambda shard: _run_all(launches[shard]))
+        elif len(self.shards) == 1:
+            for command in launches[0]:
+                command.launch()
+        else:
+            with _ThreadedRun(self, f"{name} {steps.bit_length()}", launches) as run:
+                run.work(run.queue.popleft, 0)
 
     def play(self, steps: int) -> None:
-        """Draw actions and step, so many times. What agents see afterwards is defined by the step that must follow."""
+        """Sample actions and step, ``steps`` times. Observations are undefined until the step that must follow."""
         if self._schedule == "phased":
             for _ in range(steps):
                 self.run("sample")
@@ -248,97 +137,43 @@ class Runner:
         self.run("play", steps)
 
     def bind(self, buffer: torch.Tensor, results: list[torch.Tensor]) -> None:
-        """Say where kernels read actions, (E, A[, K]), and what a step writes, (E, ...) each."""
-        self._buffer, self._buffer_at, self._results = buffer, buffer.data_ptr(), results
+        """Set the buffer that kernels read actions from, (E, A[, K]), and the results of a step, (E, ...) each."""
+        self._buffer, self._buffer_address, self._results = buffer, buffer.data_ptr(), results
         if self.device.is_cpu:
             self._buffer_array, self._result_arrays = buffer.numpy(), [result.numpy() for result in results]
 
     def step(self, action: torch.Tensor, reuse: bool) -> list[torch.Tensor]:
-        """Bring the action into the kernels' buffer, unless it lies there already; run a step; clone its results.
+        """Copy the actions into the kernels' buffer, run a step, and return its results.
 
         Args:
-            action: As given by the caller, of the buffer's shape, dtype and device.
-            reuse: Give back the result buffers instead of clones.
+            action: Actions, of the buffer's shape, dtype and device; not copied if they are the buffer.
+            reuse: Return the result buffers instead of clones.
         """
-        given = action.data_ptr() != self._buffer_at
+        copied = action.data_ptr() != self._buffer_address
         if self.device.is_cuda:
-            if given:
+            if copied:
                 self._buffer.copy_(action.detach())
             self.run("step")
             return self._results if reuse else [result.clone() for result in self._results]
-        # NumPy copies on the thread that reads or has written those worlds: torch's copies would wake a pool of their
-        # own to fight ours over the cores.
-        source = (action.detach() if action.requires_grad else action).numpy() if given else None
+        # NumPy copies on the thread that reads or has written those worlds. Torch's copies would start another thread
+        # pool, which would compete for the cores.
+        source = (action.detach() if action.requires_grad else action).numpy() if copied else None
         launches = self.launches["step"]
         if len(self.shards) == 1:  # few worlds: every microsecond counts
             if source is not None:
                 self._buffer_array[:] = source
-            _run_all(launches[0])
+            for command in launches[0]:
+                command.launch()
             return self._results if reuse else [torch.from_numpy(array.copy()) for array in self._result_arrays]
         clones = [] if reuse else [np.empty_like(array) for array in self._result_arrays]
-
-        def one(shard: int) -> None:
-            first, end = self.shards[shard]
-            if source is not None:
-                self._buffer_array[first:end] = source[first:end]
-            _run_all(launches[shard])
-            for target, array in zip(clones, self._result_arrays, strict=False):
-                target[first:end] = array[first:end]
-
-        self.on_threads("step", one)
-        return self._results if reuse else [torch.from_numpy(target) for target in clones]
-
-    def on_threads(self, name: str, job: Callable[[int], None]) -> None:
-        """Run job(shard) for all worlds at once, or for every part of them on several threads, whichever is faster.
-
-        This thread takes parts from the front, the others from the end: who comes late, or has a busy core, does less,
-        and the same worlds mostly stay in the same core's cache.
-
-        Args:
-            name: What is run, to compare with earlier times.
-            job: Works on the worlds of one shard.
-        """
-        if len(self.shards) == 1:
-            return job(0)
-        pace = self._pace[name]
-        together, begin = pace.together(), perf_counter()
-        if together:
-            self._together(job)
-        else:
-            job(0)
-        pace.took(perf_counter() - begin, together)
-        return None
-
-    def _together(self, job: Callable[[int], None]) -> None:
-        left, errors = deque(range(1, len(self.shards))), []
-
-        def work(take: Callable[[], int], leave: int) -> None:
-            while len(left) > leave:
-                try:
-                    shard = take()
-                except IndexError:  # somebody was quicker
-                    return
-                try:
-                    job(shard)
-                except BaseException as error:  # noqa: BLE001  # raised below
-                    errors.append(error)
-
-        # To sleep until another has done the last part takes longer than to do it, where there are many.
-        own = 1 if len(left) > 3 * self.threads else 0
-        workers = _workers(self.threads - 1)
-        for worker in workers:
-            worker.join_in(lambda: work(left.pop, own))
-        try:
-            work(left.popleft, 0)
-        finally:
-            for worker in workers:
-                worker.leave()
-        _idle.extend(workers)
-        if errors:
-            raise errors[0]
+        inputs = [] if source is None else [(self._buffer_array, source)]
+        outputs = list(zip(clones, self._result_arrays, strict=False))
+        with _ThreadedRun(self, "step", launches, inputs, outputs) as run:
+            run.work(run.queue.popleft, 0)
+        return self._results if reuse else [torch.from_numpy(clone) for clone in clones]
 
     def _stream(self) -> wp.Stream:
-        """Torch's current stream as Warp's, wrapped once."""
+        """Return torch's current stream as Warp's, wrapped once."""
         current = torch.cuda.current_stream(self._torch_device)
         stream = self._streams.get(current.cuda_stream)
         if stream is None:
@@ -346,6 +181,71 @@ class Runner:
         return stream
 
 
-def _run_all(commands: list[wp.Launch]) -> None:
-    for command in commands:
-        command.launch()
+Copies = Sequence[tuple[np.ndarray, np.ndarray]]  # target and source, each led by the worlds
+
+
+class _ThreadedRun:
+    """One run over all worlds: by this thread alone, or by several threads that share a queue of shards.
+
+    This thread takes shards from the front of the queue, the others take them from the end. A late or slow thread does
+    less, and a world mostly stays in the cache of the same core.
+
+    Args:
+        launcher: Its shards, and the times of its earlier runs.
+        name: Key of those times.
+        launches: Commands by shard.
+        inputs: Arrays to copy before the launches of a shard.
+        outputs: Arrays to copy after them.
+    """
+
+    def __init__(
+        self,
+        launcher: KernelLauncher,
+        name: str,
+        launches: list[list[wp.Launch]],
+        inputs: Copies = (),
+        outputs: Copies = (),
+    ) -> None:
+        self._launcher, self._launches, self._inputs, self._outputs = launcher, launches, inputs, outputs
+        self._heuristic = launcher.heuristics[name]
+        self._errors: list[BaseException] = []
+        self._workers: list[Any] = []
+
+    def __enter__(self) -> Self:
+        self._parallel = self._heuristic.parallel()
+        self._start = perf_counter()
+        self.queue = queue = deque(range(1, len(self._launches)) if self._parallel else (0,))
+        if self._parallel:
+            threads = self._launcher.threads
+            # The last of many short shards is quicker run here than waited for.
+            reserved = 1 if len(queue) > 3 * threads else 0
+            self._workers = acquire_workers(threads - 1)
+            for worker in self._workers:
+                worker.start(lambda: self.work(queue.pop, reserved))
+        return self
+
+    def work(self, take: Callable[[], int], reserved: int) -> None:
+        """Run shards until at most ``reserved`` are left in the queue; ``take`` removes one from it."""
+        while len(self.queue) > reserved:
+            try:
+                shard = take()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                first, end = self._launcher.shards[shard]
+                for target, source in self._inputs:
+                    target[first:end] = source[first:end]
+                for command in self._launches[shard]:
+                    command.launch()
+                for target, source in self._outputs:
+                    target[first:end] = source[first:end]
+            except BaseException as error:  # noqa: BLE001  # raised by __exit__
+                self._errors.append(error)
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.finish()
+        release_workers(self._workers)
+        if self._errors:
+            raise self._errors[0]
+        self._heuristic.record(perf_counter() - self._start, self._parallel)

@@ -1,4 +1,4 @@
-"""Several devices in one process: one core per device, together behind the interface of one."""
+"""One core per device, behind the interface of a single core."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -7,11 +7,14 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import torch
 
-from gpu_envs import constants
-from gpu_envs.checks import check_elapsed, check_frame, check_tensor, check_worlds, plain
-from gpu_envs.config import check_value
-from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, CaptureError, CheckpointError, ConfigError, shown
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.episode_recorder import Episode
+from gpu_envs.runtime.validation import check_elapsed
+from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.tensor_checks import check_frame, check_tensor, check_worlds, plain
+
+__all__ = ["LIVE", "SHARED", "MultiDeviceCore"]
 
 T = TypeVar("T")
 
@@ -23,14 +26,14 @@ LIVE = (
     "alive",
     "valid",
     "final_obs",
-    "steps",
-    "episodes",
+    "elapsed_steps",
+    "episode_index",
     "action_mask",
     "to_move",
 )
-"""Buffers of a core that are gathered when asked for."""
+"""Buffers of a core that are gathered at every access."""
 SHARED = (
-    "randomise",
+    "domain_randomization",
     "id",
     "config",
     "definition",
@@ -43,28 +46,28 @@ SHARED = (
     "action_kind",
     "num_choices",
     "autoreset",
-    "illegal",
+    "illegal_actions",
     "env_offset",
     "schedule",
     "threads",
     "render_fps",
 )
-"""What holds for all shards, and is told by the first."""
+"""Attributes that are equal for all shards; those of the first one are returned."""
 
 
-class ShardedCore:
-    """Worlds split evenly over devices; tensors come and go on the first one.
+class MultiDeviceCore:
+    """Worlds split evenly over devices, with actions and results on the first one.
 
-    Every shard keeps the global indices of its worlds (``env_offset``), so the worlds play as they would in one core.
-    Steps are queued on all devices before the first result is gathered. Gathering copies: results are always safe to
-    keep, writing into them changes nothing, and they cannot be captured in a CUDA graph; for the last bit of speed use
-    ``shards``, each with its own learner.
+    Every shard keeps the global indices of its worlds (``env_offset``), so worlds play as they would in one core.
+    Steps are queued on all devices before the first result is gathered. Gathering copies: results stay valid, writing
+    into them changes nothing, and they cannot be captured in a CUDA graph. For the highest speed use ``shards``, each
+    with its own learner.
 
     Args:
-        env_id: The environment's id, for messages.
-        make_shard: ``make_shard(num_envs, device, env_offset)`` gives one core.
-        num_envs: Worlds in all, at least one per device.
-        devices: Where the shards live.
+        env_id: ID of the environment, for messages.
+        make_shard: ``make_shard(num_envs, device, env_offset)`` returns one core.
+        num_envs: Total number of worlds, at least one per device.
+        devices: Devices of the shards.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class ShardedCore:
         num_envs: int,
         devices: Sequence[torch.device],
     ) -> None:
-        num_envs = check_value(env_id, "num_envs", num_envs, int, low=len(devices))  # a world for every device
+        num_envs = check_value(env_id, "num_envs", num_envs, int, low=len(devices))  # at least one world per device
         edges = [num_envs * part // len(devices) for part in range(len(devices) + 1)]
         self._spans = [slice(first, end) for first, end in pairwise(edges)]
         self.shards = [
@@ -88,7 +91,7 @@ class ShardedCore:
         self.action_buffer = torch.zeros((num_envs, *buffer.shape[1:]), dtype=buffer.dtype, device=self.device)
 
     def __getattr__(self, name: str) -> Any:
-        """Live buffers are gathered; what all shards share is the first one's."""
+        """Gather live buffers; return shared attributes of the first shard."""
         if name in LIVE:
             parts = [getattr(shard, name) for shard in self.shards]
             return None if parts[0] is None else self._gather(parts)
@@ -103,18 +106,18 @@ class ShardedCore:
         *,
         elapsed_steps: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """See :meth:`gpu_envs.core.Core.reset`."""
+        """See :meth:`gpu_envs.runtime.core.Core.reset`."""
         if isinstance(seed, torch.Tensor):
             self._check("seed", seed, (self.num_envs,), torch.int64)
         if reset_mask is None:  # raise errors before any shard is reset
-            self.check()
+            self.raise_pending_errors()
         else:
             self._check("reset_mask", reset_mask, (self.num_envs,), torch.bool)
         seeds = self._split(seed) if isinstance(seed, torch.Tensor) else [seed] * len(self.shards)
         masks = [None] * len(self.shards) if reset_mask is None else self._split(reset_mask)
         clocks = [None] * len(self.shards)
         if elapsed_steps is not None:
-            check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_steps, self.steps)
+            check_elapsed(self.id, elapsed_steps, reset_mask, self.definition.max_episode_steps, self.elapsed_steps)
             clocks = self._split(elapsed_steps)
         results = self._each(lambda k: self.shards[k].reset(seeds[k], masks[k], elapsed_steps=clocks[k]))
         return self._gather([obs for obs, _ in results]), self._gather_dicts([info for _, info in results])
@@ -122,18 +125,18 @@ class ShardedCore:
     def step(
         self, action: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
-        """See :meth:`gpu_envs.core.Core.step`."""
+        """See :meth:`gpu_envs.runtime.core.Core.step`."""
         self._check("action", action, tuple(self.action_buffer.shape), self.action_buffer.dtype)
         actions = self._split(action)
-        self._each(lambda k: self.shards[k]._prepare())  # all shards step, or none
-        return self._gather_steps(self._each(lambda k: self.shards[k]._play(actions[k])))
+        self._each(lambda k: self.shards[k]._prepare_step())  # all shards step, or none
+        return self._gather_steps(self._each(lambda k: self.shards[k]._step_unchecked(actions[k])))
 
-    def play_random(
-        self, steps: int
+    def random_rollout(
+        self, num_steps: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
-        """See :meth:`gpu_envs.core.Core.play_random`."""
-        self._each(lambda k: self.shards[k]._prepare())  # all shards play, or none
-        return self._gather_steps(self._each(lambda k: self.shards[k].play_random(steps)))
+        """See :meth:`gpu_envs.runtime.core.Core.random_rollout`."""
+        self._each(lambda k: self.shards[k]._prepare_step())  # all shards play, or none
+        return self._gather_steps(self._each(lambda k: self.shards[k].random_rollout(num_steps)))
 
     def _gather_steps(
         self, results: list[tuple]
@@ -147,28 +150,32 @@ class ShardedCore:
         )
 
     def capture(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused by a CaptureError: gathering allocates, and a CUDA graph belongs to one device."""
+        """Raise a CaptureError: gathering allocates, and a CUDA graph belongs to one device."""
         raise CaptureError(f"{self.id}: a sharded core cannot be captured; capture each of its .shards")
 
-    def record(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused by a ConfigError: a recorder stands beside one device."""
+    def record_episodes(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise a ConfigError: an episode recorder works on one device."""
         raise ConfigError(f"{self.id}: a sharded core cannot be recorded; record worlds of its .shards")
 
+    def check_episode(self, recorded: Episode) -> None:
+        """See :meth:`gpu_envs.runtime.core.Core.check_episode`."""
+        self.shards[0].check_episode(recorded)
+
     def sample_actions(self) -> torch.Tensor:
-        """See :meth:`gpu_envs.core.Core.sample_actions`."""
+        """See :meth:`gpu_envs.runtime.core.Core.sample_actions`."""
         return self._gather([shard.sample_actions() for shard in self.shards])
 
     def state(self) -> torch.Tensor:
-        """See :meth:`gpu_envs.core.Core.state`."""
+        """See :meth:`gpu_envs.runtime.core.Core.state`."""
         return self._gather([shard.state() for shard in self.shards])
 
     @property
     def world_state(self) -> dict[str, torch.Tensor]:
-        """Copies of the rules' State by field: (E, ...)."""
+        """Copies of the State of the rules by field: (E, ...)."""
         return self._gather_dicts([shard.world_state for shard in self.shards])
 
     def get_state(self) -> dict[str, torch.Tensor]:
-        """Entries of every shard under ``shard<k>.``; see :meth:`gpu_envs.core.Core.get_state`."""
+        """Return the entries of every shard under ``shard<k>.``; see :meth:`gpu_envs.runtime.core.Core.get_state`."""
         return {
             f"shard{k}.{name}": tensor
             for k, shard in enumerate(self.shards)
@@ -176,17 +183,17 @@ class ShardedCore:
         }
 
     def set_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Put back what :meth:`get_state` gave; see :meth:`gpu_envs.core.Core.set_state`.
+        """Restore a state that :meth:`get_state` returned; see :meth:`gpu_envs.runtime.core.Core.set_state`.
 
         Raises:
-            CheckpointError: The state is not of as many shards, or an entry does not fit; nothing has changed then.
+            CheckpointError: The number of shards differs, or an entry does not fit. Nothing has changed then.
         """
         self.check_state(state)
         for k, shard in enumerate(self.shards):
-            shard._put_state(_of_shard(state, k))
+            shard._load_state(_of_shard(state, k))
 
     def check_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Raise the CheckpointError that :meth:`set_state` would, see there; changes nothing."""
+        """Raise the CheckpointError that :meth:`set_state` would raise, see there for the state; change nothing."""
         if not isinstance(state, Mapping):
             got = type(state).__name__
             raise CheckpointError(
@@ -199,7 +206,7 @@ class ShardedCore:
             shard.check_state(_of_shard(state, k))
 
     def get_params(self, envs: int | Sequence[int] | torch.Tensor | None = None) -> dict[str, torch.Tensor]:
-        """Present constants by world, each (E,), or (W,) of the worlds ``envs``."""
+        """Return the environment parameters per world, each (E,), or (W,) of the worlds ``envs``."""
         per_world = self._gather_dicts(
             [{n: v.expand(shard.num_envs) for n, v in shard.get_params().items()} for shard in self.shards]
         )
@@ -209,7 +216,7 @@ class ShardedCore:
         return {name: values[rows] for name, values in per_world.items()}
 
     def set_params(self, **values: float | torch.Tensor) -> None:
-        """See :meth:`gpu_envs.core.Core.set_params`, also for its ConfigError."""
+        """See :meth:`gpu_envs.runtime.core.Core.set_params`, also for its ConfigError."""
         tensors = {}
         for name, given in values.items():
             wanted = f"{self.id}: {name} must be a number or a tensor ({self.num_envs},)"
@@ -224,37 +231,37 @@ class ShardedCore:
         tables = []  # all are checked before one is changed
         for shard, span in zip(self.shards, self._spans, strict=True):
             part = {name: value[span] if value.ndim else value for name, value in tensors.items()}
-            tables.append(constants.changed(shard, shard._layout.params, part))
+            tables.append(shard._changed_params(part))
         for shard, table in zip(self.shards, tables, strict=True):
-            shard._set_params(table)
+            shard._load_params(table)
 
-    def frame(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
-        """See :meth:`gpu_envs.core.Core.frame`."""
+    def render_frames(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
+        """See :meth:`gpu_envs.runtime.core.Core.render_frames`."""
         frames = []
         worlds, side = check_frame(self.id, envs, self.num_envs, size)
         for env in worlds:
             k = next(k for k, span in enumerate(self._spans) if span.start <= env < span.stop)
-            frames.append(self.shards[k].frame((env - self._spans[k].start,), side))
+            frames.append(self.shards[k].render_frames((env - self._spans[k].start,), side))
         return np.concatenate(frames)
 
-    def check(self) -> None:
-        """See :meth:`gpu_envs.core.Core.check`."""
-        self._each(lambda k: self.shards[k].check())
+    def raise_pending_errors(self) -> None:
+        """See :meth:`gpu_envs.runtime.core.Core.raise_pending_errors`."""
+        self._each(lambda k: self.shards[k].raise_pending_errors())
 
     def close(self) -> None:
         """Close every shard."""
         self._each(lambda k: self.shards[k].close())
 
     def _each(self, call: Callable[[int], T]) -> list[T]:
-        """Call on every shard; a refused action is told when all have run, so that they keep pace."""
-        results, refused = [], None
+        """Call a function for every shard; raise an ActionError only after all calls, so that shards stay in step."""
+        results, first_error = [], None
         for k in range(len(self.shards)):
             try:
                 results.append(call(k))
             except ActionError as error:
-                refused = refused or error
-        if refused is not None:
-            raise refused
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
         return results
 
     def _check(self, name: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
@@ -271,11 +278,11 @@ class ShardedCore:
 
 
 def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """On a device; without waiting only between GPUs, since a CPU would read before the numbers have come."""
+    """Return a tensor on a device. Copies between GPUs do not wait; a CPU would read before its copy has ended."""
     return tensor.to(device, non_blocking=tensor.is_cuda and device.type == "cuda")
 
 
 def _of_shard(state: dict[str, torch.Tensor], k: int) -> dict[str, torch.Tensor]:
-    """The entries of one shard, under their own names."""
+    """Return the entries of one shard without their prefix."""
     head = f"shard{k}."
     return {name.removeprefix(head): tensor for name, tensor in state.items() if str(name).startswith(head)}

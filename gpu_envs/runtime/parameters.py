@@ -1,52 +1,74 @@
-"""Constants of the rules, one row for the batch or one per world: read, changed, drawn anew for every episode."""
+"""Environment parameters, one row for the batch or one per world: reading, changing and randomization ranges."""
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import torch
 
-from gpu_envs.buffers import param_fields
-from gpu_envs.checks import plain
-from gpu_envs.config import MAX_FLOAT
-from gpu_envs.definition import Definition
-from gpu_envs.errors import ConfigError, described, listed, shown
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.definition.struct_buffers import param_fields
+from gpu_envs.errors import ConfigError, describe_tensor, format_names, shown
+from gpu_envs.utils.settings import MAX_FLOAT
+from gpu_envs.utils.tensor_checks import plain
 
-if TYPE_CHECKING:
-    from gpu_envs.core import Core
+__all__ = ["changed", "check_ranges", "finite_limits", "limits", "read"]
 
 
 def read(
-    definition: Definition, table: torch.Tensor, num_envs: int, envs: torch.Tensor | None
+    definition: EnvDefinition, table: torch.Tensor, num_envs: int, envs: torch.Tensor | None
 ) -> dict[str, torch.Tensor]:
-    """Constants by name out of a table (1 or E, F): each (1,) or (E,), or (W,) of the worlds ``envs``."""
+    """Return the parameters of a table (1 or E, F) by name: each (1,) or (E,), or (W,) of the worlds ``envs``."""
     if envs is not None:
         table = table.expand(num_envs, -1)[envs]
     fields = param_fields(definition.rules.params)
     return {name: table[:, column].clone().view(dtype) for column, (name, dtype) in enumerate(fields.items())}
 
 
-def changed(core: "Core", table: torch.Tensor, values: Mapping[str, Any]) -> torch.Tensor:
-    """A copy of a table with other values; ConfigError as of :meth:`gpu_envs.core.Core.set_params`."""
-    fields = param_fields(core.definition.rules.params)
+def changed(
+    env_id: str,
+    definition: EnvDefinition,
+    config: Any,
+    table: torch.Tensor,
+    values: Mapping[str, Any],
+    *,
+    num_envs: int,
+    randomized: Collection[str],
+) -> torch.Tensor:
+    """Return a copy of a table with other values.
+
+    Args:
+        env_id: ID of the environment, for messages.
+        definition: Definition of the environment.
+        config: Settings of the environment.
+        table: (1, F) or (E, F) float32.
+        values: Numbers or tensors (E,) by name.
+        num_envs: Number of worlds E.
+        randomized: Parameters that every episode samples, and which cannot be set.
+
+    Raises:
+        ConfigError: See :meth:`gpu_envs.runtime.core.Core.set_params`.
+    """
+    fields = param_fields(definition.rules.params)
     table = table.clone()
     for name, value in values.items():
         if name not in fields:
-            raise ConfigError(f"{core.id}: no constant named {name}; it has {listed(fields)}")
-        if name in core.definition.fixed_params:
-            raise ConfigError(f"{core.id}: {name} is fixed when the environment is made; make(..., {name}=...)")
-        if name in core.randomise:
-            raise ConfigError(f"{core.id}: {name} is drawn anew for every episode; make(..., randomise=...)")
-        column = _checked(core, name, value, fields[name]).to(core.device)
-        if column.ndim and len(table) != core.num_envs:
-            table = table.expand(core.num_envs, -1).clone()
+            raise ConfigError(f"{env_id}: no parameter named {name}; it has {format_names(fields)}")
+        if name in definition.fixed_params:
+            raise ConfigError(f"{env_id}: {name} is fixed when the environment is made; make(..., {name}=...)")
+        if name in randomized:
+            raise ConfigError(f"{env_id}: {name} is sampled in every episode; make(..., domain_randomization=...)")
+        allowed = limits(definition, config, name), finite_limits(definition, config, name)
+        column = _checked(env_id, name, value, fields[name], num_envs, *allowed).to(table.device)
+        if column.ndim and len(table) != num_envs:
+            table = table.expand(num_envs, -1).clone()
         table[:, list(fields).index(name)] = column.view(torch.float32)
     return table
 
 
-def limits(definition: Definition, config: Any, name: str) -> tuple[float, float]:
-    """What a constant may be: as the definition says, else as the setting of its name does."""
+def limits(definition: EnvDefinition, config: Any, name: str) -> tuple[float, float]:
+    """Return the bounds of a parameter: those of the definition, else those of the setting of its name."""
     for field in dataclasses.fields(config):
         if field.name == name and name not in definition.bounds:
             low, high = field.metadata.get("low"), field.metadata.get("high")
@@ -54,19 +76,27 @@ def limits(definition: Definition, config: Any, name: str) -> tuple[float, float
     return definition.bounds.get(name, (-math.inf, math.inf))
 
 
-def finite_limits(definition: Definition, config: Any, name: str) -> tuple[float, float]:
-    """The same in numbers; infinite only where the definition declares it."""
+def finite_limits(definition: EnvDefinition, config: Any, name: str) -> tuple[float, float]:
+    """Return the bounds as finite numbers, except where the definition declares infinite ones."""
     low, high = limits(definition, config, name)
     return (low, high) if name in definition.bounds else (max(low, -MAX_FLOAT), min(high, MAX_FLOAT))
 
 
-def _checked(core: "Core", name: str, value: Any, dtype: torch.dtype) -> torch.Tensor:
-    """A constant of the rules as a tensor () or (E,) of its kind.
+def _checked(
+    env_id: str,
+    name: str,
+    value: Any,
+    dtype: torch.dtype,
+    num_envs: int,
+    limits: tuple[float, float],
+    finite_limits: tuple[float, float],
+) -> torch.Tensor:
+    """Return a parameter's new value as a tensor () or (E,) of its dtype.
 
     Raises:
-        ConfigError: Not a number or a tensor (E,); not finite, not whole where it must be, or outside its limits.
+        ConfigError: The value is not a number or a tensor (E,), not finite, not an int where one is needed, or outside
+            its bounds.
     """
-    env_id, num_envs = core.id, core.num_envs
     wanted = f"{'an int' if dtype == torch.int32 else 'a finite number'} or a tensor ({num_envs},) of such"
     try:
         given = torch.as_tensor(value)
@@ -76,9 +106,9 @@ def _checked(core: "Core", name: str, value: Any, dtype: torch.dtype) -> torch.T
     except (TypeError, ValueError, RuntimeError):
         raise ConfigError(f"{env_id}: {name} must be {wanted}, got {shown(value)}") from None
     if given.shape not in ((), (num_envs,)):
-        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {described(given)}")
-    low, high = limits(core.definition, core.config, name)
-    infinite = math.inf in map(abs, finite_limits(core.definition, core.config, name))
+        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {describe_tensor(given)}")
+    low, high = limits
+    infinite = math.inf in map(abs, finite_limits)
     exact = bool((~column.isnan() if infinite else column.isfinite()).all())
     exact = exact and (dtype != torch.int32 or bool((column == given).all()))
     if not exact:
@@ -88,21 +118,23 @@ def _checked(core: "Core", name: str, value: Any, dtype: torch.dtype) -> torch.T
     return column
 
 
-def check_ranges(env_id: str, definition: Definition, config: Any, ranges: Any) -> dict[str, tuple[float, float]]:
-    """Ranges of constants as numbers; None is none.
+def check_ranges(env_id: str, definition: EnvDefinition, config: Any, ranges: Any) -> dict[str, tuple[float, float]]:
+    """Return checked randomization ranges by parameter; {} for None.
 
     Raises:
-        ConfigError: Naming the constant, what its range may be and what it is.
+        ConfigError: Naming the parameter, its allowed range and the given one.
     """
     if ranges is None:
         return {}
     if not isinstance(ranges, Mapping):
-        raise ConfigError(f"{env_id}: randomise must be a dict, name -> (lowest, highest), got {shown(ranges)}")
+        raise ConfigError(
+            f"{env_id}: domain_randomization must be a dict, name -> (lowest, highest), got {shown(ranges)}"
+        )
     kinds, checked = param_fields(definition.rules.params), {}
     for name, bounds in ranges.items():
         if name not in kinds or name in definition.fixed_params:
-            can = listed(kind for kind in kinds if kind not in definition.fixed_params)
-            raise ConfigError(f"{env_id}: randomise: no constant named {name} to draw; there are {can}")
+            can = format_names(kind for kind in kinds if kind not in definition.fixed_params)
+            raise ConfigError(f"{env_id}: domain_randomization: no parameter named {name}; it has {can}")
         whole = kinds[name] == torch.int32
         try:
             low, high = (int(bound) if whole else float(bound) for bound in bounds)
@@ -112,10 +144,12 @@ def check_ranges(env_id: str, definition: Definition, config: Any, ranges: Any) 
         if not good:
             numbers = "ints" if whole else "numbers"
             raise ConfigError(
-                f"{env_id}: randomise: {name} needs two {numbers}, lowest <= highest, got {shown(bounds)}"
+                f"{env_id}: domain_randomization: {name} needs two {numbers}, lowest <= highest, got {shown(bounds)}"
             )
         lowest, highest = limits(definition, config, name)
         if low < lowest or high > highest:
-            raise ConfigError(f"{env_id}: randomise: {name} must lie in [{lowest}, {highest}], got {low} to {high}")
+            raise ConfigError(
+                f"{env_id}: domain_randomization: {name} must lie in [{lowest}, {highest}], got {low} to {high}"
+            )
         checked[name] = (low, high)
     return checked

@@ -1,31 +1,32 @@
-"""What a state or a recorded episode may hold: names, shapes, dtypes and values, checked before anything is copied."""
+"""Checks of saved states and recorded episodes: names, shapes, dtypes and values, before anything is copied."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from gpu_envs import constants
-from gpu_envs.buffers import param_fields
-from gpu_envs.checks import plain
-from gpu_envs.errors import CheckpointError, described
+from gpu_envs.definition.struct_buffers import param_fields
+from gpu_envs.errors import CheckpointError, describe_tensor
+from gpu_envs.runtime import parameters
+from gpu_envs.utils.tensor_checks import plain
 
 if TYPE_CHECKING:
-    from gpu_envs.layout import Layout
-    from gpu_envs.recording import Episode
+    from gpu_envs.runtime.buffers import EnvBuffers
+
+__all__ = ["Range", "check", "check_episode"]
 
 Range = tuple[float | None, float | None]  # lowest and highest value; None for none
 
 
-def check(env_id: str, layout: "Layout", config: Any, state: Any) -> None:
-    """Refuse a state that does not fit a batch of worlds.
+def check(env_id: str, layout: "EnvBuffers", config: Any, state: Any) -> None:
+    """Raise an error if a saved state does not fit a batch of worlds.
 
-    The constants of the layout may be part of it, as in states of earlier versions, where they are equal.
+    The state may include the constants of the buffers, as in earlier versions, if they are equal.
 
     Raises:
         CheckpointError: Naming the first entry that does not fit.
     """
-    mine = layout.everything() | {"params": layout.params}
+    mine = layout.saved_tensors() | {"params": layout.params}
     if not isinstance(state, Mapping):
         got = type(state).__name__
         raise CheckpointError(f"{env_id}: a state is a dict of tensors by name, got {got}; take it from get_state()")
@@ -42,40 +43,44 @@ def check(env_id: str, layout: "Layout", config: Any, state: Any) -> None:
         _check_tensor(env_id, name, state[name], shapes, tensor.dtype, "use the same config and num_envs")
         if name in layout.constants and not torch.equal(state[name].to(tensor.device), tensor):
             raise CheckpointError(f"{env_id}: {name} is not that of the action spaces here; use the same config")
-    _check_values(env_id, {name: state[name] for name in layout.everything()}, layout.ranges, "world")
+    _check_values(env_id, {name: state[name] for name in layout.saved_tensors()}, layout.ranges, "world")
     _check_params(env_id, layout, config, state["params"])
 
 
-def check_episode(env_id: str, layout: "Layout", episode: "Episode") -> None:
-    """Refuse a recorded episode that does not fit an environment.
+def check_episode(env_id: str, layout: "EnvBuffers", episode: Mapping[str, Any], steps: int) -> None:
+    """Raise an error if the tensors of a recorded episode do not fit an environment.
+
+    Args:
+        env_id: ID of the environment, for messages.
+        layout: Buffers of the environment.
+        episode: Tensors of the episode by name, "state.*" for the fields of State; None for a missing one.
+        steps: Length of the episode T.
 
     Raises:
         CheckpointError: Naming the first entry that does not fit.
     """
-    per_step = ("obs", "reward", "terminated", "truncated", "valid")
+    expected = {f"state.{name}": tensor for name, tensor in layout.kept.items()} | {"action": layout.action}
     masks = [name for name in ("action_mask", "to_move") if layout.io[name].numel()]
-    mine = {f"state.{name}": tensor for name, tensor in layout.kept.items()} | {"action": layout.action}
-    mine |= {name: layout.io[name] for name in (*per_step, *masks)}
-    given: dict[str, Any] = {f"state.{name}": values for name, values in episode.state.items()}
-    given |= {name: getattr(episode, name) for name in (*per_step, *masks, "action")}
-    if odd := sorted(set(given) ^ set(mine)):
-        raise CheckpointError(f"{env_id}: this episode is of another environment or version; {', '.join(odd[:5])}")
-    for name, tensor in mine.items():
-        _check_tensor(
-            env_id, name, given[name], [(len(episode), *tensor.shape[1:])], tensor.dtype, "use the same config"
-        )
+    names = ("obs", "reward", "terminated", "truncated", "valid", *masks)
+    expected |= {name: layout.io[name] for name in names}
+    given = {n: v for n, v in episode.items() if n not in ("action_mask", "to_move") or n in expected}
+    if different := sorted(set(given) ^ set(expected)):
+        listed = ", ".join(different[:5])
+        raise CheckpointError(f"{env_id}: this episode is of another environment or version; {listed}")
+    for name, tensor in expected.items():
+        _check_tensor(env_id, name, given[name], [(steps, *tensor.shape[1:])], tensor.dtype, "use the same config")
     _check_values(env_id, given, layout.ranges | {"action": layout.ranges["io.choice"]}, "step")
 
 
 def _check_tensor(env_id: str, name: str, given: Any, shapes: list[tuple], dtype: torch.dtype, hint: str) -> None:
-    """Refuse anything but a tensor of a dtype and one of some shapes."""
+    """Raise an error unless a value is a tensor of a dtype and one of several shapes."""
     if not plain(given) or tuple(given.shape) not in shapes or given.dtype != dtype:
         wanted = f"{dtype} {' or '.join(map(str, shapes))}"
-        raise CheckpointError(f"{env_id}: {name} must be {wanted}, got {described(given)}; {hint}")
+        raise CheckpointError(f"{env_id}: {name} must be {wanted}, got {describe_tensor(given)}; {hint}")
 
 
 def _check_values(env_id: str, tensors: Mapping[str, torch.Tensor], ranges: Mapping[str, Range], rows: str) -> None:
-    """Refuse integers outside their ranges, and bools that are neither 0 nor 1; asks the device once."""
+    """Raise an error for integers out of range and bools that are neither 0 nor 1; synchronizes once."""
     wrong, used = {}, {}
     for name, given in tensors.items():
         if given.dtype == torch.bool:
@@ -97,17 +102,17 @@ def _check_values(env_id: str, tensors: Mapping[str, torch.Tensor], ranges: Mapp
             _refuse(env_id, name, (low, high), given[place].item(), f"{rows} {place[0]}")
 
 
-def _check_params(env_id: str, layout: "Layout", config: Any, table: torch.Tensor) -> None:
-    """Constants within their limits, and as they are here where the environment's sizes and clocks go by them too."""
+def _check_params(env_id: str, layout: "EnvBuffers", config: Any, table: torch.Tensor) -> None:
+    """Raise an error for parameters out of bounds, and for fixed parameters that differ from those of the buffers."""
     d = layout.definition
     kinds = param_fields(d.rules.params)
     if not kinds:
         return
-    limits = [constants.finite_limits(d, config, name) for name in kinds]
+    limits = [parameters.finite_limits(d, config, name) for name in kinds]
     device, whole = table.device, torch.tensor([kind == torch.int32 for kind in kinds.values()], device=table.device)
     low, high = (torch.tensor([pair[end] for pair in limits], dtype=torch.float64, device=device) for end in (0, 1))
     floats = table.double()
-    # a limit such as 0.1 is compared as a float32, which is what a constant is rounded to
+    # bounds such as 0.1 are compared as float32, to which parameters are rounded
     inside = (floats >= low.float()) & (floats <= high.float())
     bits = table.view(torch.int32)
     inside = torch.where(whole, (bits >= low) & (bits <= high), inside)
@@ -124,6 +129,6 @@ def _check_params(env_id: str, layout: "Layout", config: Any, table: torch.Tenso
 
 
 def _refuse(env_id: str, name: str, limits: Range, value: float, where: str) -> NoReturn:
-    """Say what an entry may be and what it is."""
+    """Raise the CheckpointError of a value outside its bounds."""
     low, high = limits
     raise CheckpointError(f"{env_id}: {name} must lie in [{low}, {high}], got {value} in {where}")

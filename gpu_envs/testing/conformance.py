@@ -1,80 +1,32 @@
-"""What two runs of an environment must agree on, bit for bit.
+"""Bitwise comparisons of two runs of an environment, as a part of :func:`gpu_envs.check_env`.
 
-Seeds, worlds, schedules, autoreset modes, copies, state and random play: part of :func:`gpu_envs.check_env`.
+They cover seeds, worlds, schedules, autoreset modes, copies, saved state and random rollouts.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
-from gpu_envs import blame
-from gpu_envs.core import Core
-from gpu_envs.definition import Definition
 from gpu_envs.errors import CheckpointError, ConformanceError
-from warp_kernels.mirror import mirror
+from gpu_envs.testing import phase_diagnosis
+from gpu_envs.testing.reference_checks import LIMIT, RESULTS, SEED, STEPS, WORLDS, Step, Subject, play
+from warp_kernels.framework.reversed_order import reverse_order
 
-WORLDS = 12  # of a core under examination
-STEPS = 24  # that it plays
-LIMIT = 8  # episodes are cut here [steps], so that every world begins several
-SEED = 20  # of all its worlds
-RESULTS: tuple[str, ...] = ("obs", "reward", "terminated", "truncated")  # what a step gives of every agent, (E, A[, D])
-Step = dict[str, torch.Tensor]  # results of a step by name
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The environment under examination."""
-
-    id: str
-    """Of the environment."""
-    config: Any
-    """Its settings, an instance of the host file's ``Config``."""
-    definition: Definition
-    """What the host file builds from them."""
-
-    def core(self, num_envs: int = WORLDS, definition: Definition | None = None, **settings: Any) -> Core:
-        """A core of it on the CPU, always with the same seed."""
-        settings = {"seed": SEED, "threads": 1, "device": torch.device("cpu"), **settings}
-        return Core(definition or self.definition, env_id=self.id, config=self.config, num_envs=num_envs, **settings)
-
-    def demand(self, kept: Any, promise: str, found: str = "") -> None:
-        """Raise a ConformanceError unless a promise is kept."""
-        if not kept:
-            raise ConformanceError(f"{self.id}: {promise}" + (f"; {found}" if found else ""))
-
-    def nowhere(self, bad: torch.Tensor, promise: str, t: int, name: str) -> None:
-        """Raise a ConformanceError where a (E, ...) mask is True, naming step, world and agent."""
-        if bad.any():
-            where = bad.nonzero()[0].tolist()
-            who = f" of {self.definition.agents[where[1]]}" if len(where) > 1 else ""
-            raise ConformanceError(f"{self.id}: {promise}; step {t}: {name}{who} in world {where[0]}")
-
-    def alike(self, left: Step, right: Step, promise: str, t: int) -> None:
-        """Raise where two steps are not the same, bit for bit."""
-        for name, value in left.items():
-            self.nowhere(value != right[name], promise, t, name)
-
-
-def play(core: Core, steps: int = STEPS, seed: int | None = None) -> Iterator[Step]:
-    """Reset, then random steps; yields their results. What is defined only where done is 0 elsewhere."""
-    obs, info = core.reset(seed)
-    yield {"obs": obs, "alive": info["alive"]}
-    for _ in range(steps):
-        action = core.sample_actions()
-        *results, info = core.step(action)
-        step = dict(zip(RESULTS, results, strict=True))
-        done = step["terminated"] | step["truncated"]
-        for name in ("episode_return", "episode_length"):
-            info[name] = torch.where(done, info[name], 0)
-        info["final_obs"] = torch.where(done[..., None], info["final_obs"], 0.0)
-        yield {"action": action, **step, **info}
+__all__ = [
+    "check_autoreset",
+    "check_copies",
+    "check_random_play",
+    "check_schedules",
+    "check_seeds",
+    "check_state",
+    "check_worlds",
+]
 
 
 def check_seeds(subject: Subject) -> None:
-    """The same seed gives the same play, in a new core and in a used one."""
+    """Check that equal seeds give equal trajectories, in a new core and in a used one."""
     one, two = subject.core(), subject.core()
     for t, (left, right) in enumerate(zip(play(one), play(two), strict=True)):
         subject.alike(left, right, "equal seeds give equal trajectories", t)
@@ -83,31 +35,31 @@ def check_seeds(subject: Subject) -> None:
 
 
 def check_worlds(subject: Subject) -> None:
-    """A world plays the same alone and among many: nothing leaks between worlds."""
+    """Check that a world plays equally alone and in a batch."""
     for world in (0, 1, WORLDS - 1):
         pair = zip(play(subject.core()), play(subject.core(1, env_offset=world)), strict=True)
         for t, (many, alone) in enumerate(pair):
             mine = {name: value[world : world + 1] for name, value in many.items()}
-            with _explained(lambda: blame.worlds(subject, world)):  # noqa: B023 called at once
+            with _explained(lambda: phase_diagnosis.find_env_dependence(subject, world)):  # noqa: B023 called at once
                 subject.alike(alone, mine, f"world {world} plays the same alone and among many", t)
 
 
 def check_schedules(subject: Subject) -> None:
-    """Fused and phased agree, and so do siblings taken in the opposite order."""
+    """Check that fused and phased schedules agree, and siblings in either order."""
     d = subject.definition
-    mirrored = replace(d, rules=mirror(d.rules))
+    mirrored = replace(d, rules=reverse_order(d.rules))
     for other, promise in (
         (subject.core(schedule="phased"), "fused and phased schedules agree"),
         (subject.core(definition=mirrored, schedule="fused"), "no agent reads what a sibling writes in the same phase"),
     ):
         for t, (left, right) in enumerate(zip(play(subject.core(schedule="fused")), play(other), strict=True)):
-            with _explained(lambda: blame.siblings(subject)):
+            with _explained(lambda: phase_diagnosis.find_order_dependence(subject)):
                 subject.alike(left, right, promise, t)
 
 
 @contextlib.contextmanager
 def _explained(blamed: Callable[[], str]) -> Iterator[None]:
-    """Add to a broken promise which phase has broken it."""
+    """Add the phase that caused a violation to its message."""
     try:
         yield
     except ConformanceError as error:
@@ -116,7 +68,7 @@ def _explained(blamed: Callable[[], str]) -> Iterator[None]:
 
 
 def check_autoreset(subject: Subject) -> None:
-    """SAME_STEP and NEXT_STEP tell the story of DISABLED with resets by hand."""
+    """Check that SAME_STEP and NEXT_STEP play as DISABLED with manual resets does."""
     hand, same = subject.core(autoreset="disabled"), subject.core(autoreset="same_step")
     promise = "SAME_STEP is DISABLED with resets by hand"
     before, _ = hand.reset()
@@ -139,7 +91,7 @@ def check_autoreset(subject: Subject) -> None:
 
 
 def _story(subject: Subject, mode: str) -> list[list[Step]]:
-    """The steps of every world, reset steps left out."""
+    """Return the steps of every world without reset steps."""
     worlds: list[list[Step]] = [[] for _ in range(WORLDS)]
     for t, step in enumerate(play(subject.core(autoreset=mode))):
         if t == 0:
@@ -157,7 +109,7 @@ def _story(subject: Subject, mode: str) -> list[list[Step]]:
 
 
 def check_copies(subject: Subject) -> None:
-    """What a step returned stays as it was."""
+    """Check that later steps leave earlier results unchanged."""
     core = subject.core()
     kept = list(play(core, 3))
     copies = [{name: value.clone() for name, value in step.items()} for step in kept]
@@ -168,7 +120,7 @@ def check_copies(subject: Subject) -> None:
 
 
 def check_state(subject: Subject) -> None:
-    """Every state that is reached keeps to its ranges; one read and written back continues bit for bit."""
+    """Check that every state is within its ranges, and that a restored state continues bit for bit."""
     one, two = subject.core(), subject.core(seed=SEED + 1)
     for _ in play(two):
         try:
@@ -184,17 +136,17 @@ def check_state(subject: Subject) -> None:
 
 
 def check_random_play(subject: Subject) -> None:
-    """Where rules give ``legal``, steps whose observations nobody reads can be played without observing."""
+    """Check that rules with ``legal`` play equally without observations."""
     if subject.definition.rules.legal is None:
         return
-    promise = "play_random is step after step: observe writes io.obs alone, legal the masks and who is to move"
+    promise = "random_rollout is step after step: observe writes io.obs alone, legal the masks and who is to move"
     stepped, played = subject.core(), subject.core()
     stepped.reset()
     played.reset()
     for steps in (2, LIMIT, STEPS):
         for _ in range(steps):
             stepped.step(stepped.sample_actions())
-        played.play_random(steps)
+        played.random_rollout(steps)
         left, right = stepped.get_state(), played.get_state()
         for name, value in left.items():
             subject.demand(torch.equal(value, right[name]), promise, f"after {steps} steps {name} differs")

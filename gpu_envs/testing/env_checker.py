@@ -1,4 +1,4 @@
-"""Does an environment keep the tensor contract? A check for authors, which stops at the first broken promise."""
+"""Check that an environment satisfies the tensor contract; it stops at the first violation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,47 +8,48 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs import conformance
-from gpu_envs.conformance import LIMIT, STEPS, Subject
-from gpu_envs.core import Core
 from gpu_envs.errors import ActionError, ConfigError
-from gpu_envs.factory import defined
-from gpu_envs.shards import ShardedCore
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import configured_definition
+from gpu_envs.runtime.multi_device import MultiDeviceCore
+from gpu_envs.testing import conformance, reference_checks
+from gpu_envs.testing.reference_checks import LIMIT, STEPS, Subject
+
+__all__ = ["LAWS", "check_definition", "check_ends", "check_env", "check_refusals", "check_tensors", "iter_checks"]
 
 
 def check_env(id_or_env: Any, **config: Any) -> None:
-    """Check that an environment keeps the contract that every view and trainer relies on.
+    """Check that an environment satisfies the contract that every view and trainer relies on.
 
-    It looks at names, groups and spaces; shapes, dtypes and bounds of what a step returns; fresh starts; ends as
-    events, and silence after them; masks, turns and refused actions; equal seeds, worlds alone and among many,
-    schedules, and siblings in another order, all bit for bit; the autoreset modes and resets by mask; results that
-    survive later steps; state read and written back; random play. All of it in cores of its own, on the CPU and with
-    time limits shortened; it compiles the rules three times, and once more where they give ``legal``.
+    It checks names, groups and spaces; shapes, dtypes and bounds of step results; initial states; episode ends and
+    zeros after them; masks, turns and illegal actions; the autoreset modes and resets by mask; results that later steps
+    leave unchanged; saved state; random rollouts. It compares, bit for bit, equal seeds, single worlds and batches,
+    schedules, and siblings in reverse order. It uses separate cores on the CPU with shortened time limits, and compiles
+    the rules three times, or four times if they have ``legal``.
 
     Args:
-        id_or_env: An id, or an environment of this library (a core, or anything with ``.core``), checked as it is
-            configured.
-        **config: With an id, its settings, and ``max_episode_steps``.
+        id_or_env: An id, or an environment of this library (a core, or an object with ``.core``) with its settings.
+        **config: Settings of an id, and ``max_episode_steps``.
 
     Raises:
-        ConformanceError: One line: what was promised, and where it was broken. An ``AssertionError``.
+        ConformanceError: The contract is violated; one line that names the rule and the place. An ``AssertionError``.
     """
-    for _ in examine(id_or_env, **config):
+    for _ in iter_checks(id_or_env, **config):
         pass
 
 
-def examine(id_or_env: Any, **config: Any) -> Iterator[str]:
-    """:func:`check_env` law by law: yields the name of each law that is kept, ``1 + len(LAWS)`` of them.
+def iter_checks(id_or_env: Any, **config: Any) -> Iterator[str]:
+    """Run :func:`check_env` step by step; yield the name of every check that passes, ``1 + len(LAWS)`` of them.
 
     Raises:
-        ConfigError: It is no environment, or settings were given with one that is made.
-        ConformanceError: A law is broken; the first one.
+        ConfigError: The argument is not an environment, or settings were given with an existing one.
+        ConformanceError: The first check that fails.
     """
     if isinstance(id_or_env, str):
-        subject = Subject(*defined(id_or_env, config.pop("max_episode_steps", None), config))
+        subject = Subject(*configured_definition(id_or_env, config.pop("max_episode_steps", None), config))
     else:
-        core = id_or_env if isinstance(id_or_env, Core | ShardedCore) else getattr(id_or_env, "core", None)
-        if not isinstance(core, Core | ShardedCore):
+        core = id_or_env if isinstance(id_or_env, Core | MultiDeviceCore) else getattr(id_or_env, "core", None)
+        if not isinstance(core, Core | MultiDeviceCore):
             got = type(id_or_env).__name__
             raise ConfigError(f"check_env takes an id or an environment of this library, got {got}")
         if config:
@@ -56,16 +57,16 @@ def examine(id_or_env: Any, **config: Any) -> Iterator[str]:
         subject = Subject(core.id, core.config, core.definition)
     check_definition(subject)
     yield "definition"
-    limit = subject.definition.max_steps
+    limit = subject.definition.max_episode_steps
     if limit == 0 or limit > LIMIT:
-        subject = replace(subject, definition=replace(subject.definition, max_steps=LIMIT))
+        subject = replace(subject, definition=replace(subject.definition, max_episode_steps=LIMIT))
     for law in LAWS:
         law(subject)
         yield law.__name__.removeprefix("check_")
 
 
 def check_definition(subject: Subject) -> None:
-    """Names, groups and spaces fit each other and the rules."""
+    """Check that names, groups and spaces fit each other and the rules."""
     d, demand = subject.definition, subject.demand
     count, rules = len(d.agents), d.rules
     demand(len(set(d.agents)) == count, "every agent has a name of its own")
@@ -100,7 +101,7 @@ def check_definition(subject: Subject) -> None:
 
 
 def check_tensors(subject: Subject) -> None:
-    """Shapes and dtypes of everything a step returns, observations in their spaces, masks that leave a choice."""
+    """Check shapes and dtypes of step results, observations within their spaces, and masks that leave a choice."""
     core, masked = subject.core(), subject.definition.rules.masked
     e, a, d = core.num_envs, core.num_agents, core.obs_width
     wanted: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
@@ -125,7 +126,7 @@ def check_tensors(subject: Subject) -> None:
             chosen = mask.gather(2, action.reshape(e, a, -1)).all(2)
             subject.nowhere(info["alive"] & ~chosen, "sample_actions respects the mask", t, "action")
         *results, info = core.step(action)
-        got = dict(zip(conformance.RESULTS, results, strict=True)) | info
+        got = dict(zip(reference_checks.RESULTS, results, strict=True)) | info
         for name, (dtype, shape) in wanted.items():
             fits = got[name].dtype == dtype and tuple(got[name].shape) == shape
             subject.demand(fits, f"{name} is {dtype} {shape}", f"got {got[name].dtype} {tuple(got[name].shape)}")
@@ -148,7 +149,7 @@ def check_tensors(subject: Subject) -> None:
 def _check_observations(
     subject: Subject, core: Core, t: int, name: str, obs: torch.Tensor, there: torch.Tensor
 ) -> None:
-    """Agents that are there see finite numbers inside their Box, and zeros beyond their width."""
+    """Check that present agents observe finite numbers inside their Box, and zeros beyond their width."""
     low, high = torch.zeros(2, *obs.shape[1:])
     for row, agent in enumerate(core.possible_agents):
         box = core.definition.observation_spaces[agent]
@@ -159,16 +160,16 @@ def _check_observations(
 
 
 def _within(core: Core, mask: torch.Tensor) -> torch.Tensor:
-    """A mask (..., A, n) without the columns that pad agents of fewer choices."""
+    """Return a mask (..., A, n) with False in the columns that pad agents with fewer choices."""
     return mask & (torch.arange(mask.shape[-1]) < core.num_choices.amax(1, keepdim=True))
 
 
 def check_ends(subject: Subject) -> None:
-    """An agent terminates or is truncated once an episode; then it sees zeros, and actions are ignored."""
+    """Check that an agent ends once per episode, and then observes zeros while its actions are ignored."""
     core = subject.core(autoreset="disabled")
     core.reset()
     gone = torch.zeros_like(core.alive)
-    for t in range(1, subject.definition.max_steps + 3):
+    for t in range(1, subject.definition.max_episode_steps + 3):
         action = core.sample_actions()
         action[gone] = float("nan") if subject.definition.rules.continuous else -1  # would raise if it were read
         obs, reward, terminated, truncated, info = core.step(action)
@@ -181,11 +182,11 @@ def check_ends(subject: Subject) -> None:
         subject.nowhere((info["final_obs"] != obs).any(2) & done, "final_obs is the last observation", t, "final_obs")
         gone |= done
         subject.nowhere(info["alive"] == gone, "alive says who acts on the next step", t, "alive")
-    subject.nowhere(~gone, "an episode ends for everyone", subject.definition.max_steps + 2, "no end")
+    subject.nowhere(~gone, "an episode ends for everyone", subject.definition.max_episode_steps + 2, "no end")
 
 
 def check_refusals(subject: Subject) -> None:
-    """Actions out of range, not finite or illegal are refused by name."""
+    """Check that actions out of range, not finite or illegal raise an error that names agent and world."""
     core, d = subject.core(2), subject.definition
 
     def refused(action: torch.Tensor, agent: str, what: str) -> None:
@@ -208,8 +209,8 @@ def check_refusals(subject: Subject) -> None:
         for _ in range(STEPS):
             action = core.sample_actions()
             assert core.action_mask is not None
-            asked = core.alive[1] if core.to_move is None else core.to_move[1]
-            illegal = _within(core, ~core.action_mask[1]) & asked[:, None]
+            deciding = core.alive[1] if core.to_move is None else core.to_move[1]
+            illegal = _within(core, ~core.action_mask[1]) & deciding[:, None]
             if illegal.any():
                 row, choice = illegal.nonzero()[0].tolist()
                 action[1, row] = choice
@@ -230,4 +231,4 @@ LAWS: tuple[Callable[[Subject], None], ...] = (
     conformance.check_state,
     conformance.check_random_play,
 )
-"""In the order of the check; each raises ConformanceError."""
+"""Checks in their order; each raises ConformanceError."""

@@ -1,29 +1,33 @@
-"""Which phase breaks the law of phases, and by which array: the step played phase by phase, two ways at once."""
+"""Diagnosis of phase isolation: find the phase and the array that violate it by playing a step phase by phase."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.core import Core
-from warp_kernels.mirror import mirror
+from gpu_envs.runtime.core import Core
+from warp_kernels.framework.reversed_order import reverse_order
+from warp_kernels.framework.step import step_phases
 from warp_kernels.rules import AGENT, WORLD
-from warp_kernels.step import step_phases
 
 if TYPE_CHECKING:
-    from gpu_envs.conformance import Subject
+    from gpu_envs.testing.reference_checks import Subject
+
+__all__ = ["AUTHORS", "SHARED", "STEPS", "find_env_dependence", "find_order_dependence"]
 
 STEPS = 24  # that two ways of playing are compared over
 SHARED = ("params",)
-"""Entries of a state that are no world's own."""
+"""Entries of a state that are shared by all worlds."""
 AUTHORS = {"begin_world": "reset", "rejoin": "reset_agent", "reobserve": "observe (at the start)"}
-"""Phases of the runner's that run an author's function of another name."""
+"""Names of the environment's functions that phases of the framework run."""
 
 
-def siblings(subject: "Subject") -> str:
-    """Where the order of siblings inside a phase matters, in words; empty if nowhere."""
+def find_order_dependence(subject: "Subject") -> str:
+    """Return a description of the phase in which the order of siblings matters; empty if there is none."""
     d = subject.definition
-    one, other = (subject.core(definition=replace(d, rules=r), schedule="phased") for r in (d.rules, mirror(d.rules)))
+    one, other = (
+        subject.core(definition=replace(d, rules=r), schedule="phased") for r in (d.rules, reverse_order(d.rules))
+    )
     found = _first_difference(subject, one, other, 0)
     if not found:
         return ""
@@ -34,8 +38,8 @@ def siblings(subject: "Subject") -> str:
     )
 
 
-def worlds(subject: "Subject", world: int) -> str:
-    """Where a world depends on its neighbours, in words; empty if nowhere."""
+def find_env_dependence(subject: "Subject", world: int) -> str:
+    """Return a description of the phase in which a world depends on other worlds; empty if there is none."""
     one = subject.core(schedule="phased")
     other = subject.core(1, schedule="phased", env_offset=world)
     found = _first_difference(subject, one, other, world)
@@ -48,9 +52,9 @@ def worlds(subject: "Subject", world: int) -> str:
 
 
 def _first_difference(subject: "Subject", one: Core, other: Core, first: int) -> tuple[str, str | int, str] | None:
-    """Name and index set of the first phase that leaves two cores different, and where.
+    """Return name, index set and place of the first phase after which two cores differ.
 
-    ``other`` holds the worlds of ``one`` from ``first`` on, and is put into its state before every phase.
+    ``other`` holds the worlds of ``one`` from ``first`` on, and gets their state before every phase.
     """
     parts = step_phases(subject.definition.rules)
     for core in (one, other):
@@ -59,9 +63,9 @@ def _first_difference(subject: "Subject", one: Core, other: Core, first: int) ->
     for _ in range(STEPS):
         one.sample_actions()
         for number, phase in enumerate((*parts.play, *parts.start)):
-            other._put_state({name: t if name in SHARED else t[mine] for name, t in one.get_state().items()})
+            other._load_state({name: t if name in SHARED else t[mine] for name, t in one.get_state().items()})
             for core in (one, other):
-                core._runner.launches["step"][0][number].launch()
+                core._launcher.launches["step"][0][number].launch()
             left, right = one.get_state(), other.get_state()
             for name, value in left.items():
                 if name not in SHARED and not torch.equal(value[mine], right[name]):
@@ -74,7 +78,7 @@ def _first_difference(subject: "Subject", one: Core, other: Core, first: int) ->
 
 
 def _where(subject: "Subject", name: str, left: torch.Tensor, right: torch.Tensor, first: int) -> str:
-    """The first element that differs: array, agent and world."""
+    """Return array, agent and world of the first element that differs."""
     place = (left != right).nonzero()[0].tolist()
     shown = name.replace("state.", "State.", 1)
     agents = subject.definition.agents

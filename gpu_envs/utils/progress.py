@@ -1,17 +1,19 @@
-"""Progress of long work: a bar in a terminal, plain lines elsewhere."""
+"""Progress display of long work: a bar in a terminal, plain lines elsewhere."""
 
 import importlib.util
 import math
 import sys
 import time
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Protocol, Self, TextIO
+
+__all__ = ["Progress", "ProgressBar"]
 
 
 class ProgressBar:
-    """A bar where the output is a terminal and rich is installed, else a plain line every few seconds.
+    """Progress bar in a terminal with rich installed, else a plain line every few seconds.
 
-    Use it in a ``with`` block, and call it with what is done so far::
+    Use it in a ``with`` block, and call it with the completed amount::
 
         with ProgressBar(len(jobs), "jobs") as progress:
             for done, job in enumerate(jobs, start=1):
@@ -19,10 +21,10 @@ class ProgressBar:
                 progress(done, job.name)
 
     Args:
-        total: What means "finished".
-        unit: What is counted, such as "steps".
-        every: Seconds between two plain lines; the first and the last always come.
-        file: Where to; standard output if not given. Commands whose output is a result take standard error.
+        total: Amount of work.
+        unit: Unit of the amount, such as "steps".
+        every: Time between two plain lines [s]; the first and the last line are always printed.
+        file: Output file, standard output by default. Commands whose output is a result use standard error.
     """
 
     def __init__(self, total: int, unit: str = "steps", every: float = 10.0, file: TextIO | None = None) -> None:
@@ -33,7 +35,7 @@ class ProgressBar:
         self._task: Any = None
 
     def __enter__(self) -> Self:
-        """Open the bar if there is a terminal."""
+        """Open the bar in a terminal."""
         if self.file.isatty() and importlib.util.find_spec("rich"):
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -51,7 +53,7 @@ class ProgressBar:
         return self
 
     def __call__(self, done: int, text: str = "") -> None:
-        """Show what is done so far, and a few words or figures."""
+        """Show the completed amount and a short text."""
         if self._bar is not None:
             self._bar.update(self._task, completed=min(done, self.total), description=text)
         elif time.monotonic() - self._printed >= self.every or done >= self.total:
@@ -64,3 +66,11 @@ class ProgressBar:
         """Close the bar."""
         if self._bar is not None:
             self._bar.stop()
+
+
+class Progress(Protocol):
+    """Function to which long work reports its progress."""
+
+    def __call__(self, done: int, text: str) -> None:
+        """Show the completed amount and a short text."""
+        ...

@@ -1,7 +1,6 @@
-"""Settings of an environment: frozen dataclasses whose fields carry their own bounds."""
+"""Settings of an environment: frozen dataclasses whose fields have bounds."""
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -9,13 +8,25 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from gymnasium.vector import AutoresetMode
 
 from gpu_envs.errors import ConfigError, shown
+from gpu_envs.utils.suggestions import unknown_name_message
+
+__all__ = [
+    "AUTORESET",
+    "MAX_FLOAT",
+    "MAX_INT",
+    "MAX_SIZE",
+    "autoreset_member",
+    "build_config",
+    "check_value",
+    "setting",
+]
 
 C = TypeVar("C")
 
 MAX_INT = 2**31 - 1
 """Kernels count in int32."""
 MAX_SIZE = 2**20
-"""What an int may be that declares no ``high``: numbers of agents, and sizes that buffers and spaces are built by."""
+"""Maximum of an int without ``high``, such as a number of agents or a size of buffers and spaces."""
 MAX_FLOAT = (2 - 2**-23) * 2.0**127
 """Kernels calculate in float32."""
 AUTORESET = {
@@ -23,49 +34,47 @@ AUTORESET = {
     AutoresetMode.SAME_STEP: "same_step",
     AutoresetMode.DISABLED: "disabled",
 }
-"""Gymnasium's modes and the core's words for them."""
+"""Names of Gymnasium's autoreset modes in settings."""
 _WORDS = {int: "an int", float: "a finite number", bool: "True or False", str: "a string"}
 _PLURALS = {int: "ints", float: "finite numbers", bool: "bools", str: "strings"}
 
 
 def autoreset_member(mode: Any) -> AutoresetMode | None:
-    """Gymnasium's mode of that name: a member, its value ("NextStep") or the core's word; None where there is none."""
+    """Return Gymnasium's mode for a member, its value ("NextStep") or the name of a setting; None if unknown."""
     if not isinstance(mode, (str, AutoresetMode)):
         return None
     return next((member for member, word in AUTORESET.items() if mode in (member, member.value, word)), None)
 
 
 def setting(default: Any, *, low: float | None = None, high: float | None = None, choices: tuple = ()) -> Any:
-    """A dataclass field with a default and the values it allows (bounds inclusive).
+    """Return a dataclass field with a default and its allowed values (bounds inclusive).
 
-    An int without ``high`` may be a size that memory is allocated by, and is at most ``MAX_SIZE``. What costs no
-    memory, such as a number of steps, says ``high=MAX_INT``.
+    An int without ``high`` may be a size of allocated memory, and is at most ``MAX_SIZE``. A number that costs no
+    memory, such as a number of steps, has ``high=MAX_INT``.
     """
     return dataclasses.field(default=default, metadata={"low": low, "high": high, "choices": choices})
 
 
 def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Collection[str] = ()) -> C:
-    """Make a config out of keyword arguments, checking names, types and bounds.
+    """Return a config made of keyword arguments, after checks of names, types and bounds.
 
-    Ints must be at most ``MAX_SIZE`` or their ``high``, and floats fit float32, in which kernels calculate. Lists
-    become tuples.
+    Ints must be at most ``MAX_SIZE`` or their ``high``, and floats must fit float32, the type of kernels. Lists become
+    tuples.
 
     Args:
-        kind: The config dataclass.
+        kind: Config dataclass.
         values: Keyword arguments of the user.
-        owner: Who is configured, for the message ("SimpleTag-v0").
-        others: Names that whoever calls takes himself, which may have been meant.
+        owner: ID of the environment for messages, such as "SimpleTag-v0".
+        others: Further argument names of the caller, for suggestions.
 
     Raises:
-        ConfigError: Naming the field, its value and what is allowed.
+        ConfigError: Naming the field, its value and the allowed values.
     """
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     hints = get_type_hints(kind)
     for name in values:
         if name not in fields:
-            near = difflib.get_close_matches(name, [*fields, *others], n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields) or 'none'}"
-            raise ConfigError(f"{owner}: no setting named {name}; {hint}")
+            raise ConfigError(f"{owner}: {unknown_name_message('setting', name, [*fields, *others])}")
     try:
         return kind(**{name: _checked(name, v, hints[name], fields[name].metadata) for name, v in values.items()})
     except ConfigError as error:  # of one field, or from __post_init__: rules between fields
@@ -73,17 +82,17 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
 
 
 def check_value(where: str, name: str, value: Any, hint: Any, **bounds: Any) -> Any:
-    """One argument, checked and converted as a setting of a config is.
+    """Return an argument, checked and converted like a setting of a config.
 
     Args:
-        where: Who takes it, for the message.
-        name: The argument.
-        value: As given.
+        where: Start of the message.
+        name: Name of the argument.
+        value: Given value.
         hint: ``int``, ``float``, ``bool`` or ``str``, each also with ``| None``.
         **bounds: ``low``, ``high`` and ``choices``, as of :func:`setting`.
 
     Raises:
-        ConfigError: Another type, or a value that is not allowed.
+        ConfigError: The type or the value is not allowed.
     """
     try:
         return _checked(name, value, hint, bounds)
@@ -92,7 +101,7 @@ def check_value(where: str, name: str, value: Any, hint: Any, **bounds: Any) -> 
 
 
 def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
-    """One value, converted where that loses nothing."""
+    """Return one checked value, converted where that is lossless."""
     low, high, choices = (bounds.get(key) for key in ("low", "high", "choices"))
     limit = {int: MAX_SIZE if high is None else MAX_INT, float: MAX_FLOAT}
     inner = _optional(hint)
@@ -129,20 +138,20 @@ def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any
 
 
 def _element(hint: Any) -> Any:
-    """Type of the items of a field ``tuple[T, ...] | None``; None for any other field."""
+    """Return the item type T of a field ``tuple[T, ...] | None``; None for any other field."""
     tuples = [part for part in get_args(hint) if get_origin(part) is tuple]
     return get_args(tuples[0])[0] if tuples else None
 
 
 def _optional(hint: Any) -> Any:
-    """T of a field ``T | None``, T a number, bool or string; None for any other field."""
+    """Return T of a field ``T | None``, where T is a number, bool or string; None for any other field."""
     parts = get_args(hint)
     rest = [part for part in parts if part is not type(None)]
     return rest[0] if len(parts) == 2 and len(rest) == 1 and rest[0] in _WORDS else None
 
 
 def _wanted(hint: Any, low: Any, high: Any, choices: Any) -> str:
-    """In words, what a field takes."""
+    """Return the allowed values of a field in words."""
     if choices:
         return "one of " + ", ".join(repr(choice) for choice in choices)
     element = _element(hint)

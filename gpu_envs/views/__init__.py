@@ -1,1 +1,1 @@
-"""Thin views over one core: the same worlds through the interfaces that libraries expect. No logic of their own."""
+"""Views: the same core through the interfaces of other libraries."""

@@ -1,4 +1,4 @@
-"""The batched multi-agent environment: PettingZoo's parallel signature, values are tensors with a leading num_envs."""
+"""Batched multi-agent environment: PettingZoo's parallel interface with tensors whose first axis is num_envs."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -7,28 +7,32 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.checks import plain
-from gpu_envs.config import check_value
-from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, ConfigError, described, listed
-from gpu_envs.views import options as options_of
+from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.tensor_checks import plain
+from gpu_envs.views import reset_options as options_of
 
-TensorDict = dict[str, torch.Tensor]  # by agent, each led by the worlds
+__all__ = ["BatchedEnv"]
+
+
+TensorDict = dict[str, torch.Tensor]  # by agent; the first axis of each tensor is num_envs
 RENDER_MODES = ["rgb_array", "human"]  # besides None
 
 
 class BatchedEnv:
-    """Dicts of tensors over a :class:`~gpu_envs.core.Core`, one entry per agent.
+    """Per-agent dictionaries of tensors over a :class:`~gpu_envs.runtime.core.Core`.
 
-    It is deliberately no ``pettingzoo.ParallelEnv``: libraries that detect that class route everything through NumPy.
-    All agents stay in the dicts; ``info[agent]["alive"]`` says who acts on the next step.
+    The class does not inherit from ``pettingzoo.ParallelEnv``, because libraries convert values of that class to NumPy.
+    All agents stay in the dictionaries; ``info[agent]["alive"]`` is True if the agent acts in the next step.
 
-    What :func:`gpu_envs.make` made can be pickled and copied: it is made anew then, and needs a reset.
+    An environment from :func:`gpu_envs.make` can be pickled and copied. The copy is rebuilt from its arguments and
+    needs a reset.
 
     Args:
-        core: The stacked-tensor environment; public as ``.core``.
+        core: Stacked-tensor environment, public as ``.core``.
         render_mode: "rgb_array", "human" or None.
-        again: Makes such an environment anew, for copies.
+        again: Function that builds an equal environment, for copies.
     """
 
     def __init__(
@@ -58,20 +62,20 @@ class BatchedEnv:
         if core.action_kind != "discrete":
             own = [(space.shape or (0,))[0] for space in core.action_spaces.values()]
             self._split_action = _splitter(self.possible_agents, own, core.action_buffer.shape[2])
-        self._targets = list(self._split_action(core.action_buffer).values())  # each agent's part of the buffer
+        self._targets = list(self._split_action(core.action_buffer).values())  # views of the buffer by agent
         self._alike = all(target.shape == core.action_buffer[:, 0].shape for target in self._targets)
         self._splits = {
             "final_obs": self._split_obs,
             "action_mask": _splitter(self.possible_agents, choices, max(choices)),
         }
-        self._kept: dict[int, Any] = {}  # views of reused buffers, made once
+        self._kept: dict[int, Any] = {}  # views of reused buffers, created once
 
     def __reduce__(self) -> Any:
         return super().__reduce__() if self._again is None else (self._again, ())
 
     @property
     def agents(self) -> list[str]:
-        """All agents; a batch has no single moment at which one of them is gone."""
+        """All agents; they leave at different times in different worlds."""
         return list(self.possible_agents)
 
     @property
@@ -90,11 +94,11 @@ class BatchedEnv:
         return self
 
     def observation_space(self, agent: str) -> spaces.Space:
-        """Observation space of one agent in one world."""
+        """Return the observation space of one agent in one world."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space:
-        """Action space of one agent in one world."""
+        """Return the action space of one agent in one world."""
         return self.action_spaces[agent]
 
     def reset(
@@ -104,17 +108,17 @@ class BatchedEnv:
         *,
         reset_mask: torch.Tensor | None = None,
     ) -> tuple[TensorDict, dict[str, TensorDict]]:
-        """Start new episodes; see :meth:`gpu_envs.core.Core.reset`.
+        """Start new episodes; see :meth:`gpu_envs.runtime.core.Core.reset`.
 
         Args:
-            seed: An int for all worlds, or (E,) int64, one per world; None continues the present streams.
-            options: ``{"reset_mask": m}`` works as ``reset_mask=m``. An environment may have options of its own for
-                these starts, see its page.
-            reset_mask: (E,) bool, which worlds to reset; None resets all.
+            seed: An int for all worlds, or (E,) int64, one per world; None continues the current random streams.
+            options: ``{"reset_mask": m}`` is equal to ``reset_mask=m``. Further options of an environment are
+                documented on its page.
+            reset_mask: Worlds to reset, (E,) bool; None resets all.
 
         Raises:
-            ConfigError: An unknown option, options that are no dict, or a second mask.
-            ActionError: A mask that does not fit.
+            ConfigError: The options are not a dict, have an unknown key, or contain a second mask.
+            ActionError: The mask has the wrong shape, dtype or device.
         """
         worlds, own = options_of.read(self.core, options, reset_mask)
         obs, info = options_of.reset(self.core, seed, worlds, own)
@@ -124,17 +128,17 @@ class BatchedEnv:
         """Play one step.
 
         Args:
-            actions: A tensor by agent: (E,) int64 (Discrete), (E, K of that agent) int64 (MultiDiscrete) or float32
+            actions: Dict from agent to a tensor: (E,) int64 (Discrete), (E, K) int64 (MultiDiscrete) or (E, K) float32
                 (Box).
 
         Returns:
-            Dicts by agent: observations (E, D of that agent), rewards, terminated, truncated (E,) and info, itself a
-            dict of "valid", "alive", "final_obs", "episode_return", "episode_length", where there are illegal actions
-            "action_mask" (E, n of that agent) and where agents take turns "to_move". See
-            :meth:`gpu_envs.core.Core.step`.
+            Dicts by agent: observations (E, D), rewards, terminated and truncated (E,), and info. D is the agent's own
+            width. An info has "valid", "alive", "final_obs", "episode_return" and "episode_length". Environments with
+            illegal actions add "action_mask" (E, n), turn-based environments add "to_move". See
+            :meth:`gpu_envs.runtime.core.Core.step`.
 
         Raises:
-            ActionError: An agent missing or unknown, or a tensor that does not fit; names the agent.
+            ActionError: An agent is missing or unknown, or its tensor is invalid; the message names the agent.
         """
         obs, reward, terminated, truncated, info = self.core.step(self._stack(actions))
         return (
@@ -146,16 +150,16 @@ class BatchedEnv:
         )
 
     def sample_actions(self) -> TensorDict:
-        """A random legal action for every agent; see :meth:`gpu_envs.core.Core.sample_actions`."""
+        """Return a random legal action for every agent; see :meth:`gpu_envs.runtime.core.Core.sample_actions`."""
         return self._split_action(self.core.sample_actions())
 
     def state(self) -> torch.Tensor:
-        """Global state (E, S)."""
+        """Return the global state (E, S)."""
         return self.core.state()
 
     def render(self) -> np.ndarray | None:
-        """Worlds 0 to 15 as one tiled uint8 picture (H, W, 3), or in a window with ``render_mode="human"``."""
-        self._window = self._window or Screen(self.core, self.render_mode)
+        """Return the first 16 worlds tiled in one frame (H, W, 3) uint8, or show it with ``render_mode="human"``."""
+        self._window = self._window or RenderOutput(self.core, self.render_mode)
         return self._window.show(tuple(range(min(16, self.num_envs))))
 
     def close(self) -> None:
@@ -165,7 +169,7 @@ class BatchedEnv:
         self.core.close()
 
     def _cached(self, tensor: torch.Tensor, split: Callable) -> Any:
-        """Split a stacked tensor by agent; views of reused buffers are made once."""
+        """Split a stacked tensor by agent; views of reused buffers are created once."""
         if not self.core.reuse_buffers:
             return split(tensor)
         views = self._kept.get(tensor.data_ptr())
@@ -178,10 +182,10 @@ class BatchedEnv:
         return {agent: {name: views[agent] for name, views in split.items()} for agent in self.possible_agents}
 
     def _stack(self, actions: TensorDict) -> torch.Tensor:
-        """Bring the agents' actions into one tensor, in the core's own buffer."""
+        """Stack the agents' actions in the core's action buffer."""
         try:
             return self._stacked(actions)
-        except (RuntimeError, TypeError):  # sparse and nested tensors; to look for them costs every step
+        except (RuntimeError, TypeError):  # sparse or nested tensors, which are not checked in every step
             for target, agent in zip(self._targets, self.possible_agents, strict=True):
                 if not plain(actions[agent]):
                     self._refuse(actions, agent, target)
@@ -199,15 +203,15 @@ class BatchedEnv:
                 or action.device != target.device
             ):
                 self._refuse(actions, agent, target)
-            columns.append(action.detach() if action.requires_grad else action)  # stack(out=) takes no gradients
+            columns.append(action.detach() if action.requires_grad else action)  # stack(out=) needs it
         if len(actions) != len(columns):
             unknown = sorted(map(str, set(actions) - set(self.possible_agents)))
             raise ActionError(
-                f"{core.id}: action for unknown agent {unknown[0]}; the agents are {listed(self.possible_agents)}"
+                f"{core.id}: action for unknown agent {unknown[0]}; the agents are {format_names(self.possible_agents)}"
             )
         if self._alike:
             return torch.stack(columns, dim=1, out=buffer)
-        for target, column in zip(self._targets, columns, strict=True):  # padding stays as it is: nobody reads it
+        for target, column in zip(self._targets, columns, strict=True):  # padding is never read
             target.copy_(column)
         return buffer
 
@@ -220,11 +224,11 @@ class BatchedEnv:
             )
         if agent not in actions:
             raise ActionError(f"{self.core.id}: no action for {agent}; expected {wanted}")
-        raise ActionError(f"{self.core.id}: action of {agent} must be {wanted}, got {described(actions[agent])}")
+        raise ActionError(f"{self.core.id}: action of {agent} must be {wanted}, got {describe_tensor(actions[agent])}")
 
 
-class Screen:
-    """What ``render()`` of every view does: one picture as an array, or in a window."""
+class RenderOutput:
+    """Output of ``render()`` of a view: a frame as an array, or in a window."""
 
     def __init__(self, core: Core, render_mode: str | None, size: int = 512) -> None:
         if render_mode is None:
@@ -233,10 +237,11 @@ class Screen:
         self.window: Any = None
 
     def show(self, envs: tuple[int, ...]) -> np.ndarray | None:
-        """Draw these worlds, tiled: a frame (height, width, 3) uint8, or None where a window shows it."""
-        from gpu_envs.video import Window, tile
+        """Draw these worlds, tiled: return a frame (H, W, 3) uint8, or None if a window shows it."""
+        from gpu_envs.rendering.video import tile
+        from gpu_envs.rendering.window import Window
 
-        frames = self.core.frame(envs, self.size if len(envs) == 1 else self.size // 2)
+        frames = self.core.render_frames(envs, self.size if len(envs) == 1 else self.size // 2)
         picture = frames[0] if len(envs) == 1 else np.asarray(tile(frames))
         if self.mode == "rgb_array":
             return picture
@@ -245,19 +250,19 @@ class Screen:
         return None
 
     def close(self) -> None:
-        """Close the window, if there is one."""
+        """Close the window if it is open."""
         if self.window is not None:
             self.window.close()
             self.window = None
 
 
 def check_render_mode(env_id: str, render_mode: str | None) -> None:
-    """Refuse an unknown render mode by a ConfigError."""
+    """Raise a ConfigError if the render mode is unknown."""
     check_value(env_id, "render_mode", render_mode, str | None, choices=tuple(RENDER_MODES))
 
 
 def _splitter(agents: list[str], widths: list[int] | None, widest: int) -> Callable[[torch.Tensor], TensorDict]:
-    """A function from a stacked tensor (E, A, ...) to views by agent, cut to their true widths."""
+    """Return a function that splits a stacked tensor (E, A, ...) into views by agent of their own widths."""
 
     def split(tensor: torch.Tensor) -> TensorDict:
         rows = tensor.unbind(1)

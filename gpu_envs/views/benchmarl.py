@@ -1,5 +1,5 @@
-"""BenchMARL's tasks: every environment as a ``TaskClass`` over :class:`gpu_envs.views.torchrl.TorchRLEnv`."""
-# BenchMARL needs an environment of its own: the type checker runs without it.
+"""BenchMARL tasks: every environment as a ``TaskClass`` over :class:`gpu_envs.views.torchrl.TorchRLEnv`."""
+# BenchMARL needs a virtual environment of its own: the type checker runs without it.
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from gymnasium import spaces
 
-from gpu_envs.config import build_config
-from gpu_envs.errors import ConfigError, missing
-from gpu_envs.registry import find, list_envs
+from gpu_envs.definition.registry import find, list_envs
+from gpu_envs.errors import ConfigError, missing_extra
+from gpu_envs.utils.settings import build_config
 
 try:
     from benchmarl.environments.common import Task, TaskClass
@@ -22,18 +22,22 @@ try:
     from torchrl.envs import EnvBase
 except ModuleNotFoundError as error:
     home = "'benchmarl>=1.5', in a virtual environment of its own, since it needs an older TorchRL"
-    raise missing(error, "gpu_envs.views.benchmarl", ("benchmarl", "tensordict", "torchrl"), home) from None
+    raise missing_extra(error, "gpu_envs.views.benchmarl", ("benchmarl", "tensordict", "torchrl"), home) from None
 from gpu_envs.views.torchrl import TorchRLEnv
+
+__all__ = ["GpuEnvsClass", "GpuEnvsTask"]
 
 
 class GpuEnvsClass(TaskClass):
-    """A task; ``GpuEnvsTask.SIMPLE_TAG.get_task({"max_cycles": 50})`` or, of any id, ``GpuEnvsClass("MyGame-v0", {})``.
+    """Task of one environment.
+
+    Get it by ``GpuEnvsTask.SIMPLE_TAG.get_task({"max_cycles": 50})`` or, for any id, ``GpuEnvsClass("MyGame-v0", {})``.
 
     Args:
-        name: A member's name of :class:`GpuEnvsTask`, or the id of an environment.
-        config: Arguments of :class:`~gpu_envs.views.torchrl.TorchRLEnv` but for worlds, device and seed, which
-            BenchMARL gives, and ``continuous_actions`` where the environment has both kinds: BenchMARL chooses. Critics
-            and mixers get the global state unless it says ``return_state=False``.
+        name: Name of a member of :class:`GpuEnvsTask`, or id of an environment.
+        config: Arguments of :class:`~gpu_envs.views.torchrl.TorchRLEnv`, except the number of worlds, the device and
+            the seed, which BenchMARL sets. BenchMARL also sets ``continuous_actions`` of environments with this
+            setting. Critics and mixers get the global state unless ``return_state`` is False.
 
     Raises:
         UnknownEnvironmentError: No environment has this name.
@@ -47,10 +51,10 @@ class GpuEnvsClass(TaskClass):
     def get_env_fun(
         self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any
     ) -> Callable[[], EnvBase]:
-        """A function that makes E = ``num_envs`` worlds.
+        """Return a function that creates an environment of ``num_envs`` worlds.
 
         Raises:
-            ConfigError: Actions are multi-discrete; BenchMARL's algorithms take none of that kind.
+            ConfigError: Actions are multi-discrete, which BenchMARL's algorithms do not support.
         """
         if isinstance(self._action_space(), spaces.MultiDiscrete):
             raise ConfigError(f"{self.id}: BenchMARL takes no multi-discrete actions; use TorchRL and TorchRLEnv")
@@ -60,60 +64,60 @@ class GpuEnvsClass(TaskClass):
         return lambda: TorchRLEnv(self.id, num_envs, device, seed=seed, **config)
 
     def supports_continuous_actions(self) -> bool:
-        """Whether its actions are, or can be, continuous."""
+        """Return whether continuous actions are available."""
         return self._chooses() or isinstance(self._action_space(), spaces.Box)
 
     def supports_discrete_actions(self) -> bool:
-        """Whether its actions are, or can be, discrete."""
+        """Return whether discrete actions are available."""
         return self._chooses() or not isinstance(self._action_space(), spaces.Box)
 
     def max_steps(self, env: EnvBase) -> int:
-        """Its time limit, where evaluation stops too.
+        """Return the time limit, which also ends evaluation episodes.
 
         Raises:
-            ConfigError: It has none.
+            ConfigError: The environment has no time limit.
         """
-        limit = env.core.definition.max_steps
+        limit = env.core.definition.max_episode_steps
         if not limit:
-            raise ConfigError(f"{self.id}: evaluation needs a time limit; put max_episode_steps into the task's config")
+            raise ConfigError(f"{self.id}: evaluation needs a time limit; set max_episode_steps in the task's config")
         return limit
 
     def has_render(self, env: EnvBase) -> bool:
-        """True: world 0 can be drawn, without a window."""
+        """Return True: world 0 is rendered without a window."""
         return True
 
     def group_map(self, env: EnvBase) -> dict[str, list[str]]:
-        """Agents by group."""
+        """Return the agents by group."""
         return env.group_map
 
     def observation_spec(self, env: EnvBase) -> Composite:
-        """What policies read: every group's "observation"."""
+        """Return the spec of every group's "observation"."""
         return _part(env, "observation")
 
     def info_spec(self, env: EnvBase) -> Composite | None:
-        """What else the environment tells, under "info"."""
+        """Return the spec of every group's "info", or None without info entries."""
         return _part(env, "info") if env.core.definition.info else None
 
     def state_spec(self, env: EnvBase) -> Composite | None:
-        """The global state, unless the config leaves it out."""
+        """Return the spec of the global state, or None with ``return_state=False``."""
         seen = env.full_observation_spec_unbatched
         return Composite({"state": seen["state"].clone()}) if env.return_state else None
 
     def action_spec(self, env: EnvBase) -> Composite:
-        """Every group's "action"."""
+        """Return the spec of every group's "action"."""
         return env.full_action_spec_unbatched
 
     def action_mask_spec(self, env: EnvBase) -> Composite | None:
-        """Every group's "action_mask", where actions can be illegal."""
+        """Return the spec of every group's "action_mask", or None if all actions are legal."""
         return _part(env, "action_mask") if env.core.action_mask is not None else None
 
     @staticmethod
     def env_name() -> str:
-        """Name of this family of tasks."""
+        """Return the name of this family of tasks."""
         return "gpu_envs"
 
     def _chooses(self) -> bool:
-        """Its settings leave the kind of actions open."""
+        """Return whether the kind of actions is a setting of the environment."""
         return any(field.name == "continuous_actions" for field in fields(self._settings))
 
     def _action_space(self) -> spaces.Space:
@@ -124,29 +128,29 @@ class GpuEnvsClass(TaskClass):
 
 
 def _member(id: str) -> str:
-    """SIMPLE_TAG of "SimpleTag-v0"."""
+    """Return the member name of an id: SIMPLE_TAG for "SimpleTag-v0"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", id.rpartition("-")[0]).upper()
 
 
 class _Tasks(Task):
-    """What every task can, without any."""
+    """Enumeration of tasks, without members."""
 
     @staticmethod
     def associated_class() -> type[GpuEnvsClass]:
-        """What :meth:`get_task` makes."""
+        """Return the class of the tasks that :meth:`get_task` returns."""
         return GpuEnvsClass
 
     def get_from_yaml(self, path: str | None = None) -> TaskClass:
-        """The task with the settings of a YAML file; without one, with the environment's defaults."""
+        """Return the task with the settings of a YAML file, or with the environment's defaults."""
         return self.get_task({}) if path is None else super().get_from_yaml(path)
 
 
 GpuEnvsTask = _Tasks("GpuEnvsTask", [(_member(id), None) for id in list_envs()], module=__name__)
-"""The environments that come with gpu_envs, as BenchMARL names tasks: ``GpuEnvsTask.SIMPLE_TAG``."""
+"""Environments of gpu_envs as an enumeration of BenchMARL tasks: ``GpuEnvsTask.SIMPLE_TAG``."""
 
 
 def _part(env: EnvBase, key: str) -> Composite:
-    """One entry of every group, without the axis of worlds."""
+    """Return the spec of one entry of every group, without the axis of worlds."""
     seen = env.full_observation_spec_unbatched
     parts = {name: Composite({key: seen[name, key].clone()}, shape=seen[name].shape) for name in env.group_map}
     return Composite(parts)

@@ -1,4 +1,4 @@
-"""One world as a true ``pettingzoo.ParallelEnv``: NumPy in and out, and who leaves the world leaves the dicts."""
+"""A single world as a ``pettingzoo.ParallelEnv``: NumPy values, and agents that leave are removed from the dicts."""
 
 import dataclasses
 from typing import Any
@@ -8,10 +8,13 @@ from gymnasium import spaces
 from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv
 
-from gpu_envs.registry import find
-from gpu_envs.views.anew import Anew
-from gpu_envs.views.options import one_seed
-from gpu_envs.views.single import OneWorld
+from gpu_envs.definition.registry import find
+from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
+from gpu_envs.views.reset_options import single_seed
+from gpu_envs.views.single_env import SingleEnv
+
+__all__ = ["ParallelView", "parallel_env"]
+
 
 Infos = dict[str, dict[str, Any]]  # by agent
 
@@ -22,42 +25,43 @@ def parallel_env(id: str, render_mode: str | None = None, **config: Any) -> "Par
     Args:
         id: "SimpleTag-v0", "gpu_envs/SimpleTag-v0", ... see :func:`gpu_envs.list_envs`.
         render_mode: "rgb_array", "human" or None.
-        **config: Settings of the environment (see its page); ``device=`` ("cpu" by default) and the runner's others, as
-            for :func:`gpu_envs.make`. ``max_cycles=``, PettingZoo's word for a time limit, works everywhere: where an
-            environment has no such setting, it cuts the episode (truncation).
+        **config: Settings of the environment (see its page), ``device=`` (default "cpu") and the settings of
+            :func:`gpu_envs.make`. ``max_cycles=``, PettingZoo's name for a time limit, is accepted by all environments.
+            In one without such a setting, it truncates the episode.
 
     Raises:
-        UnknownEnvironmentError: No such id; names close matches.
-        ConfigError: A setting that does not exist or has a bad value.
-        DeviceError: The device is not there.
+        UnknownEnvironmentError: The id is not registered; the message names close matches.
+        ConfigError: A setting does not exist or has an invalid value.
+        DeviceError: The device is not available.
     """
     return ParallelView(id, render_mode, **config)
 
 
-class ParallelView(ParallelEnv[str, Any, Any], Anew):
-    """A single world for PettingZoo's users and tools; arguments as :func:`parallel_env`.
+class ParallelView(ParallelEnv[str, Any, Any], RebuildOnCopy):
+    """A single world for PettingZoo's users and tools; arguments as for :func:`parallel_env`.
 
-    Observations are float32 arrays of the agent's true width. Where an environment has illegal actions they are dicts
-    of "observation" and "action_mask" (int8), and infos hold the mask too. Rewards are Python floats, flags Python
-    bools. A pickled or copied environment is made anew from its arguments, and needs a reset.
+    Observations are float32 arrays of the agent's own width. In environments with illegal actions they are dicts of
+    "observation" and "action_mask" (int8), and infos have the mask too. Rewards are Python floats, flags Python bools.
+    A pickled or copied environment is rebuilt from its arguments and needs a reset.
 
-    Where agents take turns an illegal move loses, as in PettingZoo's classic games; ``illegal="error"`` raises instead.
+    In turn-based environments an illegal move loses the game, as in PettingZoo's classic games;
+    ``illegal_actions="error"`` raises instead.
     """
 
     def __init__(self, id: str, render_mode: str | None = None, device: Any = "cpu", **config: Any) -> None:
-        Anew.__init__(self, id, render_mode, device, **config)
+        RebuildOnCopy.__init__(self, id, render_mode, device, **config)
         if config.get("max_cycles") is not None:
             fields = {field.name for field in dataclasses.fields(find(id).load()[0])}
             if "max_cycles" not in fields:
                 config["max_episode_steps"] = config.pop("max_cycles")
-        world = self._world = OneWorld(id, device, render_mode, config)
+        world = self._world = SingleEnv(id, device, render_mode, config)
         self.metadata = world.metadata
         self.render_mode = render_mode
         self.possible_agents = list(world.core.possible_agents)
         self.agents: list[str] = []
         self._np_random: np.random.Generator | None = None
-        self.max_cycles = world.core.definition.max_steps
-        """The time limit [steps], for reading; PettingZoo's tests assign to it, which changes nothing."""
+        self.max_cycles = world.core.definition.max_episode_steps
+        """Time limit [steps], read only; an assignment, as in PettingZoo's tests, has no effect."""
         self.observation_spaces = dict(world.observation_spaces)
         self.action_spaces = world.action_spaces
         if world.masked:
@@ -73,28 +77,28 @@ class ParallelView(ParallelEnv[str, Any, Any], Anew):
 
     @property
     def np_random(self) -> np.random.Generator:
-        """Random numbers for wrappers that look for them here, as SuperSuit's do; worlds have streams of their own."""
+        """Random generator for wrappers such as SuperSuit's; the world has a random stream of its own."""
         if self._np_random is None:
             self._np_random = seeding.np_random()[0]
         return self._np_random
 
     def observation_space(self, agent: str) -> spaces.Space:
-        """Observation space of an agent; the same object at every call."""
+        """Return the observation space of an agent; the same object at every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space:
-        """Action space of an agent; the same object at every call."""
+        """Return the action space of an agent; the same object at every call."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
-        """Start an episode with all agents. A seed starts the random streams again.
+        """Start an episode with all agents; a seed resets the random streams.
 
-        ``options`` are the environment's own, see its page. An unknown key is a ConfigError, but for "options": its
-        value is ignored, because PettingZoo's own tests call ``reset(options={"options": 1})``.
+        ``options`` are reset options of the environment, as documented on its page. An unknown key raises a
+        ConfigError. The key "options" is ignored, because PettingZoo's tests call ``reset(options={"options": 1})``.
         """
         if isinstance(options, dict):
             options = {name: value for name, value in options.items() if name != "options"}
-        seed = one_seed(self._world.core, seed)
+        seed = single_seed(self._world.core, seed)
         if seed is not None:
             self._np_random = seeding.np_random(seed)[0]
         self._world.reset(seed, options)
@@ -107,18 +111,18 @@ class ParallelView(ParallelEnv[str, Any, Any], Anew):
         """Play one step.
 
         Args:
-            actions: For every agent of ``agents`` a value of its action space.
+            actions: A value of its action space for every agent of ``agents``.
 
         Returns:
-            Dicts by agent that acted: observations, rewards, terminated, truncated, infos. Who is done has left
-            ``agents``.
+            Dicts of observations, rewards, terminated, truncated and infos by agent that acted. Agents that are done
+            are removed from ``agents``.
 
-        Where all agents have left, no actions give empty dicts, as PettingZoo's own environments do; tools such as
-        SuperSuit's black death count on it.
+        After all agents have left, a step without actions returns empty dicts, as in PettingZoo's own environments;
+        tools such as SuperSuit's black death rely on it.
 
         Raises:
-            ActionError: Naming the agent; nothing has moved.
-            ResetNeededError: Before the first reset, and actions where all agents have left.
+            ActionError: An action is missing or invalid; the message names the agent and the world is unchanged.
+            ResetNeededError: The environment was not reset, or there are actions after all agents have left.
         """
         if self._world.over and isinstance(actions, dict) and not actions:
             return {}, {}, {}, {}, {}
@@ -130,11 +134,11 @@ class ParallelView(ParallelEnv[str, Any, Any], Anew):
         return self._observations(acted), rewards, terminated, truncated, self._infos(acted)
 
     def state(self) -> np.ndarray:
-        """Global state (S,) for centralised critics, float32."""
+        """Return the global state (S,) float32, for centralized critics."""
         return self._world.state()
 
     def render(self) -> np.ndarray | None:
-        """The world as uint8 (H, W, 3); None with ``render_mode="human"``, which shows it in a window."""
+        """Return a frame (H, W, 3) uint8; None with ``render_mode="human"``, which shows it in a window."""
         return self._world.render()
 
     def close(self) -> None:

@@ -1,32 +1,34 @@
-"""What ``reset(seed=, options=)`` of Gymnasium's and PettingZoo's environments means for a core."""
+"""Seeds, masks and options of ``reset(seed=, options=)`` in the Gymnasium and PettingZoo interfaces."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from gpu_envs.checks import plain
-from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, ConfigError, described, listed, shown
+from gpu_envs.errors import ActionError, ConfigError, describe_tensor, shown
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.suggestions import unknown_name_message
+from gpu_envs.utils.tensor_checks import plain
+
+__all__ = ["env_mask_from_rows", "read", "reset", "seeds_per_env", "single_seed"]
 
 
 def read(
     core: Core, options: Any, reset_mask: Any = None, names: tuple[str, ...] = ("reset_mask",)
 ) -> tuple[Any, dict[str, Any]]:
-    """Split the options of a reset into the mask of worlds and the environment's own options.
+    """Split reset options into the reset mask and the environment's own options.
 
-    Known keys are ``names`` and the environment's ``Definition.reset_option_names``.
+    Valid keys are ``names`` and the environment's ``EnvDefinition.reset_option_names``.
 
     Args:
-        core: The worlds.
-        options: As given to the view's ``reset``; None for none.
-        reset_mask: The mask that the view's ``reset`` was given beside the options.
-        names: Keys that the view takes, whatever the environment.
+        core: Core to reset.
+        options: Options passed to ``reset`` of the view, or None.
+        reset_mask: Mask passed to ``reset`` of the view as an argument of its own, or None.
+        names: Keys of the view itself.
 
     Raises:
-        ConfigError: No dict, an unknown key, or a second mask.
+        ConfigError: The options are not a dict, have an unknown key, or contain a second mask.
     """
     if options is None:
         return reset_mask, {}
@@ -35,9 +37,7 @@ def read(
     known = (*names, *core.definition.reset_option_names)
     for key in options:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {listed(known) or 'none'}"
-            raise ConfigError(f"{core.id}: reset has no option {shown(key)}; {hint}")
+            raise ConfigError(f"{core.id}: {unknown_name_message('reset option', key, known)}")
     own = dict(options)
     given = own.pop("reset_mask", None)
     if given is not None and reset_mask is not None:
@@ -48,10 +48,12 @@ def read(
 def reset(
     core: Core, seed: int | torch.Tensor | None, reset_mask: torch.Tensor | None, own: dict[str, Any]
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """See :meth:`gpu_envs.core.Core.reset`; the constants that the environment's own options name hold for it alone.
+    """Reset the core, with environment parameters changed by the environment's own options for this reset only.
+
+    For arguments and results see :meth:`~gpu_envs.runtime.core.Core.reset`.
 
     Raises:
-        ConfigError: An option has a value that makes no sense; nothing has been reset.
+        ConfigError: An option has an invalid value; the environment is unchanged.
     """
     known = core.definition.reset_options
     values = known(own) if known is not None and own else {}
@@ -65,11 +67,11 @@ def reset(
         core.set_params(**{name: usual[name] if len(usual[name]) > 1 else usual[name][0] for name in values})
 
 
-def one_seed(core: Core, seed: Any) -> int | None:
-    """A seed as the int that Gymnasium's generators take; None stays.
+def single_seed(core: Core, seed: Any) -> int | None:
+    """Return a seed as the int that Gymnasium's generators accept, or None.
 
     Raises:
-        ConfigError: No int, or a negative one.
+        ConfigError: The seed is not an int, or negative.
     """
     if seed is None:
         return None
@@ -78,14 +80,14 @@ def one_seed(core: Core, seed: Any) -> int | None:
     return int(seed)
 
 
-def many_seeds(core: Core, seed: Any) -> int | torch.Tensor | None:
-    """A seed for all worlds as by :func:`one_seed`, seeds by world as an int64 tensor (E,).
+def seeds_per_env(core: Core, seed: Any) -> int | torch.Tensor | None:
+    """Return one seed for all worlds as an int, or one seed per world as an int64 tensor (E,).
 
     Raises:
-        ConfigError: Seeds that are no ints, or not one per world.
+        ConfigError: A seed is not an int, or their number is not the number of worlds.
     """
     if not isinstance(seed, list | tuple | np.ndarray) and not plain(seed):
-        return one_seed(core, seed)
+        return single_seed(core, seed)
     keys = seed if isinstance(seed, list | tuple) else seed.tolist()
     worlds = core.num_envs
     if not isinstance(keys, list | tuple) or len(keys) != worlds:
@@ -99,20 +101,22 @@ def many_seeds(core: Core, seed: Any) -> int | torch.Tensor | None:
     return torch.tensor(signed, dtype=torch.int64, device=core.device)
 
 
-def worlds_of(core: Core, mask: Any, rows: int) -> torch.Tensor:
-    """A mask of rows, so many for each world, as a mask of worlds (E,).
+def env_mask_from_rows(core: Core, mask: Any, rows: int) -> torch.Tensor:
+    """Return a mask of worlds (E,) from a mask of rows, with ``rows`` rows per world.
+
+    On a GPU the mask is not checked, because that needs a host synchronization in every step of a rollout. There a
+    world is reset if any of its rows is set.
 
     Raises:
-        ActionError: Another shape or dtype, or rows that disagree about their world. On a GPU the mask is not looked
-            at, since that would wait in every step of a rollout: there one row resets its world.
+        ActionError: The mask has the wrong shape or dtype, or the rows of a world disagree.
     """
     try:
         given = torch.from_numpy(mask) if isinstance(mask, np.ndarray) else mask
-    except TypeError:  # an array of text or objects
+    except TypeError:  # an array of strings or objects
         given = None
     if not plain(given) or given.dtype != torch.bool or given.shape != (core.num_envs * rows,):
         wanted = f"bool ({core.num_envs * rows},), one per row"
-        got = f"{given.dtype} {tuple(given.shape)}" if plain(given) else described(mask)
+        got = f"{given.dtype} {tuple(given.shape)}" if plain(given) else describe_tensor(mask)
         raise ActionError(f"{core.id}: options['reset_mask'] must be {wanted}, got {got}")
     by_world = given.view(core.num_envs, rows)
     worlds = by_world.any(1)

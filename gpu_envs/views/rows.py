@@ -1,4 +1,4 @@
-"""Agent rows as a ``gymnasium.vector.VectorEnv``, behind ``gymnasium.make_vec``."""
+"""Agent rows as a ``gymnasium.vector.VectorEnv``, created by ``gymnasium.make_vec``."""
 
 from functools import cached_property
 from typing import Any
@@ -9,57 +9,65 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from gpu_envs.checks import numbers, plain
-from gpu_envs.config import AUTORESET, autoreset_member, check_value
-from gpu_envs.core import Core
-from gpu_envs.errors import ActionError, ConfigError, described, listed, shown
-from gpu_envs.factory import make_core
-from gpu_envs.joint import rows_index
-from gpu_envs.views import options as options_of
-from gpu_envs.views.anew import Anew
-from gpu_envs.views.batched import RENDER_MODES, Screen, check_render_mode
-from gpu_envs.views.ends import WorldEnds
-from gpu_envs.views.options import many_seeds, worlds_of
-from gpu_envs.views.others import Others
+from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_names, shown
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import make_core
+from gpu_envs.utils.agent_rows import rows_index
+from gpu_envs.utils.settings import AUTORESET, autoreset_member, check_value
+from gpu_envs.utils.tensor_checks import numbers, plain
+from gpu_envs.views import reset_options as options_of
+from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
+from gpu_envs.views.episode_ends import WorldEnds
+from gpu_envs.views.rebuild_on_copy import RebuildOnCopy
+from gpu_envs.views.reset_options import env_mask_from_rows, seeds_per_env
+from gpu_envs.views.scripted_agents import ScriptedAgents
 from gpu_envs.views.specs import SpecInForce
 
+__all__ = ["RowsEnv"]
 
-class RowsEnv(VectorEnv, Anew):
-    """Agent rows; ``gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="agent")`` makes them.
 
-    Row ``world * n + k`` is agent ``agents[k]`` of a world: n rows a world, for one shared policy. The argument
-    ``num_envs`` counts worlds, the attribute ``num_envs`` counts rows, as Gymnasium's users expect of it. With one
-    agent they are the same.
+class RowsEnv(VectorEnv, RebuildOnCopy):
+    """Agent rows, as ``gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="agent")`` returns them.
 
-    A row's episode ends with its **world**: only then is ``terminated`` or ``truncated`` True (truncated if the agent's
-    own end was a truncation). An agent that left earlier goes on with observation 0, reward 0, ``info["alive"]`` False.
+    Row ``world * n + k`` is agent ``agents[k]`` of a world: n rows per world, for one shared policy. The argument
+    ``num_envs`` counts worlds. The attribute ``num_envs`` counts rows, as in Gymnasium.
 
-    Results are tensors on the core's device. ``info`` holds "alive" (acts on the next step), "valid" (was alive before
-    this one), "episode_return" and "episode_length" (the agent's own), where actions can be illegal "action_mask", and
-    where agents take turns "to_move". As everywhere in Gymnasium, ``info["_name"]`` says where ``info["name"]`` is
-    defined. With SAME_STEP, "final_obs" is each agent's own true last observation, and the finished episode's figures
-    are in "final_info". A copied environment is rebuilt from its arguments, and needs a reset. Results are copies,
-    safe to keep, unless ``reuse_buffers=True``; where a group has rows, ``core`` itself hands out its own buffers.
+    A row's episode ends with its **world**: only then is ``terminated`` or ``truncated`` True. It is truncated if the
+    agent's own end was a truncation. After its agent has left, a row has observation 0, reward 0 and ``info["alive"]``
+    False until then.
+
+    Results are tensors on the core's device. They are copies unless ``reuse_buffers=True``. With ``group=`` the results
+    of ``core`` itself are its own buffers. ``info`` has
+
+    - "alive": the agent acts in the next step;
+    - "valid": the agent was alive before this step;
+    - "episode_return", "episode_length": those of the agent;
+    - "action_mask": legal actions, in environments with illegal actions;
+    - "to_move": the agent is the player to act, in turn-based environments.
+
+    ``info["_name"]`` is True in rows where ``info["name"]`` is defined, as in Gymnasium. With SAME_STEP, "final_obs" is
+    the last observation of each agent, and "final_info" has the return and length of the finished episode. A copied
+    environment is rebuilt from its arguments and needs a reset.
 
     Args:
         num_envs: Number of worlds.
         env_id: "SimpleTag-v0", ...
-        group: Whose rows; None takes all agents, if their spaces are equal.
-        others: What agents of other groups do: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and
-            (E, n[, K]) (``policy(obs, action_mask)`` where actions can be illegal), or a dict of these by group. What
-            a policy sees is its own to keep, unless ``reuse_buffers=True``.
+        group: Group whose agents get rows; None means all agents, which must have equal spaces.
+        opponents: Policies of other groups: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and
+            (E, n[, K]), or a dict of these by group. If actions can be illegal, the signature is
+            ``policy(obs, action_mask)``. Its inputs are copies unless ``reuse_buffers=True``.
         autoreset_mode: NEXT_STEP, SAME_STEP or DISABLED. With DISABLED, ``reset(options={"reset_mask": mask})`` resets
-            worlds; the rows of a world must agree in the mask. A mask on a GPU is not looked at, since that would wait:
-            there a world is reset if any of its rows is set.
+            worlds; the rows of a world must agree in the mask. A mask on a GPU is not checked, because that needs a
+            host synchronization: there a world is reset if any of its rows is set.
         to_numpy: Return NumPy arrays.
-        device: Where everything lives; None takes cuda if there is one.
+        device: Device of the environment; None is cuda if available, else the CPU.
         render_mode: "rgb_array", "human" or None.
         **config: Settings, ``max_episode_steps=`` among them, as for :func:`gpu_envs.make`.
     """
 
     metadata: dict[str, Any] = {"render_modes": RENDER_MODES, "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
     spec = SpecInForce()  # type: ignore[assignment]
-    closed = True  # until it is made; a refused argument leaves nothing to close
+    closed = True  # until __init__ succeeds; an invalid argument leaves nothing to close
 
     def __init__(
         self,
@@ -67,24 +75,26 @@ class RowsEnv(VectorEnv, Anew):
         *,
         env_id: str,
         group: str | None = None,
-        others: Any = "random",
+        opponents: Any = "random",
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         to_numpy: bool = False,
         device: Any = None,
         render_mode: str | None = None,
         **config: Any,
     ) -> None:
-        arguments = {"others": others, "autoreset_mode": autoreset_mode, "to_numpy": to_numpy, "device": device}
-        Anew.__init__(self, num_envs, env_id=env_id, group=group, render_mode=render_mode, **arguments, **config)
+        arguments = {"opponents": opponents, "autoreset_mode": autoreset_mode, "to_numpy": to_numpy, "device": device}
+        RebuildOnCopy.__init__(
+            self, num_envs, env_id=env_id, group=group, render_mode=render_mode, **arguments, **config
+        )
         check_render_mode(env_id, render_mode)
         if "autoreset" in config:
-            raise ConfigError(f"{env_id}: Gymnasium calls it autoreset_mode=, one of {listed(AUTORESET)}")
+            raise ConfigError(f"{env_id}: autoreset is not a setting of rows; use autoreset_mode")
         mode = self.autoreset_mode = autoreset_member(autoreset_mode)
         if mode is None:
             raise ConfigError(
-                f"{env_id}: autoreset_mode must be one of {listed(AUTORESET)}, got {shown(autoreset_mode)}"
+                f"{env_id}: autoreset_mode must be one of {format_names(AUTORESET)}, got {shown(autoreset_mode)}"
             )
-        settings = {"illegal": "original", "autoreset": AUTORESET[mode], **config}
+        settings = {"illegal_actions": "saturate", "autoreset": AUTORESET[mode], **config}
         core = self.core = make_core(env_id, num_envs, device, **settings)
         rows = _rows(core, group)
         self.agents = [core.possible_agents[row] for row in rows]
@@ -101,28 +111,28 @@ class RowsEnv(VectorEnv, Anew):
             "autoreset_mode": self.autoreset_mode,
         }
         self._rows = rows_index(rows, core.device)
-        # A group's rows are copied out of the core's own buffers, so that nothing is copied twice.
+        # The rows of a group are copied from the core's own buffers, which avoids a second copy.
         self._live = core.reuse_buffers
         if len(rows) < core.num_agents and isinstance(core, Core):
             core.reuse_buffers = True
         self._copies = core.reuse_buffers and not self._live
-        self._parts: dict[str, torch.Tensor] = {}  # the rows' part of such buffers: views, made once
-        self._everyone = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=core.device))
-        self._choices = int(core.num_choices[rows[0]].max())  # n, the width of these agents' action masks
+        self._parts: dict[str, torch.Tensor] = {}  # views of the rows' part of such buffers, created once
+        self._all_rows = self._array(torch.ones(self.num_envs, dtype=torch.bool, device=core.device))
+        self._choices = int(core.num_choices[rows[0]].max())  # n, width of the action masks of these agents
         self._other_groups = [name for name in core.groups if group is not None and name != group]
-        self.set_others(others)
+        self.set_opponents(opponents)
         self._ends = WorldEnds(core)
-        self._screen: Screen | None = None
+        self._screen: RenderOutput | None = None
         self.closed = False
 
     @cached_property
     def observation_space(self) -> spaces.Space:  # type: ignore[override]
-        """All rows' observations; made at first use, since its bounds are as large as a batch."""
+        """Observation space of all rows, created at first use because its bounds are as large as a batch."""
         return batch_space(self.single_observation_space, self.num_envs)
 
     @cached_property
     def action_space(self) -> spaces.Space:  # type: ignore[override]
-        """All rows' actions."""
+        """Action space of all rows."""
         return batch_space(self.single_action_space, self.num_envs)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -130,84 +140,84 @@ class RowsEnv(VectorEnv, Anew):
 
         Args:
             seed: An int for all worlds, one int per world (a list, an array or an int64 tensor), or None.
-            options: "reset_mask", and the environment's own, if it has any, for the start of these episodes.
+            options: "reset_mask", and reset options of the environment.
 
         Raises:
-            ActionError: A mask of another shape or dtype, or one whose rows disagree about their world.
-            ConfigError: Seeds that are no ints, or not one per world; options that are no dict; an option that is
-                unknown or makes no sense.
+            ActionError: The mask has the wrong shape or dtype, or the rows of a world disagree.
+            ConfigError: A seed is not an int, or their number is not the number of worlds; the options are not a dict;
+                or an option is unknown or invalid.
         """
         mask, own = options_of.read(self.core, options)
-        worlds = None if mask is None else worlds_of(self.core, mask, len(self.agents))
-        seeds = many_seeds(self.core, seed)
+        worlds = None if mask is None else env_mask_from_rows(self.core, mask, len(self.agents))
+        seeds = seeds_per_env(self.core, seed)
         super().reset(seed=None if isinstance(seeds, torch.Tensor) else seeds)
         obs, info = options_of.reset(self.core, seeds, worlds, own)
         self._ends.restart(worlds)
-        return self._told("_obs", obs, self.single_observation_space), self._present(info)
+        return self._to_rows("_obs", obs, self.single_observation_space), self._present(info)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play one step.
 
         Args:
-            actions: (num_envs,) or (num_envs, K): a tensor on the core's device, or anything NumPy reads.
+            actions: (num_envs,) or (num_envs, K), a tensor on the core's device or an array-like of NumPy.
 
         Raises:
-            ActionError: See :meth:`gpu_envs.core.Core.step`.
+            ActionError: See :meth:`gpu_envs.runtime.core.Core.step`.
         """
         core, rows = self.core, self._rows
         obs, reward, terminated, truncated, info = core.step(self._stack(actions))
         over, ended, cut = self._ends(terminated, truncated, info["valid"])
         out, mask = self._present(info), self._array(over[:, None].expand(-1, len(self.agents)).reshape(-1))
-        episode = {name: self._told(name, info[name]) for name in ("episode_return", "episode_length")}
+        episode = {name: self._to_rows(name, info[name]) for name in ("episode_return", "episode_length")}
         episode |= {f"_{name}": mask for name in episode}
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             out |= episode
-        elif not self.to_numpy or mask.any():  # tensors come always: to look for an end would wait for the device
-            last = self._told("final_obs", info["final_obs"], self.single_observation_space)
+        elif not self.to_numpy or mask.any():  # tensors are always included: a check would synchronize with the device
+            last = self._to_rows("final_obs", info["final_obs"], self.single_observation_space)
             out |= {"final_obs": last, "_final_obs": mask, "final_info": episode, "_final_info": mask}
-        rewards, ended, cut = self._told("_reward", reward), self._row(ended[:, rows]), self._row(cut[:, rows])
+        rewards, ended, cut = self._to_rows("_reward", reward), self._row(ended[:, rows]), self._row(cut[:, rows])
         if self.to_numpy:
             rewards = rewards.astype(np.float64)
-        return self._told("_obs", obs, self.single_observation_space), rewards, ended, cut, out
+        return self._to_rows("_obs", obs, self.single_observation_space), rewards, ended, cut, out
 
-    def set_others(self, others: Any) -> None:
-        """Let the agents that have no rows act in another way from now on; ``others`` as for the class."""
-        self._others = Others(self.core, others, self._other_groups, self._live)
-        self._ezpickle_kwargs["others"] = others  # for copies
+    def set_opponents(self, opponents: Any) -> None:
+        """Replace the policies of the agents without rows; ``opponents`` is as for the class."""
+        self._opponents = ScriptedAgents(self.core, opponents, self._other_groups, self._live)
+        self._ezpickle_kwargs["opponents"] = opponents  # for copies
 
     def action_mask(self) -> Any:
-        """Legal choices of every row for the next step, bool (num_envs, n).
+        """Return the legal actions of every row for the next step, (num_envs, n) bool.
 
         Raises:
             ConfigError: The environment has no illegal actions.
         """
         if self.core.action_mask is None:
-            raise ConfigError(f"{self.core.id} has no action masks: all actions are legal; ask for none")
+            raise ConfigError(f"{self.core.id} has no action masks, because all actions are legal")
         return self._row(self.core.action_mask[:, self._rows, : self._choices].clone())
 
     def sample_actions(self) -> Any:
-        """A random legal action for every row, from the worlds' own streams."""
-        return self._told("_action", self.core.sample_actions(), self.single_action_space)
+        """Return a random legal action for every row, from the worlds' own random streams."""
+        return self._to_rows("_action", self.core.sample_actions(), self.single_action_space)
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """A picture per row, uint8 (H, W, 3), which the rows of a world share; "human" shows the first 16 worlds."""
+        """Return a frame (H, W, 3) uint8 per row, shared by the rows of a world; "human" shows the first 16 worlds."""
         if self.render_mode == "rgb_array":
-            frames = self.core.frame(tuple(range(self.core.num_envs)))
+            frames = self.core.render_frames(tuple(range(self.core.num_envs)))
             return tuple(frame for frame in frames for _ in self.agents)
-        self._screen = self._screen or Screen(self.core, self.render_mode)
+        self._screen = self._screen or RenderOutput(self.core, self.render_mode)
         self._screen.show(tuple(range(min(16, self.core.num_envs))))
         return None
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Release the window and the core."""
+        """Close the window and release the core."""
         if self._screen is not None:
             self._screen.close()
         self.core.close()
 
-    def _told(self, name: str, tensor: torch.Tensor, space: spaces.Space | None = None) -> Any:
-        """What the core told, as rows of the caller's own, cut to the size of a space if one is given.
+    def _to_rows(self, name: str, tensor: torch.Tensor, space: spaces.Space | None = None) -> Any:
+        """Return a result of the core as rows, cut to the width of a space if one is given.
 
-        Its name stands for the buffer: that of an info, or one with a "_".
+        The name identifies the buffer: the key of an info entry, or a name with a leading "_".
         """
         part = self._parts.get(name)
         if part is None:
@@ -219,22 +229,22 @@ class RowsEnv(VectorEnv, Anew):
         return self._row(part.clone(memory_format=torch.contiguous_format) if self._copies else part)
 
     def _row(self, part: torch.Tensor) -> Any:
-        """(E, n, ...) as rows (num_envs, ...)."""
+        """Reshape (E, n, ...) to rows (num_envs, ...)."""
         return self._array(part.reshape(self.num_envs, *part.shape[2:]))
 
     def _array(self, tensor: torch.Tensor) -> Any:
         return tensor.cpu().numpy() if self.to_numpy else tensor
 
     def _present(self, info: dict[str, torch.Tensor]) -> dict[str, Any]:
-        """What every row has at every step."""
+        """Return the info entries that every row has at every step."""
         names = ("alive", "valid", "to_move", *self.core.definition.info)
-        out = {name: self._told(name, info[name]) for name in names if name in info}
+        out = {name: self._to_rows(name, info[name]) for name in names if name in info}
         if "action_mask" in info:
-            out["action_mask"] = self._told("action_mask", info["action_mask"][..., : self._choices])
-        return out | {f"_{name}": self._everyone for name in out}
+            out["action_mask"] = self._to_rows("action_mask", info["action_mask"][..., : self._choices])
+        return out | {f"_{name}": self._all_rows for name in out}
 
     def _stack(self, actions: Any) -> torch.Tensor:
-        """Rows' actions as the core takes them, with those of the agents that have no rows."""
+        """Return the joint action for the core: the actions of the rows and of the other agents."""
         core, dtype = self.core, self.core.action_buffer.dtype
         shape = (self.num_envs, *(self.single_action_space.shape or ()))
         if not isinstance(actions, torch.Tensor):
@@ -242,19 +252,21 @@ class RowsEnv(VectorEnv, Anew):
             array = numbers(core.id, actions, kinds, self.single_action_space)
             actions = torch.as_tensor(array, dtype=dtype, device=core.device)
         if not plain(actions) or actions.shape != shape or actions.dtype != dtype or actions.device != core.device:
-            raise ActionError(f"{core.id}: actions must be {dtype} {shape} on {core.device}, got {described(actions)}")
+            raise ActionError(
+                f"{core.id}: actions must be {dtype} {shape} on {core.device}, got {describe_tensor(actions)}"
+            )
         actions = actions.reshape(core.num_envs, len(self.agents), *shape[1:])
-        return self._others.join(self._rows, actions)
+        return self._opponents.join(self._rows, actions)
 
 
 def _rows(core: Core, group: str | None) -> tuple[int, ...]:
-    """Rows of the core's agents that a group, or everyone, has."""
+    """Return the core's rows of the agents of a group, or of all agents."""
     if group is not None:
         if not isinstance(group, str) or group not in core.groups:
-            raise ConfigError(f"{core.id}: group must be one of {listed(core.groups)}, got {shown(group)}")
+            raise ConfigError(f"{core.id}: group must be one of {format_names(core.groups)}, got {shown(group)}")
         return core.groups[group]
-    seats = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in core.possible_agents]
-    if any(seat != seats[0] for seat in seats):
+    pairs = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in core.possible_agents]
+    if any(pair != pairs[0] for pair in pairs):
         choices = " or ".join(f"group={name!r}" for name in core.groups)
-        raise ConfigError(f"{core.id}: its groups have different spaces, and rows must be alike; choose {choices}")
+        raise ConfigError(f"{core.id}: the spaces of its groups differ, but rows must be equal; choose {choices}")
     return tuple(range(core.num_agents))

@@ -1,4 +1,4 @@
-"""Agents that a view does not hand to its user: random, scripted, or played by a frozen model."""
+"""Agents that the user of a view does not control: random, scripted, or played by a frozen model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,87 +6,91 @@ from typing import Any
 
 import torch
 
-from gpu_envs.checks import check_tensor
-from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError, listed, shown
-from gpu_envs.joint import put, rows_index
+from gpu_envs.errors import ConfigError, format_names, shown
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import rows_index, scatter_actions
+from gpu_envs.utils.tensor_checks import check_tensor
 from gpu_envs.views.specs import POLICY
+
+__all__ = ["ScriptedAgents", "scripted_policies"]
 
 
 @dataclass(frozen=True)
-class _Seat:
-    """A scripted group: what it sees and what it answers."""
+class _ScriptedGroup:
+    """Policy of a group, with the part of observations and actions it reads and writes."""
 
-    group: str
+    name: str
     policy: Callable
     rows: slice | torch.Tensor
-    width: int  # of its observation
-    choices: int  # width of its action mask
-    shape: tuple[int, ...]  # of its actions: (E, n) or (E, n, K)
+    width: int  # of the observation
+    choices: int  # width of the action mask
+    shape: tuple[int, ...]  # of the actions: (E, n) or (E, n, K)
 
 
-class Others:
-    """The groups that play beside a view's own rows.
+class ScriptedAgents:
+    """Policies of the groups that have no rows in a view.
 
     Args:
-        core: The worlds.
-        others: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and (E, n[, K]), with
-            ``policy(obs, action_mask)`` where actions can be illegal, or a dict of these by group.
-        groups: The groups; who is missing in a dict acts at random.
-        live: Policies see the core's own buffers, which the next step overwrites, instead of copies.
+        core: Core of the view.
+        opponents: "random", a callable ``policy(obs) -> action`` on tensors (E, n, D) and (E, n[, K]), or a dict of
+            these by group. If actions can be illegal, the signature is ``policy(obs, action_mask)``.
+        groups: Names of the groups; groups that are missing in a dict act at random.
+        live: Pass the core's own buffers to the policies, which the next step overwrites, instead of copies.
 
     Raises:
-        ConfigError: A policy that is none, or of a group that is not there.
+        ConfigError: A policy is not callable, or its group does not exist.
     """
 
     @torch.inference_mode(False)  # the joint actions are written to in place
-    def __init__(self, core: Core, others: Any, groups: list[str], live: bool = False) -> None:
+    def __init__(self, core: Core, opponents: Any, groups: list[str], live: bool = False) -> None:
         self.core, self.live = core, live
-        self._seats = [_seat(core, group, policy) for group, policy in policies(core, others, groups).items()]
-        self._some_random = len(self._seats) < len(groups)
+        self._groups = [
+            _group(core, group, policy) for group, policy in scripted_policies(core, opponents, groups).items()
+        ]
+        self._some_random = len(self._groups) < len(groups)
         # Not the core's own buffer, so that an error can show the action as it was.
         self._joint = torch.zeros_like(core.action_buffer) if groups else None
 
     def join(self, rows: slice | torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """Everyone's actions, as the core takes them: those of the view's rows, (E, n) or (E, n, K), and the others'.
+        """Return the joint action for the core from the actions of the view's rows, (E, n) or (E, n, K).
 
         Raises:
-            ActionError: A policy's answer has another shape, dtype or device; names the group.
+            ActionError: The action of a policy has the wrong shape, dtype or device; the message names the group.
         """
         core, joint = self.core, self._joint
         if joint is None:
             return actions
         if self._some_random:
-            if core.reuse_buffers:  # the actions may lie in the buffer that the draw goes to
+            if core.reuse_buffers:  # the actions may be a view of the buffer that sample_actions overwrites
                 actions = actions.clone()
             joint.copy_(core.sample_actions())
-        for seat in self._seats:
-            seen = [core.obs[:, seat.rows, : seat.width]]
+        for group in self._groups:
+            inputs = [core.obs[:, group.rows, : group.width]]
             if core.action_mask is not None:
-                seen.append(core.action_mask[:, seat.rows, : seat.choices])
-            answer = seat.policy(*(seen if self.live else [tensor.clone() for tensor in seen]))
-            check_tensor(core.id, f"action of group {seat.group!r}", answer, seat.shape, joint.dtype, core.device)
-            put(joint, seat.rows, answer.detach())
-        put(joint, rows, actions.detach())
+                inputs.append(core.action_mask[:, group.rows, : group.choices])
+            action = group.policy(*(inputs if self.live else [tensor.clone() for tensor in inputs]))
+            check_tensor(core.id, f"action of group {group.name!r}", action, group.shape, joint.dtype, core.device)
+            scatter_actions(joint, group.rows, action.detach())
+        scatter_actions(joint, rows, actions.detach())
         return joint
 
 
-def policies(core: Core, others: Any, names: list[str]) -> dict[str, Callable]:
-    """Scripted policies by name, of agents or groups; who is missing acts at random.
+def scripted_policies(core: Core, opponents: Any, names: list[str]) -> dict[str, Callable]:
+    """Return the callable policies by name of agent or group; names without a policy act at random.
 
     Raises:
-        ConfigError: A policy that is none, or of a name that is not there.
+        ConfigError: A policy is not callable, or its name is unknown.
     """
-    given = dict.fromkeys(names, others) if callable(others) or _random(others) else others
+    given = dict.fromkeys(names, opponents) if callable(opponents) or _random(opponents) else opponents
     if not isinstance(given, dict):
         raise ConfigError(
-            f"{core.id}: others must be 'random', a policy or a dict of these by name, got {_shown(others)}"
+            f"{core.id}: opponents must be 'random', a policy or a dict of these by name, got {_shown(opponents)}"
         )
     for name, policy in given.items():
         if name not in names:
-            raise ConfigError(f"{core.id}: others has no {name!r} to play; it has {listed(names) or 'nobody'}")
+            raise ConfigError(f"{core.id}: opponents has no {name!r} to play; it has {format_names(names) or 'none'}")
         if not _random(policy) and not callable(policy):
-            raise ConfigError(f"{core.id}: others[{name!r}] must be 'random' or a policy, got {_shown(policy)}")
+            raise ConfigError(f"{core.id}: opponents[{name!r}] must be 'random' or a policy, got {_shown(policy)}")
     return {name: policy for name, policy in given.items() if callable(policy)}
 
 
@@ -95,15 +99,15 @@ def _random(policy: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """What was given instead of a policy, with what to do where it is the name that a spec of JSON has of one."""
+    """Return the repr of an invalid policy, with advice if it is the name of a policy from a JSON spec."""
     recorded = isinstance(value, str) and value.startswith(POLICY)
-    return shown(value) + ("; JSON keeps only the name of a policy, give others= again" if recorded else "")
+    return shown(value) + ("; JSON keeps only the name of a policy, give opponents= again" if recorded else "")
 
 
-def _seat(core: Core, group: str, policy: Callable) -> _Seat:
+def _group(core: Core, group: str, policy: Callable) -> _ScriptedGroup:
     rows = core.groups[group]
     first = core.possible_agents[rows[0]]
-    return _Seat(
+    return _ScriptedGroup(
         group,
         policy,
         rows_index(rows, core.device),

@@ -1,4 +1,4 @@
-"""skrl's multi-agent interface: dicts of tensors that never leave the device.
+"""skrl's multi-agent interface: dicts of tensors on the device.
 
 ::
 
@@ -14,13 +14,16 @@ from typing import Any, TypeVar
 
 import torch
 
-from gpu_envs.core import Core
-from gpu_envs.definition import box
-from gpu_envs.errors import ConfigError, missing
-from gpu_envs.factory import make_core
-from gpu_envs.views import options as options_of
+from gpu_envs.definition.environment import box
+from gpu_envs.errors import ConfigError, missing_extra
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import make_core
+from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import BatchedEnv, TensorDict
-from gpu_envs.views.ends import WorldEnds
+from gpu_envs.views.episode_ends import WorldEnds
+
+__all__ = ["SkrlEnv", "make_skrl", "per_agent"]
+
 
 Cfg = TypeVar("Cfg")
 
@@ -30,8 +33,8 @@ def make_skrl(id: str, num_envs: int = 1, device: Any = None, *, render_mode: st
 
     Args:
         id: "SimpleTag-v0", ... see :func:`gpu_envs.list_envs`.
-        num_envs: Worlds.
-        device: "cpu", "cuda", "cuda:1"; None takes cuda if there is one, else the CPU.
+        num_envs: Number of worlds.
+        device: "cpu", "cuda", "cuda:1"; None is cuda if available, else the CPU.
         render_mode: "rgb_array", "human" or None.
         **config: Settings, as for :func:`gpu_envs.make`.
 
@@ -40,25 +43,25 @@ def make_skrl(id: str, num_envs: int = 1, device: Any = None, *, render_mode: st
 
     Raises:
         MissingExtraError: skrl is not installed.
-        ConfigError: A setting that does not exist, has a bad value, or that skrl cannot work with.
+        ConfigError: A setting does not exist, has an invalid value, or is not supported by skrl.
     """
     try:
         from skrl.envs.wrappers.torch import wrap_env  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
-        raise missing(error, "gpu_envs.views.skrl", ("skrl",), "'gpu-envs[skrl]'") from None
-    core = make_core(id, num_envs, device, **{"illegal": "original", **config})
+        raise missing_extra(error, "gpu_envs.views.skrl", ("skrl",), "'gpu-envs[skrl]'") from None
+    core = make_core(id, num_envs, device, **{"illegal_actions": "saturate", **config})
     return wrap_env(SkrlEnv(core, render_mode), wrapper="isaaclab-multi-agent", verbose=False)
 
 
 def per_agent(cfg: Cfg, possible_agents: Sequence[str]) -> Cfg:
-    """Name a configuration's empty keyword settings by agent, in place.
+    """Replace the empty dicts of a configuration by dicts with a key per agent, in place.
 
-    skrl 2.1.1 takes an empty dict for one that lacks agents, so that ``IPPO_CFG()`` and ``MAPPO_CFG()`` fail with their
-    own defaults. With the agents' names in it, skrl spreads all other settings over the agents itself.
+    skrl 2.1.1 reads an empty dict as a dict without agents, so that ``IPPO_CFG()`` and ``MAPPO_CFG()`` fail with their
+    default values. With the names of the agents, skrl applies all other settings to every agent.
 
     Args:
-        cfg: ``IPPO_CFG``, ``MAPPO_CFG`` or another configuration of several agents.
-        possible_agents: The environment's.
+        cfg: ``IPPO_CFG``, ``MAPPO_CFG`` or another multi-agent configuration.
+        possible_agents: Agents of the environment.
 
     Returns:
         The same configuration.
@@ -70,20 +73,20 @@ def per_agent(cfg: Cfg, possible_agents: Sequence[str]) -> Cfg:
 
 
 class SkrlEnv(BatchedEnv):
-    """What skrl's ``wrap_env(env, wrapper="isaaclab-multi-agent")`` takes.
+    """Environment for skrl's ``wrap_env(env, wrapper="isaaclab-multi-agent")``.
 
-    Values are tensors on the core's device; observations are views of what the core's step returned, never copies.
-    Worlds start again in the step that ends them (SAME_STEP). skrl has no word for an agent that has left, so a row
-    ends with its **world**: until then it goes on with observation 0, reward 0 and ``info[agent]["alive"]`` False; see
-    :class:`~gpu_envs.views.ends.WorldEnds`.
+    Values are tensors on the core's device; observations are views of the core's results. Worlds restart in the step
+    that ends them (SAME_STEP). skrl has no concept of an agent that has left, so a row ends with its **world**. After
+    its agent has left, a row has observation 0, reward 0 and ``info[agent]["alive"]`` False until then; see
+    :class:`~gpu_envs.views.episode_ends.WorldEnds`.
 
     Args:
-        core: The stacked-tensor environment.
+        core: Stacked-tensor environment.
         render_mode: "rgb_array", "human" or None.
 
     Raises:
-        ConfigError: Reused buffers (skrl keeps an observation over the next step), another mode of autoreset, or
-            actions that can be illegal, unless a foul is part of the game: skrl's policies know no masks.
+        ConfigError: The core reuses buffers (skrl keeps an observation during the next step), has another autoreset
+            mode, or has illegal actions that raise an error (skrl's policies do not use masks).
     """
 
     def __init__(self, core: Core, render_mode: str | None = None) -> None:
@@ -91,15 +94,15 @@ class SkrlEnv(BatchedEnv):
             raise ConfigError(f"{core.id}: skrl keeps observations over a step; leave reuse_buffers=False")
         if core.autoreset != "same_step":
             raise ConfigError(f"{core.id}: skrl needs autoreset='same_step', got {core.autoreset!r}")
-        if core.action_mask is not None and core.illegal != "loss":
+        if core.action_mask is not None and core.illegal_actions != "loss":
             raise ConfigError(
-                f"{core.id}: some actions are illegal here, and skrl's policies know no masks; "
-                "choose illegal='loss' where agents take turns, or another library"
+                f"{core.id}: expected an environment without illegal actions, as skrl's policies know no masks; "
+                "choose illegal_actions='loss' in turn-based environments, or another library"
             )
         super().__init__(core, render_mode)
         widths = [space.shape[0] for space in core.observation_spaces.values()]
         self.state_space = box(core.definition.global_state_size or sum(widths))
-        """Of ``state``, which all agents share."""
+        """Space of ``state``, which all agents share."""
         self._ends = WorldEnds(core)
 
     def reset(
@@ -118,15 +121,15 @@ class SkrlEnv(BatchedEnv):
         """Play one step.
 
         Args:
-            actions: By agent: (E, 1) or (E,) int64 where a choice is Discrete; (E, K) int64 (MultiDiscrete) or float32
-                (Box) elsewhere.
+            actions: Dict from agent to a tensor: (E, 1) or (E,) int64 (Discrete), (E, K) int64 (MultiDiscrete) or
+                (E, K) float32 (Box).
 
         Returns:
-            Dicts by agent: observations (E, D of that agent), rewards (E,), terminated and truncated (E,), True where
-            the world ended, and info as :meth:`gpu_envs.views.batched.BatchedEnv.step` gives it.
+            Dicts by agent: observations (E, D), rewards (E,), terminated and truncated (E,), True if the world ended,
+            and info as returned by :meth:`gpu_envs.views.batched.BatchedEnv.step`.
 
         Raises:
-            ActionError: An agent missing or unknown, or a tensor that does not fit; names the agent.
+            ActionError: An agent is missing or unknown, or its tensor is invalid; the message names the agent.
         """
         if self.core.action_kind == "discrete" and isinstance(actions, dict):
             actions = {agent: _flat(action) for agent, action in actions.items()}
@@ -136,5 +139,5 @@ class SkrlEnv(BatchedEnv):
 
 
 def _flat(action: Any) -> Any:
-    """A column (E, 1), as skrl gives choices, as (E,); anything else as it is."""
+    """Return a column (E, 1) of discrete actions, as skrl passes them, as (E,); return other values unchanged."""
     return action[:, 0] if isinstance(action, torch.Tensor) and action.ndim == 2 and action.shape[1] == 1 else action

@@ -1,4 +1,4 @@
-"""``spec`` of Gymnasium's views: it tells the time limit in force, and can be written as JSON."""
+"""``spec`` of the Gymnasium views: it has the actual time limit and can be written as JSON."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -7,58 +7,60 @@ from typing import Any
 
 from gymnasium.envs.registration import EnvSpec
 
-from gpu_envs.config import MAX_INT
+from gpu_envs.utils.settings import MAX_INT
+
+__all__ = ["POLICY", "PolicyName", "SpecInForce"]
 
 POLICY = "policy "
-"""How the name of a policy begins."""
+"""Prefix of the name of a policy."""
 
 
 class PolicyName(str):
-    """A policy among the arguments of a spec: a string for JSON, and still the policy for ``gymnasium.make(spec)``."""
+    """Policy among the arguments of a spec: a string in JSON, a callable for ``gymnasium.make(spec)``."""
 
     policy: Callable
-    """What it names."""
+    """Policy that is named."""
 
     def __new__(cls, policy: Callable) -> "PolicyName":
-        """Name a policy by where it is defined."""
+        """Name a policy by its module and qualified name."""
         owner = policy if hasattr(policy, "__qualname__") else type(policy)
         name = super().__new__(cls, f"{POLICY}{owner.__module__}.{owner.__qualname__}")
         name.policy = policy
         return name
 
     def __call__(self, *seen: Any) -> Any:
-        """Act as the policy does."""
+        """Call the policy."""
         return self.policy(*seen)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "PolicyName":
-        return self  # a model is shared: torch refuses to copy one that is learning
+        return self  # a model is shared: torch cannot copy a model in training
 
     def __reduce__(self) -> Any:
         return PolicyName, (self.policy,)
 
 
 class SpecInForce:
-    """The attribute ``spec`` of a view with a ``core``. What Gymnasium sets is kept with two changes.
+    """Attribute ``spec`` of a view with a ``core``: the spec from Gymnasium with two changes.
 
-    ``max_episode_steps`` is the limit of the core, whatever settings it comes from; None where there is none, or where
-    Gymnasium's ``TimeLimit`` cuts and tells it. The arguments are JSON: policies become a :class:`PolicyName`.
+    ``max_episode_steps`` is the limit of the core. It is None if there is no limit, or if Gymnasium's ``TimeLimit``
+    truncates the episodes. The arguments are JSON values: policies become a :class:`PolicyName`.
     """
 
     def __get__(self, env: Any, owner: type) -> Any:
-        """The spec; None where the environment was not made by Gymnasium."""
+        """Return the spec, or None if the environment was not created by Gymnasium."""
         return None if env is None else env.__dict__.get("_spec")
 
     def __set__(self, env: Any, spec: EnvSpec | None) -> None:
-        """Keep a spec."""
+        """Set the spec, with the core's time limit and JSON arguments."""
         if spec is not None:
-            steps = env.core.definition.max_steps
+            steps = env.core.definition.max_episode_steps
             limit = steps if 0 < steps < MAX_INT else None
             spec = dataclasses.replace(spec, max_episode_steps=limit, kwargs=_as_json(spec.kwargs))
         env.__dict__["_spec"] = spec
 
 
 def _as_json(value: Any) -> Any:
-    """A value as JSON keeps it."""
+    """Return a value that JSON can represent."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
@@ -67,6 +69,6 @@ def _as_json(value: Any) -> Any:
         return [_as_json(item) for item in value]
     if isinstance(value, Enum):
         return value.value
-    if hasattr(value, "tolist"):  # NumPy's and torch's
+    if hasattr(value, "tolist"):  # arrays and tensors
         return value.tolist()
     return PolicyName(value) if callable(value) else str(value)

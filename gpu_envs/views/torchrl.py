@@ -1,4 +1,4 @@
-"""TorchRL's ``EnvBase`` over a core: worlds are the batch, groups are nested keys, everything stays on the device."""
+"""TorchRL's ``EnvBase`` over a core: worlds are the batch, groups are nested keys, values stay on the device."""
 # TorchRL is an extra: the type checker runs without it.
 # pyright: reportMissingImports=false
 
@@ -10,56 +10,60 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu_envs.checks import check_tensor
-from gpu_envs.errors import ActionError, ConfigError, DeviceError, missing
-from gpu_envs.factory import make_core
-from gpu_envs.joint import put
-from gpu_envs.views import options as options_of
-from gpu_envs.views.ends import WorldEnds
+from gpu_envs.errors import ActionError, ConfigError, DeviceError, missing_extra
+from gpu_envs.runtime.factory import make_core
+from gpu_envs.utils.agent_rows import scatter_actions
+from gpu_envs.utils.tensor_checks import check_tensor
+from gpu_envs.views import reset_options as options_of
+from gpu_envs.views.episode_ends import WorldEnds
 
 try:
     from tensordict import TensorDict, TensorDictBase
     from torchrl.envs import EnvBase
 except ModuleNotFoundError as error:
-    raise missing(error, "gpu_envs.views.torchrl", ("tensordict", "torchrl"), "'gpu-envs[torchrl]'") from None
+    raise missing_extra(error, "gpu_envs.views.torchrl", ("tensordict", "torchrl"), "'gpu-envs[torchrl]'") from None
 from gpu_envs.views.torchrl_groups import choices_of, group_of, named_groups, specs
+
+__all__ = ["TorchRLEnv"]
 
 
 class TorchRLEnv(EnvBase):
-    """Worlds as one batch-locked TorchRL environment; ``TorchRLEnv("SimpleTag-v0", num_envs=1024)`` makes it.
+    """Worlds as one batch-locked TorchRL environment, such as ``TorchRLEnv("SimpleTag-v0", num_envs=1024)``.
 
-    With E worlds and n agents in a group, under the group's name:
+    With E worlds and n agents in a group, these entries are under the group's name:
 
-    - "observation" (E, n, D), the true width of these agents; "reward" (E, n, 1) float32;
-    - "action": (E, n) int64 (categorical), (E, n, K) int64 (multi-categorical) or (E, n, K) float32; a one-hot vector
-      that does not choose is refused as choice -1;
-    - "done", "terminated", "truncated" (E, n, 1): the agent has left, and how; they stay until its world is reset;
-    - "alive" (E, n): acts on the next step. So a transition counts where ``data[group, "alive"]`` of its root is True;
-    - "action_mask" (E, n, choices), where actions can be illegal; the action spec has it: ``rand_action`` is legal;
-    - "to_move" (E, n), where agents take turns;
-    - "info", what else the environment tells, if it does.
+    - "observation" (E, n, D), with the width of these agents; "reward" (E, n, 1) float32;
+    - "action": (E, n) int64 (categorical), (E, n, K) int64 (multi-categorical) or (E, n, K) float32 (continuous). A
+      vector that is not one-hot is an error, reported as action -1;
+    - "done", "terminated", "truncated" (E, n, 1): the agent has left; they stay True until its world is reset;
+    - "alive" (E, n): the agent acts in the next step. A transition is valid if ``data[group, "alive"]`` of its root is
+      True;
+    - "action_mask" (E, n, choices), if actions can be illegal. The action spec has the mask too, so ``rand_action``
+      returns legal actions;
+    - "to_move" (E, n), in turn-based environments;
+    - "info", further entries of the environment, if any.
 
-    At the root are "done", "terminated" and "truncated" (E, 1), those of worlds: done when all agents have left,
-    truncated if one of them was. Worlds are reset as a whole, by the root's "_reset". TorchRL does so where it rolls
-    out; the core's own autoreset is off, so the last observation of an episode is in "next" as it was.
+    At the root are "done", "terminated" and "truncated" (E, 1) of worlds. A world is done when all agents have left,
+    and truncated if one of them was. Worlds are reset as a whole, by "_reset" of the root, as TorchRL's rollouts do.
+    The core's autoreset is off, so "next" has the last observation of an episode.
 
-    What a step returns belongs to the caller: no later step writes to it. The groups' entries are views of one tensor
-    for all agents, if their rows lie together. A seed of ``set_seed`` takes hold at the next reset of all worlds;
-    ``reset(seed=, options=)`` are those of :class:`gpu_envs.views.batched.BatchedEnv`. A copied environment is made
-    anew from its arguments, and needs a reset.
+    Later steps do not write to the results of a step. The entries of the groups are views of one tensor for all agents,
+    if their rows are contiguous. A seed of ``set_seed`` takes effect at the next reset of all worlds.
+    ``reset(seed=, options=)`` are those of :class:`gpu_envs.views.batched.BatchedEnv`. A copied environment is rebuilt
+    from its arguments and needs a reset.
 
     Args:
         id: "SimpleTag-v0", ...
         num_envs: Number of worlds E, the batch size.
-        device: Where everything lives; None takes cuda if there is one.
-        group_map: Agents by group, or a ``MarlGroupMapType``; None takes the environment's own groups. The agents of a
-            group need the same spaces, and every agent one group.
-        categorical_actions: Discrete actions are indices; False takes one-hot vectors.
-        return_state: Put the global state (E, S) into the root, as "state", for centralised critics.
+        device: Device of the environment; None is cuda if available, else the CPU.
+        group_map: Agents by group, or a ``MarlGroupMapType``; None means the environment's own groups. The agents of a
+            group must have equal spaces, and every agent must be in one group.
+        categorical_actions: Discrete actions are indices; with False they are one-hot vectors.
+        return_state: Add the global state (E, S) to the root as "state", for centralized critics.
         **config: Settings, as for :func:`gpu_envs.make`.
 
     Raises:
-        ConfigError: A setting with a bad value, or a group map that does not fit the agents.
+        ConfigError: A setting has an invalid value, or the group map does not match the agents.
     """
 
     def __init__(
@@ -74,10 +78,10 @@ class TorchRLEnv(EnvBase):
         **config: Any,
     ) -> None:
         if "autoreset" in config:
-            raise ConfigError(f"{id}: TorchRL resets worlds itself; leave autoreset= out")
+            raise ConfigError(f"{id}: TorchRL resets worlds itself; omit autoreset=")
         if config.get("reuse_buffers"):
-            raise ConfigError(f"{id}: TorchRL keeps what a step returns; leave reuse_buffers= out")
-        core = make_core(id, num_envs, device, **{"illegal": "original", **config, "autoreset": "disabled"})
+            raise ConfigError(f"{id}: TorchRL keeps the results of a step; omit reuse_buffers=")
+        core = make_core(id, num_envs, device, **{"illegal_actions": "saturate", **config, "autoreset": "disabled"})
         super().__init__(device=core.device, batch_size=torch.Size([core.num_envs]))
         self.core = core
         arguments = {"group_map": group_map, "categorical_actions": categorical_actions, "return_state": return_state}
@@ -103,27 +107,27 @@ class TorchRLEnv(EnvBase):
             seed, self._next_seed = self._next_seed, None
         obs, info = options_of.reset(self.core, seed, mask, own)
         self._ends.restart(mask)
-        return self._told(obs, info)
+        return self._by_group(obs, info)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         obs, reward, _, truncated, info = self.core.step(self._stack(tensordict))
         self._ends.note(truncated)
-        return self._told(obs, info, reward)
+        return self._by_group(obs, info, reward)
 
     def _set_seed(self, seed: int | None) -> None:
         self._next_seed = seed
 
     def render(self, mode: str = "rgb_array") -> np.ndarray:
-        """World 0 as uint8 (512, 512, 3); ConfigError for any mode but "rgb_array"."""
+        """Return a frame (512, 512, 3) uint8 of world 0; raise a ConfigError if the mode is not "rgb_array"."""
         if mode != "rgb_array":
-            raise ConfigError(f"{self.core.id}: this view renders to mode 'rgb_array' only, got {mode!r}")
-        return self.core.frame((0,), 512)[0]
+            raise ConfigError(f"{self.core.id}: this view renders with mode 'rgb_array' only, got {mode!r}")
+        return self.core.render_frames((0,), 512)[0]
 
     def to(self, device: Any) -> TorchRLEnv:
-        """The environment itself; it lives where it was made, anything else is a DeviceError."""
+        """Return the environment itself; raise a DeviceError if the device is not its own."""
         asked, own = torch.device(device), self.core.device
         if asked.type != own.type or asked.index not in (None, own.index or 0):
-            raise DeviceError(f"{self.core.id} lives on {own}; make it anew with device={str(device)!r}")
+            raise DeviceError(f"{self.core.id} is on {own}; create another one with device={str(device)!r}")
         return self
 
     def close(self, **kwargs: Any) -> None:
@@ -131,10 +135,10 @@ class TorchRLEnv(EnvBase):
         self.core.close()
         super().close(**kwargs)
 
-    def _told(
+    def _by_group(
         self, obs: torch.Tensor, info: dict[str, torch.Tensor], reward: torch.Tensor | None = None
     ) -> TensorDictBase:
-        """Stacked results (E, A, ...) as a tensordict by group."""
+        """Return stacked results (E, A, ...) as a tensordict by group."""
         core, batch = self.core, self.batch_size
         alive, cut = info["alive"], self._ends.cut.clone()
         done = ~alive
@@ -155,8 +159,8 @@ class TorchRLEnv(EnvBase):
                 part["to_move"] = info["to_move"][:, rows]
             shape = (*batch, len(group.agents))
             if core.definition.info:
-                told = {label: info[label][:, rows] for label in core.definition.info}
-                part["info"] = TensorDict(told, batch_size=shape, device=core.device)
+                extra = {label: info[label][:, rows] for label in core.definition.info}
+                part["info"] = TensorDict(extra, batch_size=shape, device=core.device)
             if reward is not None:
                 part["reward"] = reward[:, rows, None]
             out[name] = TensorDict(part, batch_size=shape, device=core.device)
@@ -165,7 +169,7 @@ class TorchRLEnv(EnvBase):
         return TensorDict(out, batch_size=batch, device=core.device)
 
     def _stack(self, tensordict: TensorDictBase) -> torch.Tensor:
-        """The groups' actions as the core takes them."""
+        """Return the joint action for the core from the actions of the groups."""
         core = self.core
         joint = core.action_buffer
         for name, group in self._groups.items():
@@ -175,16 +179,16 @@ class TorchRLEnv(EnvBase):
                 wanted = f"a {spec.dtype} tensor {tuple(spec.shape)} at {(name, 'action')}"
                 raise ActionError(f"{core.id}: no action of group {name!r} in the tensordict; expected {wanted}")
             one_hot = not self.categorical_actions and core.action_kind != "continuous"
-            dtype = action.dtype if one_hot else joint.dtype  # one-hot vectors come in all types
+            dtype = action.dtype if one_hot else joint.dtype  # one-hot vectors can have any dtype
             check_tensor(core.id, f"action of group {name!r}", action, tuple(spec.shape), dtype, core.device)
             action = choices_of(spec, action) if one_hot else action.detach()
             if isinstance(group.rows, slice) and action.shape == joint.shape:
-                return action  # everyone's, in order
-            put(joint, group.rows, action)
+                return action  # all agents in row order
+            scatter_actions(joint, group.rows, action)
         return joint
 
     def _worlds(self, tensordict: TensorDictBase) -> torch.Tensor | None:
-        """Which worlds to reset (E,); None for all."""
+        """Return the mask (E,) of worlds to reset; None for all."""
         mask = tensordict.get("_reset", None)
         if mask is not None:
             return mask.reshape(self.core.num_envs)

@@ -1,5 +1,5 @@
-"""Groups of agents as TorchRL knows them: who is in them, and the specs of what they see and do."""
-# TorchRL is an extra: the type checker runs without it. views/torchrl.py says so where it is missing.
+"""Groups of agents in TorchRL: their members, and the specs of observations and actions."""
+# TorchRL is an extra: the type checker runs without it. views/torchrl.py reports a missing installation.
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from gymnasium import spaces
 from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
 from torchrl.envs.utils import MarlGroupMapType
 
-from gpu_envs.core import Core
-from gpu_envs.errors import ConfigError, listed
-from gpu_envs.joint import rows_index
+from gpu_envs.errors import ConfigError, format_names
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import rows_index
+
+__all__ = ["FLAGS", "Group", "choices_of", "group_of", "named_groups", "specs"]
 
 FLAGS = ("done", "terminated", "truncated")  # entries that every group has
 _RESERVED = ("state", "next", "_reset", *FLAGS)
@@ -24,21 +26,22 @@ _RESERVED = ("state", "next", "_reset", *FLAGS)
 
 @dataclass(frozen=True)
 class Group:
-    """What a group's part of every tensor is."""
+    """Group of agents, and its part of every tensor."""
 
     agents: list[str]
     """Names, in the order of rows."""
     rows: slice | torch.Tensor
-    """Theirs among the agents of a core; a tensor is (agents,) int64."""
-    width: int  # of its observation
-    choices: int  # width of its action mask; 0 where every choice is always legal
+    """Rows among the agents of a core; a tensor is (agents,) int64."""
+    width: int  # of the observation
+    choices: int  # width of the action mask; 0 if all actions are always legal
 
 
 def named_groups(core: Core, asked: Any) -> dict[str, list[str]]:
-    """Names of agents by group.
+    """Return the names of agents by group.
 
     Raises:
-        ConfigError: It is no such dict, a name is taken or unknown, or an agent is in no group or in two.
+        ConfigError: The value is not such a dict, the name of a group is reserved, or an agent is unknown or not in
+            exactly one group.
     """
     agents = core.possible_agents
     if asked is None:
@@ -52,40 +55,40 @@ def named_groups(core: Core, asked: Any) -> dict[str, list[str]]:
     for group in asked:
         if group in _RESERVED or not isinstance(group, str):
             raise ConfigError(f"{core.id}: group_map cannot have a group named {group!r}: choose another name")
-    seats = [name for names in asked.values() for name in names]
-    if sorted(map(str, seats)) != sorted(agents) or not all(asked.values()):
+    pairs = [name for names in asked.values() for name in names]
+    if sorted(map(str, pairs)) != sorted(agents) or not all(asked.values()):
         raise ConfigError(
             f"{core.id}: group_map must have each of its agents once and no empty group; "
-            f"the agents are {listed(agents)}, got {listed(seats)}"
+            f"the agents are {format_names(agents)}, got {format_names(pairs)}"
         )
     return {group: list(names) for group, names in asked.items()}
 
 
 def group_of(core: Core, name: str, agents: list[str]) -> Group:
-    """Its rows and widths.
+    """Return a group with its rows and widths.
 
     Raises:
-        ConfigError: Its agents have different spaces.
+        ConfigError: The agents have different spaces.
     """
-    seats = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in agents]
-    for agent, seat in zip(agents, seats, strict=True):
-        if seat is not seats[0] and seat != seats[0]:
+    pairs = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in agents]
+    for agent, pair in zip(agents, pairs, strict=True):
+        if pair is not pairs[0] and pair != pairs[0]:
             raise ConfigError(
                 f"{core.id}: group_map puts {agents[0]} and {agent} into group {name!r}, but their spaces differ: "
-                f"{seats[0]} and {seat}; give them groups of their own"
+                f"{pairs[0]} and {pair}; put them into separate groups"
             )
     order = {agent: row for row, agent in enumerate(core.possible_agents)}
     rows = [order[agent] for agent in agents]
     choices = 0 if core.action_mask is None else int(core.num_choices[rows[0]].max())
-    return Group(agents, rows_index(rows, core.device), seats[0][0].shape[0], choices)
+    return Group(agents, rows_index(rows, core.device), pairs[0][0].shape[0], choices)
 
 
 def specs(core: Core, groups: Mapping[str, Group], categorical: bool, state: bool) -> tuple[Composite, ...]:
-    """Specs of observations, actions, rewards and ends of one world.
+    """Return the specs of observations, actions, rewards and ends of one world.
 
     Args:
-        core: The worlds.
-        groups: By name.
+        core: Core of the view.
+        groups: Groups by name.
         categorical: Discrete actions are indices, not one-hot vectors.
         state: The global state (S,) is part of the observation.
     """
@@ -99,9 +102,9 @@ def specs(core: Core, groups: Mapping[str, Group], categorical: bool, state: boo
         if core.to_move is not None:
             part["to_move"] = _flag((n,), device)
         if core.definition.info:
-            told = {label: core.world_state[field][0] for label, field in core.definition.info.items()}
-            told = {label: _free((n, *value.shape[1:]), value.dtype, device) for label, value in told.items()}
-            part["info"] = Composite(told, shape=(n,))
+            extra = {label: core.world_state[field][0] for label, field in core.definition.info.items()}
+            extra = {label: _free((n, *value.shape[1:]), value.dtype, device) for label, value in extra.items()}
+            part["info"] = Composite(extra, shape=(n,))
         seen[name] = Composite(part, shape=(n,))
         acts[name] = Composite({"action": _action(core.action_spaces[first], n, categorical, device)}, shape=(n,))
         earns[name] = Composite({"reward": _free((n, 1), torch.float32, device)}, shape=(n,))
@@ -114,7 +117,7 @@ def specs(core: Core, groups: Mapping[str, Group], categorical: bool, state: boo
 
 
 def choices_of(spec: OneHot | MultiOneHot, action: torch.Tensor) -> torch.Tensor:
-    """Choices (E, n) or (E, n, K) of one-hot vectors; -1, which a core refuses, where not exactly one is hot."""
+    """Return the choices (E, n) or (E, n, K) of one-hot vectors; -1, an invalid action, for other vectors."""
     several = isinstance(spec, MultiOneHot)
     hot = (action.detach() > 0.5).split([box.n for box in spec.space] if several else [spec.space.n], -1)
     choices = torch.stack([torch.where(part.sum(-1) == 1, part.long().argmax(-1), -1) for part in hot], -1)
@@ -130,7 +133,7 @@ def _free(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> A
 
 
 def _box(space: spaces.Box, n: int, device: torch.device) -> Any:
-    """Spec (n, D) of a group's continuous space; one without limits where some are infinite."""
+    """Return the spec (n, D) of a group's continuous space, unbounded if a limit is infinite."""
     shape = (n, *space.shape)
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         return _free(shape, torch.float32, device)
@@ -139,7 +142,7 @@ def _box(space: spaces.Box, n: int, device: torch.device) -> Any:
 
 
 def _action(space: spaces.Space, n: int, categorical: bool, device: torch.device) -> Any:
-    """Spec of a group's action, (n,) or (n, K)."""
+    """Return the spec of a group's action, (n,) or (n, K)."""
     if isinstance(space, spaces.Box):
         return _box(space, n, device)
     if isinstance(space, spaces.MultiDiscrete):

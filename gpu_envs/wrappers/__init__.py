@@ -1,12 +1,12 @@
-"""Gymnasium's vector wrappers for rows of tensors: same names and arguments, everything stays on the device.
+"""Gymnasium's vector wrappers for rows of tensors: same names and arguments, values stay on the device.
 
 ::
 
     env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=1024, group="adversary")
     env = NormalizeObservation(RecordEpisodeStatistics(env))
 
-They stand on rows of tensors (:class:`gpu_envs.views.rows.RowsEnv`), in all three autoreset modes; for
-``to_numpy=True`` there are Gymnasium's own. Rows of agents that have left their world count in no statistics, and their
+They wrap rows of tensors (:class:`gpu_envs.views.rows.RowsEnv`) in all three autoreset modes. For ``to_numpy=True``
+use Gymnasium's own wrappers. Rows of agents that have left their world are excluded from all statistics, and their
 observations stay 0.
 """
 

@@ -10,6 +10,8 @@ from gymnasium.vector import VectorEnv
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.wrappers.base import TensorWrapper
 
+__all__ = ["ClipAction", "RescaleAction"]
+
 
 class ClipAction(TensorWrapper):
     """Clip continuous actions to the bounds of the action space; the wrapper's own space has no bounds.
@@ -18,7 +20,7 @@ class ClipAction(TensorWrapper):
         env: Rows of tensors with a Box action space.
 
     Raises:
-        ConfigError: Another kind of action space.
+        ConfigError: The action space is not a Box.
     """
 
     def __init__(self, env: VectorEnv) -> None:
@@ -32,22 +34,22 @@ class ClipAction(TensorWrapper):
         return self.env.step(self.actions(actions))
 
     def actions(self, actions: Any) -> torch.Tensor:
-        """The actions (rows, ...) within the bounds."""
+        """Return the actions (num_envs, K) clipped to the bounds."""
         return torch.clamp(self._actions(actions), self._low, self._high)
 
 
 class RescaleAction(TensorWrapper):
-    """Stretch continuous actions from [min_action, max_action] to the bounds of the action space.
+    """Map continuous actions linearly from [min_action, max_action] to the bounds of the action space.
 
-    The ends meet exactly; what lies outside [min_action, max_action] lies outside the bounds, too.
+    Both ends are mapped exactly. Actions outside of [min_action, max_action] map to values outside of the bounds.
 
     Args:
         env: Rows of tensors with a bounded Box action space.
-        min_action: The lowest action, for all components or one by one.
-        max_action: The highest action.
+        min_action: Lowest action, one number or one per component.
+        max_action: Highest action.
 
     Raises:
-        ConfigError: Another kind of action space, one without bounds, or no min_action < max_action of its shape.
+        ConfigError: The action space is not a bounded Box, or min_action < max_action does not hold in its shape.
     """
 
     def __init__(
@@ -66,10 +68,10 @@ class RescaleAction(TensorWrapper):
         self._low, self._high = self._tensor(box.low), self._tensor(box.high)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Play one step with actions (num_envs, K), stretched."""
+        """Play one step with actions (num_envs, K), rescaled."""
         return self.env.step(self.actions(actions))
 
     def actions(self, actions: Any) -> torch.Tensor:
-        """The actions (rows, ...) as the environment takes them."""
+        """Return the actions (num_envs, K) mapped to the bounds of the environment."""
         share = (self._actions(actions) - self._min) / (self._max - self._min)
         return torch.lerp(self._low.expand_as(share), self._high.expand_as(share), share)  # exact at both ends

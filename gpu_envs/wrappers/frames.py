@@ -1,4 +1,4 @@
-"""The last observations of every row, stacked."""
+"""Wrapper that stacks the last observations of every row."""
 
 from typing import Any
 
@@ -8,28 +8,31 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from gymnasium.wrappers.utils import create_zero_array
 
-from gpu_envs.config import check_value
 from gpu_envs.errors import ConfigError, shown
-from gpu_envs.wrappers.base import TensorWrapper, here, wide
+from gpu_envs.utils.settings import check_value
+from gpu_envs.wrappers.base import TensorWrapper, expand_rows, observed_rows
+
+__all__ = ["FrameStackObservation"]
+
 
 MAX_FRAMES = 1024
-"""Observations that a stack can hold."""
+"""Largest number of stacked observations."""
 
 
 class FrameStackObservation(TensorWrapper):
-    """Show the last ``stack_size`` observations, the oldest first: (num_envs, stack_size, D).
+    """Return the last ``stack_size`` observations, oldest first: (num_envs, stack_size, D).
 
-    Where an episode begins, the frames before it are padding. With SAME_STEP ``info["final_obs"]`` is the stack at the
-    agent's own end. Agents that have left see zeros.
+    At the start of an episode the earlier frames are padding. With SAME_STEP, ``info["final_obs"]`` is the stack at the
+    end of the agent. Agents that have left get zeros.
 
     Args:
         env: Rows of tensors.
         stack_size: Number of frames, K, at most 1024.
-        padding_type: "reset" repeats an episode's first observation, "zero" stands for zeros (or the bound that is
-            nearest to 0), or an observation of the space.
+        padding_type: "reset" repeats the first observation of an episode, "zero" pads with zeros (or the bound nearest
+            to 0). An observation of the space is used as padding itself.
 
     Raises:
-        ConfigError: A stack size outside [1, 1024], or padding that is none of these.
+        ConfigError: The stack size is outside of [1, 1024], or the padding is invalid.
     """
 
     def __init__(self, env: VectorEnv, stack_size: int, *, padding_type: str | np.ndarray = "reset") -> None:
@@ -52,31 +55,31 @@ class FrameStackObservation(TensorWrapper):
         self.padding_type = padding_type if isinstance(padding_type, str) else "_custom"
         self.single_observation_space = batch_space(single, self.stack_size)
         shape = (self.num_envs, self.stack_size, *single.shape)
-        self._frames = torch.zeros(shape, device=self.device)  # of the present episodes
-        self._last = torch.zeros(shape, device=self.device)  # when the agent last acted
+        self._frames = torch.zeros(shape, device=self.device)  # of the current episodes
+        self._last = torch.zeros(shape, device=self.device)  # of the last step in which the agent acted
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Start new episodes, with padding before their first observations: (rows, frames, ...)."""
+        """Start new episodes; return stacks (num_envs, stack_size, D) with padding before the first observation."""
         obs, info = self.env.reset(seed=seed, options=options)
-        self._frames = torch.where(wide(self._reset_rows(options), self._frames), self._first(obs), self._frames)
+        self._frames = torch.where(expand_rows(self._reset_rows(options), self._frames), self._first(obs), self._frames)
         return self._frames.clone(), info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play one step."""
         obs, rewards, terminated, truncated, info = self.env.step(actions)
         if "final_obs" in info:
-            seen = torch.where(wide(info["_final_obs"], obs), info["final_obs"], obs)
-            self._last = torch.where(wide(info["valid"], self._frames), self._pushed(seen), self._last)
+            seen = torch.where(expand_rows(info["_final_obs"], obs), info["final_obs"], obs)
+            self._last = torch.where(expand_rows(info["valid"], self._frames), self._pushed(seen), self._last)
             info = {**info, "final_obs": self._last.clone()}
         started = self._restarted(terminated | truncated)
-        frames = torch.where(wide(started, self._frames), self._first(obs), self._pushed(obs))
-        self._frames = frames.masked_fill(~wide(here(info), frames), 0)
+        frames = torch.where(expand_rows(started, self._frames), self._first(obs), self._pushed(obs))
+        self._frames = frames.masked_fill(~expand_rows(observed_rows(info), frames), 0)
         return self._frames.clone(), rewards, terminated, truncated, info
 
     def _pushed(self, obs: torch.Tensor) -> torch.Tensor:
         return torch.cat((self._frames[:, 1:], obs[:, None]), 1)
 
     def _first(self, obs: torch.Tensor) -> torch.Tensor:
-        """Stacks (num_envs, K, D) that end in an episode's first observation."""
+        """Return stacks (num_envs, stack_size, D) of padding and the first observation of an episode."""
         padding = obs[:, None] if self._padding is None else self._padding
         return torch.cat((padding.expand_as(self._frames)[:, 1:], obs[:, None]), 1)

@@ -1,4 +1,4 @@
-"""Wrappers of rewards that remember nothing."""
+"""Stateless wrapper of rewards."""
 
 from typing import Any
 
@@ -9,17 +9,19 @@ from gymnasium.vector import VectorEnv
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.wrappers.base import TensorWrapper
 
+__all__ = ["ClipReward"]
+
 
 class ClipReward(TensorWrapper):
-    """Clip rewards to [min_reward, max_reward]; returns in ``info`` stay those of the environment.
+    """Clip rewards to [min_reward, max_reward]; returns in ``info`` are not clipped.
 
     Args:
         env: Rows of tensors.
-        min_reward: Lower bound; None for none. A number, or one per row.
-        max_reward: Upper bound; None for none.
+        min_reward: Lower bound, one number or one per row; None for no bound.
+        max_reward: Upper bound, likewise.
 
     Raises:
-        ConfigError: No bound at all, or a lower one above the upper one.
+        ConfigError: Both bounds are None, or the lower bound exceeds the upper one.
     """
 
     def __init__(
@@ -42,6 +44,6 @@ class ClipReward(TensorWrapper):
         self._low, self._high = self._tensor(low), self._tensor(high)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Play one step; rewards (num_envs,) come clipped."""
+        """Play one step; the rewards (num_envs,) are clipped."""
         obs, rewards, terminated, truncated, info = self.env.step(actions)
         return obs, torch.clamp(rewards, self._low, self._high), terminated, truncated, info

@@ -1,4 +1,4 @@
-"""Returns and lengths of finished episodes, kept on the device."""
+"""Statistics of finished episodes on the device."""
 
 import time
 from collections import deque
@@ -7,48 +7,52 @@ from typing import Any
 import torch
 from gymnasium.vector import VectorEnv
 
-from gpu_envs.config import check_value
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import check_value
 from gpu_envs.wrappers.base import TensorWrapper
 
+__all__ = ["RecordEpisodeStatistics"]
+
+
 MAX_EPISODES = 2**24
-"""Episodes that the queues can keep."""
+"""Largest number of episodes in a queue."""
 
 
 class RecordEpisodeStatistics(TensorWrapper):
-    """Sum up rewards and steps of every row, and tell them where an episode ends.
+    """Record the return, length and duration of every row's episode.
 
-    Every step's ``info["episode"]`` has "r" (return, float64), "l" (length, int64) and "t" (seconds since it began),
-    each (num_envs,), 0 but where ``info["_episode"]`` says that an episode ended. Gymnasium's own leaves both out where
-    none ended; to look would wait for the device. A row counts on while its agent has left and its world plays: the
-    agent's own figures are ``info["episode_return"]`` and ``info["episode_length"]``.
+    ``info["episode"]`` of every step has "r" (return, float64), "l" (length, int64) and "t" (seconds since the start),
+    each (num_envs,). They are 0 unless ``info["_episode"]`` is True, which marks the end of an episode. Gymnasium's
+    wrapper omits both entries if no episode ended, which would need a host synchronization here. A row is counted until
+    its world ends, even after its agent has left. The values of the agent are ``info["episode_return"]`` and
+    ``info["episode_length"]``.
 
-    ``return_queue``, ``length_queue``, ``time_queue`` (the last ``buffer_length`` episodes, the oldest first) and
-    ``episode_count`` are read from the device when they are asked for.
+    ``return_queue``, ``length_queue`` and ``time_queue`` have the last ``buffer_length`` episodes, oldest first. A read
+    of them or of ``episode_count`` synchronizes with the device.
 
     Args:
         env: Rows of tensors.
-        buffer_length: How many episodes the queues keep, at most 2**24.
-        stats_key: Name in ``info``.
+        buffer_length: Number of episodes in a queue, at most 2**24.
+        stats_key: Key in ``info``.
 
     Raises:
-        ConfigError: A buffer_length outside [1, 2**24], or a stats_key that is no string.
+        ConfigError: The buffer_length is outside of [1, 2**24], or the stats_key is not a string.
     """
 
     @torch.inference_mode(False)  # the queues are written to in place
     def __init__(self, env: VectorEnv, buffer_length: int = 100, stats_key: str = "episode") -> None:
         super().__init__(env)
-        who = "RecordEpisodeStatistics"
-        buffer_length = check_value(who, "buffer_length", buffer_length, int, low=1)
+        name = "RecordEpisodeStatistics"
+        buffer_length = check_value(name, "buffer_length", buffer_length, int, low=1)
         if buffer_length > MAX_EPISODES:
-            raise ConfigError(f"{who}: buffer_length must be at most {MAX_EPISODES}, got {buffer_length}")
-        self._stats_key = check_value(who, "stats_key", stats_key, str)
+            raise ConfigError(f"{name}: buffer_length must be at most {MAX_EPISODES}, got {buffer_length}")
+        self._stats_key = check_value(name, "stats_key", stats_key, str)
         self._size = buffer_length
         zeros = torch.zeros(self.num_envs, dtype=torch.float64, device=self.device)
         self.episode_returns, self.episode_start_times = zeros, zeros.clone()
         self.episode_lengths = torch.zeros(self.num_envs, dtype=torch.int64, device=self.device)
         self._count = torch.zeros((), dtype=torch.int64, device=self.device)
-        # Returns, lengths and times by rank modulo the size; a last column takes what is not kept.
+        # Returns, lengths and times at rank modulo size; the last column receives values that are dropped.
         self._kept = torch.zeros((3, buffer_length + 1), dtype=torch.float64, device=self.device)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -61,14 +65,14 @@ class RecordEpisodeStatistics(TensorWrapper):
         """Play one step.
 
         Raises:
-            ConfigError: ``info`` has an entry of this name already, as from a second wrapper of this kind.
+            ConfigError: ``info`` already has an entry of this name, as from a second wrapper of this kind.
         """
         obs, rewards, terminated, truncated, info = self.env.step(actions)
         key = self._stats_key
         if key in info or f"_{key}" in info:
-            raise ConfigError(f"RecordEpisodeStatistics: info has {key!r} already; choose another stats_key")
+            raise ConfigError(f"RecordEpisodeStatistics: info already has {key!r}; choose another stats_key")
         done = terminated | truncated
-        waited = torch.zeros_like(done) if self._same_step else self._over  # a reset's step, which counts nowhere
+        waited = torch.zeros_like(done) if self._same_step else self._over  # the step of a reset is not counted
         started = self._restarted(done)
         self._begin(waited)
         self.episode_returns = self.episode_returns + torch.where(waited, 0.0, rewards.double())
@@ -86,22 +90,22 @@ class RecordEpisodeStatistics(TensorWrapper):
 
     @property
     def episode_count(self) -> int:
-        """Episodes finished so far (waits for the device)."""
+        """Number of finished episodes (synchronizes with the device)."""
         return int(self._count)
 
     @property
     def return_queue(self) -> deque[float]:
-        """Returns of the last episodes (waits for the device)."""
+        """Returns of the last episodes (synchronizes with the device)."""
         return self._queue(0)
 
     @property
     def length_queue(self) -> deque[int]:
-        """Lengths of the last episodes [steps] (waits for the device)."""
+        """Lengths of the last episodes [steps] (synchronizes with the device)."""
         return deque((int(length) for length in self._queue(1)), maxlen=self._size)
 
     @property
     def time_queue(self) -> deque[float]:
-        """How long the last episodes took [s] (waits for the device)."""
+        """Durations of the last episodes [s] (synchronizes with the device)."""
         return self._queue(2)
 
     def _begin(self, rows: torch.Tensor) -> None:
@@ -110,7 +114,7 @@ class RecordEpisodeStatistics(TensorWrapper):
         self.episode_start_times = self.episode_start_times.masked_fill(rows, time.perf_counter())
 
     def _keep(self, done: torch.Tensor, elapsed: torch.Tensor) -> None:
-        """Put the figures of these rows into the queues; where more end at once than there is room, the last stay."""
+        """Add the values of these rows to the queues; if more episodes end at once than fit, the last ones are kept."""
         rank = done.cumsum(0) - 1
         ended = done.sum()
         stays = done & (rank >= ended - self._size)

@@ -1,4 +1,4 @@
-"""Pictures of a league: payoffs, ratings, exploitability, meta-strategies and lineage. Matplotlib figures of arrays."""
+"""Figures of a league, made of arrays with Matplotlib: payoffs, ratings, exploitability, meta-strategies, lineage."""
 
 from __future__ import annotations
 
@@ -13,45 +13,58 @@ from gpu_envs.errors import MissingExtraError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEW = 16
-"""Up to so many cells in a row have their number written into them, and policies their name beside the axis."""
+__all__ = [
+    "LETTER_WIDTH",
+    "MAX_LABELED",
+    "MIN_LOG_SHARE",
+    "STYLES",
+    "LineageNode",
+    "curve_figure",
+    "lineage_figure",
+    "meta_strategy_figure",
+    "payoff_figure",
+    "rating_figure",
+]
+
+MAX_LABELED = 16
+"""Largest number of rows or columns for which cells show their value and axes the names of policies."""
 
 
 STYLES = ("-", "--", ":", "-.")
-"""Of lines, which may lie on each other."""
-LEAST = 1e-6
-"""Share of the largest number below which a logarithmic axis ends."""
-LETTER = 0.056
-"""Width of one in the names of policies, inches."""
+"""Line styles, which keep overlapping lines visible."""
+MIN_LOG_SHARE = 1e-6
+"""Lower limit of a logarithmic axis as a share of the largest value."""
+LETTER_WIDTH = 0.056
+"""Width of a letter in the names of policies [inch]."""
 
 
 @dataclass(frozen=True)
-class Relative:
-    """A policy in the tree of a population."""
+class LineageNode:
+    """A policy in the lineage of a population."""
 
     name: str
-    """Of the policy."""
+    """Name of the policy."""
     parent: str | None
-    """Of the same population; None: it began anew."""
+    """Parent in the same population; None: it was initialized from scratch."""
     iteration: int
-    """In which it joined."""
+    """Iteration in which it was added."""
     weight: float = 0.0
-    """In the last meta-strategy."""
+    """Weight in the final meta-strategy."""
 
 
-def payoffs(
+def payoff_figure(
     values: np.ndarray, half: np.ndarray, rows: Sequence[str], columns: Sequence[str], seats: Sequence[str]
 ) -> Figure:
-    """Heat map of what the first of two seats earns.
+    """Draw a heat map of the first seat's payoffs.
 
     Args:
-        values: (N_1, N_2) means; NaN where nothing was played.
+        values: (N_1, N_2) mean payoffs; NaN without episodes.
         half: (N_1, N_2) half-widths of their 95 % intervals.
         rows: Names of the first seat's policies.
-        columns: Of the second's.
+        columns: Names of the second seat's policies.
         seats: Names of the two seats.
     """
-    few = max(values.shape) <= FEW
+    few = max(values.shape) <= MAX_LABELED
     side = 0.62 if few else max(0.05, 6 / max(values.shape))
     figure = _figure(max(4.5, side * values.shape[1] + 2.6), max(3.6, side * values.shape[0] + 1.6))
     axes = figure.add_subplot()
@@ -74,16 +87,16 @@ def payoffs(
     return figure
 
 
-def curves(
+def curve_figure(
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str, label: str, log: bool = False
 ) -> Figure:
-    """Numbers over iterations.
+    """Draw values over iterations.
 
     Args:
-        lines: (iterations, numbers) by name; NaN leaves a gap.
-        title: Above.
-        label: Of the vertical axis.
-        log: Logarithmic where they differ by more than ten times; numbers must then be > 0 to be seen.
+        lines: (iterations, values) by name; NaN leaves a gap.
+        title: Title of the figure.
+        label: Label of the vertical axis.
+        log: Use a logarithmic axis if positive values differ by more than a factor of ten.
     """
     figure = _figure(6.4, 3.8)
     axes = figure.add_subplot()
@@ -93,8 +106,8 @@ def curves(
     seen = [value for _, y in lines.values() for value in y if value > 0] if log else []
     if seen and max(seen) > 10 * min(seen):
         axes.set_yscale("log")
-        if min(seen) < LEAST * max(seen):  # rounding: lines leave the picture below
-            axes.set_ylim(LEAST * max(seen), 2 * max(seen))
+        if min(seen) < MIN_LOG_SHARE * max(seen):  # rounding errors of zeros
+            axes.set_ylim(MIN_LOG_SHARE * max(seen), 2 * max(seen))
     _by_iteration(axes)
     axes.set_ylabel(label)
     axes.set_title(title, fontsize=10)
@@ -104,8 +117,8 @@ def curves(
     return figure
 
 
-def ratings(points: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Figure:
-    """Ratings of policies by the iteration in which they came.
+def rating_figure(points: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Figure:
+    """Draw the ratings of policies over the iterations in which they were added.
 
     Args:
         points: (iterations, ratings) by role; NaN: not rated.
@@ -113,11 +126,11 @@ def ratings(points: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Fi
     figure = _figure(6.4, 3.8)
     axes = figure.add_subplot()
     for name, (x, y) in points.items():
-        colour = axes.scatter(x, y, s=18, label=name, alpha=0.8).get_facecolor()[0]
+        color = axes.scatter(x, y, s=18, label=name, alpha=0.8).get_facecolor()[0]
         when, place = np.unique(x, return_inverse=True)
         best = np.full(len(when), np.nan)
         np.fmax.at(best, place, np.asarray(y, np.float64))
-        axes.plot(when, np.fmax.accumulate(best), color=colour, linewidth=1, drawstyle="steps-post")
+        axes.plot(when, np.fmax.accumulate(best), color=color, linewidth=1, drawstyle="steps-post")
     _by_iteration(axes)
     axes.set_ylabel("Elo")
     axes.set_title("Ratings; the line is the best so far", fontsize=10)
@@ -127,19 +140,19 @@ def ratings(points: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> Fi
     return figure
 
 
-def meta_strategies(
+def meta_strategy_figure(
     strategies: Mapping[str, Sequence[Sequence[float]]], iterations: Sequence[int] | None = None
 ) -> Figure:
-    """Weights of policies over iterations, a panel per role: the later the policy the further up.
+    """Draw the weights of policies over iterations, one panel per role with later policies further up.
 
     Args:
-        strategies: By role, one list of weights per iteration, as long as its population was.
-        iterations: Their numbers, one after the other; None: from 0.
+        strategies: By role, the weights of the policies in each iteration.
+        iterations: Consecutive numbers of the iterations; None: from 0.
     """
     figure = _figure(max(6.4, 3.6 * len(strategies)), 3.8)
     from matplotlib.colors import PowerNorm
 
-    shade = PowerNorm(0.5, 0.0, 1.0)  # small weights are seen, too
+    shade = PowerNorm(0.5, 0.0, 1.0)  # keeps small weights visible
     for place, (role, rows) in enumerate(strategies.items(), start=1):
         table = np.full((max(map(len, rows)), len(rows)), np.nan)
         for column, weights in enumerate(rows):
@@ -156,14 +169,14 @@ def meta_strategies(
     return figure
 
 
-def lineage(relatives: Sequence[Relative], title: str) -> Figure:
-    """Who began from whom: policies by the iteration they came in, dots as large as their weights."""
-    children: dict[str | None, list[Relative]] = {}
+def lineage_figure(relatives: Sequence[LineageNode], title: str) -> Figure:
+    """Draw the lineage of policies over the iterations in which they were added; dot sizes show their weights."""
+    children: dict[str | None, list[LineageNode]] = {}
     known = {each.name for each in relatives}
     for each in relatives:
         children.setdefault(each.parent if each.parent in known else None, []).append(each)
     by_name = {each.name: each for each in relatives}
-    order: list[str] = []  # parents before their children, families together
+    order: list[str] = []  # parents before their children, children next to each other
     ahead = list(reversed(children.get(None, [])))
     while ahead:
         each = ahead.pop()
@@ -171,7 +184,7 @@ def lineage(relatives: Sequence[Relative], title: str) -> Figure:
         ahead += reversed(children.get(each.name, []))
     rows = [name for name in order if name not in children]
     place = {name: float(row) for row, name in enumerate(rows)}
-    for name in reversed(order):  # parents stand in the middle of their children
+    for name in reversed(order):  # parents are centered above their children
         if name in children:
             place[name] = sum(place[child.name] for child in children[name]) / len(children[name])
     width = 7.2
@@ -184,14 +197,14 @@ def lineage(relatives: Sequence[Relative], title: str) -> Figure:
             axes.plot(*line, color="0.6", linewidth=1)
     sizes = [18 + 220 * each.weight for each in relatives]
     axes.scatter([each.iteration for each in relatives], [place[each.name] for each in relatives], sizes, zorder=3)
-    if len(relatives) <= 4 * FEW:
+    if len(relatives) <= 4 * MAX_LABELED:
         last, longest = max(each.iteration for each in relatives), max(len(each.name) for each in relatives)
-        room = width - 0.6 - LETTER * longest  # inches of all iterations, names of the last beside them
+        room = width - 0.6 - LETTER_WIDTH * longest  # [inch] for all iterations; names of the last are beside them
         inches = max(room, 1.0) / max(last, 1)
-        axes.set_xlim(-0.15 / inches, last + (LETTER * longest + 0.3) / inches)
+        axes.set_xlim(-0.15 / inches, last + (LETTER_WIDTH * longest + 0.3) / inches)
         for each in relatives:
             next_one = min((child.iteration for child in children.get(each.name, ())), default=None)
-            if next_one is None or (next_one - each.iteration) * inches > LETTER * len(each.name) + 0.1:
+            if next_one is None or (next_one - each.iteration) * inches > LETTER_WIDTH * len(each.name) + 0.1:
                 at, beside = (each.iteration, place[each.name]), next_one is None
                 shift, up = ((4 + (18 + 220 * each.weight) ** 0.5 / 2, 0), "center") if beside else ((3, 4), "bottom")
                 axes.annotate(each.name, at, shift, textcoords="offset points", fontsize=6, va=up)
@@ -203,7 +216,7 @@ def lineage(relatives: Sequence[Relative], title: str) -> Figure:
 
 
 def _short(value: float) -> str:
-    """Three figures at most."""
+    """Format a number with three digits."""
     return f"{value:.2f}" if abs(value) < 10 else f"{value:.3g}"
 
 
@@ -216,5 +229,5 @@ def _figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"pictures need {error.name}: pip install 'gpu-envs[train]'") from None
+        raise MissingExtraError(f"figures need {error.name}: pip install 'gpu-envs[train]'") from None
     return Figure(figsize=(width, height), layout="constrained")

@@ -1,4 +1,4 @@
-"""What a population is worth and how its game is shaped. Pure functions over payoffs, float64."""
+"""Metrics of populations and of the games between their policies. Pure functions of payoffs, float64."""
 
 from __future__ import annotations
 
@@ -9,20 +9,28 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError
 from league.solvers import checked, solve
-from league.solvers.arrays import zero_sum
+from league.solvers.meta_strategy import zero_sum
+
+__all__ = [
+    "GameDecomposition",
+    "decompose_game",
+    "effective_diversity",
+    "expected_cardinality",
+    "relative_population_performance",
+]
 
 
 def relative_population_performance(payoffs: Tensor) -> float:
-    """What the first population earns against the second where both play their equilibrium.
+    """Compute the first population's payoff against the second if both play their equilibrium.
 
-    Balduzzi et al. (2019), Open-ended learning in symmetric zero-sum games, definition 3. Above 0: the first
-    population is the stronger one.
+    Source: Balduzzi et al. (2019), "Open-ended learning in symmetric zero-sum games", definition 3. Above 0, the first
+    population is stronger.
 
     Args:
-        payoffs: (2, N_1, N_2), zero-sum; the two populations that meet may differ in size.
+        payoffs: (2, N_1, N_2), zero-sum; the populations may differ in size.
 
     Raises:
-        ConfigError: There are not two seats, or the game is not zero-sum.
+        ConfigError: The game does not have two seats, or is not zero-sum.
     """
     payoffs = checked(payoffs)
     table = zero_sum(payoffs, "relative population performance", "ratings by alpharank")
@@ -31,10 +39,10 @@ def relative_population_performance(payoffs: Tensor) -> float:
 
 
 def effective_diversity(payoffs: Tensor) -> float:
-    """How much the policies that matter beat each other: p.T max(A, 0) p at the equilibrium p of greatest entropy.
+    """Compute effective diversity: p.T max(A, 0) p at the maximum-entropy Nash equilibrium p.
 
-    Balduzzi et al. (2019), Open-ended learning in symmetric zero-sum games, definition 4. 0 where one policy is
-    the best against all; grows with the number of ways to win and their payoff.
+    Source: Balduzzi et al. (2019), "Open-ended learning in symmetric zero-sum games", definition 4. It is 0 if one
+    policy dominates. It grows with the number of ways to win and with their payoff.
 
     Args:
         payoffs: (2, N, N), symmetric zero-sum: one population plays both seats.
@@ -48,49 +56,52 @@ def effective_diversity(payoffs: Tensor) -> float:
 
 
 def expected_cardinality(payoffs: Tensor) -> float:
-    """How many different ways to play a population has, by what its policies earn: Tr(I - (L + I)^-1), L = M M.T.
+    """Compute the expected cardinality of a population: Tr(I - (L + I)^-1) with L = M M.T.
 
-    The expected size of a draw from the determinantal point process with kernel L. Perez-Nieves et al. (2021),
-    Modelling behavioural diversity for learning in open-ended games, section 4. Depends on the payoffs' unit.
+    This is the expected size of a sample of the determinantal point process with kernel L, and measures how many
+    policies differ in their payoffs. It depends on the unit of payoffs. Source: Perez-Nieves et al. (2021), "Modelling
+    behavioural diversity for learning in open-ended games", section 4.
 
     Args:
-        payoffs: (N, M): what each policy earns against each opponent; N and M may differ.
+        payoffs: (N, M) payoff of each policy against each opponent; N and M may differ.
 
     Raises:
-        ConfigError: Not a table, or NaN.
+        ConfigError: The payoffs have another number of dimensions, or are not finite.
     """
     if payoffs.dim() != 2:
         raise ConfigError(
             f"expected cardinality: expected one table (N, M), got {tuple(payoffs.shape)}; take payoffs[seat]"
         )
     if not bool(payoffs.isfinite().all()):
-        raise ConfigError("expected cardinality: payoffs are NaN or infinite; simulate the missing cells first")
+        raise ConfigError("expected cardinality: expected finite payoffs, got NaN; simulate the missing cells first")
     squares = torch.linalg.svdvals(payoffs.to(torch.float64)).square()
     return float((squares / (1 + squares)).sum())
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A game as a sum: who is better than whom, and what goes round in circles."""
+class GameDecomposition:
+    """Decomposition of a game into a transitive and a cyclic part."""
 
     ratings: Tensor
-    """(N,): mean payoff of each policy."""
+    """(N,) mean payoff of each policy."""
     transitive: Tensor
-    """(N, N): differences of ratings."""
+    """(N, N) differences of ratings."""
     cyclic: Tensor
-    """(N, N): the remainder, of which every row sums to 0."""
+    """(N, N) remainder, whose rows have sum 0."""
     transitive_share: float
-    """Norm of the transitive part over that of the payoffs; 0 if all are 0. Squares of both shares sum to 1."""
+    """Norm of the transitive part divided by that of the payoffs; 0 if all payoffs are 0."""
     cyclic_share: float
-    """Norm of the cyclic part over that of the payoffs; 0 if all are 0."""
+    """Norm of the cyclic part divided by that of the payoffs; 0 if all payoffs are 0."""
 
 
-def shape(payoffs: Tensor) -> Shape:
-    """The Hodge decomposition of a symmetric zero-sum game into a transitive and a cyclic part.
+def decompose_game(payoffs: Tensor) -> GameDecomposition:
+    """Decompose a symmetric zero-sum game into a transitive and a cyclic part (Hodge decomposition).
 
-    A = grad(r) + rot(A), r_i the mean of row i, grad(r)_ij = r_i - r_j. Balduzzi et al. (2018), Re-evaluating
-    evaluation, section 2; Jiang et al. (2011), Statistical ranking and combinatorial Hodge theory. Win probabilities
-    become payoffs by their log-odds: then a game of Elo ratings is wholly transitive.
+    A = grad(r) + rot(A) with r_i the mean of row i and grad(r)_ij = r_i - r_j. The squared shares of both parts have
+    sum 1. With log-odds of win probabilities as payoffs, a game of Elo ratings is purely transitive.
+
+    Source: Balduzzi et al. (2018), "Re-evaluating evaluation", section 2; Jiang et al. (2011), "Statistical ranking and
+    combinatorial Hodge theory".
 
     Args:
         payoffs: (2, N, N), symmetric zero-sum: one population plays both seats.
@@ -103,11 +114,13 @@ def shape(payoffs: Tensor) -> Shape:
     transitive = ratings[:, None] - ratings
     cyclic = table - transitive
     whole = max(float(table.norm()), 1e-300)
-    return Shape(ratings, transitive, cyclic, float(transitive.norm()) / whole, float(cyclic.norm()) / whole)
+    return GameDecomposition(
+        ratings, transitive, cyclic, float(transitive.norm()) / whole, float(cyclic.norm()) / whole
+    )
 
 
 def _antisymmetric(payoffs: Tensor, measure: str) -> Tensor:
-    """Payoffs (N, N) of the first seat, exactly antisymmetric."""
+    """Return the first seat's payoffs (N, N), made exactly antisymmetric."""
     payoffs = checked(payoffs)
     table = zero_sum(payoffs, measure, "ratings by alpharank")
     if table.shape[0] != table.shape[1]:

@@ -1,4 +1,4 @@
-"""One number per policy: Elo, Nash averaging, alpha-rank. Pure functions over payoffs, float64."""
+"""Ratings of policies: Elo, Nash averaging, alpha-rank. Pure functions of payoffs, float64."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league.solvers import MetaStrategy, checked, deviations, solve
 
+__all__ = ["NashAverage", "alpharank", "elo", "nash_average"]
+
 
 def elo(score: Tensor, count: Tensor, prior: float = 0.01, mean: float = 0.0) -> Tensor:
-    """Elo ratings by maximum likelihood of the Bradley-Terry model; a draw is half a win.
+    """Compute Elo ratings by maximum likelihood of the Bradley-Terry model, where a draw is half a win.
 
-    P(i beats j) = 1 / (1 + 10^((r_j - r_i) / 400)). Elo (1978), The rating of chessplayers; Hunter (2004), MM
-    algorithms for generalized Bradley-Terry models, equation 3, with the smoothing of OpenSpiel's
-    `elo`; by Newton's method.
+    P(i beats j) = 1 / (1 + 10^((r_j - r_i) / 400)). The likelihood is maximized by Newton's method. Source: Elo (1978),
+    "The rating of chessplayers"; Hunter (2004), "MM algorithms for generalized Bradley-Terry models", equation 3, with
+    the smoothing of OpenSpiel's `elo`.
 
     Args:
-        score: (N, N): share of the episodes that i won against j, draws half; score[i, j] + score[j, i] = 1.
-            (N, M): two populations that only meet each other; ratings of the first come first.
-        count: (N, N) or (N, M): episodes of each cell, 0: not played. Of a square table both [i, j] and [j, i] count,
-            the diagonal does not.
-        prior: Wins that each of a pair is given beforehand, so that who only won has a rating; 0: the bare likelihood.
-        mean: Of all ratings.
+        score: (N, N) mean score of i against j, a draw 1/2, with score[i, j] + score[j, i] = 1. Or (N, M) for two
+            populations that play only each other; then ratings of the first population come first.
+        count: (N, N) or (N, M) episodes of each cell, 0 if not played. In a square table both [i, j] and [j, i] count,
+            and the diagonal is ignored.
+        prior: Wins added to both policies of each pair, so that undefeated policies have finite ratings; 0: none.
+        mean: Mean of all ratings.
 
     Returns:
-        (N,) or (N + M,) ratings; 400 points are odds of 10 to 1.
+        (N,) or (N + M,) ratings; a difference of 400 points means odds of 10 to 1.
 
     Raises:
-        ConfigError: Shapes differ, a score is outside 0 to 1 or NaN where played, scores of a pair do not sum to 1, or
-            without a prior the likelihood has no maximum.
+        ConfigError: Shapes differ; a score of a played cell is outside [0, 1]; scores of a pair do not sum to 1; or
+            the likelihood has no maximum without a prior.
     """
     if score.dim() != 2 or score.shape != count.shape:
         raise ConfigError(f"elo: expected score and count (N, M), got {tuple(score.shape)} and {tuple(count.shape)}")
@@ -56,13 +58,15 @@ def elo(score: Tensor, count: Tensor, prior: float = 0.01, mean: float = 0.0) ->
         won[:first, first:], won[first:, :first] = wins, losses.T
     won = won + prior * (1 - torch.eye(len(won), dtype=won.dtype, device=won.device))
     if prior <= 0 and not _connected(won):
-        lacking = "everybody has to have lost to somebody of every other set of policies"
-        raise ConfigError(f"elo: without a prior, {lacking}; give one, such as 0.01")
+        raise ConfigError(
+            "elo: without a prior, expected wins and losses between every two sets of policies; pass a prior, "
+            "such as 0.01"
+        )
     return _bradley_terry(won) * (400 / math.log(10)) + mean
 
 
 def _connected(won: Tensor) -> bool:
-    """Every policy leads to every other by wins (Hunter 2004, assumption 1)."""
+    """Return whether wins connect every policy to every other one (Hunter 2004, assumption 1)."""
     reach = ((won > 0) | torch.eye(len(won), dtype=torch.bool, device=won.device)).to(torch.float64)
     for _ in range(max(1, len(won) - 1).bit_length()):
         reach = (reach @ reach > 0).to(torch.float64)
@@ -70,7 +74,7 @@ def _connected(won: Tensor) -> bool:
 
 
 def _bradley_terry(won: Tensor, steps: int = 200) -> Tensor:
-    """Log-strengths of mean 0 for which the expected wins are those of `won` (N, N): concave, by damped Newton."""
+    """Compute log-strengths with mean 0 whose expected wins are those of `won` (N, N), by damped Newton steps."""
     games = won + won.T
     strength = won.new_zeros(len(won))
 
@@ -83,7 +87,7 @@ def _bradley_terry(won: Tensor, steps: int = 200) -> Tensor:
         if float(slope.abs().max()) < 1e-10 * max(1.0, float(games.max())):
             break
         weight = games * chance * (1 - chance)
-        # + 1 fixes the mean, along which the likelihood is flat.
+        # + 1 fixes the mean, which the likelihood does not depend on
         step = torch.linalg.solve(torch.diag(weight.sum(1)) - weight + weight.mean() + 1e-300, slope)
         before, length = likelihood(strength), 1.0
         while length > 1e-9 and float(likelihood(strength + length * step) - before) < 0:
@@ -94,34 +98,38 @@ def _bradley_terry(won: Tensor, steps: int = 200) -> Tensor:
 
 @dataclass(frozen=True)
 class NashAverage:
-    """Ratings under the equilibrium of greatest entropy."""
+    """Ratings against the maximum-entropy Nash equilibrium."""
 
     ratings: tuple[Tensor, ...]
-    """What each policy earns against the others' equilibrium: one (N_s,) per seat."""
+    """Payoff of each policy against the other seats' equilibrium: one tensor (N_s,) per seat."""
     strategy: MetaStrategy
-    """The equilibrium."""
+    """Maximum-entropy Nash equilibrium."""
 
 
 def nash_average(payoffs: Tensor) -> NashAverage:
-    """Nash averaging: policies are rated against the equilibrium of greatest entropy, which copies do not change.
+    """Compute Nash averages: payoffs against the maximum-entropy Nash equilibrium, invariant to copies of policies.
 
-    Balduzzi et al. (2018), Re-evaluating evaluation, proposition 4, and appendix D for two populations, without its
-    normalisation of tasks.
+    Source: Balduzzi et al. (2018), "Re-evaluating evaluation", proposition 4, and appendix D for two populations,
+    without its normalization of tasks.
 
     Args:
         payoffs: (2, N_1, N_2), zero-sum or constant-sum; two populations may differ in size.
 
     Raises:
-        ConfigError: There are not two seats, or the game is not zero-sum.
+        ConfigError: The game does not have two seats, or is not zero-sum.
     """
     strategy = solve("max_entropy_nash", payoffs)
     return NashAverage(tuple(deviations(checked(payoffs), strategy.marginals)), strategy)
 
 
 def alpharank(payoffs: Tensor, **settings: float) -> tuple[Tensor, ...]:
-    """Alpha-rank as a rating: how much of the time evolution plays each policy, one (N_s,) per seat.
+    """Compute alpha-rank as a rating: the stationary probability of each policy, one tensor (N_s,) per seat.
 
-    Omidshafiei et al. (2019), Alpha-rank: multi-agent evaluation by evolution. Any number of seats; `settings` of the
-    meta-solver alpharank.
+    Source: Omidshafiei et al. (2019), "Alpha-rank: multi-agent evaluation by evolution". Any number of seats is
+    possible.
+
+    Args:
+        payoffs: (S, N_1, ..., N_S).
+        **settings: Settings of the meta-solver "alpharank".
     """
     return solve("alpharank", payoffs, **settings).marginals

@@ -1,4 +1,4 @@
-"""A report as one page without links, and as pictures."""
+"""A report as a single HTML file and as PNG files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from league import pictures
-from league.tables import tables
+from league.analysis import figures as draw
+from league.analysis.report_data import Report
+from league.analysis.report_tables import tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from league.report import Report
+__all__ = ["MAX_PAIRS", "STYLE", "report_document", "report_figures", "write_pages"]
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1e21; --soft: #667080; --line: #d9dde3; --page: #fff; --card: #f6f7f9; }
@@ -39,25 +40,25 @@ thead th { background: var(--page); border-bottom: 1px solid var(--line); positi
 tbody tr:nth-child(even) { background: var(--card); }
 td.number, th.number { text-align: right; }
 """
-PAIRS = 200
-"""Pairs that are listed, those that met most often; all are in report.json."""
+MAX_PAIRS = 200
+"""Maximum number of listed pairs, those with most episodes; report.json has all."""
 
 
 def write_pages(report: Report, folder: Path) -> list[Path]:
-    """Writes report.html and a PNG for every picture; returns the files."""
-    made, written = [], []
-    for name, title, figure in figures(report):
+    """Write report.html and a PNG for each figure, and return the files."""
+    images, written = [], []
+    for name, title, figure in report_figures(report):
         path = folder / f"{name}.png"
         figure.savefig(path, dpi=130, metadata={"Software": None})
-        made.append((title, path.read_bytes()))
+        images.append((title, path.read_bytes()))
         written.append(path)
     page = folder / "report.html"
-    page.write_text(document(report, made), encoding="utf-8")
+    page.write_text(report_document(report, images), encoding="utf-8")
     return [page, *written]
 
 
-def figures(report: Report) -> Iterator[tuple[str, str, Figure]]:
-    """(name of the file, caption, picture) of all that there is to draw."""
+def report_figures(report: Report) -> Iterator[tuple[str, str, Figure]]:
+    """Yield the file name, the caption and the figure of each drawing that the data allow."""
     seats = [seat["name"] for seat in report.seats]
     names = {role: [entry["name"] for entry in entries] for role, entries in report.policies.items()}
     if len(seats) == 2 and all(names.values()):
@@ -66,78 +67,78 @@ def figures(report: Report) -> Iterator[tuple[str, str, Figure]]:
         first, second = (names[seat["role"]] for seat in report.seats)
         how = "exact" if report.payoffs["exact"] else "means of episodes, ± half of the 95 % interval"
         opposed = np.allclose(mean[0], -mean[1], equal_nan=True)
-        told = f"What the policies of {seats[0]} earn against those of {seats[1]}: {how}."
+        caption = f"Payoffs of the policies of {seats[0]} against those of {seats[1]}: {how}."
         if opposed:
-            told += f" {seats[1]} earns the negative."
-        yield "payoffs", told, pictures.payoffs(mean[0], half[0], first, second, seats)
+            caption += f" The payoffs of {seats[1]} are the negative."
+        yield "payoffs", caption, draw.payoff_figure(mean[0], half[0], first, second, seats)
         if not opposed:
-            told = f"What the policies of {seats[1]} earn against those of {seats[0]}: {how}."
-            yield f"payoffs_{seats[1]}", told, pictures.payoffs(mean[1].T, half[1].T, second, first, seats[::-1])
+            caption = f"Payoffs of the policies of {seats[1]} against those of {seats[0]}: {how}."
+            yield f"payoffs_{seats[1]}", caption, draw.payoff_figure(mean[1].T, half[1].T, second, first, seats[::-1])
     rows = report.iterations
     lines = {
         title: ([row["iteration"] for row in rows], [_nan(row[key]) for row in rows])
         for key, title in (
             ("nash_conv", "NashConv"),
-            ("best_so_far", "best so far"),
+            ("best_nash_conv", "best so far"),
             ("population_gain", "gain by own policies"),
         )
         if any(row[key] is not None for row in rows)
     }
     if lines:
-        told = "What the seats could gain against the meta-strategy of each iteration: by best responses (NashConv,"
-        told += " exact where it is drawn) and by the run's own policies, which is no more than that"
-        told += "." if report.payoffs["exact"] else ", up to the noise of the payoffs."
+        caption = "Gain of all seats against the meta-strategy of each iteration: by best responses (NashConv, exact if"
+        caption += " shown), and by the run's own policies, which is a lower bound"
+        caption += "." if report.payoffs["exact"] else ", apart from the noise of the payoffs."
         if report.exploit is not None and report.strategy is not None:
             at, value = report.strategy["iteration"], report.exploit["nash_conv"]
             lines["learned responses (lower bound)"] = ([at], [value])
-        yield "exploitability", told, pictures.curves(lines, "Exploitability", "gain of all seats", log=True)
+        yield "exploitability", caption, draw.curve_figure(lines, "Exploitability", "gain of all seats", log=True)
     rated = {
         role: ([entry["iteration"] for entry in entries], [_nan(entry.get("elo")) for entry in entries])
         for role, entries in report.policies.items()
         if any(entry.get("elo") is not None for entry in entries)
     }
     if rated:
-        told = "Elo of every policy, by the iteration in which it came; 400 points are odds of 10 to 1."
-        yield "ratings", told, pictures.ratings(rated)
+        caption = "Elo of every policy over the iteration in which it was added; 400 points are odds of 10 to 1."
+        yield "ratings", caption, draw.rating_figure(rated)
     shown = [row for row in rows if row["strategy"] is not None]
     if shown:
-        places: dict[str, int] = {}  # of seats, one of each role
+        places: dict[str, int] = {}  # one seat of each role
         for place, seat in enumerate(report.seats):
             places.setdefault(seat["role"], place)
         by_role = {role: [row["strategy"][place] for row in shown] for role, place in places.items()}
-        told = "How often each policy is met in the meta-strategy of each iteration."
-        yield "meta_strategy", told, pictures.meta_strategies(by_role, [row["iteration"] for row in shown])
+        caption = "Weight of each policy in the meta-strategy of each iteration."
+        yield "meta_strategy", caption, draw.meta_strategy_figure(by_role, [row["iteration"] for row in shown])
     for role, entries in report.policies.items():
         if entries:
             by_index = {entry["index"]: entry["name"] for entry in entries}
             relatives = [
-                pictures.Relative(
+                draw.LineageNode(
                     entry["name"], by_index.get(entry["parent"]), entry["iteration"], entry.get("weight") or 0.0
                 )
                 for entry in entries
             ]
-            told = f"Who of {role} began from whom; the larger the dot, the more often it is met in the end."
-            yield f"lineage_{role}", told, pictures.lineage(relatives, f"Lineage of {role}")
+            caption = f"Lineage of the policies of {role}; larger dots have more weight in the final meta-strategy."
+            yield f"lineage_{role}", caption, draw.lineage_figure(relatives, f"Lineage of {role}")
 
 
-def document(report: Report, made: list[tuple[str, bytes]]) -> str:
-    """The page, with its pictures (caption, PNG) inside."""
+def report_document(report: Report, images: list[tuple[str, bytes]]) -> str:
+    """Return the HTML document, which includes its figures (caption, PNG)."""
     (title, _, summary), *others = tables(report)
     parts = [f"<h1>{_text(f'{report.env_id}, {report.algorithm}')}</h1>", f"<p>{_text(report.run)}</p>"]
     parts.append(_table([], summary))
-    for told, data in made:
+    for caption, data in images:
         source = base64.b64encode(data).decode()
         parts.append(
-            f'<figure><img alt="{_text(told)}" src="data:image/png;base64,{source}">'
-            f"<figcaption>{_text(told)}</figcaption></figure>"
+            f'<figure><img alt="{_text(caption)}" src="data:image/png;base64,{source}">'
+            f"<figcaption>{_text(caption)}</figcaption></figure>"
         )
     for name, head, rows in others:
         parts += [f"<h2>{_text(name)}</h2>", _table(head, rows)]
     if pairs := sorted(report.matches["by_pair"], key=lambda pair: -pair[2]):
-        parts.append("<h2>Episodes of training by pair</h2>")
-        if len(pairs) > PAIRS:
-            parts.append(f"<p>The {PAIRS} of {len(pairs)} that met most often; all are in report.json.</p>")
-        parts.append(_table(["who learned", "against", "episodes"], [[*p[:2], f"{p[2]:,}"] for p in pairs[:PAIRS]]))
+        parts.append("<h2>Training episodes by pair</h2>")
+        if len(pairs) > MAX_PAIRS:
+            parts.append(f"<p>The {MAX_PAIRS} of {len(pairs)} pairs with most episodes; report.json has all.</p>")
+        parts.append(_table(["learner", "opponent", "episodes"], [[*p[:2], f"{p[2]:,}"] for p in pairs[:MAX_PAIRS]]))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -1,4 +1,4 @@
-"""A report in tables: title, columns, rows; for a terminal and for a page."""
+"""Tables of a report, for the terminal and for HTML."""
 
 from __future__ import annotations
 
@@ -6,40 +6,55 @@ import io
 import math
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from league.report import Report
+from league.analysis.report_data import Report
+
+__all__ = [
+    "ITERATIONS",
+    "MAX_ROWS",
+    "RATINGS",
+    "Table",
+    "format_number",
+    "format_report",
+    "format_sizes",
+    "summary",
+    "tables",
+]
 
 Table = tuple[str, list[str], list[list[str]]]
-"""Title, columns (empty names: none) and rows."""
-SHOWN = 30
-"""Rows of a table in a terminal; of more, the first few and the last."""
+"""Title, column names (empty for no header) and rows."""
+MAX_ROWS = 30
+"""Maximum number of rows in a terminal table; of longer tables the first few and the last ones are shown."""
 RATINGS = {"weight": "weight", "elo": "Elo", "alpharank": "alpha-rank", "nash_average": "Nash average"}
-"""Columns of policies, in words."""
+"""Column titles of ratings."""
 ITERATIONS = {
     "nash_conv": "NashConv",
     "exploitability": "exploitability",
-    "best_so_far": "best so far",
+    "best_nash_conv": "best so far",
     "population_gain": "gain by own policies",
 }
-"""Of iterations, likewise."""
+"""Column titles of measures of iterations."""
 
 
-def text(report: Report, width: int | None = None) -> str:
-    """All tables for a terminal, see `Report.text`."""
+def format_report(report: Report, width: int | None = None) -> str:
+    """Format all tables of a report for a terminal.
+
+    Args:
+        report: Report to format.
+        width: Width in characters; None: that of the terminal.
+    """
     width = width or shutil.get_terminal_size((140, 24)).columns
     return "\n".join(_printed(title, head, _few(rows), width) for title, head, rows in tables(report))
 
 
 def tables(report: Report) -> list[Table]:
-    """All that is no picture, the summary first."""
+    """Return all tables of a report, the summary first."""
     found: list[Table] = [(f"{report.env_id}, {report.algorithm}: {report.run}", ["", ""], summary(report))]
     if report.iterations:
         rows = [
             [
                 str(row["iteration"]),
-                sizes_text(row["policies"]),
+                format_sizes(row["policies"]),
                 *(_with_interval(row[key], row.get(f"{key}_half_width")) for key in ITERATIONS),
             ]
             for row in report.iterations
@@ -52,48 +67,53 @@ def tables(report: Report) -> list[Table]:
             [
                 *(str(entry[key]) for key in ("name", "kind", "iteration")),
                 names.get(entry["parent"], ""),
-                *(number(entry[key], 0 if key == "elo" else 4) for key in keys),
+                *(format_number(entry[key], 0 if key == "elo" else 4) for key in keys),
             ]
             for entry in entries
         ]
         if rows:
-            head = ["policy", "kind", "iteration", "began from", *(RATINGS[key] for key in keys)]
+            head = ["policy", "kind", "iteration", "initialized from", *(RATINGS[key] for key in keys)]
             found.append((f"Policies of {role}", head, rows))
-    for name, title in (("by_role", "role"), ("by_kind", "kinds")):
+    for name, title in (("by_role", "role"), ("by_kind", "kind")):
         if report.matches[name]:
             rows = [[key, f"{count:,}"] for key, count in report.matches[name].items()]
-            found.append((f"Episodes of training by {title}", [title, "episodes"], rows))
+            found.append((f"Training episodes by {title}", [title, "episodes"], rows))
     if report.left_out:
-        found.append(("Left out", ["what", "why"], [[name, why] for name, why in report.left_out.items()]))
+        found.append(("Left out", ["measure", "reason"], [[name, why] for name, why in report.left_out.items()]))
     return found
 
 
 def summary(report: Report) -> list[list[str]]:
-    """The numbers of the whole run."""
+    """Return the rows of the summary of the run."""
     rows = [["iterations", "none yet" if report.finished is None else str(report.finished)]]
-    rows.append(["policies", sizes_text({role: len(entries) for role, entries in report.policies.items()})])
+    rows.append(["policies", format_sizes({role: len(entries) for role, entries in report.policies.items()})])
     if report.strategy is not None:
-        whose = "of the run" if report.strategy["of_the_run"] else "made for this report"
-        told = f"{report.strategy['solver']} at iteration {report.strategy['iteration']}, {whose}"
-        rows.append(["meta-strategy of the end", told])
+        source = "of the run" if report.strategy["of_the_run"] else "computed for this report"
+        text = f"{report.strategy['solver']} at iteration {report.strategy['iteration']}, {source}"
+        rows.append(["final meta-strategy", text])
     if report.best is not None:
-        rows.append(["least NashConv", f"{number(report.best['nash_conv'])} at iteration {report.best['iteration']}"])
+        rows.append(
+            ["lowest NashConv", f"{format_number(report.best['nash_conv'])} at iteration {report.best['iteration']}"]
+        )
     if report.exploit is not None:
         found = report.exploit
-        told = f"{number(found['nash_conv'])} ± {number(found['half_width'])} (95 %), a lower bound: responses learned"
+        text = f"{format_number(found['nash_conv'])} ± {format_number(found['half_width'])} (95 %), a lower bound by"
         rows.append(
-            ["NashConv, at least", f"{told} from {found['steps']:,} steps each, {found['seconds']:.0f} s in all"]
+            [
+                "NashConv, at least",
+                f"{text} responses of {found['steps']:,} environment steps each, {found['seconds']:.0f} s in all",
+            ]
         )
-    return rows + [[_words(name), number(value)] for name, value in report.measures.items()]
+    return rows + [[_words(name), format_number(value)] for name, value in report.measures.items()]
 
 
-def sizes_text(policies: Mapping[str, int]) -> str:
-    """How many policies of each role."""
+def format_sizes(policies: Mapping[str, int]) -> str:
+    """Format the number of policies of each role."""
     return ", ".join(f"{count} {role}" for role, count in policies.items())
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Of fixed digits; nothing where there is none."""
+def format_number(value: float | None, digits: int = 4) -> str:
+    """Format a number with fixed digits; return an empty string for None and numbers that are not finite."""
     if value is None or not math.isfinite(value):
         return ""
     small = digits and 0 < abs(value) < 5e-5
@@ -101,23 +121,23 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def _with_interval(value: float | None, half: float | None) -> str:
-    return number(value) + (f" ± {number(half)}" if half else "")
+    return format_number(value) + (f" ± {format_number(half)}" if half else "")
 
 
 def _words(name: str) -> str:
-    """expected_cardinality/player_0: expected cardinality of player_0."""
+    """Format a measure's name: "expected_cardinality/player_0" as "expected cardinality of player_0"."""
     measure, _, role = name.partition("/")
     return measure.replace("_", " ") + (f" of {role}" if role else "")
 
 
 def _few(rows: list[list[str]]) -> list[list[str]]:
-    if len(rows) <= SHOWN:
+    if len(rows) <= MAX_ROWS:
         return rows
-    return [*rows[:3], ["...", *[""] * (len(rows[0]) - 1)], *rows[4 - SHOWN :]]
+    return [*rows[:3], ["...", *[""] * (len(rows[0]) - 1)], *rows[4 - MAX_ROWS :]]
 
 
 def _printed(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """With rich where it is installed, else in plain columns."""
+    """Format a table with rich if it is installed, else in plain columns."""
     try:
         from rich import table, text
         from rich.console import Console
@@ -131,5 +151,5 @@ def _printed(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], wid
     for row in rows:
         made.add_row(*map(text.Text, row))
     file = io.StringIO()
-    Console(file=file, width=width, force_jupyter=False).print(made)  # a notebook would show it by itself
+    Console(file=file, width=width, force_jupyter=False).print(made)  # a notebook would display it
     return "\n".join([title, *(line.rstrip() for line in file.getvalue().splitlines()), ""])

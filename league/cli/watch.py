@@ -1,4 +1,4 @@
-"""The subcommand `gpu-envs watch`."""
+"""The command `gpu-envs watch`."""
 
 from __future__ import annotations
 
@@ -11,57 +11,66 @@ import webbrowser
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from gpu_envs.paths import check_file
-from gpu_envs.progress import ProgressBar
-from trainers.arguments import Positional, UseAppendAction, parse
-from trainers.settings import check_settings, setting
+from tyro.conf import Positional, arg
+
+from gpu_envs.cli.options import ImportOptions, OptionalPath, parse
+from gpu_envs.utils.paths import check_file
+from gpu_envs.utils.progress import ProgressBar
+from trainers.base.settings import check_settings, setting
+
+__all__ = ["WatchOptions", "watch_command"]
 
 
-@dataclass(frozen=True)
-class WatchArgs:
-    """Look at a run in the browser, while it goes on or afterwards: curves, rollouts, and what a league knows.
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions(ImportOptions):
+    """Open a run of a training or a league in the browser: learning curves, rollouts, payoffs, lineage.
+
+    The page updates while the run is in progress. It is served on this machine until Ctrl-C.
 
     Example: gpu-envs watch out/SimpleTag-v0-20260101-120000
     """
 
-    run: Positional[Path]
+    run: Annotated[Positional[Path], arg(metavar="RUN")]
     """Folder of a training or a league."""
     port: int = setting(0, ">= 0")
-    """Of the page; 0: a free one."""
+    """TCP port of the page; 0 for a free one."""
     host: str = "127.0.0.1"
-    """Address to listen at. With any other than 127.0.0.1, the URL and the run cross the network unencrypted."""
+    """Address to listen on. With any address but 127.0.0.1, the URL and the run cross the network unencrypted."""
     browser: bool = True
-    """Open the page in a browser, where there is a screen."""
-    export: Path | None = None
-    """Write the page with all that there is to see to this one .html file, and end."""
-    allow_import: UseAppendAction[tuple[str, ...]] = ()
-    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
+    """Open the page in a browser if there is a display."""
+    export: OptionalPath = None
+    """Write the page with its data to this .html file and exit."""
 
 
 def watch_command(argv: list[str]) -> int:
-    """Look at a run in the browser, while it goes on or afterwards."""
-    from league.watch.api import Api
-    from league.watch.rollouts import Rollouts
-    from league.watch.server import check_host, libraries, serve
-    from league.watch.source import Latest, open_run
+    """Open a run in the browser, during training or afterwards."""
+    from league.watch.api import ViewerApi
+    from league.watch.rollouts import RolloutCache
+    from league.watch.server import check_libraries, is_loopback, serve
+    from league.watch.sources.base import LatestSnapshot
+    from league.watch.sources.open import open_source
 
-    args = parse(WatchArgs, "watch", argv)
+    args = parse(WatchOptions, "watch", argv)
     check_settings(args, "--")
-    alone = check_host(args.host)
+    alone = is_loopback(args.host)
     if args.export is not None:
         check_file(args.export, "--export")
     else:
-        libraries()
-    with contextlib.closing(Latest(open_run(args.run))) as latest, contextlib.closing(Rollouts()) as rollouts:
-        api = Api(latest, rollouts)
+        check_libraries()
+    with (
+        contextlib.closing(LatestSnapshot(open_source(args.run))) as latest,
+        contextlib.closing(RolloutCache()) as rollouts,
+    ):
+        api = ViewerApi(latest, rollouts)
         if args.export is not None:
             return _export(api, args.export)
         if not alone:
             print(
-                f"gpu-envs: warning: --host {args.host}: nothing is encrypted, neither the URL nor the run; "
-                "use 127.0.0.1 with SSH forwarding, or a network of your own",
+                f"gpu-envs: warning: --host {args.host}: the URL and the run are not encrypted; "
+                "use 127.0.0.1 with SSH forwarding, or a private network",
                 file=sys.stderr,
                 flush=True,
             )
@@ -69,13 +78,13 @@ def watch_command(argv: list[str]) -> int:
         stack = contextlib.ExitStack()
 
         def started(url: str, server: object) -> None:
-            told, address = latest.get()[0].answers["run"], urlsplit(url)
-            print(f"{told['kind']} of {told['env_id']} in {args.run}: {url} until Ctrl-C", flush=True)
+            run, address = latest.get()[0].answers["run"], urlsplit(url)
+            print(f"{run['kind']} of {run['env_id']} in {args.run}: {url} until Ctrl-C", flush=True)
             if alone:
                 # netloc: with the port, and brackets where it is IPv6
-                there = f"ssh -N -L {address.port}:{address.netloc} {socket.gethostname()}"
+                tunnel = f"ssh -N -L {address.port}:{address.netloc} {socket.gethostname()}"
                 local = address._replace(netloc=f"127.0.0.1:{address.port}").geturl()
-                print(f"from another machine: {there}, then open {local} there", flush=True)
+                print(f"from another machine: {tunnel}, then open {local} there", flush=True)
             if args.browser and _screen():
                 webbrowser.open(stack.enter_context(_entry(url)))
 
@@ -85,9 +94,9 @@ def watch_command(argv: list[str]) -> int:
 
 
 def _export(api, file: Path) -> int:
-    from league.watch.export import ROLLOUTS, export
+    from league.watch.export import MAX_ROLLOUTS, export
 
-    total = min(ROLLOUTS, len(api.latest.get()[0].matchups))
+    total = min(MAX_ROLLOUTS, len(api.latest.get()[0].matchups))
     with ProgressBar(total, "rollouts", file=sys.stderr) as progress:
         played, trouble = export(api, file, progress)
     for line in trouble:
@@ -98,7 +107,7 @@ def _export(api, file: Path) -> int:
 
 @contextlib.contextmanager
 def _entry(url: str) -> Iterator[str]:
-    """Give the address of a file of this user alone that opens a URL: what starts a browser is seen by all users."""
+    """Return the address of a private file that opens a URL: other users can see the arguments of the browser."""
     from league.watch.access import ENTRY
 
     with tempfile.NamedTemporaryFile("w", prefix="gpu-envs-watch-", suffix=".html", encoding="utf-8") as file:
@@ -108,7 +117,7 @@ def _entry(url: str) -> Iterator[str]:
 
 
 def _screen() -> bool:
-    """Whether a browser would be seen: not from afar, where it might be one in the terminal."""
+    """Return whether a browser would be visible; over SSH it could be a text browser in the terminal."""
     return not os.environ.get("SSH_CONNECTION") and (
         sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     )

@@ -1,61 +1,71 @@
-"""How exploitable small games' meta-strategies are: found out by calls of their own, while the league goes on."""
+"""NashConv of meta-strategies: exact in small games, computed in the background, and bounds within the meta-game."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from gpu_envs.utils.progress import Progress
 from league import solvers
-from league.executors import Call, Coordinator
+from league.evaluation.tabular_game import TabularGame, is_tabular
+from league.executors import Coordinator, RemoteTask
 from league.game import Game
-from league.small import Small
 from league.solvers import MetaStrategy
-from league.store import Store
-from trainers.config import TrainConfig
-from trainers.logs import Progress
-from trainers.policy import Plays
+from league.storage.run_store import RunStore
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import PolicyProtocol
+
+__all__ = [
+    "LANE",
+    "UNKNOWN",
+    "Evaluation",
+    "compute_nash_conv",
+    "evaluated",
+    "is_evaluated",
+    "nash_conv_lower_bound",
+    "strategy_from_summary",
+]
 
 LANE = "evaluation"
-"""Of the coordinator: nobody waits for it but the end of a run."""
-UNKNOWN: dict[str, Any] = {"nash_conv": None, "exploitability": None, "best_so_far": None}
-"""What the summary of an iteration says before its evaluation is there, or where the game is too large for one."""
+"""Lane of the coordinator. Only the end of a run waits for it."""
+UNKNOWN: dict[str, Any] = {"nash_conv": None, "exploitability": None, "best_nash_conv": None}
+"""Summary fields of an iteration without evaluation, because it is not finished or the game is too large."""
 
 
-def remembers(train: TrainConfig) -> bool:
-    """Whether policies are recurrent, and so no tables that could be evaluated."""
-    return getattr(train.learner, "body", "") == "gru"
-
-
-def of_league(game: Game, train: TrainConfig) -> bool:
-    """Whether a league is evaluated: its game is small and sums to 0, and who learns remembers nothing."""
-    return not remembers(train) and game.zero_sum and Small.of(game) is not None
+def is_evaluated(game: Game, train: TrainConfig) -> bool:
+    """Return whether NashConv of a league is computed: the game is tabular and zero-sum, its policies not recurrent."""
+    return game.zero_sum and is_tabular(game, train)
 
 
 class Evaluation:
-    """Writes into the summaries of iterations what nobody needs to go on; in their order, whoever is fast.
+    """Compute NashConv of past iterations in the background and store it in iteration order.
 
-    In this process nothing can go on meanwhile, so that a summary is whole at once there.
+    An executor in this process computes it at once, so that every summary is complete.
     """
 
     def __init__(
         self,
-        store: Store,
+        store: RunStore,
         coordinator: Coordinator,
         strategy_of: Callable[[Mapping[str, Any]], MetaStrategy | None],
         progress: Progress | None = None,
     ) -> None:
-        """Nothing is given out yet.
+        """Create an evaluation without submitting tasks.
 
         Args:
-            store: Of the run; its game is small.
-            coordinator: Who gives out its calls.
-            strategy_of: The meta-strategy that a summary tells; None: the Nash equilibrium among the policies then.
-            progress: Told what was found.
+            store: Store of a run whose game is tabular.
+            coordinator: Coordinator of the run.
+            strategy_of: Function from a summary to its meta-strategy; None: the Nash equilibrium of the policies.
+            progress: Called with every result.
         """
         self.store, self.coordinator, self.strategy_of, self.progress = store, coordinator, strategy_of, progress
 
-    def give_out(self) -> None:
-        """Has all iterations evaluated that are not, those too that a run was killed after."""
+    def submit(self) -> None:
+        """Submit the evaluation of all iterations without one, including those of an interrupted run."""
         for number, row in self.store.iterations().items():
             if row["nash_conv"] is None:
                 self._submit(number, row)
@@ -63,15 +73,15 @@ class Evaluation:
             self.coordinator.wait(LANE)
 
     def finish(self) -> None:
-        """Until all iterations are evaluated."""
-        self.give_out()
+        """Wait until all iterations are evaluated."""
+        self.submit()
         self.coordinator.wait(LANE)
 
     def _submit(self, number: int, row: Mapping[str, Any]) -> None:
         key, store = f"{number}/evaluation", self.store
-        pools = {}
-        for role, population in store.populations.items():  # as they were; maybe more have come since
-            pools[role] = [population[entry.index] for entry in population.entries if entry.iteration <= number]
+        policies = {}
+        for role, population in store.populations.items():  # without the policies of later iterations
+            policies[role] = [population[entry.index] for entry in population.entries if entry.iteration <= number]
 
         def commit(nash_conv: float) -> None:
             with store.step(key) as result:
@@ -80,28 +90,62 @@ class Evaluation:
             if self.progress is not None:
                 self.progress(number, f"NashConv {nash_conv:.4f}")
 
-        call = Call(key, evaluate, pools, {"game": store.game, "strategy": self.strategy_of(row)})
-        self.coordinator.submit(call, commit, lane=LANE)
+        task = RemoteTask(key, compute_nash_conv, policies, {"game": store.game, "strategy": self.strategy_of(row)})
+        self.coordinator.submit(task, commit, lane=LANE)
 
 
-def evaluate(pools: Mapping[str, Sequence[Plays]], *, game: Game, strategy: MetaStrategy | None) -> float:
-    """What a call of an evaluation does: NashConv of a meta-strategy, or of the Nash equilibrium, among policies."""
-    small = Small.of(game, required=True)
-    assert small is not None
+def compute_nash_conv(
+    policies: Mapping[str, Sequence[PolicyProtocol]], *, game: Game, strategy: MetaStrategy | None
+) -> float:
+    """Return NashConv of a meta-strategy over policies by role; None: of the Nash equilibrium of the meta-game."""
+    tabular = TabularGame.of(game, required=True)
+    assert tabular is not None
     if strategy is None:
-        strategy = solvers.solve("nash", small.payoffs(pools))
-    return small.nash_conv(pools, strategy.marginals, strategy.joint)
+        strategy = solvers.solve("nash", tabular.payoffs(policies))
+    return tabular.nash_conv(policies, strategy.marginals, strategy.joint)
 
 
 def evaluated(rows: Mapping[int, dict[str, Any]], number: int, nash_conv: float, seats: int) -> dict[str, Any]:
-    """The summary of an iteration with what its evaluation gave; that of those before it is there."""
+    """Return the summary of an iteration with its NashConv; earlier iterations are already evaluated."""
     known = {at: row["nash_conv"] for at, row in rows.items() if at < number and row["nash_conv"] is not None}
     known[number] = nash_conv
     row = rows[number] | {
         "nash_conv": nash_conv,
         "exploitability": nash_conv / seats,
-        "best_so_far": min(known.values()),
+        "best_nash_conv": min(known.values()),
     }
     if "best_iteration" in row:
         row["best_iteration"] = min(known, key=lambda at: (known[at], -at))
     return row
+
+
+def nash_conv_lower_bound(meta_game: Tensor, strategy: MetaStrategy) -> float:
+    """Return the sum over seats of the gain by unilateral deviations to policies of the meta-game.
+
+    It is a lower bound on NashConv, up to the errors of estimated payoffs. With a joint distribution a seat deviates
+    before the profile is sampled.
+
+    Args:
+        meta_game: Payoffs (S, N_1, ..., N_S).
+        strategy: Meta-strategy over the policies, or over the first ones of each seat.
+    """
+    sizes = meta_game.shape[1:]
+    if strategy.joint is None:
+        marginals = tuple(pad(each, (0, n - len(each))) for each, n in zip(strategy.marginals, sizes, strict=True))
+        return solvers.nash_gap(meta_game, MetaStrategy(marginals))
+    padding = [each for n, had in zip(sizes, strategy.joint.shape, strict=True) for each in (n - had, 0)]
+    joint = pad(strategy.joint, padding[::-1])
+    total = 0.0
+    for seat, own in enumerate(meta_game):
+        others = joint.sum(seat, keepdim=True)
+        worth = (own * others).movedim(seat, 0).flatten(1).sum(1)
+        total += float(worth.max() - (own * joint).sum())
+    return total
+
+
+def strategy_from_summary(row: Mapping[str, Any]) -> MetaStrategy:
+    """Return the meta-strategy of an iteration's summary."""
+    marginals: list[Tensor] = [torch.tensor(each, dtype=torch.float64) for each in row["meta_strategy"]]
+    return MetaStrategy(
+        tuple(marginals), None if row["joint"] is None else torch.tensor(row["joint"], dtype=torch.float64)
+    )

@@ -1,4 +1,4 @@
-"""Fills the payoff table of a run: what is missing is planned, written down, and given out in chunks."""
+"""Simulation of the missing cells of a run's payoff table: planned, recorded, and submitted in batches."""
 
 from __future__ import annotations
 
@@ -9,171 +9,165 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
-from league.executors import Call, Coordinator
+from league.executors import Coordinator, RemoteTask
 from league.game import Game
-from league.matches import Results, play_matchups
-from league.records import MAX_EPISODES
-from league.run import sizes, table_of
-from league.seating import narrow
-from league.store import Store, derived
-from trainers.policy import Plays
+from league.rollout.matchup_distribution import narrow
+from league.rollout.matchups import MatchupResults, simulate_matchups
+from league.storage.records import MAX_EPISODES
+from league.storage.run_config import sizes, table_of
+from league.storage.run_store import RunStore, derive_seed
+from trainers.models.policy import PolicyProtocol
+
+__all__ = ["LANE", "MAX_ROUNDS", "PayoffFiller", "PayoffSamplingConfig", "batches_of_cells", "payoff_task"]
 
 MAX_ROUNDS = 100
-"""In which cells of the payoff table are played on, until they are as sure as is asked for."""
+"""Largest number of rounds of simulation until the confidence intervals are narrow enough."""
 LANE = "payoffs"
-"""Of the coordinator: learners do not wait for payoffs."""
+"""Lane of the coordinator, so that trainings do not wait for payoffs."""
+_PLAN = "/cells"  # suffix of the names of plans
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """How payoffs are estimated."""
+class PayoffSamplingConfig:
+    """Settings of payoff estimation."""
 
     episodes: int
-    """Per cell."""
-    tolerance: float | None
-    """Half-width of the 95 % intervals, at most; None: any."""
+    """Number of episodes per cell."""
+    ci_half_width: float | None
+    """Largest half-width of the 95 % confidence intervals; None: no limit."""
     device: str
-    """Where cells are played."""
+    """Device of the simulation."""
     max_envs: int
-    """Worlds at once."""
-    even: float = 0.0
-    """Of two seats: by how much the first earns more than the second in a draw."""
+    """Largest number of simultaneous worlds."""
+    draw_margin: float = 0.0
+    """Two seats: return difference (first minus second seat) that counts as a draw."""
 
 
-class Filling:
-    """The payoff table of a run, and the calls that fill it.
+class PayoffFiller:
+    """The payoff table of a run and the tasks that fill it.
 
-    A plan says which cells are to be played and how often; it is a task of its own and is committed before anything of
-    it is given out. So a run that goes on after a kill makes the same calls with the same seeds.
+    A plan names the cells to simulate and their numbers of episodes. It is a step of its own, committed before any of
+    its tasks is submitted. So a resumed run submits the same tasks with the same seeds.
     """
 
-    def __init__(self, store: Store, coordinator: Coordinator, sampling: Sampling, seed: int) -> None:
-        """Reads what is there, and gives out what was planned and is not done.
+    def __init__(self, store: RunStore, coordinator: Coordinator, sampling: PayoffSamplingConfig, seed: int) -> None:
+        """Read the payoff table, and submit the planned tasks that are not done.
 
         Args:
-            store: Of the run.
-            coordinator: Who gives out its calls.
-            sampling: How much is played.
-            seed: Of the run.
+            store: Store of the run.
+            coordinator: Coordinator of the run.
+            sampling: Settings of payoff estimation.
+            seed: Random seed of the run.
         """
         self.store, self.coordinator, self.sampling, self.seed = store, coordinator, sampling, seed
         self.table = table_of(store)
-        self._due: dict[str, Tensor] = {}  # matchups of chunks that are given out
-        for task in store.tasks():
-            if task.endswith(_PLAN):
-                self._give_out(task.removesuffix(_PLAN))
+        self._submitted: dict[str, Tensor] = {}  # matchups of the submitted tasks
+        for step in store.tasks():
+            if step.endswith(_PLAN):
+                self._submit_plan(step.removesuffix(_PLAN))
 
     def plan(self, name: str, least: int = 1) -> None:
-        """Gives out the cells that are missing now; those that are given out already are not missing.
+        """Plan and submit the missing cells that are not submitted yet.
 
         Args:
-            name: Of the plan, its own in the run.
-            least: Episodes; nothing is given out while fewer are missing, as small batches cost as much as large ones.
+            name: Unique name of the plan in the run.
+            least: Smallest number of missing episodes; with fewer, nothing is planned. Small batches cost as much as
+                large ones.
         """
         self._plan(name, None, least)
 
-    def finish(self, name: str) -> None:
-        """Until every cell has its episodes, and is as sure as is asked for.
+    def fill(self, name: str) -> None:
+        """Simulate until every cell has its episodes and its confidence intervals are narrow enough.
 
         Args:
-            name: Before the names of its plans.
+            name: Prefix of the names of the plans.
 
         Raises:
-            GpuEnvsError: The tolerance is out of reach.
+            GpuEnvsError: The intervals are too wide after `MAX_ROUNDS` rounds.
         """
         self.coordinator.wait(LANE)
         for number in range(MAX_ROUNDS):
-            if not self._plan(f"{name}/{number}", self.sampling.tolerance):
+            if not self._plan(f"{name}/{number}", self.sampling.ci_half_width):
                 return
             self.coordinator.wait(LANE)
-        tolerance = self.sampling.tolerance
-        raise GpuEnvsError(f"tolerance = {tolerance}: not reached after {MAX_ROUNDS} rounds; expected a wider one")
+        limit = self.sampling.ci_half_width
+        raise GpuEnvsError(f"ci_half_width = {limit}: not reached after {MAX_ROUNDS} rounds; use a larger value")
 
-    def _plan(self, name: str, tolerance: float | None, least: int = 1) -> bool:
-        """Whether there is, or was, anything to play."""
+    def _plan(self, name: str, ci_half_width: float | None, least: int = 1) -> bool:
+        """Commit a plan and submit its tasks; return whether the plan has any cells, or was committed before."""
         if self.store.done(name + _PLAN):
             return True
         self.table.grow(sizes(self.store))
-        matchups, episodes = self.table.missing(self.sampling.episodes, tolerance)
-        if self._due:
-            due = {tuple(matchup) for chunk in self._due.values() for matchup in chunk.tolist()}
-            there = torch.tensor([tuple(matchup) in due for matchup in matchups.tolist()], dtype=torch.bool)
-            matchups, episodes = matchups[~there], episodes[~there]
+        matchups, episodes = self.table.missing(self.sampling.episodes, ci_half_width)
+        if self._submitted:
+            submitted = {tuple(matchup) for batch in self._submitted.values() for matchup in batch.tolist()}
+            known = torch.tensor([tuple(matchup) in submitted for matchup in matchups.tolist()], dtype=torch.bool)
+            matchups, episodes = matchups[~known], episodes[~known]
         if int(episodes.sum()) < least:
             return False
         with self.store.step(name + _PLAN) as result:
             result |= {"matchups": matchups.tolist(), "episodes": episodes.tolist()}
-        self._give_out(name)
+        self._submit_plan(name)
         return True
 
-    def _give_out(self, name: str) -> None:
-        """Submits the chunks of a plan that are not done."""
-        planned = self.store.result(name + _PLAN, {"matchups": list[list[int]], "episodes": list[int]})
-        seats, episodes = len(self.store.game.seats), planned["episodes"]
-        given = [each for each in planned["matchups"] if len(each) == seats]
-        if not len(episodes) == len(given) == len(planned["matchups"]) or not all(
-            0 < e < MAX_EPISODES for e in episodes
-        ):
+    def _submit_plan(self, name: str) -> None:
+        """Submit the batches of a plan that are not done."""
+        plan = self.store.result(name + _PLAN, {"matchups": list[list[int]], "episodes": list[int]})
+        seats, episodes = len(self.store.game.seats), plan["episodes"]
+        planned = [each for each in plan["matchups"] if len(each) == seats]
+        valid = all(0 < count < MAX_EPISODES for count in episodes)
+        if not len(episodes) == len(planned) == len(plan["matchups"]) or not valid:
             raise CheckpointError(f"{self.store.file}: tasks: {name + _PLAN}: expected matchups and episodes of each")
-        matchups = torch.from_numpy(self.store.matchups(torch.tensor(given, dtype=torch.int64).view(-1, seats)))
-        episodes = torch.tensor(episodes, dtype=torch.int64)
-        for number, chunk in enumerate(chunks(planned["episodes"], self.sampling.max_envs)):
+        matchups = torch.from_numpy(self.store.matchups(torch.tensor(planned, dtype=torch.int64).view(-1, seats)))
+        counts = torch.tensor(episodes, dtype=torch.int64)
+        for number, batch in enumerate(batches_of_cells(episodes, self.sampling.max_envs)):
             key = f"{name}/{number}"
             if not self.store.done(key):
-                self._submit(key, matchups[chunk], episodes[chunk])
+                self._submit(key, matchups[batch], counts[batch])
 
     def _submit(self, key: str, matchups: Tensor, episodes: Tensor) -> None:
-        call = cells(key, self.store.game, self.store.populations, matchups, episodes, self.seed, self.sampling)
+        task = payoff_task(key, self.store.game, self.store.populations, matchups, episodes, self.seed, self.sampling)
 
-        def commit(results: Results) -> None:
+        def commit(results: MatchupResults) -> None:
             with self.store.step(key) as result:
                 self.store.add_results(matchups, results)
                 result["episodes"] = int(results.count.sum())
             self.table.add(matchups, results)
-            del self._due[key]
+            del self._submitted[key]
 
-        self._due[key] = matchups
-        self.coordinator.submit(call, commit, lane=LANE)
-
-
-_PLAN = "/cells"
-"""Ends the names of plans."""
+        self._submitted[key] = matchups
+        self.coordinator.submit(task, commit, lane=LANE)
 
 
-def cells(
+def payoff_task(
     key: str,
     game: Game,
-    pools: Mapping[str, Sequence[Plays]],
+    pools: Mapping[str, Sequence[PolicyProtocol]],
     matchups: Tensor,
     episodes: Tensor,
     seed: int,
-    sampling: Sampling,
-) -> Call:
-    """A call that plays matchups (K, S), episodes (K,) of each; `seed` is the run's. It sends only who plays."""
-    kept, narrowed = narrow(game, matchups)
-    s = sampling
-    arguments = {"game": game, "matchups": narrowed, "episodes": episodes, "seed": derived(seed, key)}
-    arguments |= {"device": s.device, "max_envs": s.max_envs, "even": s.even}
-    return Call(key, play, {r: [pools[r][i] for i in who] for r, who in kept.items()}, arguments, device=s.device)
+    sampling: PayoffSamplingConfig,
+) -> RemoteTask:
+    """Return the task that simulates matchups. Only the policies of these matchups travel.
+
+    Args:
+        key: Unique name of the task in the run.
+        game: Game to play.
+        pools: Policies by role.
+        matchups: (K, S), policies of each seat.
+        episodes: (K,), number of episodes of each matchup.
+        seed: Random seed of the run.
+        sampling: Settings of payoff estimation.
+    """
+    indices, narrowed = narrow(game, matchups)
+    arguments = {"game": game, "matchups": narrowed, "episodes": episodes, "seed": derive_seed(seed, key)}
+    arguments |= {"device": sampling.device, "max_envs": sampling.max_envs, "draw_margin": sampling.draw_margin}
+    policies = {role: [pools[role][index] for index in own] for role, own in indices.items()}
+    return RemoteTask(key, simulate_matchups, policies, arguments, device=sampling.device)
 
 
-def play(
-    pools: Mapping[str, Sequence[Plays]],
-    *,
-    game: Game,
-    matchups: Tensor,
-    episodes: Tensor,
-    seed: int,
-    device: str,
-    max_envs: int,
-    even: float,
-) -> Results:
-    """What a call of payoff cells does, see `league.matches.play_matchups`."""
-    return play_matchups(game, pools, matchups, episodes, seed, device, max_envs, even=even)
-
-
-def chunks(episodes: Sequence[int], most: int) -> Iterator[slice]:
-    """Neighbouring cells that one batch of worlds plays at once; the same whoever plays them."""
+def batches_of_cells(episodes: Sequence[int], most: int) -> Iterator[slice]:
+    """Yield slices of adjacent cells with at most `most` episodes, or one cell; each is one task."""
     first = total = 0
     for index, count in enumerate(episodes):
         if total and total + count > most:

@@ -1,9 +1,8 @@
-"""A game that is small enough to walk, and the policies of a run as tables of it."""
+"""A game whose tree can be enumerated, with the policies of a run as tables."""
 
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 
@@ -11,33 +10,45 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from league.exact import TablePolicy, Tree, tabulate
+from gpu_envs.utils.lru_cache import LRUCache
+from league.exact import GameTree, TablePolicy
+from league.exact.tabulation import tabulate
 from league.game import Game
-from league.population import MixturePolicy, RandomPolicy
-from league.records import to_json
-from league.targets import Target
-from trainers.policy import Plays
+from league.policies.mixture import MixturePolicy
+from league.policies.random import RandomPolicy
+from league.solvers import MetaStrategy
+from league.storage.records import to_json
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import PolicyProtocol
+
+__all__ = ["KEPT", "TabularGame", "is_recurrent", "is_tabular"]
 
 KEPT = 4
 """Trees that a process keeps, those that were asked for last."""
-_TREES: OrderedDict[str, Tree] = OrderedDict()
-"""By what is played."""
-_ASKED: weakref.WeakKeyDictionary[Tree, list[weakref.WeakKeyDictionary[Plays, Tensor]]] = weakref.WeakKeyDictionary()
-"""Per tree and seat the tables of policies; they are frozen."""
+_TREES: LRUCache[str, GameTree] = LRUCache(max_items=KEPT)
+"""Trees by game."""
+_ASKED: weakref.WeakKeyDictionary[GameTree, list[weakref.WeakKeyDictionary[PolicyProtocol, Tensor]]] = (
+    weakref.WeakKeyDictionary()
+)
+"""Tables of the policies by tree and seat; policies are frozen."""
 
 
-class Small:
-    """Exact payoffs, best responses and NashConv of populations. A process asks each policy once what it does."""
+class TabularGame:
+    """Compute exact payoffs, best responses and NashConv of populations. Each process tabulates a policy once."""
 
-    def __init__(self, tree: Tree) -> None:
-        """Takes a tree."""
+    def __init__(self, tree: GameTree) -> None:
+        """Use the tree of a game."""
         self.tree, self.game = tree, tree.game
         self.tables: list[list[Tensor]] = [[] for _ in self.game.seats]
         self.asked = _ASKED.setdefault(tree, [weakref.WeakKeyDictionary() for _ in self.game.seats])
 
     @classmethod
-    def of(cls, game: Game, required: bool = False) -> Small | None:
-        """None where the game cannot be walked; ConfigError instead, if it is `required`."""
+    def of(cls, game: Game, required: bool = False) -> TabularGame | None:
+        """Return the tabular form of a game, or None if its tree cannot be enumerated.
+
+        Raises:
+            ConfigError: The tree is `required` and cannot be enumerated.
+        """
         try:
             return cls(_tree_of(game))
         except ConfigError:
@@ -45,21 +56,21 @@ class Small:
                 raise
             return None
 
-    def know(self, populations: Mapping[str, Sequence[Plays]]) -> list[list[Tensor]]:
-        """The tables (I, C) of all policies, per seat; those that came since the last time are made."""
+    def tabulate_all(self, populations: Mapping[str, Sequence[PolicyProtocol]]) -> list[list[Tensor]]:
+        """Return the tables (I, C) of all policies of each seat; policies that are new are tabulated."""
         for index, (seat, tables) in enumerate(zip(self.game.seats, self.tables, strict=True)):
             population = populations[seat.role]
             tables += [self._table(population[place], index) for place in range(len(tables), len(population))]
         return self.tables
 
-    def _table(self, policy: Plays, seat: int) -> Tensor:
+    def _table(self, policy: PolicyProtocol, seat: int) -> Tensor:
         asked = self.asked[seat]
         if policy not in asked:
-            asked[policy] = self._ask(policy, seat)
+            asked[policy] = self._tabulate(policy, seat)
         return asked[policy]
 
-    def _ask(self, policy: Plays, seat: int) -> Tensor:
-        # a network that acts at random does so in float32, and rounding decides between responses that are alike
+    def _tabulate(self, policy: PolicyProtocol, seat: int) -> Tensor:
+        # exact: a network's uniform probabilities are float32, and rounding would decide between equal responses
         if isinstance(policy, RandomPolicy):
             return self.tree.uniform(seat)
         if isinstance(policy, MixturePolicy):
@@ -68,64 +79,73 @@ class Small:
 
     # ---------------------------------------------------------------- payoffs
 
-    def payoffs(self, populations: Mapping[str, Sequence[Plays]]) -> Tensor:
-        """(S, N_1, ..., N_S), what every seat earns in every matchup.
+    def payoffs(self, populations: Mapping[str, Sequence[PolicyProtocol]]) -> Tensor:
+        """Return the payoffs of all matchups, (S, N_1, ..., N_S).
 
-        Seats of one population: what a policy earns that sits in every seat equally often, as a payoff table has it.
+        In a game with a shared population a policy's payoff is the mean over all orders of the seats, as in a
+        `PayoffTable`.
         """
-        payoffs = self.tree.payoffs(self.know(populations))
+        payoffs = self.tree.payoffs(self.tabulate_all(populations))
         if not self.game.shared:
             return payoffs
         orders = list(permutations(range(len(payoffs))))
         return torch.stack([payoffs[list(order)].permute(0, *(1 + axis for axis in order)) for order in orders]).mean(0)
 
-    def mixtures(self, populations: Mapping[str, Sequence[Plays]], marginals: Sequence[Tensor]) -> list[Tensor]:
-        """Per seat the table that plays as its mixture does; marginals (n,) of the first n policies of a population."""
-        tables = self.know(populations)
+    def mixtures(
+        self, populations: Mapping[str, Sequence[PolicyProtocol]], marginals: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return for each seat the table equivalent to its mixture; marginals (n,) of its first n policies."""
+        tables = self.tabulate_all(populations)
         return [
             self.tree.mix(torch.stack(tables[seat][: len(weights)]), weights.cpu(), seat)
             for seat, weights in enumerate(marginals)
         ]
 
     def nash_conv(
-        self, populations: Mapping[str, Sequence[Plays]], marginals: Sequence[Tensor], joint: Tensor | None = None
+        self,
+        populations: Mapping[str, Sequence[PolicyProtocol]],
+        marginals: Sequence[Tensor],
+        joint: Tensor | None = None,
     ) -> float:
-        """What the seats could gain in all, each leaving a meta-strategy alone for a best response.
+        """Return NashConv: the sum over seats of the gain by a unilateral best response to a meta-strategy.
 
-        Of a joint one (N_1, ..., N_S): before the profile is drawn, which is 0 in a coarse correlated equilibrium.
+        With a joint distribution (N_1, ..., N_S) a seat deviates before the profile is sampled. The sum is 0 in a
+        coarse correlated equilibrium.
         """
         if joint is None:
             return self.tree.nash_conv(self.mixtures(populations, marginals))
-        target, tables = Target(tuple(marginals), joint), self.know(populations)
-        best = sum(self._respond(populations, target, seat)[1] for seat in range(joint.dim()))
+        opponents, tables = MetaStrategy(tuple(marginals), joint), self.tabulate_all(populations)
+        best = sum(self._respond(populations, opponents, seat)[1] for seat in range(joint.dim()))
         payoffs = self.tree.payoffs([each[:size] for each, size in zip(tables, joint.shape, strict=True)])
         return best - float((payoffs.sum(0) * joint.cpu()).sum())
 
     # ---------------------------------------------------------------- best responses
 
     def best_response(
-        self, populations: Mapping[str, Sequence[Plays]], role: str, target: Target
+        self, populations: Mapping[str, Sequence[PolicyProtocol]], role: str, opponents: MetaStrategy
     ) -> tuple[TablePolicy, float]:
-        """A pure policy of a role that earns the most against opponents on the other seats, and what it earns.
+        """Return a pure best response of a role to the meta-strategy of the other seats, and its mean return.
 
-        It knows what to do in every seat of the role; what it earns is the mean over those.
+        The policy plays every seat of the role; the return is the mean over these seats.
         """
-        found = [self._respond(populations, target, seat) for seat in self.game.seats_of(role)]
+        found = [self._respond(populations, opponents, seat) for seat in self.game.seats_of(role)]
         return self.policy(role, [table for table, _ in found]), sum(value for _, value in found) / len(found)
 
-    def _respond(self, populations: Mapping[str, Sequence[Plays]], target: Target, seat: int) -> tuple[Tensor, float]:
-        """The table that earns one seat the most, and what it earns."""
-        if target.joint is None:
-            return self.tree.best_response(self.mixtures(populations, target.marginals), seat)
-        tables = self.know(populations)
-        joint, worth = target.joint.sum(seat, keepdim=True), []  # policy 0 stands for the seat's own
+    def _respond(
+        self, populations: Mapping[str, Sequence[PolicyProtocol]], opponents: MetaStrategy, seat: int
+    ) -> tuple[Tensor, float]:
+        """Return the table of a best response of one seat, and its return."""
+        if opponents.joint is None:
+            return self.tree.best_response(self.mixtures(populations, opponents.marginals), seat)
+        tables = self.tabulate_all(populations)
+        joint, worth = opponents.joint.sum(seat, keepdim=True), []  # index 0 stands for the seat's own policy
         for who in joint.nonzero().tolist():
             profile = [tables[other][index] for other, index in enumerate(who)]
             worth.append(float(joint[tuple(who)]) * self.tree.against(profile, seat))
         return self.tree.best_against(torch.stack(worth).sum(0), seat)
 
     def policy(self, role: str, found: Sequence[Tensor]) -> TablePolicy:
-        """The policy that plays tables (I, C), one for each seat of a role."""
+        """Return the policy that plays tables (I, C), one for each seat of a role."""
         seats = self.game.seats_of(role)
         width = max(self.tree.observations[seat].shape[1] for seat in seats)
         rows: dict[bytes, int] = {}
@@ -133,18 +153,25 @@ class Small:
         for seat, actions in zip(seats, found, strict=True):
             for obs, row in zip(self.tree.observations[seat], actions, strict=True):
                 padded = torch.nn.functional.pad(obs, (0, width - len(obs)))
-                if rows.setdefault(padded.numpy().tobytes(), len(rows)) == len(table):  # else of another seat: alike
+                if rows.setdefault(padded.numpy().tobytes(), len(rows)) == len(
+                    table
+                ):  # else a row of another seat with the same observation
                     observations.append(padded)
                     table.append(row)
         return TablePolicy(torch.stack(observations), torch.stack(table))
 
 
-def _tree_of(game: Game) -> Tree:
-    """Walked once; ConfigError where it cannot be."""
+def _tree_of(game: Game) -> GameTree:
+    """Return the cached tree of a game; raise ConfigError if it cannot be enumerated."""
     key = to_json(game.to_json())
-    if key not in _TREES:
-        _TREES[key] = Tree.of(game)
-    _TREES.move_to_end(key)
-    while len(_TREES) > KEPT:
-        _TREES.popitem(last=False)
-    return _TREES[key]
+    return _TREES.get_or_make(key, lambda: GameTree.of(game))
+
+
+def is_recurrent(train: TrainConfig) -> bool:
+    """Return whether learned policies are recurrent, and so cannot be tabulated."""
+    return getattr(train.learner, "network", "") == "gru"
+
+
+def is_tabular(game: Game, train: TrainConfig | None = None) -> bool:
+    """Return whether a game's tree can be enumerated and its learned policies, if any, can be tabulated."""
+    return (train is None or not is_recurrent(train)) and TabularGame.of(game) is not None

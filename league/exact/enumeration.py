@@ -1,4 +1,4 @@
-"""Walks the whole tree of a small game with the environment itself: all histories of a length are worlds of a batch."""
+"""Enumeration of small game trees with the environment: all histories of one length are the worlds of a batch."""
 
 from __future__ import annotations
 
@@ -12,68 +12,72 @@ import numpy as np
 from gymnasium import spaces
 from torch import Tensor, from_numpy
 
-from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.core import Core
 from league.game import Game
-from trainers.agents import members_of
+from trainers.base.agent_group import agent_rows_of
+
+__all__ = ["CHANCE", "LARGEST", "ChanceOutcomes", "EnumeratedTree", "PlayerTree", "enumerate_tree"]
 
 LARGEST = 1_000_000
-"""Histories of one length at most."""
-_DRAWS = 64  # resets per deal, so that every deal comes up
-_NOT_BY_WORLD = ("params",)  # entries of a core's state that all worlds share
+"""Largest number of histories of one length."""
+_DRAWS = 64  # resets per deal, so that every deal occurs
+_NOT_BY_WORLD = ("params",)  # entries of a core's state without an axis of worlds
 
 
 @dataclass(frozen=True)
-class Deals:
-    """All that chance can do, at the reset and nowhere else, each as likely as the others."""
+class ChanceOutcomes:
+    """Chance outcomes of a game: equally probable deals, at the reset only."""
 
     field: str
-    """Of the worlds' state, (E, dealt)."""
+    """Name of the state field with the dealt cards (E, dealt)."""
     deck: int
-    """Cards there are."""
+    """Number of cards in the deck."""
     dealt: int
-    """What lies there: every order of so many different cards out of a deck."""
+    """Number of dealt cards; every ordered selection is an outcome."""
 
 
-CHANCE: dict[str, Callable[[Any], Deals | None]] = {
-    "KuhnPoker-v0": lambda config: Deals("card", config.num_players + 1, config.num_players),
-    "LeducPoker-v0": lambda config: Deals("card", 6, 3),
+CHANCE: dict[str, Callable[[Any], ChanceOutcomes | None]] = {
+    "KuhnPoker-v0": lambda config: ChanceOutcomes("card", config.num_players + 1, config.num_players),
+    "LeducPoker-v0": lambda config: ChanceOutcomes("card", 6, 3),
     **dict.fromkeys(
         ("ClimbingGame-v0", "MatrixGame-v0", "RockPaperScissors-v0", "TicTacToe-v0", "TwoStepGame-v0"),
         lambda config: None,
     ),
 }
-"""What chance does, from a game's settings, by environment; None: nothing."""
+"""Functions from the settings to the chance outcomes by environment; None: no chance."""
 
 
 @dataclass(frozen=True)
-class Side:
-    """What one seat can come to know: its infosets, I of them, each of `choices` C."""
+class PlayerTree:
+    """The I information sets of one seat, with C choices each."""
 
     observations: np.ndarray
-    """(I, D) float32, what is observed there, in the order of the steps."""
+    """Observations in the order of the steps (I, D) float32."""
     legal: np.ndarray
-    """(I, C) bool."""
+    """Legal choices (I, C) bool."""
     parent: np.ndarray
-    """(I,) int64, the seat's sequence that leads there: 0 is nothing done yet, 1 + i C + a is action a at infoset i."""
+    """Sequence of the seat before each information set (I,) int64.
+
+    It is 0 without actions, and 1 + i C + a after action a at information set i."""
 
 
 @dataclass(frozen=True)
-class Walk:
-    """The leaves of a game's tree, Z of them, as S seats come there."""
+class EnumeratedTree:
+    """The Z leaves of a game tree with S seats."""
 
-    sides: tuple[Side, ...]
-    """By seat, what it can come to know."""
+    sides: tuple[PlayerTree, ...]
+    """Information sets by seat."""
     sequence: np.ndarray
-    """(Z, S) int64, the last sequence of every seat."""
+    """Last sequence of every seat (Z, S) int64."""
     chance: np.ndarray
-    """(Z,) float64, the probability that chance has in it."""
+    """Probability of the chance outcomes (Z,) float64."""
     returns: np.ndarray
-    """(Z, S) float64."""
+    """Returns of the seats (Z, S) float64."""
 
 
 class _Infosets:
-    """A side, while it is found."""
+    """Information sets of one seat during enumeration."""
 
     def __init__(self, env_id: str, choices: int) -> None:
         self.env_id, self.choices = env_id, choices
@@ -83,8 +87,8 @@ class _Infosets:
         self.parent: list[int] = []
 
     def number(self, obs: np.ndarray, legal: np.ndarray, sequence: np.ndarray) -> np.ndarray:
-        """Infosets (W,) of worlds by observation, new ones added; every observation must fit one sequence alone."""
-        rows, first, inverse = np.unique(obs + 0.0, axis=0, return_index=True, return_inverse=True)  # one zero
+        """Return the information sets (W,) of worlds; observations of two different sequences raise ConfigError."""
+        rows, first, inverse = np.unique(obs + 0.0, axis=0, return_index=True, return_inverse=True)  # maps -0.0 to 0.0
         for row, world in zip(rows, first, strict=True):
             if row.tobytes() not in self.index:
                 self.index[row.tobytes()] = len(self.parent)
@@ -95,32 +99,32 @@ class _Infosets:
         parents, masks = np.array(self.parent)[index], np.array(self.legal)[index]
         if (parents != sequence).any() or (masks != legal).any():
             raise ConfigError(
-                f"{self.env_id}: no exact tree: an observation does not tell what its agent has done and seen before "
-                "(perfect recall); choose a shorter episode, such as num_steps=1, or sampled payoffs"
+                f"{self.env_id}: no exact tree: expected observations with perfect recall, got equal ones after "
+                "different actions; use shorter episodes, such as num_steps=1, or sampled payoffs"
             )
         return index
 
-    def done(self) -> Side:
-        return Side(np.array(self.observations), np.array(self.legal), np.array(self.parent, np.int64))
+    def done(self) -> PlayerTree:
+        return PlayerTree(np.array(self.observations), np.array(self.legal), np.array(self.parent, np.int64))
 
 
-def walk(game: Game) -> Walk:
-    """Plays all there is to play.
+def enumerate_tree(game: Game) -> EnumeratedTree:
+    """Enumerate the tree of a game.
 
-    Agents that move at once choose one after the other, the later ones without knowing.
+    Agents that move simultaneously choose one after the other, without observing the earlier choices.
 
     Raises:
-        ConfigError: What chance does here is not known (see `CHANCE`), several agents share a seat, actions are not
-            Discrete, an agent forgets, or there are over `LARGEST` histories of one length.
+        ConfigError: The chance outcomes are unknown (see `CHANCE`), several agents share a seat, actions are not
+            Discrete, an agent has no perfect recall, or there are more than `LARGEST` histories of one length.
     """
-    if game.env_id not in CHANCE or "randomise" in game.env:
-        raise ConfigError(f"{game.env_id}: no exact tree: known only for {', '.join(CHANCE)} without `randomise`")
+    if game.env_id not in CHANCE or "domain_randomization" in game.env:
+        raise ConfigError(f"{game.env_id}: no exact tree: expected {', '.join(CHANCE)} without domain_randomization")
     core = _dealt(game)
-    rows = [members_of(core, seat.members) for seat in game.seats]
+    rows = [agent_rows_of(core, seat.members) for seat in game.seats]
     if any(len(members) != 1 for members in rows):
-        raise ConfigError(f"{game.env_id}: no exact tree: expected one agent a seat, got {[len(r) for r in rows]}")
+        raise ConfigError(f"{game.env_id}: no exact tree: expected one agent per seat, got {[len(r) for r in rows]}")
     if not all(isinstance(space, spaces.Discrete) for space in core.action_spaces.values()):
-        raise ConfigError(f"{game.env_id}: no exact tree: expected Discrete actions")
+        raise ConfigError(f"{game.env_id}: no exact tree: expected Discrete actions, got others")
     agents = [row for (row,) in rows]
     sizes = core.num_choices[agents, 0].tolist()
     found = [_Infosets(game.env_id, size) for size in sizes]
@@ -137,20 +141,21 @@ def walk(game: Game) -> Walk:
         world, choice, sequence = _branches(core, np.flatnonzero(~over), sequence[~over], agents, found)
         if len(world) > LARGEST:
             raise ConfigError(
-                f"{game.env_id}: no exact tree: over {LARGEST} histories of one length; learn and sample instead"
+                f"{game.env_id}: no exact tree: more than {LARGEST} histories of one length; use learned responses and "
+                "sampled payoffs"
             )
         chance, total = chance[world], total[world]
         core = _moved(game, core, world)
         core.step(from_numpy(choice))
         total = total + core.reward[:, agents].numpy()
     sequence, chance, returns = (np.concatenate(parts) for parts in zip(*leaves, strict=True))
-    return Walk(tuple(side.done() for side in found), sequence, chance, returns)
+    return EnumeratedTree(tuple(side.done() for side in found), sequence, chance, returns)
 
 
 def _branches(
     core: Core, here: np.ndarray, sequence: np.ndarray, agents: Sequence[int], found: Sequence[_Infosets]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All that can be done in some worlds (W,): which world (N,), what by all agents (N, A), sequences then (N, S)."""
+    """Return all N joint choices in worlds (W,): the world (N,), actions (N, A) and next sequences (N, S)."""
     world, choice = here, np.zeros((len(here), core.num_agents), np.int64)
     movers = (core.alive if core.to_move is None else core.to_move).numpy()
     before = sequence
@@ -160,7 +165,7 @@ def _branches(
         legal = np.ones((len(here), size), bool)
         if core.action_mask is not None:
             legal = core.action_mask[:, row, :size].numpy()[here]
-        legal[~moves] = np.arange(size) == 0  # who does not move has the one thing to do, 0
+        legal[~moves] = np.arange(size) == 0  # agents that do not move have the single choice 0
         infoset = np.zeros(len(here), np.int64)
         if moves.any():
             infoset[moves] = infosets.number(core.obs[:, row].numpy()[here[moves]], legal[moves], before[moves, seat])
@@ -172,7 +177,7 @@ def _branches(
 
 
 def _dealt(game: Game) -> Core:
-    """A world for every deal, right after its reset: the core deals until all have come up."""
+    """Return a world for every deal right after its reset; reset worlds until every deal has occurred."""
     core = game.core(1, autoreset="disabled")
     deals = CHANCE[game.env_id](core.config)
     if deals is None:
@@ -180,7 +185,7 @@ def _dealt(game: Game) -> Core:
         return core
     count = math.perm(deals.deck, deals.dealt)
     if count * _DRAWS > LARGEST:
-        raise ConfigError(f"{game.env_id}: no exact tree: {count} deals are too many; learn and sample instead")
+        raise ConfigError(f"{game.env_id}: no exact tree: {count} deals are too many; use sampled payoffs")
     core = game.core(count * _DRAWS, autoreset="disabled")
     core.reset(seed=0)
     cards = core.world_state[deals.field].tolist()
@@ -190,7 +195,7 @@ def _dealt(game: Game) -> Core:
 
 
 def _moved(game: Game, core: Core, rows: np.ndarray) -> Core:
-    """A core with copies of some worlds (N,)."""
+    """Return a core with copies of worlds (N,)."""
     state: dict[str, Tensor] = core.get_state()
     index = from_numpy(rows)
     copies = game.core(len(rows), autoreset="disabled")

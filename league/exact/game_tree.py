@@ -1,9 +1,9 @@
 """Exact values, best responses and mixtures on the whole tree of a small game.
 
-The tree is kept in its sequence form (von Stengel 1996, "Efficient computation of behavior strategies"; Koller, Megiddo
-and von Stengel 1996): with perfect recall all that a seat does on the way to a leaf is told by the last of its own
-actions there, its sequence. A table of behaviour becomes a plan, the probability that the seat plays a sequence if
-all others let it; a leaf's probability is the product of chance and the seats' plans.
+The tree is stored in sequence form (von Stengel 1996, "Efficient computation of behavior strategies"; Koller, Megiddo
+and von Stengel 1996). With perfect recall, the last action of a seat before a leaf determines all its actions on the
+path, its sequence. A table of behavior becomes a realization plan: the probabilities of the seat's sequences if chance
+and all other seats play towards them. The probability of a leaf is the product of chance and the seats' plans.
 """
 
 from __future__ import annotations
@@ -13,24 +13,28 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from league.exact.walk import Side, walk
+from league.exact.enumeration import PlayerTree, enumerate_tree
 from league.game import Game
 
+__all__ = ["GameTree", "Profile"]
+
 Profile = Sequence[Tensor]
-"""A table for every seat: (infosets, choices) float64, the probabilities of what it does; illegal choices have 0."""
+"""A table for every seat: probabilities of the choices (I, C) float64, 0 for illegal ones."""
 
 
-class Tree:
-    """A game's tree. All tensors are on the CPU, float64 where they hold numbers.
+class GameTree:
+    """The tree of a game. All tensors are on the CPU; numbers are float64.
 
     Attributes:
         game: The game.
-        observations: Per seat (I, D) float32, what it observes at its infosets; step by step.
-        legal: Per seat (I, C) bool.
+        observations: Observations of each seat at its information sets (I, D) float32, in the order of the steps.
+        legal: Legal choices of each seat (I, C) bool.
     """
 
-    def __init__(self, game: Game, sides: Sequence[Side], sequence: Tensor, chance: Tensor, returns: Tensor) -> None:
-        """Takes what `walk` found, see there; use `of`."""
+    def __init__(
+        self, game: Game, sides: Sequence[PlayerTree], sequence: Tensor, chance: Tensor, returns: Tensor
+    ) -> None:
+        """Create a tree from the result of `enumerate_tree`; use `of`."""
         self.game = game
         self.observations = tuple(torch.from_numpy(side.observations) for side in sides)
         self.legal = tuple(torch.from_numpy(side.legal) for side in sides)
@@ -40,19 +44,19 @@ class Tree:
         self._stakes = (returns * chance[:, None]).T.contiguous()  # (S, Z)
 
     @classmethod
-    def of(cls, game: Game) -> Tree:
-        """Walks a game; ConfigError where it cannot be walked, see `league.exact.walk.walk`."""
-        found = walk(game)
+    def of(cls, game: Game) -> GameTree:
+        """Return the tree of a game; raise ConfigError as `league.exact.enumeration.enumerate_tree`."""
+        found = enumerate_tree(game)
         arrays = (torch.from_numpy(each) for each in (found.sequence, found.chance, found.returns))
         return cls(game, found.sides, *arrays)
 
     def uniform(self, seat: int) -> Tensor:
-        """The table (I, C) that takes every legal choice alike."""
+        """Return the uniform table over legal choices (I, C)."""
         legal = self.legal[seat].double()
         return legal / legal.sum(-1, keepdim=True)
 
     def plan(self, tables: Tensor, seat: int) -> Tensor:
-        """Probabilities (..., 1 + I C) that a seat plays its sequences if all others let it, of tables (..., I, C)."""
+        """Return the realization plans (..., 1 + I C) of tables (..., I, C) of a seat."""
         tables, choices = tables.double(), tables.shape[-1]
         plan = tables.new_ones((*tables.shape[:-2], 1 + tables.shape[-2] * choices))
         below = plan[..., 1:].unflatten(-1, tables.shape[-2:])
@@ -61,43 +65,42 @@ class Tree:
         return plan
 
     def values(self, profile: Profile) -> Tensor:
-        """What every seat earns, (S,)."""
+        """Return the expected returns of the seats (S,)."""
         return self.payoffs([table.unsqueeze(0) for table in profile]).flatten()
 
     def payoffs(self, tables: Sequence[Tensor | Sequence[Tensor]]) -> Tensor:
-        """What every seat earns in every matchup.
+        """Return the expected returns of the seats in every matchup.
 
         Args:
-            tables: Per seat its policies: N_s tables, or (N_s, I, C).
+            tables: Policies of each seat: N_s tables, or (N_s, I, C).
 
         Returns:
             (S, N_1, ..., N_S).
         """
         reach = [self._reach(_stacked(each), seat) for seat, each in enumerate(tables)]
-        cells = self._stakes  # (S, ..., Z), an axis more for every seat but the last
+        cells = self._stakes  # (S, ..., Z), with one more axis for every seat but the last
         for each in reach[:-1]:
             cells = cells[..., None, :] * each
         return cells @ reach[-1].T
 
     def best_response(self, profile: Profile, seat: int, tie: float = 0.0) -> tuple[Tensor, float]:
-        """A pure table (I, C) that earns a seat the most against the others of a profile, and what it earns.
+        """Return a pure best response (I, C) of a seat to the other tables of a profile, and its return.
 
-        Ties go to the lowest action index, also at infosets that chance or the others never let it reach. Values tie
-        where their sums, as floats, are equal. So they do in OpenSpiel 2.0.2, and rounding may tell actions apart that
-        are worth the same: PSRO with the uniform meta-strategy hangs on it on Kuhn from iteration 5 on. A `tie` of
-        1e-12 leaves rounding no say, and there parts with OpenSpiel. All sums that responses and mixtures hang on are
-        taken one by one in a fixed order, so that rounding decides alike on every CPU.
+        Ties go to the lowest action index, also at unreachable information sets. By default only equal floats tie, as
+        in OpenSpiel 2.0.2, so that rounding can separate actions of equal value. PSRO with the uniform meta-strategy
+        depends on this in Kuhn poker from iteration 5. A `tie` of 1e-12 removes the effect of rounding, and then
+        results differ from OpenSpiel's. All sums have a fixed order, so that rounding is equal on every CPU.
 
         Args:
-            profile: All seats' tables; the seat's own is not looked at.
-            seat: Who responds.
-            tie: Values up to that far below the best are ties too; values count by the probability that chance and the
-                others let the seat come to the infoset.
+            profile: Tables of all seats; the seat's own is ignored.
+            seat: Seat of the response.
+            tie: Largest difference to the best value of a tie. Values are weighted by the probability that chance and
+                the other seats play towards the information set.
         """
         return self.best_against(self.against(profile, seat), seat, tie)
 
     def against(self, profile: Profile, seat: int) -> Tensor:
-        """What every leaf is worth to a seat that plays all that leads there, the others as in a profile, (Z,)."""
+        """Return the seat's returns of the leaves (Z,), weighted by chance and the other tables of a profile."""
         weight = self._stakes[seat].clone()
         for other, table in enumerate(profile):
             if other != seat:
@@ -105,7 +108,7 @@ class Tree:
         return weight
 
     def best_against(self, weight: Tensor, seat: int, tie: float = 0.0) -> tuple[Tensor, float]:
-        """`best_response` to what leaves are worth, (Z,): sums of `against` are others who draw tables together."""
+        """Return `best_response` for weighted returns (Z,); sums of `against` stand for correlated opponents."""
         legal, parent = self.legal[seat], self._parent[seat]
         worth = weight.new_zeros(1 + legal.numel()).index_add_(0, self._sequence[seat], weight)
         table = torch.zeros_like(legal, dtype=weight.dtype)
@@ -118,15 +121,15 @@ class Tree:
         return table, float(worth[0])
 
     def nash_conv(self, profile: Profile) -> float:
-        """What the seats could gain in all if each changed its policy alone; 0 at a Nash equilibrium."""
+        """Return the sum over seats of the gain by a unilateral best response; 0 at a Nash equilibrium."""
         best = sum(self.best_response(profile, seat)[1] for seat in range(len(profile)))
         return best - float(self.values(profile).sum())
 
     def mix(self, tables: Tensor | Sequence[Tensor], weights: Tensor, seat: int) -> Tensor:
-        """The one table that plays as a mixture does that draws one of N tables (weights (N,)) for every episode.
+        """Return the table equivalent to a mixture that samples one of N tables, with weights (N,), in every episode.
 
-        At an infoset the tables count by how probably they themselves go there (Kuhn's theorem). Where none of them
-        goes, all legal choices are alike, as in OpenSpiel's policy_aggregator.
+        At an information set, tables are weighted by their own probability to play towards it (Kuhn's theorem). Where
+        all of these are 0, the choices are uniform, as in OpenSpiel's policy_aggregator.
         """
         plan = torch.zeros(1 + self.legal[seat].numel(), dtype=torch.float64)
         for each in weights.double().unsqueeze(-1) * self.plan(_stacked(tables), seat):
@@ -136,7 +139,7 @@ class Tree:
         return torch.where(total > 0, mass / total, self.uniform(seat))
 
     def _reach(self, tables: Tensor, seat: int) -> Tensor:
-        """A seat's part (..., Z) in the probability of the leaves."""
+        """Return the factors of a seat in the probabilities of the leaves (..., Z)."""
         return self.plan(tables, seat)[..., self._sequence[seat]]
 
 
@@ -145,7 +148,7 @@ def _stacked(tables: Tensor | Sequence[Tensor]) -> Tensor:
 
 
 def _layers(parent: Tensor, legal: Tensor) -> list[Tensor]:
-    """Infosets by how often their seat has acted before: a layer needs those before it alone."""
+    """Return information sets by the number of earlier actions of their seat."""
     layers = [torch.nonzero(parent == 0).squeeze(-1)]
     above = torch.div(parent - 1, legal.shape[1], rounding_mode="floor")
     while len(layers[-1]):

@@ -1,32 +1,52 @@
-"""Where the work of a league is done: in this process, in others of this machine, or on a Ray cluster.
+"""Executors of a run's tasks: in this process, in other processes of this machine, or on a Ray cluster.
 
     PSRO(store, config, executor=LocalExecutor())
     PSRO(store, config, executor=RayExecutor(address="auto", gpus_per_learner=0.5))
 
-The run comes out the same. One process, the coordinator, owns populations, payoffs and schedule, and writes them down.
+The results do not depend on the executor. One process, the coordinator, owns populations, payoffs and schedule, and
+writes the store.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
-
-from league.executors.calls import Call, Later, Parcel, pack, packed, unpack, unpacked
-from league.executors.coordinator import Coordinator, gather
-from league.executors.executor import Executor, LocalExecutor
-from league.executors.process import ProcessExecutor
+from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from league.executors.base import Executor
+    from league.executors.coordinator import Coordinator, gather
+    from league.executors.local import LocalExecutor
+    from league.executors.process import ProcessExecutor
     from league.executors.ray import RayExecutor
+    from league.executors.remote_task import LazyValue, RemoteTask
+    from league.executors.transport import PayloadRef, PolicyPayload, pack, packed, unpack, unpacked
+
+_MODULES = {
+    "Coordinator": "league.executors.coordinator",
+    "Executor": "league.executors.base",
+    "LazyValue": "league.executors.remote_task",
+    "LocalExecutor": "league.executors.local",
+    "PayloadRef": "league.executors.transport",
+    "PolicyPayload": "league.executors.transport",
+    "ProcessExecutor": "league.executors.process",
+    "RayExecutor": "league.executors.ray",
+    "RemoteTask": "league.executors.remote_task",
+    "gather": "league.executors.coordinator",
+    "pack": "league.executors.transport",
+    "packed": "league.executors.transport",
+    "unpack": "league.executors.transport",
+    "unpacked": "league.executors.transport",
+}
 
 __all__ = [
-    "Call",
     "Coordinator",
     "Executor",
-    "Later",
+    "LazyValue",
     "LocalExecutor",
-    "Parcel",
+    "PayloadRef",
+    "PolicyPayload",
     "ProcessExecutor",
     "RayExecutor",
+    "RemoteTask",
     "gather",
     "pack",
     "packed",
@@ -34,10 +54,4 @@ __all__ = [
     "unpacked",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "RayExecutor":
-        from league.executors.ray import RayExecutor
-
-        return RayExecutor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -1,4 +1,4 @@
-"""The one who owns a run: gives out its calls, and writes down what they gave, each once and in order."""
+"""The coordinator of a run: submits its tasks, and commits their results once and in order."""
 
 from __future__ import annotations
 
@@ -9,56 +9,59 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from league.executors.calls import Call
-from league.executors.executor import Executor, LocalExecutor
-from league.store import Store
+from league.executors.base import Executor
+from league.executors.local import LocalExecutor
+from league.executors.remote_task import RemoteTask
+from league.storage.run_store import RunStore
+
+__all__ = ["GATHER", "Coordinator", "gather"]
 
 GATHER = 0.1
-"""Seconds in which results that come one after the other are written at once, if more is to come."""
+"""Time in which further results are awaited, so that results in quick succession are committed together [s]."""
 
 
-def gather(executor: Executor, calls: Sequence[Call]) -> dict[str, Any]:
-    """The results of calls by their keys, where nothing is to be written down; nobody else uses the executor."""
-    for call in calls:
-        executor.submit(call)
+def gather(executor: Executor, tasks: Sequence[RemoteTask]) -> dict[str, Any]:
+    """Run tasks without a store and return their results by key. The executor must have no other tasks."""
+    for task in tasks:
+        executor.submit(task)
     try:
-        return dict(found for _ in calls if (found := executor.next()))
+        return dict(found for _ in tasks if (found := executor.next()))
     except BaseException:
         executor.cancel()
         raise
 
 
 @dataclass
-class _Order:
-    """A call that was given out."""
+class _Submission:
+    """A submitted task and what follows its result."""
 
     key: str
     commit: Callable[[Any], None] | None
-    """None: it is committed."""
+    """None if the step of the task is already committed."""
     then: Callable[[], None] | None
     result: Any = None
-    there: bool = False
+    finished: bool = False
 
 
 class Coordinator:
-    """Gives the calls of a run to an executor and commits their results.
+    """Submit the tasks of a run to an executor and commit their results.
 
-    Workers end calls in any order. Results are committed in the order of their submission within a lane, so that a run
-    comes out the same however many workers there are and however fast; lanes do not wait for each other. A call whose
-    key is done in the store is not made again, and a result that comes twice is written once.
+    Workers finish tasks in any order. Results of one lane are committed in the order of submission, so that a run does
+    not depend on the number of workers and their speed. Lanes do not wait for each other. A task whose key is done in
+    the store does not run again, and a duplicate result is ignored.
     """
 
-    def __init__(self, store: Store, executor: Executor | None = None) -> None:
-        """None: everything is done in this process."""
+    def __init__(self, store: RunStore, executor: Executor | None = None) -> None:
+        """Create a coordinator; without an executor, tasks run in this process."""
         self.store, self.executor = store, executor or LocalExecutor()
-        self._lanes: dict[str, deque[_Order]] = {}
-        self._orders: dict[str, _Order] = {}
+        self._lanes: dict[str, deque[_Submission]] = {}
+        self._submissions: dict[str, _Submission] = {}
 
     def home(self, device: str) -> str:
-        """Where this process keeps policies, of a run that computes on a device: it may have none itself.
+        """Return the device on which this process keeps the policies of a run whose tasks compute on `device`.
 
         Raises:
-            DeviceError: Those who compute have none.
+            DeviceError: The workers have no such device.
         """
         if not self.executor.remote:
             return device
@@ -67,76 +70,73 @@ class Coordinator:
 
     def submit(
         self,
-        call: Call,
+        task: RemoteTask,
         commit: Callable[[Any], None],
         then: Callable[[], None] | None = None,
         lane: str = "learn",
     ) -> None:
-        """Gives out a call, unless it is done or given out already.
+        """Submit a task, unless it is done or already submitted.
 
         Args:
-            call: Its key is that of the step in the store in which `commit` writes.
-            commit: Called with the result, here; it writes in `store.step(call.key)`.
-            then: Called when the call is committed, in the order of its lane; also if it was committed before.
-            lane: Of calls whose order counts.
+            task: Task, whose key is the name of the step in which `commit` writes.
+            commit: Called with the result in this process; it writes in `store.step(task.key)`.
+            then: Called after the commit, in the order of the lane; also if the task was done before.
+            lane: Name of the lane whose order the commit keeps.
         """
-        if call.key in self._orders:
+        if task.key in self._submissions:
             return
-        done = self.store.done(call.key)
-        order = _Order(call.key, None if done else commit, then, there=done)
-        self._orders[call.key] = order
-        self._lanes.setdefault(lane, deque()).append(order)
+        done = self.store.done(task.key)
+        submission = _Submission(task.key, None if done else commit, then, finished=done)
+        self._submissions[task.key] = submission
+        self._lanes.setdefault(lane, deque()).append(submission)
         if not done:
-            self.executor.submit(call)
+            self.executor.submit(task)
 
     def wait(self, lane: str | None = None) -> None:
-        """Until all calls of a lane are committed, and those that follow from them; None: of all lanes."""
-        with self.whole():
+        """Wait until all tasks of a lane, and those that follow from them, are committed; None: of all lanes."""
+        with self.cancel_on_error():
             self._commit()
-            while any(orders for name, orders in self._lanes.items() if lane in (None, name)):
-                self._take()
+            while self._open(lane):
                 try:
-                    self._take_more(lane)
-                finally:  # what has come is kept, whatever comes next
+                    self._note(self.executor.next())
+                    until = time.monotonic() + GATHER
+                    while self.executor.pending:  # gather what finishes soon
+                        complete = all(submission.finished for submission in self._open(lane))
+                        found = self.executor.next(0.0 if complete else max(0.0, until - time.monotonic()))
+                        if found is None:
+                            break
+                        self._note(found)
+                finally:  # results are kept even if a later task fails
                     self._commit()
 
-    def _take_more(self, lane: str | None) -> None:
-        """Takes what comes soon, too; what has come already, if nothing of the lane is lacking."""
-        until = time.monotonic() + GATHER
-        while self.executor.pending:
-            given = (order for name, orders in self._lanes.items() if lane in (None, name) for order in orders)
-            left = 0.0 if all(order.there for order in given) else max(0.0, until - time.monotonic())
-            if not self._take(left):
-                return
+    def _open(self, lane: str | None) -> list[_Submission]:
+        """Return the submissions of a lane, or of all lanes, that are not committed."""
+        lanes = [each for name, each in self._lanes.items() if lane in (None, name)]
+        return [submission for each in lanes for submission in each]
 
-    def _take(self, within: float | None = None) -> bool:
-        """Whether a call has ended."""
-        found = self.executor.next(within)
-        if found is None:
-            return False
-        key, result = found
-        order = self._orders.get(key)
-        if order is not None and not order.there:  # else it came twice
-            order.result, order.there = result, True
-        return True
+    def _note(self, found: tuple[str, Any] | None) -> None:
+        """Record a result; one that arrives a second time is ignored."""
+        submission = self._submissions.get(found[0]) if found is not None else None
+        if found is not None and submission is not None and not submission.finished:
+            submission.result, submission.finished = found[1], True
 
     def _commit(self) -> None:
-        """Writes what is there and whose turn it is; the more there is, the less each waits for the disk."""
-        if not any(orders and orders[0].there for orders in self._lanes.values()):
+        """Commit the finished tasks at the head of each lane, in one transaction."""
+        if not any(lane and lane[0].finished for lane in self._lanes.values()):
             return
         with self.store.together():
-            for orders in list(self._lanes.values()):
-                while orders and orders[0].there:
-                    order = orders.popleft()
-                    if order.commit is not None:
-                        order.commit(order.result)
-                    del self._orders[order.key]
-                    if order.then is not None:
-                        order.then()
+            for lane in list(self._lanes.values()):
+                while lane and lane[0].finished:
+                    submission = lane.popleft()
+                    if submission.commit is not None:
+                        submission.commit(submission.result)
+                    del self._submissions[submission.key]
+                    if submission.then is not None:
+                        submission.then()
 
     @contextlib.contextmanager
-    def whole(self) -> Iterator[None]:
-        """What fails, or is interrupted, leaves no call behind."""
+    def cancel_on_error(self) -> Iterator[None]:
+        """Cancel all tasks if an exception or an interrupt leaves the context."""
         try:
             yield
         except BaseException:
@@ -144,7 +144,7 @@ class Coordinator:
             raise
 
     def cancel(self) -> None:
-        """Forgets all calls that are not committed."""
+        """Cancel all tasks that are not committed."""
         self._lanes.clear()
-        self._orders.clear()
+        self._submissions.clear()
         self.executor.cancel()

@@ -1,4 +1,4 @@
-"""Calls done on a Ray cluster."""
+"""The executor that runs tasks on a Ray cluster."""
 # Ray is an extra: the type checker runs without it.
 # pyright: reportMissingImports=false
 
@@ -7,88 +7,91 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections import OrderedDict, deque
+from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from gpu_envs.definition.id_modules import named_modules
 from gpu_envs.errors import ConfigError, DeviceError, GpuEnvsError
-from gpu_envs.id_modules import named_modules
-from league.executors.calls import Call, Parcel, Slip, each, pack, packed, unpacked
+from gpu_envs.utils.lru_cache import LRUCache
+from league.executors.remote_task import RemoteTask
+from league.executors.transport import PayloadRef, PolicyPayload, each, pack, packed, unpacked
 from league.executors.worker import perform
 from trainers.cluster.connect import connect, ray_library
 
+__all__ = ["AHEAD", "KEPT", "LOOK", "RETRIES", "SHARING", "RayExecutor"]
+
 RETRIES = 3
-"""How often Ray does a call again whose worker or node is gone."""
+"""Number of retries by Ray of a task whose worker or node died."""
 AHEAD = 2
-"""Calls that Ray has, for each that can run: who is free finds the next one there, wherever the coordinator is."""
+"""Submitted tasks per running task, so that a free worker finds the next one without the coordinator."""
 SHARING = 4
-"""Learners on a GPU, at most, unless told otherwise."""
+"""Default of the largest number of learners on a GPU."""
 LOOK = 5.0
-"""Seconds between two looks at what the cluster has."""
+"""Interval between two queries of the cluster's resources [s]."""
 KEPT = 1024
-"""Parcels that stay in the object store, those that were used last."""
+"""Number of policy payloads in the object store."""
 
 
 @dataclass(eq=False)
 class _Running:
-    """A call that Ray has."""
+    """A task that was submitted to Ray."""
 
-    call: Call
+    call: RemoteTask
     ref: Any
 
 
 class RayExecutor:
-    """Does calls as tasks of a Ray cluster: whatever worker is free takes the next, wherever it is.
+    """Run tasks on the free workers of a Ray cluster.
 
-    Ray does calls again whose workers or nodes are gone, and uses nodes as they join. Tasks, not actors: an actor on a
-    lost node waits for room of its own while others are free, and a node that joins has none. Ray keeps the processes
-    of tasks, so that policies, worlds and CUDA contexts stay for the calls that follow; only where a node has several
-    GPUs it does not, as its next call may be given another. A policy is put into the object store once and fetched by
-    workers that do not have it.
+    Ray retries tasks whose workers or nodes died, and uses new nodes as they join. Ray tasks are used instead of
+    actors, since an actor of a lost node waits for resources of its own, and a new node has no actors. Ray keeps the
+    processes of tasks, so that policies, worlds and CUDA contexts are reused. On nodes with several GPUs a process runs
+    one task only, since the next task can get another GPU. A policy is put into the object store once, and fetched by
+    workers that have not cached it.
     """
 
     remote = True
 
     def __init__(self, address: str | None = "auto", gpus_per_learner: float | None = None, threads: int = 1) -> None:
-        """Connects to a cluster.
+        """Connect to a cluster.
 
         Args:
-            address: See `trainers.cluster.connect`.
-            gpus_per_learner: What a call that learns takes of a GPU if it computes there, others half of it. None: as
-                much as the cluster has for each of its cores, at least a quarter.
-            threads: Torch's in a worker, and the cores that a call takes. What comes out is the same bit for bit where
-                as many are used, so a run that is to equal one in a single process has one there, too
-                (`torch.set_num_threads(1)`).
+            address: Address of the cluster, see `trainers.cluster.connect`.
+            gpus_per_learner: Share of a GPU for a training on a GPU; other tasks get half of it. None: the cluster's
+                GPUs per core, at least a quarter.
+            threads: Number of torch threads and of cores per task. Results are equal bit for bit for equal numbers of
+                threads. Use `torch.set_num_threads(1)` in a run in one process to compare with it.
 
         Raises:
             MissingExtraError: Ray is not installed.
-            ConfigError: A share that is none, or threads below 1.
-            GpuEnvsError: There is no cluster.
+            ConfigError: A share is out of range, or `threads` is below 1.
+            GpuEnvsError: The cluster does not exist.
         """
         library = ray_library("RayExecutor")
         if gpus_per_learner is not None and not 0.001 <= gpus_per_learner <= 1:
-            raise ConfigError(f"gpus_per_learner = {gpus_per_learner}: expected a share, 0.001 <= share <= 1, or None")
+            raise ConfigError(f"gpus_per_learner: expected a share in [0.001, 1] or None, got {gpus_per_learner}")
         if threads < 1:
-            raise ConfigError(f"threads = {threads}: expected at least 1")
+            raise ConfigError(f"threads: expected at least 1, got {threads}")
         self._connected = not library.is_initialized()
         self._ray = connect("RayExecutor", address)
         self.address, self.threads = address, threads
         self.waited = 0.0
-        """Seconds that were spent waiting for workers."""
+        """Time spent waiting for workers [s]."""
         self._given = gpus_per_learner
         self._perform = self._ray.remote(_perform)
-        self._perform_once = self._ray.remote(max_calls=1)(_perform)  # by a process of its own
-        self._calls: deque[Call] = deque()
+        self._perform_once = self._ray.remote(max_calls=1)(_perform)  # in a process of its own
+        self._calls: deque[RemoteTask] = deque()
         self._running: dict[Future[Any], _Running] = {}
         self._ended: SimpleQueue[Future[Any]] = SimpleQueue()
-        self._parcels: OrderedDict[str, Any] = OrderedDict()
-        self._looked, self._told = -LOOK, False
+        self._parcels: LRUCache[str, Any] = LRUCache(max_items=KEPT)
+        self._looked, self._warned = -LOOK, False
         self._look()
 
     def _look(self) -> None:
-        """What the cluster has now."""
+        """Query the resources of the cluster."""
         if time.monotonic() - self._looked > LOOK:
             nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
             self._looked = time.monotonic()
@@ -99,90 +102,88 @@ class RayExecutor:
 
     @property
     def gpus_per_learner(self) -> float:
-        """What a call that learns takes of a GPU if it computes there; 0: there is none."""
+        """Share of a GPU for a training on a GPU; 0 without GPUs."""
         if not self.gpus:
             return 0.0
         if self._given is not None:
             return self._given
         return 1 / max(1, min(SHARING, int(self.cpus / self.threads / self.gpus)))
 
-    def gpus_per_call(self, call: Call) -> float:
-        """What a call takes of a GPU."""
-        share = self.gpus_per_learner if _on_gpu(call) else 0.0
-        return share if call.learns else share / 2
+    def gpus_per_task(self, task: RemoteTask) -> float:
+        """Return the share of a GPU for a task."""
+        share = self.gpus_per_learner if _on_gpu(task) else 0.0
+        return share if task.learns else share / 2
 
-    def room(self, call: Call) -> int:
-        """How many calls like this one can run at a time."""
-        room, share = self.cpus // self.threads, self.gpus_per_call(call)
+    def room(self, task: RemoteTask) -> int:
+        """Return the number of tasks like this one that can run simultaneously."""
+        room, share = self.cpus // self.threads, self.gpus_per_task(task)
         return max(1, min(room, int(self.gpus / share)) if share else room)
 
     def device(self, asked: str | None) -> str:
-        """One of a worker's, which sees those GPUs only that Ray gives it; this process may have none."""
+        """Return a device of the workers, which see only the GPUs that Ray assigns; see `Executor.device`."""
         if asked is None:
             return "cuda:0" if self.gpus else "cpu"
         if asked not in ("cpu", "cuda", "cuda:0"):
-            raise DeviceError(f"device {asked!r}: expected 'cpu' or 'cuda', as Ray gives each call its GPU")
+            raise DeviceError(f"device: expected 'cpu' or 'cuda', as Ray assigns the GPU of each task, got {asked!r}")
         if asked != "cpu" and not self.gpus:
             raise self._no_gpu(asked)
         return "cpu" if asked == "cpu" else "cuda:0"
 
     def _no_gpu(self, device: str) -> DeviceError:
         return DeviceError(
-            f"device = {device!r}: the Ray cluster at {self.address!r} has no GPU; add a node that has one, or "
-            "set device to 'cpu'"
+            f"device={device!r}: expected a GPU in the Ray cluster at {self.address!r}, got none; "
+            "add a node with a GPU, or set device to 'cpu'"
         )
 
     @property
     def pending(self) -> int:
-        """Calls whose results were not given back yet."""
+        """Number of tasks whose results were not returned."""
         return len(self._calls) + len(self._running)
 
-    def submit(self, call: Call) -> None:
-        """Takes a call; it goes to Ray as soon as there is to be room for it."""
-        self._calls.append(call)
+    def submit(self, task: RemoteTask) -> None:
+        """Queue a task; it is sent to Ray shortly before it can run."""
+        self._calls.append(task)
         self._send()
 
     def next(self, within: float | None = None) -> tuple[str, Any] | None:
-        """Waits for the first that ends; raises what it raised."""
+        """Wait for the next task to finish and return its key and result, or raise its error."""
         if not self.pending:
-            raise IndexError("no call was submitted")
+            raise IndexError("no task was submitted")
         while True:
             self._send()
             began = time.perf_counter()
             try:
-                future = self._ended.get(timeout=LOOK if within is None else within)  # a node may join meanwhile
+                future = self._ended.get(timeout=LOOK if within is None else within)  # nodes can join meanwhile
             except Empty:
                 if within is not None:
                     return None
-                self._tell_if_stuck()
+                self._warn_if_stuck()
                 continue
             finally:
                 self.waited += time.perf_counter() - began
-            if running := self._running.pop(future, None):  # else it was cancelled
+            if running := self._running.pop(future, None):  # else it was canceled
                 return running.call.key, self._result(running.call, future)
 
-    def _tell_if_stuck(self) -> None:
-        """Says so, once, where no node of the cluster could do any of the calls; one may join, so that they wait."""
+    def _warn_if_stuck(self) -> None:
+        """Warn once if no node of the cluster has the resources of any task; the tasks wait for new nodes."""
         calls = [running.call for running in self._running.values()]
         needs_gpu = all(map(_on_gpu, calls))
         able = [node for node in self._able if node.get("GPU", 0) or not needs_gpu]
-        if calls and not able and not self._told:
+        if calls and not able and not self._warned:
             needs = f"{self.threads} CPU{' and a GPU' if needs_gpu else ''}"
-            message = (
-                f"{calls[0].key}: waits for a node with {needs}; none of the Ray cluster at {self.address!r} has that"
-            )
+            message = f"{calls[0].key}: waits for a node with {needs}; the cluster at {self.address!r} has none"
             warnings.warn(message, stacklevel=3)
-        self._told = bool(calls and not able)
+        self._warned = bool(calls and not able)
 
     def cancel(self) -> None:
-        """Forgets all calls; those that run are killed."""
+        """Remove all tasks; running ones are killed."""
         self._calls.clear()
         running, self._running = self._running, {}
         for each_running in running.values():
             self._ray.cancel(each_running.ref, force=True)
 
     def close(self) -> None:
-        """Forgets all calls, and leaves the cluster if this executor has joined it."""
+        """Remove all tasks, and disconnect from the cluster if this executor connected to it."""
         if self._ray.is_initialized():
             self.cancel()
             self._parcels.clear()
@@ -190,15 +191,15 @@ class RayExecutor:
                 self._ray.shutdown()
 
     def _send(self) -> None:
-        """Gives calls to Ray, as many as it can use soon."""
+        """Send tasks to Ray, `AHEAD` times as many as can run."""
         self._look()
         while self._calls and len(self._running) < AHEAD * self.room(self._calls[0]):
             call = self._calls.popleft()
             refs: dict[str, Any] = {}
-            pools = {role: [self._slip(pack(one), refs) for one in pool] for role, pool in call.pools.items()}
-            arguments = self._slip(packed(dict(call.arguments)), refs)
-            share = self.gpus_per_call(call)
-            perform = self._perform_once if share and self._several else self._perform  # it keeps the GPU it began with
+            pools = {role: [self._with_refs(pack(one), refs) for one in pool] for role, pool in call.policies.items()}
+            arguments = self._with_refs(packed(dict(call.arguments)), refs)
+            share = self.gpus_per_task(call)
+            perform = self._perform_once if share and self._several else self._perform  # a process keeps its first GPU
             task = perform.options(
                 name=call.key,
                 num_cpus=self.threads,
@@ -211,38 +212,33 @@ class RayExecutor:
             self._running[future] = _Running(call, ref)
             future.add_done_callback(self._ended.put)
 
-    def _slip(self, value: Any, refs: dict[str, Any]) -> Any:
-        """A value with slips for the parcels in it, which go to the object store once."""
-        if not isinstance(value, Parcel):
-            return each(value, lambda element: self._slip(element, refs))
-        if value.digest not in self._parcels:
-            self._parcels[value.digest] = self._ray.put(value)
-        self._parcels.move_to_end(value.digest)
-        refs[value.digest] = self._parcels[value.digest]
-        while len(self._parcels) > KEPT:
-            self._parcels.popitem(last=False)
-        return Slip(value.digest)
+    def _with_refs(self, value: Any, refs: dict[str, Any]) -> Any:
+        """Return a value with references for its policy payloads, which are put into the object store once."""
+        if not isinstance(value, PolicyPayload):
+            return each(value, lambda element: self._with_refs(element, refs))
+        refs[value.digest] = self._parcels.get_or_make(value.digest, lambda: self._ray.put(value))
+        return PayloadRef(value.digest)
 
-    def _result(self, call: Call, future: Future[Any]) -> Any:
+    def _result(self, call: RemoteTask, future: Future[Any]) -> Any:
         error = future.exception()
         if error is None:
             return unpacked(future.result(), "cpu")
         errors = self._ray.exceptions
-        cause = getattr(error, "cause", error)  # of what the call raised
+        cause = getattr(error, "cause", error)  # the error of the task
         if not isinstance(cause, errors.RayError):
             raise cause from error
-        told = str(cause).strip().splitlines() or [""]
+        message = str(cause).strip().splitlines() or [""]
         raise GpuEnvsError(
-            f"{call.key}: no worker of the Ray cluster has ended this call, in {RETRIES + 1} tries "
-            f"({type(cause).__name__}: {told[0]})"
+            f"{call.key}: no worker of the Ray cluster finished this task in {RETRIES + 1} tries "
+            f"({type(cause).__name__}: {message[0]})"
         ) from error
 
 
-def _on_gpu(call: Call) -> bool:
+def _on_gpu(call: RemoteTask) -> bool:
     return call.device.startswith("cuda")
 
 
 def _perform(content: tuple[Any, ...]) -> Any:
-    """In a worker; one argument, as Ray takes its time for each."""
+    """Run a packed task in a worker; one argument, since Ray serializes each argument separately."""
     function, pools, arguments, device, threads, modules, refs = content
     return perform(function, pools, arguments, device, threads, modules, refs, sys.modules["ray"].get)

@@ -1,4 +1,4 @@
-"""What a run has done elsewhere: calls of functions, each with a key, and what travels with them."""
+"""Transport of policies and values to other processes: policies are packed and loaded once, by their hash."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import tempfile
 import weakref
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,69 +15,30 @@ from typing import Any
 
 from torch import Tensor
 
-from gpu_envs.errors import ConfigError
-from league.population import KINDS, MixturePolicy, RandomPolicy
-from trainers.logs import Progress
-from trainers.policy import Plays, Policy
+from gpu_envs.utils.lru_cache import LRUCache
+from league.executors.remote_task import LazyValue
+from league.policies.kinds import KINDS, kind_of
+from trainers.models.policy import PolicyProtocol
+
+__all__ = ["KEPT", "PayloadRef", "PolicyPayload", "each", "load_all", "pack", "packed", "unpack", "unpacked"]
 
 KEPT = 256
-"""Policies that a worker keeps ready to play."""
+"""Number of loaded policies that a process caches."""
 
 
 @dataclass(frozen=True)
-class Call:
-    """`function(pools, **arguments)`: the same result wherever it runs and however often.
-
-    All randomness comes from seeds among the arguments. A worker may have begun a call, or ended it, before it died,
-    so a function leaves nothing behind but what it returns, and caches.
-    """
-
-    key: str
-    """Of its own in the run; the same after a restart."""
-    function: Callable[..., Any]
-    """Of a module, so that other processes find it."""
-    pools: Mapping[str, Sequence[Plays]] = field(default_factory=dict)
-    """Policies by role."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """What pickles: settings, seeds, tensors; and `Later` for what is only to be read where it is needed."""
-    learns: bool = False
-    """Whether it trains, and so needs what an executor sets aside for a learner."""
-    device: str = "cpu"
-    """Where it computes."""
-    progress: Progress | None = None
-    """Told how it goes, as the argument `progress` of the function; it does not travel."""
-
-    def run(self) -> Any:
-        """Its result, here and now."""
-        told = {} if self.progress is None else {"progress": self.progress}
-        return self.function(self.pools, **self.arguments, **told)
-
-
-class Later:
-    """A value that is read when it is asked for: here, if the call runs here, else before the call travels."""
-
-    def __init__(self, read: Callable[[], Any]) -> None:
-        """`read()` gives the value."""
-        self.read = read
-
-    def __call__(self) -> Any:
-        """The value."""
-        return self.read()
-
-
-@dataclass(frozen=True)
-class Parcel:
-    """A policy that travels: its files (safetensors, JSON) as bytes."""
+class PolicyPayload:
+    """The files of a policy (safetensors, JSON) as bytes."""
 
     kind: str
-    """How it is read again, see `league.population.KINDS`."""
+    """Kind of the policy, see `league.policies.kinds.KINDS`."""
     files: dict[str, bytes] = field(repr=False)
-    """By suffix."""
+    """Content of the files by suffix."""
     digest: str
-    """SHA-256 of all that."""
+    """SHA-256 of kind and files."""
 
-    def load(self, device: str) -> Plays:
-        """The policy."""
+    def load(self, device: str) -> PolicyProtocol:
+        """Load the policy."""
         with tempfile.TemporaryDirectory() as folder:
             for suffix, content in self.files.items():
                 Path(folder, f"policy{suffix}").write_bytes(content)
@@ -85,19 +46,21 @@ class Parcel:
 
 
 @dataclass(frozen=True)
-class Slip:
-    """Stands for a parcel that travels by itself."""
+class PayloadRef:
+    """A reference to a policy payload that travels separately."""
 
     digest: str
-    """Sha256 of the parcel."""
+    """SHA-256 of the payload."""
 
 
-_PACKED: weakref.WeakKeyDictionary[Any, Parcel] = weakref.WeakKeyDictionary()
-_LOADED: OrderedDict[tuple[str, str], Plays] = OrderedDict()
+_PACKED: weakref.WeakKeyDictionary[Any, PolicyPayload] = weakref.WeakKeyDictionary()
 
 
-def pack(policy: Any) -> Parcel:
-    """A policy as a parcel; it is frozen, so that it is packed once."""
+_LOADED: LRUCache[tuple[str, str], PolicyProtocol] = LRUCache(max_items=KEPT)
+
+
+def pack(policy: Any) -> PolicyPayload:
+    """Return the payload of a policy, which is frozen and packed once."""
     if policy not in _PACKED:
         kind = kind_of(policy)
         with tempfile.TemporaryDirectory() as folder:
@@ -109,55 +72,27 @@ def pack(policy: Any) -> Parcel:
         for suffix, content in files.items():
             digest.update(f"{suffix}:{len(content)}:".encode())
             digest.update(content)
-        _PACKED[policy] = Parcel(kind, files, digest.hexdigest())
+        _PACKED[policy] = PolicyPayload(kind, files, digest.hexdigest())
     return _PACKED[policy]
 
 
-def kind_of(policy: object) -> str:
-    """The kind whose loader makes policies of this type; ConfigError where there is none."""
-    for kind, cls in (("policy", Policy), ("random", RandomPolicy), ("mixture", MixturePolicy)):
-        if type(policy) is cls:
-            return kind
-    from league.exact import TablePolicy  # only where there are tables
-
-    if type(policy) is TablePolicy:
-        return "table"
-    for kind, loader in KINDS.items():
-        if getattr(loader, "__self__", None) is type(policy):
-            return kind
-    raise ConfigError(
-        f"{type(policy).__name__}: policies of this type do not travel; put its class method `load` into "
-        "league.population.KINDS, here and in the workers"
-    )
+def unpack(payload: PolicyPayload, device: str) -> PolicyProtocol:
+    """Return the policy of a payload, from the cache if possible."""
+    return _LOADED.get_or_make((payload.digest, device), lambda: payload.load(device))
 
 
-def unpack(parcel: Parcel, device: str) -> Plays:
-    """The policy of a parcel; those used last are kept."""
-    return _kept((parcel.digest, device), parcel)
-
-
-def _kept(key: tuple[str, str], parcel: Parcel) -> Plays:
-    """What is kept under a digest and a device."""
-    if key not in _LOADED:
-        _LOADED[key] = parcel.load(key[1])
-    _LOADED.move_to_end(key)
-    while len(_LOADED) > KEPT:
-        _LOADED.popitem(last=False)
-    return _LOADED[key]
-
-
-def load_all(digests: Sequence[str], device: str, fetch: Callable[[list[str]], Sequence[Parcel]]) -> dict[str, Plays]:
-    """Policies by digest; `fetch(digests)` gives the parcels of those that were not kept."""
+def load_all(
+    digests: Sequence[str], device: str, fetch: Callable[[list[str]], Sequence[PolicyPayload]]
+) -> dict[str, PolicyProtocol]:
+    """Return policies by digest; `fetch(digests)` returns the payloads of those that are not cached."""
     found = {digest: _LOADED[digest, device] for digest in digests if (digest, device) in _LOADED}
-    for digest in found:
-        _LOADED.move_to_end((digest, device))
     lacking = [digest for digest in digests if digest not in found]
-    return found | {parcel.digest: unpack(parcel, device) for parcel in (fetch(lacking) if lacking else ())}
+    return found | {payload.digest: unpack(payload, device) for payload in (fetch(lacking) if lacking else ())}
 
 
 def packed(value: Any) -> Any:
-    """What travels in place of a value: policies as parcels, tensors on the host, what is read later read now."""
-    if isinstance(value, Later):
+    """Return a value for transport: policies as payloads, tensors on the host, lazy values read."""
+    if isinstance(value, LazyValue):
         return packed(value())
     if isinstance(value, Tensor):
         value = value if value.device.type == "cpu" and not value.requires_grad else value.detach().cpu()
@@ -168,25 +103,27 @@ def packed(value: Any) -> Any:
     return each(value, packed)
 
 
-def unpacked(value: Any, device: str, policies: Mapping[str, Plays] | None = None) -> Any:
-    """What was meant by what has travelled.
+def unpacked(value: Any, device: str, policies: Mapping[str, PolicyProtocol] | None = None) -> Any:
+    """Return the original of a packed value.
 
-    Equal policies of one value are as many, as they were: each has a random stream of its own.
+    Equal policies in one value become different objects, since each has its own random stream.
 
     Args:
-        value: That.
-        device: Of the policies; tensors stay on the host.
-        policies: By digest, those that slips stand for.
+        value: Packed value.
+        device: Device of the policies; tensors stay on the host.
+        policies: Referenced policies by digest.
     """
     seen = Counter[str]()
 
     def change(one: Any) -> Any:
-        if not isinstance(one, Parcel | Slip):
+        if not isinstance(one, PolicyPayload | PayloadRef):
             return each(one, change)
-        policy = unpack(one, device) if isinstance(one, Parcel) else (policies or {})[one.digest]
+        policy = unpack(one, device) if isinstance(one, PolicyPayload) else (policies or {})[one.digest]
         number = seen[one.digest]
         seen[one.digest] += 1
-        return _kept((f"{one.digest} {number}", device), pack(policy)) if number else policy
+        if not number:
+            return policy
+        return _LOADED.get_or_make((f"{one.digest} {number}", device), lambda: pack(policy).load(device))
 
     return change(value)
 
@@ -196,8 +133,8 @@ def _is_policy(value: Any) -> bool:
 
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A container with its elements changed; what contains nothing as it is."""
-    if isinstance(value, Parcel | Slip):
+    """Return a container with changed elements; other values are returned unchanged."""
+    if isinstance(value, PolicyPayload | PayloadRef):
         return value
     if isinstance(value, dict):
         changed = {key: change(one) for key, one in value.items()}
@@ -209,7 +146,9 @@ def each(value: Any, change: Callable[[Any], Any]) -> Any:
         fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
         changed = {name: change(one) for name, one in fields.items()}
         if any(changed[name] is not one for name, one in fields.items()):
-            other = copy.copy(value)  # not made anew: what its making works out, such as shares, stays as it is
+            other = copy.copy(
+                value
+            )  # without __init__: computed fields, such as normalized probabilities, stay unchanged
             for name, one in changed.items():
                 object.__setattr__(other, name, one)
             return other

@@ -1,4 +1,4 @@
-"""What a worker does with a call. Nothing is imported here before a call needs it, torch included."""
+"""Execution of a task in a worker. Modules, including torch, are imported only when a task needs them."""
 
 from __future__ import annotations
 
@@ -8,49 +8,51 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+__all__ = ["perform"]
+
 
 def perform(
     function: Callable[..., Any],
-    pools: Any,
+    policies: Any,
     arguments: Any,
     device: str,
     threads: int,
     modules: Sequence[str] = (),
-    parcels: Mapping[str, Any] | None = None,
+    payloads: Mapping[str, Any] | None = None,
     fetch: Callable[[Any], Sequence[Any]] | None = None,
 ) -> Any:
-    """Runs a call that has travelled; its result is packed.
+    """Run a packed task and return its packed result.
 
     Args:
-        function: The call's.
-        pools: Packed, or slips.
-        arguments: Likewise.
-        device: The call's.
-        threads: Of torch.
-        modules: Those that ids of environments name where the call comes from; they are imported here too.
-        parcels: By digest, whatever `fetch` turns into the parcels that slips stand for.
-        fetch: Called with those of them that are not kept here from earlier calls.
+        function: Function of the task.
+        policies: Packed policies, or references.
+        arguments: Packed arguments, or references.
+        device: Device of the task.
+        threads: Number of torch threads.
+        modules: Modules of environment ids, to be imported here too.
+        payloads: Handles of the referenced payloads by digest.
+        fetch: Function from handles to payloads, called for those that are not cached.
 
     Raises:
-        GpuEnvsError: The call failed with an error that cannot travel; others are raised as they are.
+        GpuEnvsError: The task failed with an error that cannot be pickled; other errors are raised unchanged.
     """
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # of a torch that is still to come
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for a later import of torch
     if modules:
-        from gpu_envs.id_modules import import_named
+        from gpu_envs.definition.id_modules import import_named
 
         import_named(modules)
-    if parcels or "torch" in sys.modules:  # else neither policies nor tensors have travelled
+    if payloads or "torch" in sys.modules:  # else there are neither policies nor tensors
         import torch
 
-        from league.executors.calls import load_all, unpacked
+        from league.executors.transport import load_all, unpacked
 
         torch.set_num_threads(threads)
         found = {}
-        if parcels and fetch:
-            found = load_all(list(parcels), device, lambda lacking: fetch([parcels[digest] for digest in lacking]))
-        pools, arguments = unpacked(pools, device, found), unpacked(arguments, device, found)
+        if payloads and fetch:
+            found = load_all(list(payloads), device, lambda missing: fetch([payloads[digest] for digest in missing]))
+        policies, arguments = unpacked(policies, device, found), unpacked(arguments, device, found)
     try:
-        result = function(pools, **arguments)
+        result = function(policies, **arguments)
     except Exception as error:
         if _travels(error):
             raise
@@ -58,15 +60,15 @@ def perform(
 
         raise GpuEnvsError(f"{type(error).__name__}: {error}") from error
     if "torch" in sys.modules:
-        from league.executors.calls import packed
+        from league.executors.transport import packed
 
         return packed(result)
     return result
 
 
 def _travels(error: Exception) -> bool:
-    """Whether an error can be made again from what it was made of."""
+    """Return whether an error can be rebuilt from its arguments."""
     try:
         return type(copy.copy(error)) is type(error)
-    except Exception:  # noqa: BLE001  whatever its class does there
+    except Exception:  # noqa: BLE001  of any class
         return False

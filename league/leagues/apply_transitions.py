@@ -1,4 +1,4 @@
-"""What changes a league between two iterations: players are frozen, begin anew, copy each other, enter and retire."""
+"""Apply transitions of a league between two iterations: freeze, reset, copy, enter and retire players."""
 
 from __future__ import annotations
 
@@ -10,50 +10,58 @@ from typing import Any
 import torch
 
 from gpu_envs.errors import ConfigError
-from league.builder import Change, Copy, Enter, Freeze, Player, Reset, Retire, check_numeric
-from league.response import Training
-from league.seating import LEARNER, Draw
-from league.standing import RANDOM, RANDOM_NAME, Learning, Standing, weights_of
-from trainers.config import TrainConfig
+from league.leagues.builder import check_numeric
+from league.leagues.league_state import RANDOM, RANDOM_NAME, LeagueState, LearningPlayer, policy_weights
+from league.leagues.player import Player
+from league.leagues.transitions import Change, Copy, Enter, Freeze, Reset, Retire
+from league.rollout.best_response import BestResponseTraining
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+from trainers.config.train_config import TrainConfig
+
+__all__ = ["BOUNDS", "apply_transitions", "multiply_settings"]
 
 BOUNDS = {"in [0, 1]": (0, 1), "in (0, 1]": (0, 1), ">= 0": (0, math.inf), ">= 1": (1, math.inf), ">= 2": (2, math.inf)}
-"""Between what settings stay that are multiplied, by what they allow."""
+"""Range of a setting by the text of its check; multiplied settings are clipped to it."""
 
 
-def make(standing: Standing, number: int, changes: Sequence[Change]) -> None:
-    """Makes changes: who is frozen is frozen before anything else, and sources of copies are as they learned.
+def apply_transitions(state: LeagueState, number: int, changes: Sequence[Change]) -> None:
+    """Apply the transitions of an iteration, freezes first.
+
+    Sources of copies keep their weights and settings from before the transitions.
 
     Args:
-        standing: What they change, its store too.
-        number: Of the iteration that they end.
-        changes: Of players that learn, or enter.
+        state: State of the league, which is changed together with its store.
+        number: Number of the iteration that ends.
+        changes: Transitions of players.
 
     Raises:
-        ConfigError: A player that enters, or a setting that is multiplied, is none that can be.
+        ConfigError: A new player is invalid, or a setting cannot be multiplied.
     """
     sources = {change.source for change in changes if isinstance(change, Copy)}
-    learned = {name: standing.learned(name) for name in sources}
-    settings = {name: dict(standing.learning[name].settings) for name in sources}
+    learned = {name: state.trained_weights(name) for name in sources}
+    settings = {name: dict(state.learning[name].settings) for name in sources}
     for change in sorted(changes, key=lambda change: not isinstance(change, Freeze)):
         match change:
             case Freeze(name):
-                _freeze(standing, number, name)
+                _freeze(state, number, name)
             case Reset(name):
-                first = standing.store.state(f"first.{name}", standing.device)
+                first = state.store.state(f"first.{name}", state.device)
                 assert first is not None
-                _begin_from(standing, name, first)
+                _restart_from(state, name, first)
             case Copy(name, source, factors):
-                standing.learning[name].settings = multiplied(standing.train, settings[source], factors)
-                _begin_from(standing, name, learned[source])
+                state.learning[name].settings = multiply_settings(state.train, settings[source], factors)
+                _restart_from(state, name, learned[source])
             case Enter(player):
-                _enter(standing, player)
+                _enter(state, player)
             case Retire(name):
-                standing.roster.retire(name)
-                standing.store.drop_state(f"learner.{name}")
+                state.roster.retire(name)
+                state.store.drop_state(f"learner.{name}")
 
 
-def multiplied(train: TrainConfig, settings: Mapping[str, float], factors: Mapping[str, float]) -> dict[str, float]:
-    """A learner's own settings, some of them multiplied: those that would leave what they allow stay at its end."""
+def multiply_settings(
+    train: TrainConfig, settings: Mapping[str, float], factors: Mapping[str, float]
+) -> dict[str, float]:
+    """Return a player's settings with some of them multiplied and clipped to their valid range."""
     learner, found = dataclasses.replace(train.learner, **settings), dict(settings)
     allowed = {each.name: str(each.metadata.get("allowed")) for each in dataclasses.fields(learner)}
     for key, factor in factors.items():
@@ -61,45 +69,47 @@ def multiplied(train: TrainConfig, settings: Mapping[str, float], factors: Mappi
         least, most = BOUNDS.get(allowed[key], (-math.inf, math.inf))
         changed = value * factor
         found[key] = min(max(round(changed) if isinstance(value, int) else changed, least), most)
-    dataclasses.replace(train, learner=dataclasses.replace(learner, **found))  # what else they ask for
+    dataclasses.replace(train, learner=dataclasses.replace(learner, **found))  # checks conditions between settings
     return found
 
 
-def _enter(standing: Standing, player: Player) -> None:
-    """A player begins to learn."""
-    name, game = player.name, standing.game
+def _enter(state: LeagueState, player: Player) -> None:
+    """Add a learning player with random weights."""
+    name, game = player.name, state.game
     if player.parent is not None or name == RANDOM_NAME or ":" in name:
         raise ConfigError(
-            f"player {name}: expected one that learns (parent = None), whose name is not {RANDOM_NAME!r} and has "
+            f"player {name}: expected a learning player (parent = None) whose name is not {RANDOM_NAME!r} and has "
             f"no ':', got {player}"
         )
-    standing.roster.add(player)
-    standing.learning[name] = Learning()
-    alone = Draw(torch.tensor([[LEARNER if seat.role == player.role else RANDOM for seat in game.seats]]))
-    pools = {role: [population[RANDOM]] for role, population in standing.populations.items()}
-    config = dataclasses.replace(standing.config(name), device=standing.device)
-    learner = Training(game, alone, pools, config, even=standing.even).learner(player.role)
-    weights = weights_of(learner.state_dict(), learner.policy())
-    standing.store.put_state(f"first.{name}", weights)
-    standing.put_live(name, weights)
+    state.roster.add(player)
+    state.learning[name] = LearningPlayer()
+    alone = MatchupDistribution(
+        torch.tensor([[LEARNER if seat.role == player.role else RANDOM for seat in game.seats]])
+    )
+    pools = {role: [population[RANDOM]] for role, population in state.populations.items()}
+    config = dataclasses.replace(state.config(name), device=state.device)
+    learner = BestResponseTraining(game, alone, pools, config, draw_margin=state.draw_margin).learner(player.role)
+    weights = policy_weights(learner.state_dict(), learner.policy())
+    state.store.put_state(f"first.{name}", weights)
+    state.publish_weights(name, weights)
 
 
-def _freeze(standing: Standing, number: int, name: str) -> None:
-    """A copy of a player, as others meet it, joins its population."""
-    player, before = standing.roster.players[name], standing.roster.frozen(parent=name)
-    population, own = standing.populations[player.role], standing.learning[name]
+def _freeze(state: LeagueState, number: int, name: str) -> None:
+    """Add a frozen copy of a player's published weights to its population."""
+    player, before = state.roster.players[name], state.roster.frozen(parent=name)
+    population, own = state.populations[player.role], state.learning[name]
     parent = population.named(before[-1]).index if before else None
     meta: dict[str, Any] = {"player": name, "kind": player.kind, "steps": own.total_steps}
     copy = f"{name}:{len(before) + 1}"
-    standing.store.add_policy(player.role, standing.live[name], name=copy, parent=parent, iteration=number, meta=meta)
-    standing.roster.add(Player(copy, player.role, player.kind, parent=name))
+    state.store.add_policy(player.role, state.live[name], name=copy, parent=parent, iteration=number, meta=meta)
+    state.roster.add(Player(copy, player.role, player.kind, parent=name))
     own.steps = 0
 
 
-def _begin_from(standing: Standing, name: str, weights: Mapping[str, Any]) -> None:
-    """A player goes on with other weights, in new worlds, and nobody has met it yet."""
-    standing.store.drop_state(f"learner.{name}")
-    standing.learning[name].begun += 1
-    standing.learning[name].steps = 0
-    standing.roster.win_rates.forget(name)
-    standing.put_live(name, weights)
+def _restart_from(state: LeagueState, name: str, weights: Mapping[str, Any]) -> None:
+    """Restart a player from other weights, with new environments and no win rates."""
+    state.store.drop_state(f"learner.{name}")
+    state.learning[name].restarts += 1
+    state.learning[name].steps = 0
+    state.roster.win_rates.forget(name)
+    state.publish_weights(name, weights)

@@ -1,120 +1,64 @@
-"""How a league grows: its players, whom they meet, and what changes between two iterations."""
+"""Interface of league builders: players, matches and transitions of a league."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpu_envs.errors import ConfigError
 from league.game import Game
-from league.matchmaking import WinRates
+from league.leagues.matchmaking import WinRates
+from league.leagues.player import Match, Player
+from league.leagues.transitions import Change
 
-
-@dataclass(frozen=True)
-class Player:
-    """Somebody who can be met: one that learns, or a frozen copy of one."""
-
-    name: str
-    """Unique in a league."""
-    role: str
-    """The population it belongs to."""
-    kind: str
-    """What its builder calls those like it, such as "main"; a frozen copy has the kind of its parent."""
-    parent: str | None = None
-    """Of a frozen copy, the player that it was; None: it learns."""
-
-
-@dataclass(frozen=True)
-class Match:
-    """An opponent and how often it is met."""
-
-    opponent: str
-    """Name of a player."""
-    probability: float
-    """Share of episodes; those of a player's matches sum to 1."""
-
-
-@dataclass(frozen=True)
-class Freeze:
-    """A copy of a learning player, as it is now, joins its population for good."""
-
-    player: str
-    """Name of the learning player."""
-
-
-@dataclass(frozen=True)
-class Reset:
-    """A learning player goes back to its first weights, after it was frozen if it is frozen now too."""
-
-    player: str
-    """Name of the learning player."""
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A learning player takes the weights of another, and the settings of its learner, some of them changed."""
-
-    player: str
-    """Name of the one that takes the weights."""
-    source: str
-    """Name of the learning player that it takes them from."""
-    factors: Mapping[str, float] = field(default_factory=dict)
-    """By name of a numeric setting: what it is multiplied by."""
-
-
-@dataclass(frozen=True)
-class Enter:
-    """A new player begins to learn."""
-
-    player: Player
-    """Who it is; it has no parent."""
-
-
-@dataclass(frozen=True)
-class Retire:
-    """A learning player learns no more, and is drawn no more; copies of it stay, see `Freeze`."""
-
-    player: str
-    """Name of the learning player."""
-
-
-Change = Freeze | Reset | Copy | Enter | Retire  # what a builder can ask for after an iteration
+__all__ = [
+    "LeagueBuilder",
+    "LeagueResult",
+    "NoLeagueBuilder",
+    "Roster",
+    "check_numeric",
+    "learning_opponents",
+    "merge_matches",
+    "players_per_role",
+    "uniform_matches",
+    "weighted_matches",
+]
 
 
 class Roster:
-    """All players of a league at one moment, and what is known of their games."""
+    """Players of a league and their win rates at one moment."""
 
     def __init__(self, game: Game, win_rates: WinRates) -> None:
-        """Begins without players; ConfigError if the game has other than two seats."""
+        """Start without players; raise ConfigError if the game does not have two seats."""
         if len(game.seats) != 2:
-            raise ConfigError(f"{game.env_id}: a league needs two seats, got {len(game.seats)}; psro takes any number")
+            raise ConfigError(f"{game.env_id}: expected two seats, got {len(game.seats)}; use psro for other games")
         self.game, self.win_rates = game, win_rates
         self.players: dict[str, Player] = {}
         self.retired: set[str] = set()
 
     def add(self, player: Player) -> None:
-        """ConfigError if the name is taken or the role is none of the game's."""
+        """Add a player; raise ConfigError if its name is taken or its role unknown."""
         if player.name in self.players:
-            raise ConfigError(f"player {player.name}: there is one of this name already")
+            raise ConfigError(f"player {player.name}: expected a new name, got one that is taken")
         if player.role not in self.game.roles:
             raise ConfigError(f"player {player.name}: expected a role of {self.game.roles}, got {player.role!r}")
         self.players[player.name] = player
 
     def facing(self, player: Player) -> str:
-        """The role of its opponents."""
+        """Return the role of a player's opponents."""
         return next((role for role in self.game.roles if role != player.role), player.role)
 
     def retire(self, name: str) -> None:
-        """A player learns no more, and is met no more."""
+        """Retire a player: it neither trains nor plays anymore."""
         self.retired.add(name)
 
     def learning(self, role: str | None = None, *kinds: str) -> list[str]:
-        """Those who learn, of a role and of kinds (none: all), oldest first."""
+        """Return the names of learning players of a role and of kinds (none: all), oldest first."""
         return [
             p.name
             for p in self.players.values()
@@ -122,7 +66,7 @@ class Roster:
         ]
 
     def frozen(self, role: str | None = None, *kinds: str, parent: str | None = None) -> list[str]:
-        """Frozen copies, oldest first, of a role, of kinds, of one parent."""
+        """Return the names of frozen players of a role, of kinds and of one parent, oldest first."""
         return [
             p.name
             for p in self.players.values()
@@ -136,27 +80,27 @@ def _is(player: Player, role: str | None, kinds: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class LeagueResult:
-    """What a builder goes by after an iteration."""
+    """State of a league after an iteration, as given to a builder."""
 
     iteration: int
-    """Iterations that are over."""
+    """Number of completed iterations."""
     roster: Roster
-    """Who is there."""
+    """Players and win rates."""
     steps: Mapping[str, int]
-    """By learning player: steps of worlds that it has learned from since it was last frozen or reset."""
+    """Environment steps of each learning player since it was last frozen or reset."""
     total_steps: Mapping[str, int]
-    """By learning player: since it entered."""
+    """Environment steps of each learning player since it entered."""
     returns: Mapping[str, float]
-    """By learning player: mean return of its episodes in this iteration, NaN if none ended."""
+    """Mean episode return of each learning player in this iteration, NaN if no episode ended."""
     rng: np.random.Generator
-    """For whatever a builder draws: the same in a resumed run."""
+    """Random generator of the builder, which gives the same numbers in a resumed run."""
 
 
 class LeagueBuilder(ABC):
-    """Decides who learns, against whom, and how the league changes. Subclass it.
+    """Base class of builders, which decide who learns, against whom, and how the league changes.
 
-    It keeps nothing but its settings: what it needs of the past is in the roster and in the result, so that a run that
-    was killed goes on as if it had not been. One champion for ever, and newcomers that try to beat it::
+    A builder has no state besides its settings: the roster and the result hold the past, so that a run can be resumed.
+    Example with a permanent champion and newcomers that try to beat it::
 
         class Challenges(LeagueBuilder):
             def players(self, game):
@@ -167,7 +111,7 @@ class LeagueBuilder(ABC):
                 past = roster.frozen(roster.facing(player))
                 if player.kind == "newcomer" or not past:
                     return [Match(champion, 1.0)]
-                return uniformly(past, 0.5) + [Match(champion, 0.5)]
+                return uniform_matches(past, 0.5) + [Match(champion, 0.5)]
 
             def build_league(self, result):
                 changes = []
@@ -179,41 +123,44 @@ class LeagueBuilder(ABC):
                 return changes
 
         game, config = Game.of("KuhnPoker-v0"), LeagueConfig(iterations=10)
-        with opened(Path("runs/challenges"), game, "challenges", config) as store:
+        with open_run(Path("runs/challenges"), game, "challenges", config) as store:
             League(store, config, Challenges()).run()
     """
 
     @abstractmethod
     def players(self, game: Game) -> list[Player]:
-        """Who learns at the start; one of each role at least."""
+        """Return the learning players at the start, at least one of each role."""
 
-    def check(self, game: Game, learner: Any) -> None:  # noqa: B027  # not every builder has something to say
-        """Called before anything else; raises ConfigError where the builder does not fit.
+    def check(self, game: Game, learner: Any) -> None:  # noqa: B027  # optional method
+        """Check that the builder fits the game and the learner; called before anything else.
 
         Args:
-            game: What is played.
+            game: Game of the league.
             learner: Settings of all learners, a dataclass of their algorithm.
+
+        Raises:
+            ConfigError: The builder does not fit.
         """
 
     def frozen_at_start(self, player: Player) -> bool:
-        """Whether a copy of its first weights can be met from the beginning."""
+        """Return whether a frozen copy of the player's first weights is added at the start."""
         return False
 
     @abstractmethod
     def matches(self, roster: Roster, player: Player) -> list[Match]:
-        """Whom a learning player meets in the next iteration, with probabilities that sum to 1.
+        """Return the opponents of a learning player in the next iteration, with probabilities that sum to 1.
 
-        An opponent that learns itself is met as it is at the iteration's start; only who is named here as the player
-        learns from the match. Where one population plays all seats, oneself can be met: then both seats learn.
+        A learning opponent plays with its weights from the start of the iteration. Only `player` learns from the
+        match. If one population plays all seats, a player may be its own opponent; then both seats learn.
         """
 
     @abstractmethod
     def build_league(self, result: LeagueResult) -> list[Change]:
-        """What changes before the next iteration. Copies are frozen before anything else changes."""
+        """Return the transitions before the next iteration; freezes are applied first."""
 
 
 def check_numeric(learner: Any, name: str) -> float:
-    """The value of a learner's setting that can be multiplied; ConfigError where it has none of that name."""
+    """Return the value of a numeric learner setting; raise ConfigError if there is none of that name."""
     numeric = [
         field.name for field in dataclasses.fields(learner) if type(getattr(learner, field.name)) in (int, float)
     ]
@@ -222,23 +169,25 @@ def check_numeric(learner: Any, name: str) -> float:
     return getattr(learner, name)
 
 
-def live(roster: Roster, player: Player, kind: str) -> list[str]:
-    """Learning opponents of a kind: only itself where one population plays all seats and it is of that kind."""
+def learning_opponents(roster: Roster, player: Player, kind: str) -> list[str]:
+    """Return the learning opponents of a kind; if one population plays all seats, only the player itself."""
     return roster.learning(roster.facing(player), kind)
 
 
-def uniformly(opponents: Sequence[str], share: float = 1.0) -> list[Match]:
-    """Each as often as the others, together `share`."""
+def uniform_matches(opponents: Sequence[str], share: float = 1.0) -> list[Match]:
+    """Return matches against each opponent with equal probabilities that sum to `share`."""
     return [Match(opponent, share / len(opponents)) for opponent in opponents]
 
 
-def weighted(opponents: Sequence[str], probabilities: Sequence[float] | np.ndarray, share: float) -> list[Match]:
-    """With probabilities (opponents,) that sum to 1, together `share`."""
+def weighted_matches(
+    opponents: Sequence[str], probabilities: Sequence[float] | np.ndarray, share: float
+) -> list[Match]:
+    """Return matches with the given probabilities (opponents,), scaled to sum to `share`."""
     return [Match(opponent, share * float(p)) for opponent, p in zip(opponents, probabilities, strict=True) if p > 0]
 
 
-def merged(matches: Sequence[Match]) -> list[Match]:
-    """Each opponent once; its probabilities summed."""
+def merge_matches(matches: Sequence[Match]) -> list[Match]:
+    """Return each opponent once, with its probabilities added."""
     total: dict[str, float] = {}
     for match in matches:
         total[match.opponent] = total.get(match.opponent, 0.0) + match.probability
@@ -246,23 +195,23 @@ def merged(matches: Sequence[Match]) -> list[Match]:
 
 
 class NoLeagueBuilder(LeagueBuilder):
-    """One player per role, against the other as it is, for ever: nobody is frozen. Independent learners."""
+    """Builder of independent learners: one player per role against the current opponent, without frozen players."""
 
     def players(self, game: Game) -> list[Player]:
-        """`main`, or one per role."""
-        return one_each(game, "main", 1)
+        """Return one player per role, `main_0` or `main_ROLE_0`."""
+        return players_per_role(game, "main", 1)
 
     def matches(self, roster: Roster, player: Player) -> list[Match]:
-        """The other role's player, or itself."""
-        return uniformly(live(roster, player, "main"))
+        """Return the learning player of the other role, or the player itself."""
+        return uniform_matches(learning_opponents(roster, player, "main"))
 
     def build_league(self, result: LeagueResult) -> list[Change]:
-        """Nothing."""
+        """Return no transitions."""
         return []
 
 
-def one_each(game: Game, kind: str, count: int) -> list[Player]:
-    """`count` learning players of a kind for every role: "main_0", or "main_tagger_0" where there are roles."""
+def players_per_role(game: Game, kind: str, count: int) -> list[Player]:
+    """Return `count` learning players of a kind per role: "main_0", or "main_tagger_0" if there are several roles."""
     return [
         Player("_".join((kind, *([] if len(game.roles) == 1 else [role]), str(index))), role, kind)
         for role in game.roles

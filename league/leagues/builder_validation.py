@@ -1,4 +1,4 @@
-"""What a league asks its builder, and what of the answers is refused."""
+"""Calls of a league builder, and validation of its answers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from collections.abc import Sequence
 import torch
 
 from gpu_envs.errors import ConfigError
-from league.builder import Change, Copy, Enter, LeagueBuilder, LeagueResult, Match, Player, Roster
 from league.game import Game
-from league.seating import LEARNER, Draw
-from league.standing import Standing
+from league.leagues.builder import LeagueBuilder, LeagueResult, Roster
+from league.leagues.league_state import LeagueState
+from league.leagues.player import Match, Player
+from league.leagues.transitions import Change, Copy, Enter
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+
+__all__ = ["describe_builder", "first_players", "matchup_distribution", "transitions"]
 
 
-def told(builder: LeagueBuilder) -> str:
-    """A builder in words, as far as its settings are known."""
+def describe_builder(builder: LeagueBuilder) -> str:
+    """Return the class name and settings of a builder as text."""
     return f"{_name(builder)}({getattr(builder, 'config', '')!r})"
 
 
-def players(builder: LeagueBuilder, game: Game) -> list[Player]:
-    """Who learns at the start; ConfigError where a role has nobody."""
+def first_players(builder: LeagueBuilder, game: Game) -> list[Player]:
+    """Return the learning players at the start; raise ConfigError if a role has none."""
     found = builder.players(game)
     for role in game.roles:
         if all(player.role != role for player in found):
@@ -28,17 +32,17 @@ def players(builder: LeagueBuilder, game: Game) -> list[Player]:
     return found
 
 
-def draw(builder: LeagueBuilder, standing: Standing, player: Player) -> Draw:
-    """Matchups of a learning player in the next iteration: it sits in every seat of its role equally often.
+def matchup_distribution(builder: LeagueBuilder, state: LeagueState, player: Player) -> MatchupDistribution:
+    """Return the matchups of a learning player in the next iteration, with all seats of its role equally likely.
 
     Raises:
-        ConfigError: The builder's matches are none.
+        ConfigError: The builder's matches are invalid.
     """
-    roster, seats = standing.roster, standing.game.seats_of(player.role)
-    place = {name: index for index, name in enumerate(standing.members(roster.facing(player)))}
+    roster, seats = state.roster, state.game.seats_of(player.role)
+    place = {name: index for index, name in enumerate(state.members(roster.facing(player)))}
     rows, probability, learns = [], [], []
     for match in _matches(builder, roster, player):
-        if match.opponent == player.name:  # both seats are its own
+        if match.opponent == player.name:  # the player has both seats
             rows.append([LEARNER, LEARNER])
             learns.append([True, True])
             probability.append(match.probability)
@@ -49,11 +53,11 @@ def draw(builder: LeagueBuilder, standing: Standing, player: Player) -> Draw:
             rows.append(row)
             learns.append(who)
             probability.append(match.probability / len(seats))
-    return Draw(torch.tensor(rows), torch.tensor(probability, dtype=torch.float64), torch.tensor(learns))
+    return MatchupDistribution(torch.tensor(rows), torch.tensor(probability, dtype=torch.float64), torch.tensor(learns))
 
 
 def _matches(builder: LeagueBuilder, roster: Roster, player: Player) -> list[Match]:
-    """Those that the builder names and that are possible."""
+    """Return the builder's matches with positive probability; raise ConfigError if they are invalid."""
     who, facing = f"{_name(builder)}.matches: {player.name}", roster.facing(player)
     matches = builder.matches(roster, player)
     if not isinstance(matches, Sequence) or any(not isinstance(match, Match) for match in matches):
@@ -61,7 +65,9 @@ def _matches(builder: LeagueBuilder, roster: Roster, player: Player) -> list[Mat
     there = {*roster.learning(facing), *roster.frozen(facing)}
     for match in matches:
         if match.opponent not in there:
-            raise ConfigError(f"{who}: expected opponents of {facing} that learn or are frozen, got {match.opponent!r}")
+            raise ConfigError(
+                f"{who}: expected learning or frozen opponents of {facing}, got {match.opponent!r}; see Roster"
+            )
         if not match.probability >= 0:
             raise ConfigError(f"{who}: expected probabilities >= 0, got {match.probability} of {match.opponent}")
     total = sum(match.probability for match in matches)
@@ -70,26 +76,26 @@ def _matches(builder: LeagueBuilder, roster: Roster, player: Player) -> list[Mat
     return [match for match in matches if match.probability]
 
 
-def changes(builder: LeagueBuilder, result: LeagueResult) -> list[Change]:
-    """What changes after an iteration; ConfigError where it cannot."""
+def transitions(builder: LeagueBuilder, result: LeagueResult) -> list[Change]:
+    """Return the transitions after an iteration; raise ConfigError if they are invalid."""
     found, who = builder.build_league(result), f"{_name(builder)}.build_league"
     if not isinstance(found, Sequence) or any(not isinstance(change, Change) for change in found):
-        raise ConfigError(f"{who}: expected a list of changes such as Freeze('main_0'), got {found!r:.200}")
+        raise ConfigError(f"{who}: expected a list of transitions such as Freeze('main_0'), got {found!r:.200}")
     for change in found:
         _check(change, result.roster, who)
     return list(found)
 
 
 def _check(change: Change, roster: Roster, who: str) -> None:
-    """ConfigError where a change is of somebody who does not learn."""
+    """Raise ConfigError if a transition names a player that does not learn, or an invalid factor."""
     if isinstance(change, Enter):
         return
     if change.player not in (learning := roster.learning()):
-        raise ConfigError(f"{who}: {change}: no player of this name learns, only {', '.join(learning):.200}")
+        raise ConfigError(f"{who}: {change}: expected a learning player, one of {', '.join(learning):.200}")
     if isinstance(change, Copy):
         role = roster.players[change.player].role
         if change.source not in (known := roster.learning(role)):
-            raise ConfigError(f"{who}: {change}: expected a source among those who learn, {', '.join(known):.200}")
+            raise ConfigError(f"{who}: {change}: expected a learning source, one of {', '.join(known):.200}")
         for key, factor in change.factors.items():
             if not 0 < factor < math.inf:
                 raise ConfigError(f"{who}: Copy: {key}: expected a factor > 0, got {factor}")

@@ -1,4 +1,4 @@
-"""What there is to say of a league's iteration."""
+"""Summary of an iteration of a league, and results of single players."""
 
 from __future__ import annotations
 
@@ -8,20 +8,27 @@ from itertools import zip_longest
 from typing import Any
 
 from gpu_envs.errors import CheckpointError
-from league.builder import Change, Enter, Player, Roster
-from league.seating import LEARNER, Tally
-from league.standing import RANDOM_NAME, Standing
-from league.store import Store
-from trainers.files import check_fields
+from league.leagues.builder import Roster
+from league.leagues.league_state import RANDOM_NAME, LeagueState
+from league.leagues.player import Player
+from league.leagues.transitions import Change, Enter
+from league.rollout.episode_tally import EpisodeTally
+from league.rollout.matchup_distribution import LEARNER
+from league.storage.run_store import RunStore
+from trainers.base.serialization import check_fields
+
+__all__ = ["iteration_summary", "matches_by_opponent", "read_result"]
 
 
-def summary(roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[Change]) -> dict[str, Any]:
-    """Matches by pair, by role and by kinds, win rates, changes, and what players earned.
+def iteration_summary(
+    roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: Sequence[Change]
+) -> dict[str, Any]:
+    """Summarize matches by pair, role and kind, win rates, transitions and returns.
 
     Args:
-        roster: After the changes.
-        results: By player that trained, what its task gave.
-        changes: That were made.
+        roster: Players after the transitions.
+        results: Result of each player's training task.
+        changes: Transitions of the iteration.
     """
     matches = {name: {who: games for who, games, *_ in result["matches"]} for name, result in results.items()}
     roles, kinds = dict.fromkeys(roster.game.roles, 0), dict[str, int]()
@@ -37,7 +44,7 @@ def summary(roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: S
         "matches_by_role": roles,
         "matches_by_kind": kinds,
         "win_rates": {n: {who: roster.win_rates.rate(n, who) for who in met} for n, met in matches.items()},
-        "changes": [f"{type(each).__name__.lower()} {_named(each)}" for each in changes],
+        "changes": [f"{type(each).__name__.lower()} {_player_name(each)}" for each in changes],
         **{
             key: {name: None if math.isnan(result[key]) else result[key] for name, result in results.items()}
             for key in ("return", "score", "steps", "episodes")
@@ -45,27 +52,31 @@ def summary(roster: Roster, results: Mapping[str, Mapping[str, Any]], changes: S
     }
 
 
-def _named(change: Change) -> str:
+def _player_name(change: Change) -> str:
     return change.player.name if isinstance(change, Enter) else change.player
 
 
-def by_opponent(standing: Standing, player: Player, tally: Tally) -> list[list[Any]]:
-    """[opponent, games that ended, score of the player in them, games that began]."""
+def matches_by_opponent(state: LeagueState, player: Player, tally: EpisodeTally) -> list[list[Any]]:
+    """Return a list per opponent: its name, completed episodes, the player's score in them, started episodes."""
     found: dict[str, list[Any]] = {}
     sums = zip(tally.count.tolist(), tally.score.tolist(), tally.begun.tolist(), strict=True)
     for matchup, learns, (count, score, begun) in zip(
         tally.matchups.tolist(), tally.learns.tolist(), sums, strict=True
     ):
         own = learns.index(True)
-        opponent, role = matchup[1 - own], standing.game.seats[1 - own].role
-        name = player.name if opponent == LEARNER else standing.members(role)[opponent]
+        opponent, role = matchup[1 - own], state.game.seats[1 - own].role
+        name = player.name if opponent == LEARNER else state.members(role)[opponent]
         entry = found.setdefault(name, [name, 0, 0.0, 0])
         entry[1:] = entry[1] + count, entry[2] + score[own], entry[3] + begun
     return list(found.values())
 
 
-def read_result(store: Store, task: str, roster: Roster) -> dict[str, Any]:
-    """Read what a player's matches gave, as their task has written it down; CheckpointError where it is damaged."""
+def read_result(store: RunStore, task: str, roster: Roster) -> dict[str, Any]:
+    """Read the recorded result of a player's training task.
+
+    Raises:
+        CheckpointError: A value is damaged.
+    """
     numbers = {"steps": int, "episodes": int, "return": float, "score": float}
     result, where = store.result(task, {**numbers, "matches": list[list[Any]]}), f"{store.file}: tasks: {task!r:.80}"
     hints = {"opponent": str, "games": int, "score": float, "begun": int}

@@ -1,4 +1,4 @@
-"""Where a league stands between two iterations: who plays, with which weights, and who won against whom."""
+"""State of a league between two iterations: players, their weights, and win rates."""
 
 from __future__ import annotations
 
@@ -11,68 +11,73 @@ from typing import Any, get_type_hints
 import torch
 
 from gpu_envs.errors import CheckpointError
-from league.builder import Player, Roster
-from league.matchmaking import WinRates
-from league.store import Store, derived
-from trainers.config import TrainConfig
-from trainers.files import check_fields
-from trainers.learner import part_of
-from trainers.policy import Plays, Policy
+from league.leagues.builder import Roster
+from league.leagues.matchmaking import WinRates
+from league.leagues.player import Player
+from league.storage.run_store import RunStore, derive_seed
+from trainers.base.serialization import check_fields
+from trainers.base.state import select_prefix
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import Policy, PolicyProtocol
+
+__all__ = ["POLICY_KEYS", "LeagueState", "LearningPlayer", "policy_weights", "read_players"]
 
 RANDOM, RANDOM_NAME = 0, "random"
-"""Where the random policy stands in every population, and its name there."""
-OF_POLICY = ("net.normalizer.", "net.actor.", "net.head.", "spec")
-"""What of a learner's weights is its policy; the rest is critics and targets."""
+"""Index and name of the random policy in every population."""
+POLICY_KEYS = ("net.normalizer.", "net.actor.", "net.head.", "spec")
+"""Prefixes of the keys of a learner's state that belong to its policy, not to critics or target networks."""
 
 
 @dataclass
-class Learning:
-    """What a league remembers of a player that learns, beside its weights."""
+class LearningPlayer:
+    """Counts and settings of a learning player."""
 
     steps: int = 0
-    """Of worlds, since it was last frozen or began anew."""
+    """Environment steps since the player was last frozen, reset or copied."""
     total_steps: int = 0
-    """Since it entered."""
-    begun: int = 0
-    """How often it began anew."""
+    """Environment steps since the player entered."""
+    restarts: int = 0
+    """Number of restarts from other weights."""
     settings: dict[str, float] = field(default_factory=dict)
-    """Of its learner, where they are not the run's."""
+    """Settings of the player's learner that differ from those of the run."""
 
 
-class Standing:
-    """All that the next iteration depends on, as the store has it; what is made anew from a store stands alike.
+class LeagueState:
+    """State on which the next iteration depends, read from the store of a run.
 
-    In the store are, by player that learns: `live.NAME`, weights as they were when the iteration began, which is how
-    others meet it; `first.NAME`, those that it entered with; `learner.NAME`, its worlds and all of its learner after
-    its last training, none where it is yet to begin from `live.NAME`.
+    The store holds for each learning player: `live.NAME`, its weights at the start of the iteration, with which it
+    plays as an opponent; `first.NAME`, its weights when it entered; `learner.NAME`, its environments and learner after
+    the last training. `learner.NAME` is missing until the player has trained from `live.NAME`.
     """
 
     def __init__(
-        self, store: Store, builder: str, train: TrainConfig, seed: int, decay: float, device: str | torch.device
+        self, store: RunStore, builder: str, train: TrainConfig, seed: int, decay: float, device: str | torch.device
     ) -> None:
-        """Reads what `keep` wrote, if there is anything.
+        """Read the state that `save` has written, if any.
 
         Args:
-            store: Of the run.
-            builder: Who says what changes, in words.
-            train: How players learn that have no settings of their own.
-            seed: Of the run.
+            store: Store of the run.
+            builder: Description of the league builder.
+            train: Training configuration of players without settings of their own.
+            seed: Random seed of the run.
             decay: See `LeagueConfig.decay`.
-            device: Where policies are to be.
+            device: Device of the policies.
 
         Raises:
-            ConfigError: The game has other than two seats.
-            CheckpointError: The run began with another builder, or is damaged.
+            ConfigError: The game does not have two seats.
+            CheckpointError: The run was created with another builder, or is damaged.
         """
         self.store, self.game, self.populations = store, store.game, store.populations
         self.builder, self.train, self.seed, self.device = builder, train, seed, device
-        self.trained: dict[str, dict[str, Any]] = {}  # weights of those who trained in this iteration
-        self.live: dict[str, Policy] = {}  # learning players as they were when the iteration began
+        self.trained: dict[str, dict[str, Any]] = {}  # weights of players that trained in this iteration
+        self.live: dict[str, Policy] = {}  # learning players with their weights from the start of the iteration
         where = f"{store.file}: kv"
-        self.even: float = store.get("even", 0.0, float)  # at the start, see `LeagueConfig.even`
-        self.learning: dict[str, Learning] = {}
+        self.draw_margin: float = store.get("draw_margin", 0.0, float)  # first one, see `LeagueConfig.draw_margin`
+        self.learning: dict[str, LearningPlayer] = {}
         for name, each in store.get("learning", {}, dict[str, dict[str, Any]]).items():
-            own = Learning(**check_fields(f"{where}: learning: {name!r:.80}", each, get_type_hints(Learning)))
+            own = LearningPlayer(
+                **check_fields(f"{where}: learning: {name!r:.80}", each, get_type_hints(LearningPlayer))
+            )
             if unknown := own.settings.keys() - {field.name for field in dataclasses.fields(train.learner)}:
                 raise CheckpointError(
                     f"{where}: learning: {name!r:.80}: no setting of a learner is {min(unknown)!r:.80}"
@@ -81,9 +86,11 @@ class Standing:
         rates = store.get("win_rates", None, dict[str, Any])
         rates = WinRates(decay) if rates is None else WinRates.from_json(rates, f"{where}: win_rates")
         self.roster = Roster(self.game, rates)
-        if (began := store.get("builder", builder)) != builder:
-            raise CheckpointError(f"{store.path}: began with {began}, got {builder}; choose another folder")
-        for each in players_of(store):
+        if (recorded := store.get("builder", builder)) != builder:
+            raise CheckpointError(
+                f"{store.path}: expected the builder {recorded}, got {builder}; choose another folder"
+            )
+        for each in read_players(store):
             self.roster.add(each)
         self.roster.retired = set(store.get("retired", [], list[str]))
         self._check_players(where)
@@ -94,33 +101,33 @@ class Standing:
             self.live[name] = self._policy(weights)
 
     def _check_players(self, where: str) -> None:
-        """Check that players that learn have weights and frozen ones a policy; else raise CheckpointError."""
+        """Raise CheckpointError if a learning player has no weights, or a frozen one no policy."""
         players = self.roster.players.values()
         learning = {player.name for player in players if player.parent is None}
         if learning != self.learning.keys() or not learning >= self.roster.retired:
-            raise CheckpointError(f"{where}: learning, retired: expected players that learn, {sorted(learning)!r:.80}")
-        there = {entry.name for pool in self.populations.values() for entry in pool.entries}
-        if lost := {player.name for player in players if player.parent is not None} - there:
+            raise CheckpointError(f"{where}: learning, retired: expected learning players, {sorted(learning)!r:.80}")
+        known = {entry.name for pool in self.populations.values() for entry in pool.entries}
+        if lost := {player.name for player in players if player.parent is not None} - known:
             raise CheckpointError(f"{where}: players: expected one of the policies, got {min(lost)!r:.80}")
 
-    def keep(self) -> None:
-        """Writes everything beside weights and worlds, which are written as they change."""
+    def save(self) -> None:
+        """Write the state, except weights and environments, which are written when they change."""
         self.store.put("builder", self.builder)
         self.store.put("players", [dataclasses.asdict(player) for player in self.roster.players.values()])
         self.store.put("retired", sorted(self.roster.retired))
         self.store.put("win_rates", self.roster.win_rates.to_json())
         self.store.put("learning", {name: dataclasses.asdict(each) for name, each in self.learning.items()})
-        self.store.put("even", self.even)
+        self.store.put("draw_margin", self.draw_margin)
 
-    # ---------------------------------------------------------------- who can be met
+    # ---------------------------------------------------------------- players and policies
 
     def members(self, role: str) -> list[str]:
-        """All who ever were of a role, in the order of the pools, the random policy first; nobody leaves."""
+        """Return the names of all players of a role, retired ones too, in the order of `pools`: random first."""
         return [RANDOM_NAME, *(player.name for player in self.roster.players.values() if player.role == role)]
 
-    def pools(self) -> dict[str, list[Plays]]:
-        """Policies by role: of learning players as they were when the iteration began."""
-        found: dict[str, list[Plays]] = {}
+    def pools(self) -> dict[str, list[PolicyProtocol]]:
+        """Return the policies by role; learning players have their weights from the start of the iteration."""
+        found: dict[str, list[PolicyProtocol]] = {}
         for role, population in self.populations.items():
             place = {entry.name: entry.index for entry in population.entries}
             found[role] = [
@@ -128,37 +135,43 @@ class Standing:
             ]
         return found
 
-    # ---------------------------------------------------------------- learners
+    # ---------------------------------------------------------------- weights
 
     def config(self, name: str) -> TrainConfig:
-        """How a player learns."""
+        """Return the training configuration of a player."""
         own = self.learning[name]
         learner = dataclasses.replace(self.train.learner, **own.settings)
-        return dataclasses.replace(self.train, seed=derived(self.seed, "player", name, own.begun), learner=learner)
+        return dataclasses.replace(
+            self.train, seed=derive_seed(self.seed, "player", name, own.restarts), learner=learner
+        )
 
-    def learned(self, name: str) -> dict[str, Any]:
-        """The weights of a player after its last training, as they are stored."""
-        if name not in self.trained:  # it was trained before a kill
-            self.train_as(name, self.store.state(f"learner.{name}", self.device) or {})
+    def trained_weights(self, name: str) -> dict[str, Any]:
+        """Return the weights of a player after its last training."""
+        if name not in self.trained:  # trained before the run was interrupted
+            self.set_trained_weights(name, self.store.state(f"learner.{name}", self.device) or {})
         return self.trained[name]
 
-    def train_as(self, name: str, state: dict[str, Any]) -> None:
-        """A player's training gave this state; others meet it as it was until `put_live`."""
+    def set_trained_weights(self, name: str, state: dict[str, Any]) -> None:
+        """Set a player's weights after training; as an opponent it plays with them after `publish_weights`."""
         role = self.roster.players[name].role
-        self.trained[name] = weights_of(part_of(state, f"learner.{role}."), self.live[name])
+        self.trained[name] = policy_weights(select_prefix(state, f"learner.{role}."), self.live[name])
 
-    def put_live(self, name: str, weights: Mapping[str, Any]) -> None:
-        """Others meet a player with these weights from now on."""
+    def publish_weights(self, name: str, weights: Mapping[str, Any]) -> None:
+        """Set the weights with which a player plays as an opponent."""
         self.store.put_state(f"live.{name}", weights)
         self.live[name] = self._policy(weights)
 
     def _policy(self, weights: Mapping[str, Any]) -> Policy:
-        of_policy = {key: value for key, value in weights.items() if key.startswith(OF_POLICY)}
+        of_policy = {key: value for key, value in weights.items() if key.startswith(POLICY_KEYS)}
         return Policy.from_state(of_policy, self.device)
 
 
-def players_of(store: Store) -> list[Player]:
-    """Read the players of a league; CheckpointError where a field is damaged."""
+def read_players(store: RunStore) -> list[Player]:
+    """Read the players of a league.
+
+    Raises:
+        CheckpointError: A value is damaged.
+    """
     hints = get_type_hints(Player)
     return [
         Player(**check_fields(f"{store.file}: kv: players", each, hints))
@@ -166,7 +179,7 @@ def players_of(store: Store) -> list[Player]:
     ]
 
 
-def weights_of(state: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
-    """What of a learner's state makes up its networks, and the shape of its policy."""
+def policy_weights(state: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    """Select the network weights of a learner's state, and add the specification of its policy."""
     weights = {key: value for key, value in state.items() if key.startswith("net.")}
     return {**weights, "spec": json.dumps(policy.spec)}

@@ -1,7 +1,7 @@
-"""Who is to meet whom: win rates with decay, and prioritised fictitious self-play.
+"""Matchmaking: win rates with decay, and prioritized fictitious self-play (PFSP).
 
 Source: Vinyals et al. 2019, "Grandmaster level in StarCraft II using multi-agent reinforcement learning", and its
-pseudocode `multiagent.py`, called the pseudocode here.
+pseudocode `multiagent.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.files import check_fields
+from trainers.base.serialization import check_fields
+
+__all__ = ["WEIGHTINGS", "Rates", "WinRates", "pfsp", "without_monotonic_suffix"]
 
 Rates = NDArray[np.float64]  # (opponents,), in [0, 1]
 
@@ -25,18 +27,18 @@ WEIGHTINGS: Mapping[str, Callable[[Rates], Rates]] = {
     "linear_capped": lambda x: np.minimum(0.5, 1 - x),
     "squared": lambda x: (1 - x) ** 2,
 }
-"""Weight of an opponent by the win rate against it: those of one's own strength, or those that win."""
+"""Functions that weight opponents by the win rate against them: "variance" prefers equal opponents, others strong."""
 
 
 def pfsp(win_rates: Sequence[float] | Rates, weighting: str = "linear") -> Rates:
-    """Probabilities of opponents by prioritised fictitious self-play; uniform where all weights vanish.
+    """Return the probabilities of opponents by prioritized fictitious self-play, uniform if all weights are 0.
 
     Args:
-        win_rates: Against each opponent, in [0, 1], draws as half.
-        weighting: One of `WEIGHTINGS`.
+        win_rates: Win rate against each opponent, in [0, 1]; a draw counts 1/2.
+        weighting: Name of a function in `WEIGHTINGS`.
 
     Raises:
-        ConfigError: An unknown weighting.
+        ConfigError: The weighting is unknown.
     """
     if weighting not in WEIGHTINGS:
         raise ConfigError(f"weighting = {weighting!r}: expected one of {', '.join(WEIGHTINGS)}")
@@ -47,10 +49,10 @@ def pfsp(win_rates: Sequence[float] | Rates, weighting: str = "linear") -> Rates
 
 
 def without_monotonic_suffix(win_rates: Sequence[float] | Rates) -> int:
-    """How many opponents, oldest first, remain without those at the end whose win rates only fall.
+    """Return how many opponents, oldest first, remain without the last ones, whose win rates decrease with age.
 
-    Newer versions are harder, so a win rate that rises with age of the version says nothing; one that is lower for an
-    older version than for a newer one means that the older one has been forgotten.
+    Newer versions are stronger, so a higher win rate against an older version is expected. A lower win rate against an
+    older version than against the next one means that the older version was forgotten.
     """
     for index in range(len(win_rates) - 1, 0, -1):
         if win_rates[index - 1] < win_rates[index]:
@@ -59,14 +61,14 @@ def without_monotonic_suffix(win_rates: Sequence[float] | Rates) -> int:
 
 
 class WinRates:
-    """Games and scores of pairs of players, older games counting less.
+    """Games and scores of pairs of players, with exponential decay.
 
-    Every game of a pair multiplies what was counted before by `decay` (0.99 in the pseudocode). Games come in batches
-    without an order among them, so a batch counts as if its wins were spread evenly over it.
+    Every game of a pair multiplies the earlier counts by `decay` (0.99 in the pseudocode). A batch of games has no
+    order: its wins count as if they were spread evenly over it.
     """
 
     def __init__(self, decay: float = 0.99) -> None:
-        """`decay` in (0, 1]; 1 forgets nothing."""
+        """Start without games; `decay` is in (0, 1], and 1 forgets nothing."""
         if not 0 < decay <= 1:
             raise ConfigError(f"decay = {decay}: expected a number in (0, 1]")
         self.decay = decay
@@ -74,13 +76,13 @@ class WinRates:
         self.scores: dict[tuple[str, str], float] = {}
 
     def add(self, home: str, away: str, games: int, score: float) -> None:
-        """Counts games between two players.
+        """Add games between two players.
 
         Args:
-            home: A player.
-            away: Another; nothing is counted of games against oneself.
-            games: How many.
-            score: Of home, 1 for a win, 1/2 for a draw, summed.
+            home: Name of a player.
+            away: Name of its opponent; games of a player against itself are ignored.
+            games: Number of games.
+            score: Sum of home's scores: 1 for a win, 1/2 for a draw.
         """
         if games <= 0 or home == away:
             return
@@ -91,27 +93,31 @@ class WinRates:
             self.scores[pair] = self.scores.get(pair, 0.0) * left + weight * rate
 
     def rate(self, home: str, away: str) -> float:
-        """Share of games that home wins, draws as half; 1/2 if they never met."""
+        """Return home's mean score against away, 1/2 if they have not played."""
         games = self.games.get((home, away), 0.0)
         return self.scores[home, away] / games if games else 0.5
 
     def against(self, home: str, opponents: Sequence[str]) -> Rates:
-        """`rate` against each of several."""
+        """Return the win rates (opponents,) of home against several opponents."""
         return np.array([self.rate(home, away) for away in opponents], np.float64)
 
     def forget(self, player: str) -> None:
-        """Forgets all games of a player, whose name somebody else has now: one that was reset."""
+        """Remove all games of a player, such as one that was reset."""
         for table in (self.games, self.scores):
             for pair in [pair for pair in table if player in pair]:
                 del table[pair]
 
     def to_json(self) -> dict[str, Any]:
-        """For a run's records."""
+        """Return the counts as JSON values."""
         return {"decay": self.decay, "pairs": [[*pair, games, self.scores[pair]] for pair, games in self.games.items()]}
 
     @classmethod
     def from_json(cls, data: Any, where: str) -> WinRates:
-        """Read what `to_json` gave; CheckpointError where it is something else."""
+        """Read the result of `to_json`.
+
+        Raises:
+            CheckpointError: A value is damaged.
+        """
         check_fields(where, data, {"decay": float, "pairs": list[list[str | float]]})
         hints = {"home": str, "away": str, "games": float, "score": float}
         if not 0 < data["decay"] <= 1:

@@ -1,8 +1,4 @@
-"""What a league has to beat: self-play in its plain forms, and population-based training.
-
-Over 7,000 runs deep reinforcement learning through fictitious play or double oracle did not beat plain policy gradients
-in self-play (Rudolph et al. 2025, arXiv 2502.08938): measure yours against these.
-"""
+"""Population-based training: weak players copy strong ones with perturbed settings."""
 
 from __future__ import annotations
 
@@ -12,95 +8,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_envs.errors import ConfigError
-from league.builder import (
-    Change,
-    Copy,
-    Freeze,
+from league.game import Game
+from league.leagues.builder import (
     LeagueBuilder,
     LeagueResult,
-    Match,
-    Player,
     Roster,
     check_numeric,
-    live,
-    one_each,
-    uniformly,
-    weighted,
+    learning_opponents,
+    players_per_role,
+    uniform_matches,
 )
-from league.game import Game
-from league.matchmaking import pfsp
-from trainers.settings import check_settings, setting
+from league.leagues.player import Match, Player
+from league.leagues.self_play import MAIN
+from league.leagues.transitions import Change, Copy, Freeze
+from trainers.base.settings import check_settings, setting
 
-MAIN = "main"  # kind of the learning players
-
-
-@dataclass(frozen=True)
-class SelfPlayConfig:
-    """Self-play against oneself and one's past."""
-
-    opponents: str = setting("latest", ("latest", "uniform", "pfsp"))
-    """"latest": as they are now (self-play); "uniform" over all frozen copies (fictitious self-play, Heinrich et al.
-    2015); "pfsp": those that win are likelier (prioritised, Vinyals et al. 2019)."""
-    latest: float = setting(0.2, "in [0, 1]")
-    """Share of matches against the latest where opponents are of the past."""
-    freeze_every: int = setting(100_000, ">= 1")
-    """Steps of worlds between two copies."""
-    weighting: str = "squared"
-    """Of "pfsp", see `league.matchmaking.WEIGHTINGS`."""
-
-    def __post_init__(self) -> None:
-        """Raises ConfigError on the first bad value."""
-        check_settings(self)
-        pfsp([], self.weighting)
-
-
-class SelfPlayBuilder(LeagueBuilder):
-    """One player per role, against the other as it is or as it was."""
-
-    def __init__(self, config: SelfPlayConfig | None = None) -> None:
-        """None: plain self-play."""
-        self.config = config or SelfPlayConfig()
-
-    def players(self, game: Game) -> list[Player]:
-        """`main_0`, or one per role."""
-        return one_each(game, MAIN, 1)
-
-    def frozen_at_start(self, player: Player) -> bool:
-        """The past begins with the first weights."""
-        return self.config.opponents != "latest"
-
-    def matches(self, roster: Roster, player: Player) -> list[Match]:
-        """The latest, and the past."""
-        c, latest = self.config, live(roster, player, MAIN)
-        past = roster.frozen(roster.facing(player))
-        if c.opponents == "latest" or not past:
-            return uniformly(latest)
-        chosen = [1 / len(past)] * len(past)
-        if c.opponents == "pfsp":
-            chosen = pfsp(roster.win_rates.against(player.name, past), c.weighting)
-        return uniformly(latest, c.latest) + weighted(past, chosen, 1 - c.latest)
-
-    def build_league(self, result: LeagueResult) -> list[Change]:
-        """Copies at fixed intervals."""
-        return [Freeze(name) for name, steps in result.steps.items() if steps >= self.config.freeze_every]
+__all__ = ["PopulationBasedBuilder", "PopulationBasedConfig"]
 
 
 @dataclass(frozen=True)
 class PopulationBasedConfig:
-    """Population-based training."""
+    """Settings of population-based training."""
 
     size: int = setting(4, ">= 2")
     """Players per role."""
     ready_steps: int = setting(50_000, ">= 1")
-    """Steps of worlds that a player learns for between two looks at the others."""
+    """Environment steps of a player between two selections."""
     bottom: float = setting(0.25, "in (0, 1]")
-    """Share of the players of a role, the weakest, that copy one of as many of the strongest."""
+    """Share of the players of a role, the weakest, each of which copies one of as many strongest players."""
     perturb: Mapping[str, float] = field(default_factory=lambda: {"learning_rate": 1.2})
-    """Numeric settings of the learner that a copy changes: multiplied or divided by this factor, within what they
-    allow. All learners have a learning rate; `{"learning_rate": 1.2, "entropy": 1.2}` is good for those with both."""
+    """Factor of each numeric learner setting that a copy multiplies or divides by it, within the setting's range. All
+    learners have a learning rate; learners with an entropy bonus also take `{"entropy_coef": 1.2}`."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError on the first bad value."""
+        """Raise ConfigError on the first invalid value."""
         check_settings(self)
         for name, factor in self.perturb.items():
             if not factor > 1:
@@ -108,32 +49,32 @@ class PopulationBasedConfig:
 
 
 class PopulationBasedBuilder(LeagueBuilder):
-    """Many learn at once, against all of the other role as they are; the weak take over from the strong.
+    """Builder of population-based training: all players of a role train at once, and weak ones copy strong ones.
 
     Source: Jaderberg et al. 2019, "Human-level performance in 3D multiplayer games with population-based reinforcement
     learning", and 2017, "Population based training of neural networks" (truncation selection, perturbation). Strength
-    is the mean win rate against those that are met.
+    is the mean win rate against all opponents.
     """
 
     def __init__(self, config: PopulationBasedConfig | None = None) -> None:
-        """None: the defaults."""
+        """Use the default settings if `config` is None."""
         self.config = config or PopulationBasedConfig()
 
     def check(self, game: Game, learner: Any) -> None:
-        """The learner has what is to be perturbed."""
+        """Raise ConfigError if the learner lacks a setting of `perturb`."""
         for name in self.config.perturb:
             check_numeric(learner, name)
 
     def players(self, game: Game) -> list[Player]:
-        """`size` of every role."""
-        return one_each(game, MAIN, self.config.size)
+        """Return `size` players of every role."""
+        return players_per_role(game, MAIN, self.config.size)
 
     def matches(self, roster: Roster, player: Player) -> list[Match]:
-        """All who learn on the other side, but not oneself."""
-        return uniformly([name for name in live(roster, player, MAIN) if name != player.name])
+        """Return all learning players of the other role, or all others of the only role."""
+        return uniform_matches([name for name in learning_opponents(roster, player, MAIN) if name != player.name])
 
     def build_league(self, result: LeagueResult) -> list[Change]:
-        """Exploit and explore, where all of a role are ready."""
+        """Select and perturb once all players of a role are ready."""
         c, roster, changes = self.config, result.roster, []
         for role in roster.game.roles:
             names = roster.learning(role, MAIN)
@@ -146,10 +87,10 @@ class PopulationBasedBuilder(LeagueBuilder):
                 up = {setting: bool(result.rng.random() < 0.5) for setting in c.perturb}
                 factors = {setting: factor if up[setting] else 1 / factor for setting, factor in c.perturb.items()}
                 changes.append(Copy(name, source, factors))
-            changes += [Freeze(name) for name in ranked[-1:]]  # the best so far is kept
+            changes += [Freeze(name) for name in ranked[-1:]]  # keep the strongest
         return changes
 
     def strength(self, roster: Roster, name: str) -> float:
-        """Mean win rate against all that it meets."""
+        """Return the mean win rate of a player against all its opponents."""
         opponents = [match.opponent for match in self.matches(roster, roster.players[name])]
         return float(roster.win_rates.against(name, opponents).mean())

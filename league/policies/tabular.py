@@ -1,39 +1,39 @@
-"""Policies that are tables: probabilities by observation."""
+"""A policy given by a table of action probabilities."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.exact.tree import Tree
-from trainers.files import read_json, read_tensors, write_json, write_tensors
-from trainers.heads import CategoricalHead
-from trainers.policy import Plays, Policy
+from trainers.base.serialization import read_json, read_tensors, write_json, write_tensors
+
+__all__ = ["FORMAT", "TablePolicy"]
 
 FORMAT = "gpu-envs table 1"  # of a table's JSON file
+
+
 _MULTIPLIERS = 0x51ED270B  # seed of the hash
 
 
 class TablePolicy:
-    """Plays what a table says for an observation, a draw for every action; with a random stream of its own.
+    """Sample actions from a table of probabilities by observation, with its own random stream.
 
-    An observation that the table does not have is played uniformly over legal actions. Observations are found by a
-    64-bit hash and then compared, so that none is taken for another; the host never looks at them.
+    Legal actions are uniform for observations outside the table. Observations are looked up by a 64-bit hash and then
+    compared, without host synchronization.
 
-    On disk it is `<path>.safetensors` beside `<path>.json`.
+    On disk it is `<path>.safetensors` and `<path>.json`.
     """
 
     def __init__(self, observations: Tensor, table: Tensor, seed: int = 0) -> None:
-        """Takes observations (I, D), all different, and probabilities (I, C) of actions there.
+        """Create a policy from unique observations (I, D) and action probabilities (I, C).
 
         Raises:
-            ConfigError: The shapes do not fit together, observations are not different or not finite, or probabilities
-                are none.
+            ConfigError: The shapes do not fit together, observations are not unique or not finite, or rows of
+                probabilities are not distributions.
         """
         if observations.dim() != 2 or table.dim() != 2 or len(table) != len(observations) or not len(table):
             shapes = f"{tuple(observations.shape)} and {tuple(table.shape)}"
@@ -49,16 +49,11 @@ class TablePolicy:
         self.observations = observations.float()[order]
         self.table = table.to(device, torch.float64)[order]
         if not observations.isfinite().all() or (self.keys[1:] == self.keys[:-1]).any():
-            raise ConfigError("table policy: expected finite observations, all different")
+            raise ConfigError("table policy: expected finite and unique observations, got others")
         self.generator = torch.Generator(device).manual_seed(seed)
 
-    @classmethod
-    def of(cls, tree: Tree, table: Tensor, seat: int, seed: int = 0, device: torch.device | str = "cpu") -> TablePolicy:
-        """The policy that plays a table (I, C) of a tree's seat."""
-        return cls(tree.observations[seat].to(device), table, seed)
-
     def probabilities(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Of the actions, (..., C) float64, for observations and masks as `act` takes them."""
+        """Return action probabilities (..., C) float64 for observations and masks of `act`."""
         obs = obs[..., : self.width]
         place = torch.searchsorted(self.keys, self._hash(obs)).clamp_(max=len(self.keys) - 1)
         known = (self.observations[place] == obs).all(-1, keepdim=True)
@@ -70,24 +65,24 @@ class TablePolicy:
     def act(
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
     ) -> Tensor:
-        """Actions (...) int64, see `trainers.policy.Policy.act`."""
+        """Return actions (...) int64, see `trainers.models.policy.Policy.act`."""
         odds = self.probabilities(obs, mask)
         if greedy:
             return odds.argmax(-1)
-        # an exponential race: the first to arrive is a sample, without the host sync of torch.multinomial
+        # exponential race: its minimum is a sample, without the host synchronization of torch.multinomial
         race = torch.empty_like(odds).exponential_(generator=self.generator).clamp_(min=1e-300)
         return (odds / race).argmax(-1)
 
     def memory(self, *shape: int) -> Tensor | None:
-        """It remembers nothing."""
+        """Return None: it has no hidden state."""
         return None
 
     def seed(self, seed: int) -> None:
-        """Restarts the stream that samples are drawn from."""
+        """Seed the random stream of actions."""
         self.generator.manual_seed(seed)
 
     def save(self, path: Path) -> None:
-        """Writes `<path>.safetensors` and `<path>.json`, each whole or not at all."""
+        """Write `<path>.safetensors` and `<path>.json` atomically."""
         weights = path.with_suffix(".safetensors")
         temporary = weights.with_name(f".{weights.name}.{os.getpid()}")
         try:
@@ -99,7 +94,7 @@ class TablePolicy:
 
     @classmethod
     def load(cls, path: Path, device: torch.device | str = "cpu", seed: int = 0) -> TablePolicy:
-        """Reads what `save` wrote; raises CheckpointError where the two files are damaged or do not fit together."""
+        """Load a saved policy; raise CheckpointError if the files are damaged or do not fit together."""
         file, weights = path.with_suffix(".json"), path.with_suffix(".safetensors")
         spec = read_json(file)
         got = spec.get("format", "no format")
@@ -110,49 +105,13 @@ class TablePolicy:
             policy = cls(tensors["observations"], tensors["table"], seed)
         except (KeyError, ConfigError) as error:
             raise CheckpointError(f"{weights}: expected a table policy, got {error}") from error
-        told = {"obs_width": spec.get("obs_width"), "choices": spec.get("choices")}
-        if told != {"obs_width": policy.width, "choices": policy.choices}:
-            raise CheckpointError(f"{file}: expected the table of {weights.name}, got one of {told}")
+        shape = {"obs_width": spec.get("obs_width"), "choices": spec.get("choices")}
+        if shape != {"obs_width": policy.width, "choices": policy.choices}:
+            raise CheckpointError(f"{file}: expected the table of {weights.name}, got one of {shape}")
         return policy
 
     def _hash(self, obs: Tensor) -> Tensor:
-        """64 bits of observations (..., D): equal ones give equal numbers. Sums and products wrap around."""
-        bits = (obs + 0.0).contiguous().view(torch.int32).long()  # + 0.0: there are two zeros
+        """Return 64-bit hashes of observations (..., D). Sums and products wrap around."""
+        bits = (obs + 0.0).contiguous().view(torch.int32).long()  # + 0.0 maps -0.0 to 0.0
         mixed = bits * self.multipliers
         return (mixed ^ (mixed >> 29)).sum(-1)
-
-
-@runtime_checkable
-class Tells(Protocol):
-    """A policy that tells its odds, as `TablePolicy` does."""
-
-    def probabilities(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `TablePolicy.probabilities`."""
-        ...
-
-
-@torch.no_grad()
-def tabulate(policy: Plays, tree: Tree, seat: int) -> Tensor:
-    """What a policy does at every infoset of a seat: its table (I, C), asked in one batch.
-
-    Args:
-        policy: One of `trainers`, or any with a method `probabilities(obs, mask)`.
-        tree: The game's.
-        seat: Which seat it plays.
-
-    Raises:
-        ConfigError: It remembers, or does not tell its odds.
-    """
-    obs, legal = tree.observations[seat], tree.legal[seat]
-    if isinstance(policy, Policy) and isinstance(policy.head, CategoricalHead):
-        device = policy.normalizer.mean.device
-        if policy.actor.memory_width:
-            raise ConfigError("tabulate: expected a policy without memory, got a recurrent one: estimate it by playing")
-        params, _ = policy.actor.step(policy.inputs(obs.to(device).unsqueeze(-2)), None)  # a single agent
-        odds = policy.head.log_probs(params.squeeze(-2), legal.to(device)).exp().squeeze(-2)
-    elif isinstance(policy, Tells):
-        odds = policy.probabilities(obs, legal)
-    else:
-        raise ConfigError(f"tabulate: expected a policy with probabilities(obs, mask), got {type(policy).__name__}")
-    odds = odds.cpu().double().masked_fill(~legal, 0.0)
-    return odds / odds.sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Best responses, learned: any algorithm of `trainers` against a distribution over opponents."""
+"""Learned best responses: any algorithm of `trainers` against a distribution over opponents."""
 
 from __future__ import annotations
 
@@ -6,214 +6,257 @@ import dataclasses
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.progress import Progress
 from league.game import Game
-from league.seating import LEARNER, Draw, Seating, Tally
-from trainers.checkpoint import Checkpoint
-from trainers.collector import Collector
-from trainers.config import TrainConfig
-from trainers.learner import Learner, State, moved, part_of
-from trainers.logs import Progress
-from trainers.policy import Plays, Policy
-from trainers.settings import derived_seed
+from league.policies.kinds import StorablePolicy
+from league.rollout.episode_tally import EpisodeTally
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+from league.rollout.opponent_sampler import OpponentSampler
+from trainers.algorithms.learner import Learner
+from trainers.base.seeding import derive_seed
+from trainers.base.state import State, select_prefix, to_device
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import Policy, PolicyProtocol
+from trainers.runner.collector import Collector
+from trainers.runner.learner_group import LearnerGroup
+from trainers.storage.checkpoint import Checkpoint
+
+__all__ = [
+    "SEATING",
+    "BestResponse",
+    "BestResponseTraining",
+    "LearnedResponse",
+    "Start",
+    "begin_from",
+    "settled",
+    "train_best_response",
+]
 
 Start = Policy | Checkpoint | State
-"""Whose weights a learner starts from: a policy, a checkpoint of a training, or what `Learner.state_dict` gave."""
+"""Source of a learner's initial weights: a policy, a checkpoint of a training, or a learner's `state_dict`."""
 SEATING = 1008
-"""Which of a run's streams the seating has, see `derived_seed`; learners have the first ones."""
+"""Index of the random stream of the opponent sampler, see `derive_seed`; learners use the first indices."""
 
 
-class Training:
-    """Learners in the worlds of a game, together with whom a draw seats there.
+class BestResponseTraining:
+    """Train the learners of a game against sampled opponents.
 
-    One learner for each role that the draw seats a learner of. It plays all seats of its role at once; what others
-    play there is not learned from. The draw may change between two iterations (`seating.replace`).
+    Each role that the draw assigns to a learner has one learner, which plays all seats of the role at once. Steps of
+    other policies in these seats are not training data. The draw can change between two iterations
+    (`seating.replace`).
     """
 
     def __init__(
         self,
         game: Game,
-        draw: Draw,
-        pools: Mapping[str, Sequence[Plays]],
+        draw: MatchupDistribution,
+        pools: Mapping[str, Sequence[PolicyProtocol]],
         config: TrainConfig,
         start: Mapping[str, Start] | None = None,
-        even: float = 0.0,
+        draw_margin: float = 0.0,
     ) -> None:
-        """Builds worlds and learners and seats the first matchups.
+        """Build worlds and learners, and sample the first matchups.
 
         Args:
-            game: What is played.
-            draw: Who sits where.
-            pools: Policies by role, as in `Seating`.
-            config: How learners learn; environment and names of policies are the game's.
-            start: By role, whose weights its learner begins with; the rest of it (optimiser, replay) begins afresh.
-            even: Of two seats: by how much the first earns more than the second in a draw.
+            game: Game to play.
+            draw: Distribution over matchups.
+            pools: Policies by role, as in `OpponentSampler`.
+            config: Training settings; environment and names of policies are replaced by those of the game.
+            start: Initial weights of the learner by role. Its optimizer and its replay buffer start empty.
+            draw_margin: Two seats: return difference (first minus second seat) that counts as a draw.
 
         Raises:
-            ConfigError: Something of these does not fit the others.
+            ConfigError: The arguments do not fit together.
         """
         self.game, self.config = game, settled(game, config)
         self.core = game.core(config.num_envs, config.device, config.seed)
-        self.seating = Seating(self.core, game, draw, pools, derived_seed(config.seed, SEATING), even)
+        self.seating = OpponentSampler(self.core, game, draw, pools, derive_seed(config.seed, SEATING), draw_margin)
         if not self.seating.learners:
-            raise ConfigError(f"{game.env_id}: the draw seats no learner, expected {LEARNER} in some matchup")
-        self.collector = Collector(self.config, self.core, self.seating)
+            raise ConfigError(f"{game.env_id}: expected {LEARNER} (the learner) in some matchup, got none")
+        self.learners = LearnerGroup(self.config, self.core, self.seating.learners)
+        self.collector = Collector(self.config, self.core, self.learners, self.seating)
         for role, weights in (start or {}).items():
             begin_from(self.learner(role), weights, role)
         self.iteration, self.steps = 0, 0
-        self.tallies: list[Tally] = []
+        self.tallies: list[EpisodeTally] = []
 
     def learner(self, role: str) -> Learner:
-        """The learner of a role; ConfigError where it has none."""
-        if role not in self.collector.seats:
+        """Return the learner of a role; raise ConfigError if it has none."""
+        if role not in self.learners.assignments:
             raise ConfigError(
-                f"{self.game.env_id}: role {role!r} has no learner, only {', '.join(self.seating.learners)}"
+                f"{self.game.env_id}: expected a role with a learner ({', '.join(self.seating.learners)}), got {role!r}"
             )
-        return self.collector.seats[role].learner
+        return self.learners.assignments[role].learner
 
     def iterate(self) -> dict[str, float]:
-        """One rollout and one update of every learner; returns their metrics as "role/metric".
+        """Collect one rollout, update every learner, and return their metrics as "role/metric".
 
-        "return" and "score" are those of learning seats in the episodes that ended, NaN if none did.
+        "return" and "score" are means over the learning seats of the finished episodes, NaN without any.
 
         Raises:
-            GpuEnvsError: Losses, gradients or parameters are no longer finite.
+            GpuEnvsError: Losses, gradients or parameters are not finite.
         """
         self.collector.collect()
-        metrics = self.collector.update(self.iteration + 1, lambda: "nothing of this training was kept")
+        self.collector.timer.start()
+        metrics = self.learners.update(self.iteration + 1, lambda: "nothing of this training was kept")
+        self.collector.timer.mark("update")
         self.iteration, self.steps = self.iteration + 1, self.steps + self.config.rollout_steps
         tally = self.seating.read()
         self.tallies.append(tally)
-        phases = {f"time/{phase}": seconds for phase, seconds in self.collector.clock.read().items()}
+        phases = {f"time/{phase}": seconds for phase, seconds in self.collector.timer.read().items()}
         return {**metrics, **phases, "return": tally.mean_return(), "score": tally.mean_score()}
 
-    def tally(self) -> Tally:
-        """What all episodes so far gave, by matchup."""
-        self.tallies = [Tally.sum([*self.tallies, self.seating.read()])]
+    def tally(self) -> EpisodeTally:
+        """Return the sums of all episodes so far by matchup."""
+        self.tallies = [EpisodeTally.sum([*self.tallies, self.seating.read()])]
         return self.tallies[0]
 
     def state_dict(self) -> State:
-        """All that the next iteration depends on, but the policies of others and what episodes gave so far."""
-        return {**self.collector.state_dict(), "training.iteration": self.iteration, "training.steps": self.steps}
+        """Return the training state, without the opponents' policies and without the tally."""
+        state = {**self.collector.state_dict(), **self.learners.state_dict()}
+        return {**state, "training.iteration": self.iteration, "training.steps": self.steps}
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from `state_dict`, with the same policies of others; CheckpointError where it does not fit."""
-        counters = part_of(state, "training.")
+        """Restore a `state_dict`, with equal opponents; raise CheckpointError if it does not fit."""
+        counters = select_prefix(state, "training.")
         if not all(isinstance(counters.get(name), int) for name in ("iteration", "steps")):
             raise CheckpointError(f"training: expected iteration and steps as integers, got {counters!r:.80}")
-        self.collector.load_state_dict({k: v for k, v in state.items() if not k.startswith("training.")})
+        self.collector.load_state_dict(state)
+        self.learners.load_state_dict(state)
         self.iteration, self.steps = counters["iteration"], counters["steps"]
 
 
 @dataclass(frozen=True)
-class Response:
-    """A learned best response."""
+class BestResponse:
+    """A best response and the policies that were computed with it."""
+
+    policy: StorablePolicy
+    """Frozen policy."""
+    extra_policies: Mapping[str, StorablePolicy] = field(default_factory=dict, kw_only=True)
+    """Policies by role that join their populations together with this one."""
+    record: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    """JSON values to store with the response."""
+
+
+@dataclass(frozen=True)
+class LearnedResponse(BestResponse):
+    """A best response of a learner."""
 
     policy: Policy
-    """Frozen."""
+    """Frozen policy."""
     state: State
-    """All of its learner: what a later response may begin with, or go on from."""
-    tally: Tally
-    """Episodes and what they gave while it was learning, by matchup."""
+    """Complete state of the learner, from which a later response can start or resume."""
+    tally: EpisodeTally
+    """Training episodes and their returns by matchup."""
     steps: int
-    """Of worlds."""
+    """Environment steps of the training."""
     seconds: float
-    """Of the training, building it included."""
+    """Duration of the training, building it included [s]."""
 
     @property
     def episodes(self) -> int:
-        """Episodes that ended."""
+        """Number of finished training episodes."""
         return int(self.tally.count.sum())
 
 
-def respond(
+def train_best_response(
+    policies: Mapping[str, Sequence[PolicyProtocol]],
+    *,
     game: Game,
     role: str,
-    draw: Draw,
-    pools: Mapping[str, Sequence[Plays]],
+    draw: MatchupDistribution,
     train: TrainConfig,
     start: Start | None = None,
     seed: int | None = None,
     steps: int | None = None,
+    max_seconds: float | None = None,
     until: Callable[[dict[str, float]], bool] | None = None,
     progress: Progress | None = None,
-) -> Response:
-    """Trains a best response of a role.
+) -> LearnedResponse:
+    """Train a best response of a role.
 
     Args:
-        game: What is played.
-        role: Who learns.
-        draw: Against whom, see `Draw.against`.
-        pools: Policies by role, as in `Seating`.
-        train: Algorithm, worlds, steps, device.
-        start: Whose weights to begin with; None: from scratch. Of a learner's state (`Response.state`) all goes on, its
-            optimiser and its schedules too, if `steps` are given.
-        seed: Of everything; None: `train.seed`. The same seed gives the same policy, bit for bit on a CPU.
-        steps: For how long, of worlds; None: `train.total_steps`, at which schedules end in any case.
-        until: Called with the row of every iteration (see `Training.iterate`, and "steps"); True ends the training.
+        policies: Policies by role, as in `OpponentSampler`.
+        game: Game to play.
+        role: Role of the response.
+        draw: Distribution of the opponents, see `MatchupDistribution.against`.
+        train: Algorithm, number of environments, steps, device.
+        start: Initial weights; None: random weights. With `steps`, a learner's state (`LearnedResponse.state`) is
+            resumed completely, including its optimizer and schedules.
+        seed: Random seed; None: `train.seed`. Equal seeds give equal policies, bit for bit on a CPU.
+        steps: Environment steps to train; None: `train.total_steps`. Schedules end at `train.total_steps` in any case.
+        max_seconds: Time limit of the training [s]; None: no limit.
+        until: Stopping condition, called with the metrics of every iteration (see `BestResponseTraining.iterate`) and
+            "steps"; True ends the training.
         progress: Called after every iteration.
 
     Raises:
-        ConfigError: Something of these does not fit the others.
-        GpuEnvsError: The training has diverged.
+        ConfigError: The arguments do not fit together.
+        GpuEnvsError: The training diverged.
     """
     began = time.perf_counter()
     config = train if seed is None else dataclasses.replace(train, seed=seed)
     config.prepare()
     with config.in_force():
-        going_on = start if steps is not None and isinstance(start, dict) else None
-        begins = None if start is None or going_on is not None else {role: start}
-        training = Training(game, draw, pools, config, begins)
+        resumed = start if steps is not None and isinstance(start, dict) else None
+        weights = None if start is None or resumed is not None else {role: start}
+        training = BestResponseTraining(game, draw, policies, config, weights)
         learner = training.learner(role)
         if training.seating.learners != (role,):
             others = ", ".join(each for each in training.seating.learners if each != role)
-            raise ConfigError(
-                f"role {role}: expected it to be the only one that learns, but the draw seats {others}, too"
-            )
-        if going_on is not None:
-            learner.load_state_dict(moved(going_on, config.device))
+            raise ConfigError(f"role {role}: expected the only learner of the matchups, got learners of {others}, too")
+        if resumed is not None:
+            learner.load_state_dict(to_device(resumed, config.device))
         while training.steps < (config.total_steps if steps is None else steps):
             row = {**training.iterate(), "steps": training.steps}
             if progress is not None:
                 progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
             if until is not None and until(row):
                 break
+            if max_seconds is not None and time.perf_counter() > began + max_seconds:
+                break
         seconds = time.perf_counter() - began
-        return Response(learner.policy(), learner.state_dict(), training.tally(), training.steps, seconds)
+        return LearnedResponse(learner.policy(), learner.state_dict(), training.tally(), training.steps, seconds)
 
 
 def settled(game: Game, config: TrainConfig) -> TrainConfig:
-    """A training of a game: one policy per role; ConfigError where the configuration is of something else."""
+    """Return the training settings of a game, with one policy per role.
+
+    Raises:
+        ConfigError: The settings are those of another environment, or set a field that the league determines.
+    """
     if config.env_id != game.env_id or (config.env and config.env != dict(game.env)):
         raise ConfigError(
             f"train: expected the environment of the game, {game.env_id} {dict(game.env)}, got {config.env_id}"
         )
-    for name in ("policies", "patience", "until_return", "eval_against"):
+    for name in ("policies", "patience", "until_return", "eval_opponents"):
         if getattr(config, name):
-            raise ConfigError(f"train.{name} = {getattr(config, name)!r}: expected none, as a league decides that")
+            raise ConfigError(f"train.{name}: expected none in a league, got {getattr(config, name)!r}")
     if game.shared and getattr(config.learner, "mixer", None):
-        raise ConfigError(f"algorithm = {config.algorithm!r}: it takes all seats for one team; use ppo or dqn")
+        raise ConfigError(f"algorithm = {config.algorithm!r}: it treats all seats as one team; use ppo or dqn")
     policies = {member: seat.role for seat in game.seats for member in seat.members}
     return dataclasses.replace(config, env=dict(game.env), policies=policies)
 
 
 def begin_from(learner: Learner, start: Start, role: str) -> None:
-    """Gives a learner the weights of another, or of a policy: normaliser and actor, and the critic where it is known.
+    """Copy weights to a learner: normalizer, actor, and the critic if the source has one.
 
     Raises:
-        ConfigError: They are of another shape.
+        ConfigError: The weights have other shapes or names than those of the learner.
     """
     if isinstance(start, Policy):
         given: Mapping[str, object] = start.net.state_dict()
     elif isinstance(start, Checkpoint):
         name = role if any(key.startswith(f"learner.{role}.") for key in start.state) else start.name_of(None)
-        given = part_of(start.state, f"learner.{name}.net.")
+        given = select_prefix(start.state, f"learner.{name}.net.")
     else:
-        given = part_of(start, "net.")
+        given = select_prefix(start, "net.")
     used, own = set(), learner.net.state_dict()
     for name, value in own.items():
         found = name if name in given else _of_policy(name)
@@ -235,5 +278,5 @@ def begin_from(learner: Learner, start: Start, role: str) -> None:
 
 
 def _of_policy(name: str) -> str:
-    """Where a policy has what a learner keeps in several places: target networks start as the actor."""
+    """Return the name of the policy's weights for a learner's weights: target networks start as the actor."""
     return re.sub(r"^(target|target_actor|learned\.actor)\.", "actor.", name)

@@ -1,7 +1,7 @@
-"""Matchups, played: what every seat earns, from one batched rollout over all of them.
+"""Simulation of matchups: the return of every seat, from one batched rollout over all matchups.
 
-Every world seats a matchup of its own, plays one episode of it and then waits for the others, so that short episodes
-are not over-represented. Worlds have streams of their own, so estimates of two matchups are independent.
+Every world simulates one episode of its own matchup and then idles, so that short episodes are not over-represented.
+Every world has its own random stream, so the estimates of two matchups are independent.
 """
 
 from __future__ import annotations
@@ -16,75 +16,77 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from league.ensemble import BUDGET, NOBODY, Ensemble
+from gpu_envs.runtime.core import Core
 from league.game import Game
-from trainers.policy import Plays
+from league.rollout.seat_policies import BUDGET, NOBODY, SeatPolicies
+from trainers.models.policy import PolicyProtocol
+
+__all__ = ["MAX_ENVS", "STEP", "MatchupResults", "scores", "simulate_matchups"]
 
 MAX_ENVS = 16_384
-"""Worlds at a time, unless told otherwise."""
+"""Default of the largest number of simultaneous worlds."""
 STEP = 1024
-"""Batches are multiples of it, so that few different ones have to be made."""
+"""Batch sizes are multiples of this number, so that few different batches have to be built."""
 
 
 @dataclass(frozen=True)
-class Results:
-    """Sums over the episodes of K matchups with S seats each; on the host."""
+class MatchupResults:
+    """Sums over the episodes of K matchups with S seats, on the host."""
 
     count: Tensor
-    """(K,) int64, episodes."""
+    """Number of episodes (K,) int64."""
     total: Tensor
-    """(K, S) float64, sum of what each seat's policy earned."""
+    """Sums of the returns of each seat's policy (K, S) float64."""
     square: Tensor
-    """(K, S) float64, sum of its squares."""
+    """Sums of the squared returns (K, S) float64."""
     score: Tensor
-    """(K, S) float64, sum of scores: of two, 1 for a win and 1/2 for a draw; of more, the share of others behind."""
+    """Sums of the scores (K, S) float64, see `scores`."""
 
     @property
     def mean(self) -> Tensor:
-        """(K, S), what each seat's policy earns in an episode; NaN without episodes."""
+        """Mean return of each seat's policy (K, S); NaN without episodes."""
         return self.total / self.count[:, None]
 
 
-@torch.no_grad()
-def play_matchups(
+def simulate_matchups(
+    policies: Mapping[str, Sequence[PolicyProtocol]],
+    *,
     game: Game,
-    populations: Mapping[str, Sequence[Plays]],
     matchups: Tensor | np.ndarray | Sequence[Sequence[int]],
     episodes: int | Tensor | np.ndarray | Sequence[int],
     seed: int,
     device: str = "cpu",
     max_envs: int = MAX_ENVS,
-    *,
     greedy: bool = False,
-    even: float = 0.0,
+    draw_margin: float = 0.0,
     max_steps: int = 100_000,
     budget: int = BUDGET,
-) -> Results:
-    """Plays matchups.
+) -> MatchupResults:
+    """Simulate episodes of matchups and return the sums of their returns.
 
-    Where the population is shared, the policies of a matchup take every order of the seats in turn, one episode after
-    the other (more than five seats: only those that move all on by as many seats); what is earned is credited to the
-    policy, whatever seat it sat in.
+    In a game with a shared population the policies of a matchup take the seats in every order, one order per episode
+    in turn. With more than five seats only the cyclic orders are used. A return is credited to the policy that earned
+    it, whatever its seat.
 
     Args:
-        game: What is played.
-        populations: Policies by role.
-        matchups: (K, S), a policy for each seat: its place in the population of the seat's role.
-        episodes: Of each matchup, one number or (K,).
-        seed: Of worlds and samples. The same call gives the same results.
-        device: Where it is played.
-        max_envs: Worlds at a time, at most.
-        greedy: Policies take their most probable actions instead of samples.
-        even: Of two seats: by how much the first earns more than the second in a draw.
-        max_steps: Raise GpuEnvsError if an episode has not ended by then.
-        budget: Of the ensemble of each seat, see there.
+        policies: Policies by role.
+        game: Game to play.
+        matchups: (K, S), index of each seat's policy in the population of the seat's role.
+        episodes: Number of episodes of every matchup, or (K,).
+        seed: Random seed of environments and actions. Equal arguments give equal results.
+        device: Device of the simulation.
+        max_envs: Largest number of simultaneous worlds.
+        greedy: Take the most probable actions instead of samples.
+        draw_margin: Two seats: return difference (first minus second seat) that counts as a draw.
+        max_steps: Largest number of steps of an episode.
+        budget: Weights of each seat's policies on the device [bytes], see `SeatPolicies`.
 
     Raises:
-        ConfigError: A matchup of policies that are not there, or episodes that are not whole numbers >= 0.
+        ConfigError: A policy of a matchup does not exist, or an entry of `episodes` is not an integer >= 0.
+        GpuEnvsError: An episode has more than `max_steps` steps.
     """
-    who, worlds = _check(game, populations, matchups, episodes)
+    who, worlds = _check(game, policies, matchups, episodes)
     results = _zeros(len(who), len(game.seats))
     if not len(worlds):
         return results
@@ -93,85 +95,91 @@ def play_matchups(
     size = min(-(-size // STEP) * STEP, max_envs)
     streams = np.random.SeedSequence(seed).generate_state(passes + len(game.seats), np.uint64).tolist()
     core = _core(json.dumps(game.to_json()), size, device)
-    asked = [who[:, place].unique() for place in range(len(game.seats))]  # of a population the policies that play
+    used = [who[:, place].unique() for place in range(len(game.seats))]  # indices of the policies that play
     if game.shared:
-        asked = [who.unique()] * len(game.seats)
-    ensembles = [
-        Ensemble([populations[seat.role][index] for index in asked[place].tolist()], core, seat, budget)
-        for place, seat in enumerate(game.seats)
-    ]
-    for ensemble, stream in zip(ensembles, streams[passes:], strict=True):
-        ensemble.seed(stream)
-    chosen = torch.stack([torch.searchsorted(each, who[:, place].contiguous()) for place, each in enumerate(asked)], 1)
-    orders = _orders(game)
-    first = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(worlds, minlength=len(who)).cumsum(0)])
-    number = torch.arange(len(worlds)) - first[worlds]  # of an episode among those of its matchup
-    for index in range(passes):
-        part = slice(index * size, (index + 1) * size)
-        matchup, order = worlds[part], orders[number[part] % len(orders)]
-        sitting = torch.full((size, len(game.seats)), NOBODY)  # where there are worlds too many
-        sitting[: len(matchup)] = chosen[matchup].gather(1, order)
-        for place, ensemble in enumerate(ensembles):
-            ensemble.seat(sitting[:, place])
-        earned = _play(core, ensembles, len(matchup), streams[index], greedy, max_steps)
-        earned = torch.empty_like(earned).scatter_(1, order, earned)  # from seats back to who sat there
-        _credit(results, matchup, earned, even)
+        used = [who.unique()] * len(game.seats)
+    with torch.no_grad():
+        seats = [
+            SeatPolicies([policies[seat.role][index] for index in used[place].tolist()], core, seat, budget)
+            for place, seat in enumerate(game.seats)
+        ]
+        for seat, stream in zip(seats, streams[passes:], strict=True):
+            seat.seed(stream)
+        chosen = torch.stack(
+            [torch.searchsorted(each, who[:, place].contiguous()) for place, each in enumerate(used)], 1
+        )
+        orders = _orders(game)
+        first = torch.cat([torch.zeros(1, dtype=torch.int64), torch.bincount(worlds, minlength=len(who)).cumsum(0)])
+        number = torch.arange(len(worlds)) - first[worlds]  # of an episode among those of its matchup
+        for index in range(passes):
+            part = slice(index * size, (index + 1) * size)
+            matchup, order = worlds[part], orders[number[part] % len(orders)]
+            assigned = torch.full((size, len(game.seats)), NOBODY)  # surplus worlds of the last pass stay empty
+            assigned[: len(matchup)] = chosen[matchup].gather(1, order)
+            for place, seat in enumerate(seats):
+                seat.assign(assigned[:, place])
+            earned = _simulate_batch(core, seats, len(matchup), streams[index], greedy, max_steps)
+            earned = torch.empty_like(earned).scatter_(1, order, earned)  # from seats back to the matchup's policies
+            _credit(results, matchup, earned, draw_margin)
     return results
 
 
 @functools.lru_cache(maxsize=4)
 def _core(game: str, size: int, device: str) -> Core:
-    """Worlds whose episodes end for good; kept, as it takes longer to make them than to play Kuhn poker in them."""
+    """Return worlds without autoreset, cached because building them takes longer than an episode of Kuhn poker."""
     return Game.from_json(json.loads(game), "game").core(size, device, autoreset="disabled")
 
 
-def _play(core: Core, ensembles: Sequence[Ensemble], count: int, seed: int, greedy: bool, max_steps: int) -> Tensor:
-    """One episode in the first worlds; returns what each seat earned (count, S) float64, on the host."""
+def _simulate_batch(
+    core: Core, seats: Sequence[SeatPolicies], count: int, seed: int, greedy: bool, max_steps: int
+) -> Tensor:
+    """Simulate one episode in the first `count` worlds; return the returns (count, S) float64 on the host."""
     obs, info = core.reset(seed=seed)
     action = torch.zeros_like(core.action_buffer)
-    every = 1 if core.device.type == "cpu" else 16  # steps between two waits for the device
+    every = 1 if core.device.type == "cpu" else 16  # steps between two synchronizations with the device
     for step in range(1, max_steps + 1):
         if count < core.num_envs:
-            action = core.sample_actions()  # where nobody sits
-        for ensemble in ensembles:
-            ensemble.act(obs, info, greedy, into=action)
+            action = core.sample_actions()  # of worlds without policies
+        for seat in seats:
+            seat.act(obs, info, greedy, into=action)
         obs, _, _, _, info = core.step(action)
         if step % every == 0 and not bool(info["alive"][:count].any()):
             break
     else:
-        if going_on := int(info["alive"][:count].any(1).sum()):
+        if unfinished := int(info["alive"][:count].any(1).sum()):
             raise GpuEnvsError(
-                f"{core.id}: {going_on} of {count} episodes lasted over {max_steps} steps; raise max_steps"
+                f"{core.id}: {unfinished} of {count} episodes lasted over {max_steps} steps; raise max_steps"
             )
     returns = info["episode_return"][:count].double()
-    return torch.stack([returns[:, ensemble.agents.rows].sum(1) for ensemble in ensembles], 1).cpu()
+    return torch.stack([returns[:, seat.agents.rows].sum(1) for seat in seats], 1).cpu()
 
 
-def _credit(results: Results, matchup: Tensor, earned: Tensor, even: float) -> None:
-    """Adds the returns (W, S) of worlds that played the matchups (W,)."""
+def _credit(results: MatchupResults, matchup: Tensor, earned: Tensor, draw_margin: float) -> None:
+    """Add the returns (W, S) of worlds with the matchups (W,) to the results."""
     results.count.index_add_(0, matchup, torch.ones_like(matchup))
     results.total.index_add_(0, matchup, earned)
     results.square.index_add_(0, matchup, earned.square())
-    results.score.index_add_(0, matchup, scores(earned, even))
+    results.score.index_add_(0, matchup, scores(earned, draw_margin))
 
 
-def scores(earned: Tensor, even: float | Tensor = 0.0) -> Tensor:
-    """Scores (..., S) of what seats earned (..., S): the share of the others that earned less, those equal half.
+def scores(earned: Tensor, draw_margin: float | Tensor = 0.0) -> Tensor:
+    """Return the scores (..., S) of returns (..., S): the share of the other seats with a lower return.
 
-    Of two seats it is 1 for a win, 1/2 for a draw and 0 for a loss; `even` is what the first earns more in a draw. A
-    seat alone has 1/2. What is not a number ranks as equal to all.
+    Seats with an equal return count half. With two seats a win is 1, a draw 1/2 and a loss 0; `draw_margin` is
+    the return difference (first minus second seat) that counts as a draw. A single seat has 1/2. NaN ranks equal to
+    every return.
     """
     seats = earned.shape[-1]
     if seats == 2:
-        won = 0.5 + 0.5 * (earned[..., 0] - earned[..., 1] - even).sign().nan_to_num(0.0)
+        won = 0.5 + 0.5 * (earned[..., 0] - earned[..., 1] - draw_margin).sign().nan_to_num(0.0)
         return torch.stack([won, 1.0 - won], -1)
-    ahead = earned.unsqueeze(-1) - earned.unsqueeze(-2)  # of whom, by how much
-    beaten = ahead.sign().nan_to_num(0.0).sum(-1)  # less those that beat it
+    ahead = earned.unsqueeze(-1) - earned.unsqueeze(-2)  # difference to each other seat
+    beaten = ahead.sign().nan_to_num(0.0).sum(-1)  # minus the seats with a higher return
     return 0.5 + 0.5 * beaten / max(seats - 1, 1)
 
 
 def _orders(game: Game) -> Tensor:
-    """Who of a matchup sits in each seat, (orders, S)."""
+    """Return the permutations of a matchup's policies over the seats, (orders, S)."""
     seats = range(len(game.seats))
     if not game.shared:
         return torch.tensor([list(seats)])
@@ -180,8 +188,8 @@ def _orders(game: Game) -> Tensor:
     return torch.tensor([[(seat + by) % len(seats) for seat in seats] for by in seats])
 
 
-def _zeros(matchups: int, seats: int) -> Results:
-    return Results(
+def _zeros(matchups: int, seats: int) -> MatchupResults:
+    return MatchupResults(
         torch.zeros(matchups, dtype=torch.int64),
         *(torch.zeros((matchups, seats), dtype=torch.float64) for _ in range(3)),
     )
@@ -189,11 +197,11 @@ def _zeros(matchups: int, seats: int) -> Results:
 
 def _check(
     game: Game,
-    populations: Mapping[str, Sequence[Plays]],
+    populations: Mapping[str, Sequence[PolicyProtocol]],
     matchups: Tensor | np.ndarray | Sequence[Sequence[int]],
     episodes: int | Tensor | np.ndarray | Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    """Matchups (K, S), and which of them each of all worlds plays (W,), ascending."""
+    """Return the matchups (K, S) and the matchup of each world (W,), ascending."""
     who = torch.as_tensor(matchups, dtype=torch.int64, device="cpu").reshape(-1, len(game.seats))
     for place, seat in enumerate(game.seats):
         size = len(populations.get(seat.role, ()))

@@ -1,4 +1,4 @@
-"""The payoff table: what every seat earns in every matchup, how sure that is, and what is still to be played."""
+"""The payoff table: estimated returns of every seat in every matchup, their confidence, and the missing episodes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
-from league.matches import Results
+from league.rollout.matchups import MatchupResults
+
+__all__ = ["PayoffTable"]
 
 
 class PayoffTable:
-    """Estimates by matchup, an axis of policies for each of the S seats: (N_1, ..., N_S), led by seats where it says S.
+    """Estimated returns by matchup, with one axis of policies per seat: (N_1, ..., N_S), or (S, N_1, ..., N_S).
 
-    What a game declares is used. Seats of one population: matchups of the same policies in another order are one
-    cell, and a policy that sits twice earns the same twice. Zero-sum: the seats' estimates are shifted to sum to 0
-    (two seats: one estimate for both); a policy against itself alone, in seats of one population, is known to earn 0
-    and never played.
+    Symmetries of the game reduce the number of cells. In a shared population, matchups with the same policies in
+    another order are one cell, and equal policies have equal payoffs. In a zero-sum game the seats' estimates are
+    shifted so that their sum is 0. A policy that plays against itself in all seats of a shared population then has the
+    payoff 0 without any episodes.
     """
 
     def __init__(self, game: Game, sizes: Mapping[str, int] | None = None) -> None:
-        """An empty table.
+        """Create an empty table.
 
         Args:
-            game: Whose seats are its axes.
-            sizes: Policies by role; 0 where nothing is said.
+            game: Game whose seats are the axes.
+            sizes: Number of policies by role; 0 for other roles.
         """
         self.game, self.seats = game, len(game.seats)
         self.sizes = dict.fromkeys(game.roles, 0)
@@ -39,24 +41,24 @@ class PayoffTable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(N_1, ..., N_S)."""
+        """Numbers of policies of the seats (N_1, ..., N_S)."""
         return tuple(self.sizes[seat.role] for seat in self.game.seats)
 
     def grow(self, sizes: Mapping[str, int]) -> None:
-        """Makes room for populations of these sizes by role, else ConfigError; it never shrinks."""
+        """Enlarge the table for populations of these sizes by role; raise ConfigError for unknown roles."""
         for role, size in sizes.items():
             if role not in self.sizes:
-                raise ConfigError(f"{self.game.env_id}: no role {role!r}, only {', '.join(self.sizes)}")
+                raise ConfigError(f"{self.game.env_id}: expected a role among {', '.join(self.sizes)}, got {role!r}")
             self.sizes[role] = max(self.sizes[role], int(size))
         if self.shape != self._sums.shape[1:]:
             old, self._sums = self._sums, torch.zeros((len(self._sums), *self.shape), dtype=torch.float64)
             self._sums[tuple(slice(length) for length in old.shape)] = old
 
-    def add(self, matchups: Tensor | np.ndarray | Sequence[Sequence[int]], results: Results) -> None:
-        """Adds what K matchups (K, S) gave to what is there; the table grows with them.
+    def add(self, matchups: Tensor | np.ndarray | Sequence[Sequence[int]], results: MatchupResults) -> None:
+        """Add the results of K matchups (K, S); the table grows if necessary.
 
         Raises:
-            GpuEnvsError: A payoff that is not a finite number, or a policy below 0; nothing has changed then.
+            GpuEnvsError: A payoff is not finite, or an index is negative; nothing has changed.
         """
         who = torch.as_tensor(matchups, dtype=torch.int64, device="cpu").reshape(-1, self.seats)
         sums = torch.stack([results.total, results.square, results.score])  # (3, K, S)
@@ -80,12 +82,12 @@ class PayoffTable:
 
     @property
     def count(self) -> Tensor:
-        """Episodes, (N_1, ..., N_S) int64."""
+        """Numbers of episodes (N_1, ..., N_S) int64."""
         return self._everywhere(self._sums[:1].expand(self.seats, *self.shape))[0].long()
 
     @property
     def mean(self) -> Tensor:
-        """What each seat's policy earns in an episode, (S, N_1, ..., N_S) float64; NaN where nothing is known."""
+        """Mean returns (S, N_1, ..., N_S) float64; NaN in cells without episodes."""
         mean = self._shared_out(self._part(0) / self._sums[0])
         if self.game.zero_sum:
             mean = (mean - mean.mean(0)).masked_fill(self._known(), 0.0)
@@ -93,9 +95,9 @@ class PayoffTable:
 
     @property
     def variance(self) -> Tensor:
-        """Of what each seat's policy earns in an episode, (S, N_1, ..., N_S), unbiased; NaN below two episodes.
+        """Unbiased variances of the returns (S, N_1, ..., N_S); NaN with fewer than two episodes.
 
-        Where one estimate is made of those of several seats it is their average, which is at least what is due.
+        If one estimate combines several seats, it is the average of their variances, an upper bound.
         """
         count, total, square = self._sums[0], self._part(0), self._part(1)
         variance = ((square - total * total / count) / (count - 1)).clamp(min=0.0)
@@ -107,9 +109,9 @@ class PayoffTable:
 
     @property
     def half_width(self) -> Tensor:
-        """Half of the 95 % interval of `mean`, (S, N_1, ..., N_S): Student's t; infinite below two episodes.
+        """Half-widths of the 95 % confidence intervals of `mean` by Student's t (S, N_1, ..., N_S).
 
-        It is 0 where all episodes gave the same, and then as good as they are many.
+        They are infinite with fewer than two episodes, and 0 if all episodes have equal returns.
         """
         count = self.count.double()
         quantile = torch.from_numpy(np.asarray(stdtrit((count - 1).clamp(min=1).numpy(), 0.975)))
@@ -118,43 +120,44 @@ class PayoffTable:
 
     @property
     def score(self) -> Tensor:
-        """Mean score of each seat's policy, (S, N_1, ..., N_S): of two seats its chance to win, draws being half."""
+        """Mean scores (S, N_1, ..., N_S); with two seats the win rate, where a draw counts half."""
         score = self._shared_out(self._part(2) / self._sums[0])
         return score.masked_fill(self._known(), 0.5)
 
     def win_rate(self) -> Tensor:
-        """`score` of the first seat, (N_1, ..., N_S)."""
+        """Return the scores of the first seat (N_1, ..., N_S)."""
         return self.score[0]
 
     def meta_game(self) -> Tensor:
-        """The payoffs of the game whose choices are policies, (S, N_1, ..., N_S): `mean`."""
+        """Return the payoffs of the meta-game (S, N_1, ..., N_S), which are `mean`."""
         return self.mean
 
-    # ---------------------------------------------------------------- what to play next
+    # ---------------------------------------------------------------- missing episodes
 
-    def missing(self, episodes: int, tolerance: float | None = None) -> tuple[Tensor, Tensor]:
-        """Matchups that are still to be played, and how often.
+    def missing(self, episodes: int, ci_half_width: float | None = None) -> tuple[Tensor, Tensor]:
+        """Return the matchups with missing episodes, and their numbers.
 
         Args:
-            episodes: What every cell is to have.
-            tolerance: What `half_width` is to be below. Where it is not, the number that the variance so far asks for
-                is due, at most three times those played.
+            episodes: Number of episodes of every cell.
+            ci_half_width: Limit of `half_width`. A wider cell gets the number of episodes that its variance suggests,
+                at most three times its present number.
 
         Returns:
-            Matchups (K, S) and episodes (K,), int64; of those that are one cell only one.
+            Matchups (K, S) and numbers of episodes (K,), int64; one matchup per cell.
 
         Raises:
-            ConfigError: No episodes, or a tolerance that is not above 0.
+            ConfigError: `episodes` is below 1, or `ci_half_width` is not above 0.
         """
-        if episodes < 1 or (tolerance is not None and not tolerance > 0):
+        if episodes < 1 or (ci_half_width is not None and not ci_half_width > 0):
             raise ConfigError(
-                f"{self.game.env_id}: expected episodes >= 1 and a tolerance > 0 or None, got {episodes}, {tolerance}"
+                f"{self.game.env_id}: expected episodes >= 1 and ci_half_width > 0 or None, "
+                f"got {episodes}, {ci_half_width}"
             )
         due = (episodes - self.count).clamp(min=0)
-        if tolerance is not None:
-            wide = (self.half_width > tolerance).any(0) & (due == 0)
+        if ci_half_width is not None:
+            wide = (self.half_width > ci_half_width).any(0) & (due == 0)
             count = self.count.clamp(min=1)
-            wanted = (self.variance.amax(0) * (1.96 / tolerance) ** 2).ceil() - count
+            wanted = (self.variance.amax(0) * (1.96 / ci_half_width) ** 2).ceil() - count
             wanted = wanted.nan_to_num(1.0).minimum(3.0 * count).clamp(min=1.0).long()
             due = torch.where(wide, wanted, due)
         due = due.masked_fill(self._known(), 0)
@@ -163,14 +166,14 @@ class PayoffTable:
             who = who[(who.diff(dim=1) >= 0).all(1)]
         return who, due[tuple(who.T)]
 
-    # ---------------------------------------------------------------- inside
+    # ---------------------------------------------------------------- symmetries
 
     def _part(self, which: int) -> Tensor:
-        """(S, N_1, ..., N_S), sums of 0: totals, 1: squares, 2: scores, where they are kept."""
+        """Return the sums of returns (0), squared returns (1) or scores (2) (S, N_1, ..., N_S), as stored."""
         return self._sums[1 + which * self.seats : 1 + (which + 1) * self.seats]
 
     def _everywhere(self, kept: Tensor) -> Tensor:
-        """(S, N_1, ..., N_S) for matchups in any order, from those whose policies ascend."""
+        """Return values (S, N_1, ..., N_S) of matchups in any order, from those with ascending policies."""
         if not self.game.shared:
             return kept
         found = torch.empty_like(kept)
@@ -180,7 +183,7 @@ class PayoffTable:
         return found
 
     def _shared_out(self, kept: Tensor) -> Tensor:
-        """`_everywhere`, where a policy that sits several times has the average of its seats."""
+        """Return `_everywhere`, with the average over the seats of equal policies."""
         found = self._everywhere(kept)
         if not self.game.shared:
             return found
@@ -193,7 +196,7 @@ class PayoffTable:
         return total / times
 
     def _known(self) -> Tensor:
-        """Matchups that need no episodes, (N_1, ..., N_S) or a scalar."""
+        """Return the matchups that need no episodes, (N_1, ..., N_S) or a scalar."""
         if not (self.game.shared and self.game.zero_sum):
             return torch.zeros((), dtype=torch.bool)
         who = torch.ones(self.shape).nonzero()

@@ -1,11 +1,10 @@
-"""Meta-solvers: payoffs of a meta-game in, how often each policy is to be met out. Pure functions, float64.
+"""Meta-solvers: pure functions from the payoffs of a meta-game to a meta-strategy, in float64.
 
-The iterative ones run where the payoffs are, linear programmes on the host.
+Iterative solvers run on the device of the payoffs, linear programs on the host.
 """
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +12,13 @@ from typing import Any
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from league.game import Game
-from league.solvers.arrays import MetaStrategy, checked, deviations, nash_gap, product, uniform
-from league.solvers.correlated import cce, ce
-from league.solvers.dynamics import prd, replicator
-from league.solvers.evolution import alpharank
-from league.solvers.learning import fictitious_play, multiplicative_weights, regret_matching
-from league.solvers.minimax import max_entropy_nash, nash
+from gpu_envs.utils.suggestions import unknown_name_message
+from league.solvers.alpha_rank import alpharank
+from league.solvers.correlated_equilibrium import cce, ce
+from league.solvers.meta_strategy import MetaStrategy, checked, deviations, nash_gap, product, uniform
+from league.solvers.nash import max_entropy_nash, nash
+from league.solvers.no_regret import fictitious_play, multiplicative_weights, regret_matching
+from league.solvers.replicator import prd, replicator
 
 SOLVERS: dict[str, Callable[..., MetaStrategy]] = {
     "uniform": uniform,
@@ -34,53 +33,30 @@ SOLVERS: dict[str, Callable[..., MetaStrategy]] = {
     "ce": ce,
     "cce": cce,
 }
-"""By name; sources are with the functions."""
+"""Solvers by name; the source paper of each is in its docstring."""
 
-__all__ = ["SOLVERS", "MetaStrategy", "by_role", "checked", "deviations", "nash_gap", "product", "solve"]
+__all__ = ["SOLVERS", "MetaStrategy", "checked", "deviations", "nash_gap", "product", "solve"]
 
 
 def solve(name: str, payoffs: Tensor, **settings: Any) -> MetaStrategy:
-    """A meta-strategy by the name of its solver.
+    """Return the meta-strategy of a solver.
 
     Args:
-        name: One of `SOLVERS`.
-        payoffs: (S, N_1, ..., N_S): what seat s earns at [s] where policy i_t sits on seat t. Any device.
-        **settings: Of the solver, see its function.
+        name: Name in `SOLVERS`.
+        payoffs: (S, N_1, ..., N_S) on any device; entry [s, i_1, ..., i_S] is the payoff of seat s.
+        **settings: Arguments of the solver, see its function.
 
     Returns:
-        Distributions, on the payoffs' device.
+        The meta-strategy, on the device of the payoffs.
 
     Raises:
-        ConfigError: No such solver or setting; payoffs of another shape, or with NaN; a game that it cannot take.
+        ConfigError: The solver or an argument is unknown, payoffs have another shape or NaN, or the solver does
+            not support the game.
     """
     if name not in SOLVERS:
-        close = difflib.get_close_matches(name, SOLVERS, 1)
-        hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(SOLVERS)}"
-        raise ConfigError(f"no meta-solver {name!r}; {hint}")
+        raise ConfigError(unknown_name_message("meta-solver", name, SOLVERS))
     known = list(inspect.signature(SOLVERS[name]).parameters)[1:]
     for setting in settings:
         if setting not in known:
             raise ConfigError(f"{name}: no setting {setting!r}; it takes {', '.join(known) or 'none'}")
     return SOLVERS[name](checked(payoffs), **settings)
-
-
-def by_role(strategy: MetaStrategy, game: Game) -> dict[str, Tensor]:
-    """How often each policy of a role is to be met, (N,) per role: the mean over the seats of the role.
-
-    In a symmetric zero-sum game the mean of the seats' equilibrium strategies is again an equilibrium.
-
-    Raises:
-        ConfigError: Seats of the game and of the strategy differ in number, or those of one role in policies.
-    """
-    if len(strategy.marginals) != len(game.seats):
-        raise ConfigError(
-            f"{game.env_id}: expected a meta-strategy for {len(game.seats)} seats, got {len(strategy.marginals)}"
-        )
-    roles = {}
-    for role in game.roles:
-        marginals = [strategy.marginals[seat] for seat in game.seats_of(role)]
-        sizes = {len(each) for each in marginals}
-        if len(sizes) > 1:
-            raise ConfigError(f"{game.env_id}: seats of role {role} have {sorted(sizes)} policies, expected one number")
-        roles[role] = sum(marginals[1:], marginals[0]) / len(marginals)
-    return roles

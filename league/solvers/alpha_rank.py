@@ -1,8 +1,8 @@
-"""Alpha-rank: how long evolution under mutation and selection stays with each profile.
+"""Alpha-rank: the share of time that evolution under mutation and selection spends at each profile.
 
-Omidshafiei et al. (2019), Alpha-rank: multi-agent evaluation by evolution. A population per seat plays one policy; now
-and then a mutant appears on one seat and takes its population over with a probability that grows with what it gains.
-Constants as in OpenSpiel's `alpharank`.
+Source: Omidshafiei et al. (2019), Alpha-rank: multi-agent evaluation by evolution. The population of each seat plays
+one policy. Rare mutants appear in one seat, and replace its population with a probability that grows with their gain.
+Constants are those of OpenSpiel's `alpharank`.
 """
 
 from __future__ import annotations
@@ -14,40 +14,42 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from league.solvers.arrays import MetaStrategy, normalised, of_joint, positive
+from league.solvers.meta_strategy import MetaStrategy, normalized, of_joint, positive
+
+__all__ = ["alpharank", "stationary"]
 
 _DENSE = 4096
-"""States up to which a chain is solved as a dense matrix (4096: 128 MiB), beyond it by powers of a sparse one."""
+"""Largest number of states for a dense solution (4096: 128 MiB); larger chains use powers of a sparse matrix."""
 
 
 def alpharank(
     payoffs: Tensor, alpha: float | None = None, m: int = 50, epsilon: float | None = None, symmetric: bool = False
 ) -> MetaStrategy:
-    """The stationary distribution over profiles, and its marginals. Any number of seats.
+    """Return the stationary distribution over profiles and its marginals, for any number of seats.
 
-    Without `alpha`, the limit of infinite alpha, as OpenSpiel's PSRO takes it: a mutant that earns more takes over, one
-    that earns the same with probability 1/2, one that earns less with probability `epsilon` (and the first then with
-    1 - epsilon), which goes to 0 (`sweep_pi_vs_epsilon`).
+    Without `alpha`, it is the limit of infinite alpha, as in OpenSpiel's PSRO (`sweep_pi_vs_epsilon`). A mutant with a
+    larger payoff takes over with probability 1 - epsilon, an equal one with 1/2, a smaller one with epsilon, and
+    epsilon goes to 0.
 
     Args:
         payoffs: (S, N_1, ..., N_S).
-        alpha: How strongly selection prefers what earns more; OpenSpiel's `compute` has 100.
-        m: Size of a population, where alpha is finite.
-        epsilon: Keeps the infinite alpha's chain irreducible; None: its limit 0.
-        symmetric: One population plays both seats of a symmetric game, mutants are judged by their matches against it.
-            Then there is no joint distribution.
+        alpha: Selection intensity; 100 in OpenSpiel's `compute`.
+        m: Size of a population, used with finite alpha.
+        epsilon: Fixed epsilon for infinite alpha, which keeps the chain irreducible; None: the limit 0.
+        symmetric: Whether one population plays both seats of a symmetric game. Mutants then play against it, and
+            there is no joint distribution.
 
     Raises:
-        ConfigError: A setting is out of range; the game is not symmetric, if so declared; alpha is so large that the
-            chain falls apart.
+        ConfigError: A setting is out of range, a game declared symmetric is not, or alpha is so large that the chain
+            has several stationary distributions.
     """
     if alpha is not None:
         positive("alpharank", alpha=alpha, m=m - 1)
     if epsilon is not None and (alpha is not None or not 0 < epsilon <= 0.5):
-        raise ConfigError(f"alpharank: epsilon = {epsilon}: expected more than 0 to 0.5, and no alpha")
+        raise ConfigError(f"alpharank: epsilon: expected a number in (0, 0.5] without alpha, got {epsilon}")
     if symmetric:
         _check_symmetric(payoffs)
-    start, to, before, after = _pairs(payoffs) if symmetric else _neighbours(payoffs)
+    start, to, before, after = _pairs(payoffs) if symmetric else _neighbors(payoffs)
     size = payoffs.shape[1] if symmetric else payoffs[0].numel()
     if size == 1:
         masses = payoffs.new_ones(1)
@@ -63,13 +65,13 @@ def alpharank(
 
 
 def stationary(start: Tensor, to: Tensor, rates: Tensor, size: int) -> Tensor:
-    """The stationary distribution of a Markov chain that leaves states by `rates` and else stays.
+    """Return the stationary distribution of a Markov chain with transition probabilities `rates`.
 
     Args:
-        start: (R,) int64, state.
-        to: (R,) int64, next state, no self-transitions.
+        start: (R,) int64, states.
+        to: (R,) int64, next states, without self-transitions.
         rates: (R,) float64, probabilities up to one common factor.
-        size: States.
+        size: Number of states.
 
     Raises:
         ConfigError: There is more than one stationary distribution.
@@ -77,14 +79,13 @@ def stationary(start: Tensor, to: Tensor, rates: Tensor, size: int) -> Tensor:
     sinks = _sinks(start, to, rates, size)
     if len(sinks) > 1:
         raise ConfigError(
-            f"alpharank: {len(sinks)} sets of profiles are never left, no stationary distribution is preferred; "
-            "take a smaller alpha, or none for the limit"
+            f"alpharank: expected one recurrent set of profiles, got {len(sinks)}; use a smaller alpha, or alpha=None"
         )
     return _solve(start, to, rates, size, sinks[0])
 
 
 def _solve(start: Tensor, to: Tensor, rates: Tensor, size: int, sink: np.ndarray) -> Tensor:
-    """The stationary distribution on the one set of states that is never left; elsewhere nothing stays."""
+    """Return the stationary distribution, which is 0 outside the recurrent set of states `sink`."""
     inside = torch.as_tensor(sink, device=rates.device)
     place = torch.full((size,), -1, dtype=torch.int64, device=rates.device)
     place[inside] = torch.arange(len(inside), device=rates.device)
@@ -93,7 +94,7 @@ def _solve(start: Tensor, to: Tensor, rates: Tensor, size: int, sink: np.ndarray
     number = len(inside)
     leaving = rates.new_zeros(number).index_add_(0, start, rates)
     if number <= _DENSE:
-        # What enters a state also leaves it; one equation follows from the others and gives way to the sum of 1.
+        # Inflow equals outflow in every state. One equation is redundant and replaced by the sum of 1.
         balance = rates.new_zeros(number, number).index_put_((to, start), rates, accumulate=True)
         balance -= torch.diag(leaving)
         balance[-1] = 1
@@ -102,11 +103,11 @@ def _solve(start: Tensor, to: Tensor, rates: Tensor, size: int, sink: np.ndarray
         masses = torch.linalg.solve(balance, right)
     else:
         masses = _powers(start, to, rates, leaving)
-    return normalised(rates.new_zeros(size).index_copy_(0, inside, normalised(masses)))
+    return normalized(rates.new_zeros(size).index_copy_(0, inside, normalized(masses)))
 
 
 def _powers(start: Tensor, to: Tensor, rates: Tensor, leaving: Tensor, steps: int = 200_000) -> Tensor:
-    """The chain followed until it moves no more. It stays half of the time where most is left: no cycle of two."""
+    """Iterate the chain until convergence, slowed down by half so that it has no cycle of two states."""
     number, pace = len(leaving), 0.5 / leaving.max()
     indices = torch.stack(
         (
@@ -124,12 +125,12 @@ def _powers(start: Tensor, to: Tensor, rates: Tensor, leaving: Tensor, steps: in
             return following
         masses = following / following.sum()
     raise ConfigError(
-        f"alpharank: the chain of {number} profiles was not followed to its end in {steps} steps; take a smaller alpha"
+        f"alpharank: the chain of {number} profiles did not converge in {steps} steps; use a smaller alpha"
     )
 
 
 def _sinks(start: Tensor, to: Tensor, rates: Tensor, size: int) -> list[np.ndarray]:
-    """Sets of states that lead to each other and nowhere else."""
+    """Return the recurrent sets of states."""
     ways = (rates > 0).cpu().numpy()
     start_, to_ = start.cpu().numpy()[ways], to.cpu().numpy()[ways]
     graph = csr_array((np.ones(len(start_), dtype=np.int8), (start_, to_)), shape=(size, size))
@@ -140,7 +141,7 @@ def _sinks(start: Tensor, to: Tensor, rates: Tensor, size: int) -> list[np.ndarr
 
 
 def _limit(start: Tensor, to: Tensor, before: Tensor, after: Tensor, size: int) -> Tensor:
-    """Infinite alpha, epsilon to 0: at once where one set of profiles is never left, else by halving epsilon."""
+    """Return the limit of infinite alpha: directly with one recurrent set, else by halving epsilon."""
     rates = _takes_over(before, after, 0.0)
     sinks = _sinks(start, to, rates, size)
     if len(sinks) == 1:
@@ -156,21 +157,21 @@ def _limit(start: Tensor, to: Tensor, before: Tensor, after: Tensor, size: int) 
 
 
 def _takes_over(before: Tensor, after: Tensor, epsilon: float) -> Tensor:
-    """Infinite alpha: 1 - epsilon for a better mutant, 1/2 for an equal one, else epsilon."""
+    """Return the rates of infinite alpha: 1 - epsilon for a better mutant, 1/2 for an equal one, else epsilon."""
     rates = torch.full_like(before, epsilon).masked_fill_(after > before, 1 - epsilon)
     return rates.masked_fill_(torch.isclose(after, before, rtol=1e-5, atol=1e-14), 0.5)
 
 
 def _fixation(gain: Tensor, m: int) -> Tensor:
-    """(1 - exp(-u)) / (1 - exp(-m u)) for u = gain, 1/m at 0: a mutant takes a population of m over."""
+    """Return the fixation probability (1 - exp(-u)) / (1 - exp(-m u)) of a mutant with gain u, 1/m at 0."""
     size = gain.abs()
     ratio = torch.expm1(-size) / torch.expm1(-m * size)
     rates = torch.where(gain > 0, ratio, ratio * torch.exp(-(m - 1) * size))
     return torch.where(size < 1e-14, 1.0 / m, rates)
 
 
-def _neighbours(payoffs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Changes of one seat's policy: profile before and after, and what that seat earns before and after."""
+def _neighbors(payoffs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return all changes of one seat's policy: profiles and the seat's payoffs before and after."""
     sizes = payoffs.shape[1:]
     profiles = torch.arange(payoffs[0].numel(), device=payoffs.device).reshape(sizes)
     parts = []
@@ -185,7 +186,7 @@ def _neighbours(payoffs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _pairs(payoffs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Mutants of one population: policy before and after, and what the two earn against each other."""
+    """Return all mutants of one population: policies and their payoffs against each other before and after."""
     own, size = payoffs[0], payoffs.shape[1]
     start, to = torch.meshgrid(*[torch.arange(size, device=own.device)] * 2, indexing="ij")
     other = start != to

@@ -1,4 +1,4 @@
-"""Correlated equilibria: joint distributions over profiles that no seat gains by leaving. Any number of seats."""
+"""Correlated equilibria for any number of seats: joint distributions without profitable deviations."""
 
 from __future__ import annotations
 
@@ -10,39 +10,41 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from league.solvers.arrays import MetaStrategy, normalised, of_joint
-from league.solvers.entropy import max_entropy
+from league.solvers.max_entropy import max_entropy
+from league.solvers.meta_strategy import MetaStrategy, normalized, of_joint
 
-OBJECTIVES = ("max_entropy", "max_welfare")  # which of many equilibria is chosen
+__all__ = ["OBJECTIVES", "cce", "ce"]
+
+OBJECTIVES = ("max_entropy", "max_welfare")  # of the equilibrium selection
 
 
 def ce(payoffs: Tensor, objective: str = "max_entropy") -> MetaStrategy:
-    """A correlated equilibrium: whoever is told its policy of a drawn profile does best to play it.
+    """Return a correlated equilibrium: no seat gains by deviating from the policy recommended to it.
 
-    Aumann (1974), Subjectivity and correlation in randomized strategies; as a meta-solver Marris et al. (2021),
-    Multi-agent training beyond zero-sum with correlated equilibrium meta-solvers.
+    Source: Aumann (1974), Subjectivity and correlation in randomized strategies; as a meta-solver, Marris et al.
+    (2021), Multi-agent training beyond zero-sum with correlated equilibrium meta-solvers.
 
     Args:
         payoffs: (S, N_1, ..., N_S).
-        objective: Which of them: "max_entropy" (unique) or "max_welfare" (the greatest sum of payoffs, a corner).
+        objective: Selection: "max_entropy" (unique) or "max_welfare" (largest sum of payoffs, a vertex).
     """
-    return _best("ce", payoffs, _told(payoffs.cpu().numpy()), objective)
+    return _best("ce", payoffs, _ce_gains(payoffs.cpu().numpy()), objective)
 
 
 def cce(payoffs: Tensor, objective: str = "max_entropy") -> MetaStrategy:
-    """A coarse correlated equilibrium: nobody gains by playing one policy whatever profile is drawn.
+    """Return a coarse correlated equilibrium: no seat gains by always playing one policy.
 
-    Moulin and Vial (1978), Strategically zero-sum games; as a meta-solver Marris et al. (2021).
+    Source: Moulin and Vial (1978), Strategically zero-sum games; as a meta-solver, Marris et al. (2021).
 
     Args:
         payoffs: (S, N_1, ..., N_S).
-        objective: Which of them: "max_entropy" (unique) or "max_welfare" (the greatest sum of payoffs, a corner).
+        objective: Selection: "max_entropy" (unique) or "max_welfare" (largest sum of payoffs, a vertex).
     """
-    return _best("cce", payoffs, _untold(payoffs.cpu().numpy()), objective)
+    return _best("cce", payoffs, _cce_gains(payoffs.cpu().numpy()), objective)
 
 
-def _told(payoffs: np.ndarray) -> csr_array:
-    """What seat s gains on profile a by policy j when it is told i: one row per s, i and j, one column per profile."""
+def _ce_gains(payoffs: np.ndarray) -> csr_array:
+    """Return gains of seat s in profile a by policy j if i is recommended: rows (s, i, j), columns a."""
     rows, columns, gains, number = [], [], [], 0
     for ids, own in _seat_by_seat(payoffs):
         size = len(own)
@@ -57,8 +59,8 @@ def _told(payoffs: np.ndarray) -> csr_array:
     )
 
 
-def _untold(payoffs: np.ndarray) -> csr_array:
-    """What seat s gains on profile a by policy j: one row per s and j, one column per profile."""
+def _cce_gains(payoffs: np.ndarray) -> csr_array:
+    """Return gains of seat s in profile a by policy j: rows (s, j), columns a."""
     blocks = []
     for ids, own in _seat_by_seat(payoffs):
         block = np.empty((len(own), ids.size))
@@ -68,7 +70,7 @@ def _untold(payoffs: np.ndarray) -> csr_array:
 
 
 def _seat_by_seat(payoffs: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Numbers of the profiles and payoffs of each seat, both (own policies, profiles of the others)."""
+    """Yield for each seat the indices of the profiles and its payoffs, both (own policies, other seats' profiles)."""
     ids = np.arange(payoffs[0].size).reshape(payoffs.shape[1:])
     for seat, own in enumerate(payoffs):
         size = own.shape[seat]
@@ -94,7 +96,7 @@ def _best(solver: str, payoffs: Tensor, gains: csr_array, objective: str) -> Met
         )
         if result.status != 0:
             raise GpuEnvsError(
-                f"{solver}: the linear programme was not solved; try another meta-solver: {result.message}"
+                f"{solver}: the linear program was not solved; try another meta-solver: {result.message}"
             )
         joint = result.x
-    return of_joint(normalised(payoffs.new_tensor(joint)).reshape(payoffs.shape[1:]))
+    return of_joint(normalized(payoffs.new_tensor(joint)).reshape(payoffs.shape[1:]))

@@ -1,4 +1,4 @@
-"""The distribution of greatest entropy under linear inequalities."""
+"""The distribution of maximum entropy under linear inequalities."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from gpu_envs.errors import GpuEnvsError
 
+__all__ = ["max_entropy"]
+
 
 def max_entropy(limits: np.ndarray | csr_array, slack: float = 1e-9, steps: int = 200) -> np.ndarray:
-    """The p of greatest entropy with limits @ p <= slack.
+    """Return the distribution p of maximum entropy with limits @ p <= slack.
 
-    What no feasible p plays is left out first; on the rest a primal-dual interior point method (Boyd and Vandenberghe,
-    Convex optimization, section 11.7).
+    Entries that are 0 in every feasible p are removed first. The rest is solved by a primal-dual interior-point method.
+    Source: Boyd and Vandenberghe, Convex optimization, section 11.7.
 
     Args:
-        limits: (constraints, N), of the order of 1; a p exists with limits @ p <= 0.
-        slack: Leaves the method some room where limits allow no more than equality.
-        steps: Newton steps before it gives up.
+        limits: (constraints, N), of order 1; a p with limits @ p <= 0 exists.
+        slack: Relaxation of the constraints, so that the feasible set has an interior.
+        steps: Largest number of Newton steps.
 
     Returns:
         (N,) float64.
 
     Raises:
-        GpuEnvsError: Not solved.
+        GpuEnvsError: The problem was not solved.
     """
     limits = csr_array(limits)
     played = _support(limits)
@@ -39,13 +41,13 @@ def max_entropy(limits: np.ndarray | csr_array, slack: float = 1e-9, steps: int 
 
 
 def _interior(limits: Any, slack: float, steps: int) -> np.ndarray:
-    """Minimises sum p log p, where every entry of the best p is above 0."""
+    """Minimize sum p log p, where every entry of the optimum is above 0."""
     constraints, number = limits.shape
     p = np.full(number, 1 / number)
     room = np.maximum(slack - limits @ p, 0.1)
     force, level = np.full(constraints, 0.1), 0.0
     for _ in range(steps):
-        pull = np.log(p) + 1 + level + limits.T @ force  # 0 at the best p, like `miss` and `excess`
+        pull = np.log(p) + 1 + level + limits.T @ force  # 0 at the optimum, like `miss` and `excess`
         miss, excess = limits @ p + room - slack, p.sum() - 1
         gap = room @ force
         if max(np.abs(p * pull).max(), np.abs(miss).max(initial=0), abs(excess), gap) < slack:
@@ -55,11 +57,11 @@ def _interior(limits: Any, slack: float, steps: int) -> np.ndarray:
         curvature = (limits.T @ (limits.multiply(stiff[:, None]))).toarray()
         curvature[np.diag_indices(number)] += 1 / p
         wanted = -pull - limits.T @ (target / room - force + stiff * miss)
-        # In torch, which keeps to its number of threads.
+        # In torch, which respects its number of threads.
         factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(curvature))
         if failed:
             raise GpuEnvsError(
-                "greatest entropy: the constraints leave too little room for the method; try another meta-solver"
+                "max_entropy: the feasible set is too small for the interior-point method; try another meta-solver"
             )
         both = torch.cholesky_solve(torch.from_numpy(np.stack((wanted, np.ones(number)), axis=1)), factor)
         moved, spread = both.numpy().T
@@ -70,20 +72,20 @@ def _interior(limits: Any, slack: float, steps: int) -> np.ndarray:
         length = min(_reach(p, moved), _reach(room, opened), _reach(force, pressed))
         p, room, force = p + length * moved, room + length * opened, force + length * pressed
         level += length * rise
-    raise GpuEnvsError(f"greatest entropy: not found in {steps} steps; try another meta-solver")
+    raise GpuEnvsError(f"max_entropy: not found in {steps} steps; try another meta-solver")
 
 
 def _reach(values: np.ndarray, moves: np.ndarray) -> float:
-    """How much of a step leaves all values above 0."""
+    """Return the share of a step that keeps all values above 0."""
     down = moves < 0
     return min(1.0, 0.99 * float((values[down] / -moves[down]).min(initial=np.inf)))
 
 
 def _support(limits: Any, most: float = 1e5) -> np.ndarray:
-    """Which entries some feasible p plays: one linear programme over the cone of multiples z of feasible p.
+    """Return which entries are above 0 in some feasible p, by one linear program.
 
-    Feasible p mix, so that one z has them all, and it can be made as large as to have each at least 1: maximise the sum
-    of min(z, 1). Entries below 1 / `most` of the others in every p count as not played.
+    Multiples z of feasible p form a cone that is closed under sums, so that one large z is at least 1 in all of these
+    entries. The program maximizes the sum of min(z, 1). Entries below 1 / `most` of the others in every p count as 0.
     """
     number = limits.shape[1]
     identity = eye_array(number, format="csr")
@@ -96,5 +98,5 @@ def _support(limits: Any, most: float = 1e5) -> np.ndarray:
     )
     played = result.x[number:] > 0.5 if result.status == 0 else np.zeros(number, dtype=bool)
     if not played.any():
-        raise GpuEnvsError(f"greatest entropy: no distribution keeps the constraints: {result.message}")
+        raise GpuEnvsError(f"max_entropy: no distribution satisfies the constraints: {result.message}")
     return played

@@ -1,34 +1,36 @@
-"""Play repeated in thought: every seat learns from what it would have earned, and what was played is averaged.
+"""No-regret learning in the meta-game: every seat learns from the payoffs of all its policies; play is averaged.
 
-In two-player zero-sum games the averages approach a Nash equilibrium. In others no-regret learning only promises that
-the joint play approaches a coarse correlated equilibrium, which the marginals need not be.
+In two-player zero-sum games the averages converge to a Nash equilibrium. In other games only the joint play converges
+to a coarse correlated equilibrium, not necessarily the product of the marginals.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from league.solvers.arrays import MetaStrategy, positive
-from league.solvers.host import Host
+from league.solvers.meta_strategy import MetaStrategy, normalized, positive
+
+__all__ = ["SeatPayoffs", "fictitious_play", "multiplicative_weights", "regret_matching"]
 
 
 def fictitious_play(payoffs: Tensor, iterations: int = 10_000) -> MetaStrategy:
-    """Each seat answers best what the others have played on average so far.
+    """Run fictitious play: each seat best-responds to the average play of the others.
 
-    Brown (1951), Iterative solution of games by fictitious play; all seats at once, first against uniform play. Ties go
-    to the lowest index. Any number of seats.
+    Source: Brown (1951), Iterative solution of games by fictitious play. All seats respond simultaneously, first to
+    uniform play. Ties go to the lowest index. It supports any number of seats.
 
     Args:
         payoffs: (S, N_1, ..., N_S).
-        iterations: Best responses per seat.
+        iterations: Number of best responses per seat.
     """
     positive("fictitious_play", iterations=iterations)
-    host = Host(payoffs)
+    host = SeatPayoffs(payoffs)
     counts, average = host.zeros(), host.uniform()
     for iteration in range(int(iterations)):
         for count, value in zip(counts, host.deviations(average), strict=True):
@@ -38,23 +40,23 @@ def fictitious_play(payoffs: Tensor, iterations: int = 10_000) -> MetaStrategy:
 
 
 def regret_matching(payoffs: Tensor, iterations: int = 100_000, gamma: float = 1e-6) -> MetaStrategy:
-    """Policies are played in proportion to how much they are regretted.
+    """Run regret matching: probabilities of policies are proportional to their positive regrets.
 
-    Hart and Mas-Colell (2000), A simple adaptive procedure leading to correlated equilibrium; constants, exploration
-    and average as in OpenSpiel's `regret_matching`. Any number of seats.
+    Source: Hart and Mas-Colell (2000), A simple adaptive procedure leading to correlated equilibrium. Constants,
+    exploration and average are those of OpenSpiel's `regret_matching`. It supports any number of seats.
 
     Args:
         payoffs: (S, N_1, ..., N_S).
-        iterations: Steps; the start counts in the average too.
-        gamma: Share of uniform play mixed in.
+        iterations: Number of steps; the average includes the initial distributions.
+        gamma: Share of uniform play.
 
     Raises:
-        ConfigError: A setting out of its range.
+        ConfigError: A setting is out of range.
     """
     positive("regret_matching", iterations=iterations)
     if not 0 <= gamma <= 1:
-        raise ConfigError(f"regret_matching: gamma = {gamma}: expected 0 to 1")
-    host = Host(payoffs)
+        raise ConfigError(f"regret_matching: gamma: expected a number in [0, 1], got {gamma}")
+    host = SeatPayoffs(payoffs)
     start = host.uniform()
     played, totals = start, [each * 1.0 for each in start]
     regrets = [zero + 1e-6 for zero in host.zeros()]
@@ -67,29 +69,30 @@ def regret_matching(payoffs: Tensor, iterations: int = 100_000, gamma: float = 1
 
 
 def _match(regret, value, own, gamma: float):
-    """The next distribution; `regret` grows in place."""
+    """Return the next distribution; `regret` is updated in place."""
     regret += value - value @ own
     wanted = regret.clip(min=0)
     total = wanted.sum()
-    nothing = 1.0 * (total <= 0)  # then uniform, without a branch: on a device nothing is read back
+    nothing = 1.0 * (total <= 0)  # then uniform, without a branch and host synchronization
     share = wanted / (total + nothing)
     return (1 - nothing) * ((1 - gamma) * share + gamma / len(own)) + nothing / len(own)
 
 
 def multiplicative_weights(payoffs: Tensor, iterations: int = 10_000, rate: float | None = None) -> MetaStrategy:
-    """Weights grow exponentially in what each policy would have earned (Hedge).
+    """Run Hedge: weights grow exponentially with the cumulative payoff of each policy.
 
-    Freund and Schapire (1999), Adaptive game playing using multiplicative weights. Payoffs count by their range over a
-    seat's cells, so that the answer does not depend on their unit. Any number of seats.
+    Source: Freund and Schapire (1999), Adaptive game playing using multiplicative weights. Payoffs are divided by their
+    range over a seat's cells, so that the result does not depend on their unit. It supports any number of seats.
 
     Args:
         payoffs: (S, N_1, ..., N_S).
-        iterations: Steps that are averaged.
-        rate: Of a range of 1; None: sqrt(8 ln N / iterations), for which regret is at most sqrt(ln N / 2 iterations).
+        iterations: Number of averaged steps.
+        rate: Learning rate for payoffs of range 1; None: sqrt(8 ln N / iterations), for which the regret is at most
+            sqrt(ln N / 2 iterations).
     """
     positive("multiplicative_weights", iterations=iterations, **({} if rate is None else {"rate": rate}))
     spread = payoffs.flatten(1).max(1).values - payoffs.flatten(1).min(1).values
-    host = Host(payoffs / spread.clamp(min=1e-300).reshape(-1, *[1] * (payoffs.dim() - 1)))
+    host = SeatPayoffs(payoffs / spread.clamp(min=1e-300).reshape(-1, *[1] * (payoffs.dim() - 1)))
     rates = [rate or math.sqrt(8 * math.log(max(size, 2)) / iterations) for size in payoffs.shape[1:]]
     gains, totals, played = host.zeros(), host.zeros(), host.uniform()
     for _ in range(int(iterations)):
@@ -105,3 +108,42 @@ def _softmax(logits):
         return torch.softmax(logits, 0)
     weights = np.exp(logits - logits.max())
     return weights / weights.sum()
+
+
+class SeatPayoffs:
+    """Payoffs of each seat: numpy arrays on the host, tensors on other devices.
+
+    Numpy takes a fifth of torch's time for small arrays. Solvers use operations that both support.
+    """
+
+    def __init__(self, payoffs: Tensor):
+        """Split payoffs (S, N_1, ..., N_S) by seats."""
+        self.device = payoffs.device
+        on_host = payoffs.device.type == "cpu"
+        # Each seat's own axis is first; the other axes are contracted from the last one.
+        tables = [own.movedim(seat, 0).contiguous() for seat, own in enumerate(payoffs)]
+        self.tables: list[Any] = [table.numpy() for table in tables] if on_host else tables
+        self.others = [[t for t in reversed(range(len(tables))) if t != seat] for seat in range(len(tables))]
+
+    def zeros(self) -> list[Any]:
+        """Return one vector of zeros per seat."""
+        if isinstance(self.tables[0], np.ndarray):
+            return [np.zeros(len(table)) for table in self.tables]
+        return [torch.zeros(len(table), dtype=torch.float64, device=self.device) for table in self.tables]
+
+    def uniform(self) -> list[Any]:
+        """Return one uniform distribution per seat."""
+        return [zero + 1 / len(zero) for zero in self.zeros()]
+
+    def deviations(self, strategies: list[Any]) -> list[Any]:
+        """Return the expected payoff of each policy against the strategies of the other seats."""
+        values = []
+        for table, others in zip(self.tables, self.others, strict=True):
+            for other in others:
+                table = table @ strategies[other]
+            values.append(table)
+        return values
+
+    def strategy(self, weights: list[Any]) -> MetaStrategy:
+        """Return weights as a meta-strategy on the device of the payoffs."""
+        return MetaStrategy(tuple(normalized(torch.as_tensor(each, device=self.device)) for each in weights))

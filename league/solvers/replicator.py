@@ -1,4 +1,4 @@
-"""Replicator dynamics: shares of a population grow by how much better than average they earn."""
+"""Replicator dynamics: the share of a policy grows with its payoff above the average."""
 
 from __future__ import annotations
 
@@ -7,32 +7,34 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from league.solvers.arrays import MetaStrategy, positive
-from league.solvers.host import Host
+from league.solvers.meta_strategy import MetaStrategy, positive
+from league.solvers.no_regret import SeatPayoffs
+
+__all__ = ["STABLE", "prd", "replicator"]
 
 STABLE = 1.0
-"""The step times the range of the payoffs, at most: beyond it shares leave the simplex, and at last are NaN."""
+"""Largest product of step size and range of payoffs; beyond it, shares leave the simplex and become NaN."""
 
 
 def prd(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3, gamma: float = 1e-6) -> MetaStrategy:
-    """Projected replicator dynamics from uniform play, averaged over all steps.
+    """Run projected replicator dynamics from uniform play, averaged over all steps.
 
-    Lanctot et al. (2017), A unified game-theoretic approach to multiagent reinforcement learning, section 3.1;
-    constants and average as in OpenSpiel's `projected_replicator_dynamics`. Any number of seats.
+    Source: Lanctot et al. (2017), A unified game-theoretic approach to multiagent reinforcement learning, section 3.1.
+    Constants and average are those of OpenSpiel's `projected_replicator_dynamics`. It supports any number of seats.
 
     Args:
         payoffs: (S, N_1, ..., N_S), of any range.
-        iterations: Steps; the start counts in the average too.
-        dt: Size of a step; smaller where payoffs are so large that shares would jump (`STABLE`).
-        gamma: Least probability of a policy.
+        iterations: Number of steps; the average includes the initial distributions.
+        dt: Step size, limited for large payoffs (`STABLE`).
+        gamma: Smallest probability of a policy.
     """
     return _replicate("prd", payoffs, iterations, dt, gamma)
 
 
 def replicator(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3) -> MetaStrategy:
-    """Replicator dynamics from uniform play, averaged over all steps. Any number of seats.
+    """Run replicator dynamics from uniform play, averaged over all steps, for any number of seats.
 
-    Taylor and Jonker (1978), Evolutionary stable strategies and game dynamics; prd without a least probability.
+    Source: Taylor and Jonker (1978), Evolutionary stable strategies and game dynamics. It is prd with gamma = 0.
     """
     return _replicate("replicator", payoffs, iterations, dt, 0.0)
 
@@ -40,13 +42,15 @@ def replicator(payoffs: Tensor, iterations: int = 100_000, dt: float = 1e-3) -> 
 def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: float) -> MetaStrategy:
     positive(solver, iterations=iterations, dt=dt)
     if not 0 <= gamma * max(payoffs.shape[1:]) < 1:
-        raise ConfigError(f"{solver}: gamma = {gamma}: expected 0 to less than 1 / {max(payoffs.shape[1:])} policies")
+        raise ConfigError(
+            f"{solver}: gamma: expected a number in [0, 1 / {max(payoffs.shape[1:])} policies), got {gamma}"
+        )
     spread = float((payoffs.flatten(1).amax(1) - payoffs.flatten(1).amin(1)).max())
     dt = min(dt, STABLE / max(spread, 1e-300))
-    host = Host(payoffs)
+    host = SeatPayoffs(payoffs)
     shares = host.uniform()
     totals = [each * 1.0 for each in shares]
-    for _ in range(int(iterations) if payoffs[0].numel() > 1 else 0):  # nobody has a choice yet
+    for _ in range(int(iterations) if payoffs[0].numel() > 1 else 0):  # with one policy per seat there is nothing to do
         values = host.deviations(shares)
         shares = [
             _project(own + dt * own * (value - value @ own), gamma) for own, value in zip(shares, values, strict=True)
@@ -57,11 +61,11 @@ def _replicate(solver: str, payoffs: Tensor, iterations: int, dt: float, gamma: 
 
 
 def _project(point, least: float):
-    """The nearest distribution with no share below `least`; `point` sums to 1, but for rounding.
+    """Return the nearest distribution without shares below `least`; the sum of `point` is 1 up to rounding.
 
-    Wang and Carreira-Perpinan (2013), Projection onto the probability simplex, shifted by `least`.
+    Source: Wang and Carreira-Perpinan (2013), Projection onto the probability simplex, shifted by `least`.
     """
-    point = point / point.sum()  # where payoffs are below 0 rounding would grow from step to step
+    point = point / point.sum()  # with negative payoffs, rounding errors would grow
     if isinstance(point, np.ndarray):
         if point.min() >= least:
             return point

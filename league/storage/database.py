@@ -1,4 +1,4 @@
-"""The database of a league's run: its tables and their format, and how it is opened."""
+"""Database of a league's run: tables, format, opening and checks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,32 @@ from pathlib import Path
 from types import TracebackType
 
 from gpu_envs.errors import CheckpointError
-from trainers import folder_lock
-from trainers.folder_lock import PATIENCE
+from trainers.storage import folder_lock
+from trainers.storage.folder_lock import PATIENCE
 
-FORMAT = 1
-"""Of the database and the files beside it."""
+__all__ = [
+    "COLUMNS",
+    "DATABASE",
+    "FORMAT",
+    "MIGRATIONS",
+    "READ_HINT",
+    "TABLES",
+    "SQLiteErrorTranslator",
+    "check_database",
+    "connect",
+    "run_exists",
+    "savepoint",
+    "snapshot",
+    "transaction",
+]
+
+FORMAT = 2
+"""Number of the format of the database and of the files beside it."""
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
-"""By format: what makes it one newer, inside a transaction."""
+"""Functions that convert a database of a format to the next one, inside a transaction."""
 DATABASE = "league.db"  # file in the folder of a run
-READ = "only read: Store.open(path, write=False)"
-"""What can be done with a run that another process writes."""
+READ_HINT = "only read: RunStore.open(path, write=False)"
+"""Hint for runs that another process writes."""
 TABLES = {
     "meta": "key TEXT PRIMARY KEY, value TEXT NOT NULL",
     "policies": """number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, role TEXT NOT NULL, position INTEGER NOT NULL,
@@ -35,7 +51,7 @@ TABLES = {
         UNIQUE (iteration, role, matchup)""",
     "iterations": "number INTEGER PRIMARY KEY, summary TEXT NOT NULL",
     "kv": "key TEXT PRIMARY KEY, value TEXT NOT NULL",
-    # AUTOINCREMENT: a file of an older state never gets a newer one's name
+    # AUTOINCREMENT: the name of a removed state's file is not used again
     "states": """number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE NOT NULL, sha256 TEXT NOT NULL,
         scalars TEXT NOT NULL""",
 }
@@ -46,12 +62,12 @@ COLUMNS = {
     table: {name: _TYPES[kind] | (set() if bound else {type(None)}) for name, kind, bound in re.findall(_COLUMN, text)}
     for table, text in TABLES.items()
 }
-"""By table and column, the types of its values: SQLite itself takes any value in any column."""
+"""Types of values by table and column, which are checked because SQLite accepts any type in any column."""
 
 
 def connect(file: Path) -> sqlite3.Connection:
-    """For writing: a committed transaction survives a kill and, once its log is flushed, a power cut."""
-    with Told(file):
+    """Open a database for writing, so that a committed transaction survives a kill and a power failure."""
+    with SQLiteErrorTranslator(file):
         db = sqlite3.connect(file, isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -59,30 +75,30 @@ def connect(file: Path) -> sqlite3.Connection:
 
 
 def snapshot(path: Path, alone: bool = False) -> sqlite3.Connection:
-    """A run's database as it is now, in memory, with nothing written in its folder.
+    """Copy the database of a run to memory without writing in its folder.
 
     Args:
-        path: The run.
-        alone: The caller has the lock; else somebody may be writing, who is not disturbed.
+        path: Folder of the run.
+        alone: Whether the caller holds the lock; else another process may be writing, which is not disturbed.
     """
     deadline = time.monotonic() + PATIENCE
     while True:
         with _quiet(path, alone) as quiet:
-            try:  # the files that SQLite makes to read are there if somebody writes, else a copy gets them
+            try:  # SQLite's helper files exist while a process writes; else they are created for a copy
                 return _copied(path) if quiet else _loaded(path / DATABASE, "?mode=ro")
-            except sqlite3.OperationalError:  # whoever wrote has just gone
+            except sqlite3.OperationalError:  # the writing process has just closed the database
                 if quiet or time.monotonic() > deadline:
                     raise
         time.sleep(0.02)
 
 
 def _quiet(path: Path, alone: bool) -> contextlib.AbstractContextManager[bool]:
-    """Whether nobody else writes, and will not while this lasts."""
+    """Return a context that gives whether no other process writes, and keeps it so."""
     return contextlib.nullcontext(True) if alone else folder_lock.shared(path)
 
 
 def _copied(path: Path) -> sqlite3.Connection:
-    """With what a killed process left beside the database, to be put into it."""
+    """Load a copy of the database, with the log that a killed process may have left."""
     with tempfile.TemporaryDirectory() as folder:
         for name in (DATABASE, f"{DATABASE}-wal"):
             if (path / name).exists():
@@ -97,12 +113,12 @@ def _loaded(file: Path, how: str = "") -> sqlite3.Connection:
     return memory
 
 
-def begun(path: Path, alone: bool = False) -> bool:
-    """Whether a folder holds a run, `alone` as in `snapshot`; a process killed while it made one leaves none."""
+def run_exists(path: Path, alone: bool = False) -> bool:
+    """Return whether a folder holds a completely created run, `alone` as in `snapshot`."""
     file = path / DATABASE
     if not file.is_file():
         return False
-    with Told(file), contextlib.closing(snapshot(path, alone)) as db:
+    with SQLiteErrorTranslator(file), contextlib.closing(snapshot(path, alone)) as db:
         return bool(_tables(db))
 
 
@@ -110,9 +126,13 @@ def _tables(db: sqlite3.Connection) -> set[str]:
     return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def check(db: sqlite3.Connection, file: Path) -> None:
-    """Sees that a database is whole and of this format, which it is brought to if need be; else CheckpointError."""
-    with Told(file):
+def check_database(db: sqlite3.Connection, file: Path) -> None:
+    """Check that a database is undamaged, and convert older formats to the present one.
+
+    Raises:
+        CheckpointError: The database is damaged, or its format is not supported.
+    """
+    with SQLiteErrorTranslator(file):
         damage = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
             raise CheckpointError(
@@ -122,15 +142,13 @@ def check(db: sqlite3.Connection, file: Path) -> None:
             raise CheckpointError(f"{file}: expected a league's database, got one without a run (cut short?)")
         row = db.execute("SELECT value FROM meta WHERE key = 'format'").fetchone()
         if row is None or not re.fullmatch(r"[0-9]{1,9}", str(row[0])):
-            raise CheckpointError(f"{file}: expected the number of a format, got {row and row[0]!r:.80}")
+            raise CheckpointError(f"{file}: expected a format number, got {row and row[0]!r:.80}")
         found = int(row[0])
         if found > FORMAT:
-            raise CheckpointError(
-                f"{file}: format {found} is newer than {FORMAT}, which this gpu-envs reads; update it"
-            )
+            raise CheckpointError(f"{file}: expected format {FORMAT} or older, got {found}; update gpu-envs")
         if missing := [each for each in range(found, FORMAT) if each not in MIGRATIONS]:
             raise CheckpointError(
-                f"{file}: format {missing[0]} is too old for this gpu-envs, which reads {FORMAT}; use an older version"
+                f"{file}: expected format {FORMAT}, got {missing[0]}, which is too old; use an older gpu-envs"
             )
         for each in range(found, FORMAT):
             with transaction(db):
@@ -138,7 +156,7 @@ def check(db: sqlite3.Connection, file: Path) -> None:
                 db.execute("UPDATE meta SET value = ? WHERE key = 'format'", (each + 1,))
         if lost := TABLES.keys() - _tables(db):
             raise CheckpointError(f"{file}: expected the tables of format {FORMAT}, got no {', '.join(sorted(lost))}")
-        # Views, triggers, and tables of another kind would change what statements do.
+        # views, triggers and other kinds of tables would change the effect of statements
         for kind, name, sql in db.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"):
             columns = db.execute("SELECT name, hidden FROM pragma_table_xinfo(?)", (name,)).fetchall()
             hidden, lost = (
@@ -153,7 +171,7 @@ def check(db: sqlite3.Connection, file: Path) -> None:
 
 @contextlib.contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Commits what happens inside, or takes it all back."""
+    """Commit the writes of the block, or roll them back if it raises."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -165,8 +183,8 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def part(db: sqlite3.Connection) -> Iterator[None]:
-    """Within a transaction: keeps what happens inside, or takes that back."""
+def savepoint(db: sqlite3.Connection) -> Iterator[None]:
+    """Keep the writes of the block inside a transaction, or roll them back if it raises."""
     db.execute("SAVEPOINT part")
     try:
         yield
@@ -178,21 +196,21 @@ def part(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-class Told:
-    """SQLite's errors in words of ours: `with Told(file): ...`, as often as need be."""
+class SQLiteErrorTranslator:
+    """Reusable context that raises errors of SQLite as OSError or CheckpointError with the name of the file."""
 
     def __init__(self, file: Path) -> None:
-        """The database."""
+        """Translate errors of one database file."""
         self.file = file
 
     def __enter__(self) -> None:
-        """Nothing to do."""
+        """Enter the context."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Raises OSError or CheckpointError for what SQLite has raised; mistakes in statements stay what they are."""
-        undecodable = isinstance(error, sqlite3.OperationalError) and "decode" in str(error)  # text that is no UTF-8
+        """Raise OSError or CheckpointError for an error of SQLite; errors in statements are raised unchanged."""
+        undecodable = isinstance(error, sqlite3.OperationalError) and "decode" in str(error)  # text is not UTF-8
         if isinstance(error, sqlite3.OperationalError) and not undecodable:  # a full disk, a lock, no permission
             raise OSError(f"{self.file}: cannot be read or written ({error})") from error
         if undecodable or type(error) is sqlite3.DatabaseError:

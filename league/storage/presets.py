@@ -1,7 +1,6 @@
-"""Settings with which policies of a league learn, known to work, by environment and type of device.
+"""Presets for training in leagues, by environment and type of device.
 
-They lie over those of `trainers.presets`: a best response has less to learn than a policy that learns alone, and there
-are many of them.
+They override those of `trainers.config.presets`: a league trains many policies, each of them briefly.
 """
 
 from __future__ import annotations
@@ -10,53 +9,63 @@ from typing import Any
 
 from gpu_envs.errors import ConfigError
 
-# Games of a few moves: episodes end within a rollout, what counts is that many are seen and none is forgotten.
+__all__ = ["FALLBACK", "PSRO", "TRAIN", "psro", "train"]
+
+# Games of a few moves: episodes fit in a rollout, and many of them are needed.
 _CARDS: dict[str, Any] = {
     "algorithm": "ppo",
     "num_envs": 256,
-    "threads": 1,
+    "num_threads": 1,
     "learner.learning_rate": 3e-3,
-    "learner.entropy": 0.02,
+    "learner.entropy_coef": 0.02,
     "learner.rollout_length": 8,
 }
 TRAIN: dict[tuple[str, str], dict[str, Any]] = {
     ("KuhnPoker-v0", "cpu"): {**_CARDS, "total_steps": 40_000},
-    # More of it than elsewhere, to the end: responses that mix leave less to find in mixtures of them.
-    ("LeducPoker-v0", "cpu"): {**_CARDS, "total_steps": 100_000, "learner.entropy": 0.05, "learner.entropy_end": 0.05},
+    # A higher entropy bonus until the end: mixed responses leave smaller gains against mixtures of them.
+    ("LeducPoker-v0", "cpu"): {
+        **_CARDS,
+        "total_steps": 100_000,
+        "learner.entropy_coef": 0.05,
+        "learner.entropy_coef_final": 0.05,
+    },
     ("RockPaperScissors-v0", "cpu"): {**_CARDS, "total_steps": 20_000},
     ("SimpleTag-v0", "cpu"): {"algorithm": "ppo", "total_steps": 50_000},
     ("TagContinuous-v0", "cpu"): {"algorithm": "ppo", "total_steps": 40_000},
 }
-"""What `league.run.training` takes: fields of `TrainConfig`, and with "learner." before their names those of the
-learner's settings. They hold for their algorithm."""
+"""Presets for `league.storage.run_config.training`: fields of `TrainConfig`, and of the learner with the prefix
+"learner.". They apply to the named algorithm."""
 FALLBACK: dict[str, dict[str, Any]] = {
     "cpu": {"algorithm": "ppo", "total_steps": 100_000},
     "cuda": {"algorithm": "ppo", "total_steps": 2_000_000},
 }
-"""Of environments without any: a response is shorter than a training."""
+"""Presets of environments that are not in `TRAIN`, by type of device."""
 PSRO: dict[str, dict[str, Any]] = {
-    "KuhnPoker-v0": {"iterations": 10, "start": "scratch"},
-    "LeducPoker-v0": {"iterations": 25, "start": "scratch"},
-    "RockPaperScissors-v0": {"iterations": 6, "start": "scratch"},
-    "SimpleTag-v0": {"iterations": 40, "start": "continue", "episodes": 300},
-    "TagContinuous-v0": {"iterations": 8, "start": "continue", "episodes": 20},
+    "KuhnPoker-v0": {"iterations": 10, "response_init": "scratch"},
+    "LeducPoker-v0": {"iterations": 25, "response_init": "scratch"},
+    "RockPaperScissors-v0": {"iterations": 6, "response_init": "scratch"},
+    "SimpleTag-v0": {"iterations": 40, "response_init": "resume", "episodes_per_matchup": 300},
+    "TagContinuous-v0": {"iterations": 8, "response_init": "resume", "episodes_per_matchup": 20},
 }
-"""Fields of `PSROConfig` by environment. Responses in games of a few moves begin anew: the last policy plays one move
-with certainty where the next has to play another, and in so short a training it does not come away from it. To chase
-and to flee takes long to learn: there learners go on, or no response would be good (see docs/league.md). Cells of
-TagContinuous-v0 have few episodes, as these are long; where who is best is told by little, give them more."""
+"""Fields of `PSROConfig` by environment.
+
+In games of a few moves, responses start from scratch: a policy that plays one move with certainty does not change to
+another one in a short training. Pursuit games need long training, so responses resume the last learner; see
+docs/league.md. TagContinuous-v0 has few episodes per payoff cell because its episodes are long. Use more of them if the
+best policies need to be distinguished.
+"""
 
 
 def train(env_id: str, device: str, algorithm: str | None = None) -> dict[str, Any]:
-    """Settings of learners for an environment on "cpu", "cuda" or "cuda:<i>".
+    """Return learner settings for an environment on "cpu", "cuda" or "cuda:<i>".
 
     Args:
-        env_id: Its id.
-        device: Where.
-        algorithm: What is asked for; None: what the settings name. Settings of another algorithm are left out.
+        env_id: Id of the environment.
+        device: Device of the training.
+        algorithm: Training algorithm; None: that of the preset. Settings for other algorithms are left out.
 
     Raises:
-        ConfigError: The device is another one.
+        ConfigError: The device is unknown.
     """
     kind = device.partition(":")[0]
     if kind not in FALLBACK:
@@ -68,5 +77,5 @@ def train(env_id: str, device: str, algorithm: str | None = None) -> dict[str, A
 
 
 def psro(env_id: str) -> dict[str, Any]:
-    """Fields of `PSROConfig` that suit an environment; none where nothing is known."""
+    """Return fields of `PSROConfig` for an environment, empty if there is no preset."""
     return dict(PSRO.get(env_id, {}))

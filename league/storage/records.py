@@ -1,10 +1,9 @@
-"""What a league's run keeps, row by row: what goes in, what comes out, and how it is spelled in the database."""
+"""Records of a league's run: values of database rows, their checks, and their text form."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,19 +15,38 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
-from league.database import COLUMNS
-from trainers.files import check_fields, parse_json, sha256
+from league.storage.database import COLUMNS
+from trainers.base.serialization import check_fields, parse_json
+
+__all__ = [
+    "CONFIG_FIELDS",
+    "MAX_EPISODES",
+    "SUMMARY_FIELDS",
+    "MatchCounts",
+    "MatchupTotals",
+    "PayoffCells",
+    "check_rows",
+    "check_strategy",
+    "checked_array",
+    "finite",
+    "matchup_indices",
+    "matchup_key",
+    "read_json",
+    "to_host",
+    "to_json",
+    "to_plain",
+]
 
 MAX_EPISODES = 2**48
-"""A count of more episodes is damaged; sums of smaller ones are exact in float64 and int64."""
-CONFIG: dict[str, Any] = {
-    **{"algorithm": str, "device": str, "payoffs": str, "meta_solver": str, "anytime": bool},
-    **{"seed": int, "iterations": int, "train": dict[str, Any]},
+"""Largest valid number of episodes; sums of smaller numbers are exact in float64 and int64."""
+CONFIG_FIELDS: dict[str, Any] = {
+    **{"algorithm": str, "device": str, "payoff_estimation": str, "meta_solver": str, "keep_best_strategy": bool},
+    **{"seed": int, "iterations": int, "train_overrides": dict[str, Any]},
 }
-"""Fields of a run's configuration that are read without its algorithm."""
-SUMMARY: dict[str, Any] = {
+"""Fields of a run's configuration that all algorithms share."""
+SUMMARY_FIELDS: dict[str, Any] = {
     **{"meta_strategy": list[list[float]], "joint": list[Any] | None, "policies": int | dict[str, int]},
-    **dict.fromkeys(("nash_conv", "exploitability", "best_so_far", "previous_nash_conv_lower"), float | None),
+    **dict.fromkeys(("nash_conv", "exploitability", "best_nash_conv", "previous_nash_conv_lower_bound"), float | None),
     **{"best_iteration": int | None, "seconds": float, "episodes": int | dict[str, int], "players": int},
     **dict.fromkeys(("return", "score"), dict[str, float | None]),
     **{"matches": dict[str, dict[str, int]], "changes": list[str]},
@@ -36,20 +54,12 @@ SUMMARY: dict[str, Any] = {
 """Fields of an iteration's summary that the library reads."""
 
 
-class Saves(Protocol):
-    """What can be put into a population: it writes files `path` with suffixes of its own, which its kind reads."""
-
-    def save(self, path: Path) -> None:
-        """Writes the files."""
-        ...
-
-
-class Counted(Protocol):
-    """What episodes gave, by matchup; arrays or tensors."""
+class MatchupTotals(Protocol):
+    """Sums of results of episodes by matchup, arrays or tensors."""
 
     @property
     def count(self) -> Any:
-        """(K,) episodes."""
+        """(K,) number of episodes."""
         ...
 
     @property
@@ -69,15 +79,15 @@ class Counted(Protocol):
 
 
 @dataclass(frozen=True)
-class Cells:
-    """All that was counted so far, K matchups in the order they first came; `Counted`."""
+class PayoffCells:
+    """Payoff cells of a run: sums of results of K matchups, in the order of their first episode; a `MatchupTotals`."""
 
     matchups: np.ndarray
-    """(K, S) int64, a policy's index by seat."""
+    """(K, S) int64, index of each seat's policy."""
     count: np.ndarray
-    """(K,) int64."""
+    """(K,) int64, number of episodes."""
     total: np.ndarray
-    """(K, S) float64, as are the next two."""
+    """(K, S) float64, sum of returns."""
     square: np.ndarray
     """(K, S) float64, sum of squared returns."""
     score: np.ndarray
@@ -85,46 +95,38 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Met:
-    """Who met whom while learning."""
+class MatchCounts:
+    """Number of training episodes of one matchup."""
 
     iteration: int
-    """In which they met."""
+    """Iteration of the training."""
     role: str
-    """Whoever asked for the matches."""
+    """Role that was trained."""
     matchup: tuple[int, ...]
-    """A policy's index by seat, -1 for who learned."""
+    """Index of each seat's policy, -1 for the learner."""
     count: int = 1
-    """How often."""
-
-
-def publish(file: Path, final: Path) -> str:
-    """Flushes a file to disk and gives it its name; returns its sha256."""
-    with file.open("rb") as written:
-        os.fsync(written.fileno())
-    digest = sha256(file)
-    file.replace(final)
-    return digest
+    """Number of episodes."""
 
 
 def to_json(value: Any) -> str:
-    """A line of JSON; numbers and arrays of numpy and torch as Python's, see `plain`."""
-    return json.dumps(value, default=plain)
+    """Return a value as one line of JSON; numbers and arrays of NumPy and PyTorch become those of Python."""
+    return json.dumps(value, default=to_plain)
 
 
 def read_json(text: str, where: str, hints: Any, required: Collection[str] = ()) -> Any:
     """Read a JSON value of a run.
 
     Args:
-        text: JSON.
+        text: JSON text.
         where: Place of the text for messages.
-        hints: Type of the value; or types by name of the fields of an object, which may have other fields too.
-        required: Fields that have to be there.
+        hints: Type of the value; or, for an object, types of known fields by name. Other fields are allowed.
+        required: Required fields.
 
     Raises:
-        CheckpointError: It is no JSON, is nested too deeply, has another type, or an integer of more than 64 bits.
+        CheckpointError: The text is not valid JSON, is nested too deeply, has another type, or holds an integer of
+            more than 64 bits.
     """
-    value = parse_json(text, where, finite=False)  # summaries of iterations may hold NaN
+    value = parse_json(text, where, finite=False)  # summaries of iterations may contain NaN
     if isinstance(hints, Mapping):
         fields = check_fields(where, {"value": value}, {"value": dict[str, Any]})["value"]
         known = {name: each for name, each in fields.items() if name in hints}
@@ -135,7 +137,7 @@ def read_json(text: str, where: str, hints: Any, required: Collection[str] = ())
 
 
 def check_rows(file: Path, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Check the types of columns; CheckpointError names the first value of another type than its column's."""
+    """Check the types of columns; raise CheckpointError for the first value of a wrong type."""
     for place, column in enumerate(columns):
         allowed = COLUMNS[table][column]
         if not {type(row[place]) for row in rows} <= allowed:
@@ -145,7 +147,7 @@ def check_rows(file: Path, table: str, columns: Sequence[str], rows: Sequence[Se
 
 
 def check_strategy(where: str, row: Mapping[str, Any], sizes: Sequence[int]) -> None:
-    """Check that a summary tells a meta-strategy of at most so many policies by seat; else raise CheckpointError."""
+    """Check that a summary has a meta-strategy over at most `sizes` policies per seat; else raise CheckpointError."""
     marginals, joint = row["meta_strategy"], row.get("joint")
     lengths = [len(each) for each in marginals]
     if len(lengths) != len(sizes) or not all(0 < length <= size for length, size in zip(lengths, sizes, strict=True)):
@@ -162,7 +164,7 @@ def check_strategy(where: str, row: Mapping[str, Any], sizes: Sequence[int]) -> 
 
 
 def finite(value: Any) -> Any:
-    """Replace numbers that are not finite, which JSON does not have, by None; names of fields become text."""
+    """Replace numbers that are not finite by None, which JSON can represent; field names become text."""
     if isinstance(value, dict):
         return {str(key): finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -170,38 +172,33 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def plain(value: Any) -> Any:
-    """Numbers of numpy and torch, and their arrays, as Python's."""
+def to_plain(value: Any) -> Any:
+    """Convert numbers and arrays of NumPy and PyTorch to those of Python."""
     if isinstance(value, np.generic | np.ndarray | Tensor):
         return value.tolist()
-    raise TypeError(f"expected what JSON can hold, got {type(value).__name__}")
+    raise TypeError(f"expected a JSON value, got {type(value).__name__}")
 
 
-def host(values: Any) -> np.ndarray:
-    """An array on the host of the same shape, without a copy where it is there already."""
+def to_host(values: Any) -> np.ndarray:
+    """Return an array of the same shape on the host, without a copy if the values are on the host already."""
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
-def array(values: Any, name: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    """A copy on the host of this dtype; GpuEnvsError, naming it, where it is not of this shape."""
-    array = host(values)
+def checked_array(values: Any, name: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Return a copy on the host with the given dtype; raise GpuEnvsError if the shape differs."""
+    array = to_host(values)
     if array.shape != shape:
         raise GpuEnvsError(f"{name}: expected shape {shape}, got {array.shape}")
     return array.astype(dtype)
 
 
-def key_of(matchup: Sequence[int]) -> str:
-    """How the database names a matchup, a policy's index by seat."""
+def matchup_key(matchup: Sequence[int]) -> str:
+    """Return the text form of a matchup, the indices of the seats' policies."""
     return ",".join(map(str, matchup))
 
 
-def players_of(key: str) -> tuple[int, ...]:
-    """The indices by seat that `key_of` wrote; ValueError where it is something else."""
+def matchup_indices(key: str) -> tuple[int, ...]:
+    """Read the result of `matchup_key`; raise ValueError for other text."""
     if not re.fullmatch(r"-?\d{1,9}(,-?\d{1,9})*", key, re.ASCII):
         raise ValueError(f"expected indices, got {key!r:.80}")
     return tuple(map(int, key.split(",")))
-
-
-def state_file(number: int) -> str:
-    """Name of the file with the tensors of a state."""
-    return f"{number:08d}.safetensors"

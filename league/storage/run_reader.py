@@ -1,4 +1,4 @@
-"""Reads the database of a league's run; every value is checked, as a file may be damaged or come from someone else."""
+"""Reading of a run's database. Every value is checked, because a file may be damaged or come from another author."""
 
 from __future__ import annotations
 
@@ -12,36 +12,48 @@ import numpy as np
 import torch
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
-from league import database
 from league.game import Game
-from league.population import Entry, Population
-from league.records import CONFIG, MAX_EPISODES, Cells, Met, check_rows, host, players_of, read_json, state_file
-from trainers.files import check_digests, read_tensors
+from league.policies.population import PolicyRecord, Population
+from league.storage import database
+from league.storage.policy_files import policy_id, state_file_name
+from league.storage.records import (
+    CONFIG_FIELDS,
+    MAX_EPISODES,
+    MatchCounts,
+    PayoffCells,
+    check_rows,
+    matchup_indices,
+    read_json,
+    to_host,
+)
+from trainers.base.serialization import check_digests, read_tensors
+
+__all__ = ["StoreReader"]
 
 
 class StoreReader:
-    """The part of `league.store.Store` that reads. CheckpointError names the file, the table and the field."""
+    """The part of `RunStore` that reads; a CheckpointError names the file, the table and the field."""
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
-        """Read what is played, the configuration and the populations.
+        """Read the game, the configuration and the populations.
 
         Args:
             path: Folder of the run.
-            db: Its database, which `database.check` has accepted.
+            db: Its database, which `database.check_database` has accepted.
 
         Raises:
             CheckpointError: A value is damaged.
         """
         self.path, self._db = path, db
         self.file = path / database.DATABASE
-        self._told = database.Told(self.file)
+        self._sqlite_errors = database.SQLiteErrorTranslator(self.file)
         meta = dict(self._read("meta", ("key", "value")))
         if lost := {"game", "config", "version"} - meta.keys():
             raise CheckpointError(
                 f"{self.file}: expected a run's game, config and version, got no {min(lost)} (damaged)"
             )
         self.game = Game.from_json(self._json("meta", "game", meta["game"], Any), f"{self.file}: meta: game")
-        self.config: dict[str, Any] = self._json("meta", "config", meta["config"], CONFIG)
+        self.config: dict[str, Any] = self._json("meta", "config", meta["config"], CONFIG_FIELDS)
         self.version = meta["version"]
         self.populations = {role: Population(role, path / "policies") for role in self.game.roles}
         self._read_populations()
@@ -49,18 +61,18 @@ class StoreReader:
     # ---------------------------------------------------------------- tasks
 
     def done(self, task: str) -> bool:
-        """Whether a task's step was committed."""
+        """Return whether a task is complete."""
         return bool(self._rows("SELECT 1 FROM tasks WHERE name = ?", task))
 
     def result(self, task: str, hints: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Read what a task that is done left.
+        """Read the result of a complete task.
 
         Args:
-            task: Its name.
-            hints: Fields that it has to have, and their types.
+            task: Name of the task.
+            hints: Required fields and their types.
 
         Raises:
-            GpuEnvsError: It is not done.
+            GpuEnvsError: The task is not complete.
             CheckpointError: A field is missing or has another type.
         """
         rows = self._read("tasks", ("result",), "WHERE name = ?", task)
@@ -69,13 +81,13 @@ class StoreReader:
         return self._json("tasks", f"result of {task!r:.80}", rows[0][0], hints or {}, hints or ())
 
     def tasks(self) -> list[str]:
-        """All tasks that are done, in the order they were."""
+        """Return the names of all complete tasks, in the order of completion."""
         return [name for (name,) in self._read("tasks", ("name",), "ORDER BY number")]
 
     # ---------------------------------------------------------------- tables
 
-    def cells(self) -> Cells:
-        """Everything that `add_results` was given, added up; it can be given to a payoff table as it is.
+    def cells(self) -> PayoffCells:
+        """Read the payoff cells, the sums of all results of `add_results`.
 
         Raises:
             CheckpointError: A value is damaged.
@@ -83,64 +95,72 @@ class StoreReader:
         names = ("matchup", "seat", "count", "total", "square", "score")
         rows, seats = self._read("cells", names, "ORDER BY rowid"), len(self.game.seats)
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
-        if columns[1] != tuple(range(seats)) * (len(rows) // seats):  # the rows of a matchup follow each other
+        if columns[1] != tuple(range(seats)) * (len(rows) // seats):  # a matchup has consecutive rows
             raise CheckpointError(f"{self.file}: cells.seat: expected every seat of a matchup in turn (damaged)")
         keys, counts = (np.array(column, object).reshape(-1, seats) for column in (columns[0], columns[2]))
         if (keys != keys[:, :1]).any() or (counts != counts[:, :1]).any():
             raise CheckpointError(
                 f"{self.file}: cells: expected the same matchup and count for all its seats (damaged)"
             )
-        matchups = self._players("cells", columns[0][::seats], 0)
-        self._counted("cells", columns[2])
+        matchups = self._matchups_of("cells", columns[0][::seats], 0)
+        self._check_counts("cells", columns[2])
         total, square, score = (np.array(column, np.float64).reshape(-1, seats) for column in columns[3:])
         for name, values in (("total", total), ("square", square), ("score", score)):
             if not np.isfinite(values).all():
                 raise CheckpointError(f"{self.file}: cells.{name}: expected finite numbers (damaged)")
-        return Cells(matchups, np.array(counts[:, 0], np.int64), total, square, score)
+        return PayoffCells(matchups, np.array(counts[:, 0], np.int64), total, square, score)
 
-    def matches(self) -> list[Met]:
-        """Matches by iteration, by what asked for them and by matchup, in the order they first came."""
+    def matches(self) -> list[MatchCounts]:
+        """Read training matches by iteration, role and matchup, in the order of their first episode."""
         rows = self._read("matches", ("iteration", "role", "matchup", "count"), "ORDER BY rowid")
-        players = self._players("matches", [row[2] for row in rows], -1).tolist()
-        self._counted("matches", [row[3] for row in rows])
-        return [Met(row[0], row[1], tuple(who), row[3]) for row, who in zip(rows, players, strict=True)]
+        players = self._matchups_of("matches", [row[2] for row in rows], -1).tolist()
+        self._check_counts("matches", [row[3] for row in rows])
+        return [MatchCounts(row[0], row[1], tuple(who), row[3]) for row, who in zip(rows, players, strict=True)]
 
     def iterations(
         self, hints: Mapping[str, Any] | None = None, required: Collection[str] = ()
     ) -> dict[int, dict[str, Any]]:
-        """Summaries by iteration; CheckpointError where a field has another type than in `hints`, or is missing."""
+        """Read the summaries of iterations.
+
+        Args:
+            hints: Types of known fields.
+            required: Required fields.
+
+        Raises:
+            CheckpointError: A field is missing or has another type.
+        """
         rows = self._read("iterations", ("number", "summary"), "ORDER BY number")
         if rows and not 0 <= rows[0][0] == rows[-1][0] - len(rows) + 1:
             raise CheckpointError(f"{self.file}: iterations.number: expected all from the first to the last (damaged)")
         return {n: self._json("iterations", f"summary of {n}", text, hints or {}, required) for n, text in rows}
 
     def get(self, key: str, default: Any = None, hint: Any = Any) -> Any:
-        """What `put` kept under a key; CheckpointError where it is not of the type `hint`."""
+        """Read a value of `put`; raise CheckpointError if it does not have the type `hint`."""
         rows = self._read("kv", ("value",), "WHERE key = ?", key)
         return self._json("kv", key, rows[0][0], hint) if rows else default
 
     def has_state(self, name: str) -> bool:
-        """Whether `put_state` kept something."""
+        """Return whether a state is stored under a name."""
         return bool(self._rows("SELECT 1 FROM states WHERE name = ?", name))
 
     def state(self, name: str, device: torch.device | str = "cpu") -> dict[str, Any] | None:
-        """What `put_state` kept, None if there is nothing; CheckpointError where its file is missing or damaged."""
+        """Read a state of `put_state`, None if there is none; raise CheckpointError if its file is damaged."""
         rows = self._read("states", ("number", "sha256", "scalars"), "WHERE name = ?", name)
         if not rows:
             return None
         number, digest, text = rows[0]
         scalars = self._json("states", f"scalars of {name!r:.80}", text, dict[str, int | float | str | bool])
-        check_digests(self.path / "states", {state_file(number): digest})
-        return {**read_tensors(self.path / "states" / state_file(number), device), **scalars}
+        check_digests(self.path / "states", {state_file_name(number): digest})
+        return {**read_tensors(self.path / "states" / state_file_name(number), device), **scalars}
 
     def matchups(self, matchups: Any, least: int = 0) -> np.ndarray:
-        """Check matchups (K, S), a policy's index by seat, `least` at least; return them as int64.
+        """Check matchups (K, S), indices of policies by seat from `least` on, and return them as int64.
 
         Raises:
-            GpuEnvsError: They have another shape, or name a policy that is not there.
+            GpuEnvsError: The shape is wrong, or an index is out of range.
         """
         seats = self.game.seats
-        array = host(matchups)
+        array = to_host(matchups)
         if array.ndim != 2 or array.shape[1] != len(seats) or array.dtype.kind not in "iu":
             raise GpuEnvsError(
                 f"{self.path}: matchups: expected integers (K, {len(seats)}), got {array.dtype} {array.shape}"
@@ -154,11 +174,11 @@ class StoreReader:
     # ---------------------------------------------------------------- inside
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._told:
+        with self._sqlite_errors:
             return self._db.execute(sql, values).fetchall()
 
     def _read(self, table: str, columns: Sequence[str], which: str = "", *values: Any) -> list[tuple[Any, ...]]:
-        """Rows of a table, whose types are checked."""
+        """Read rows of a table and check their types."""
         rows = self._rows(f"SELECT {', '.join(columns)} FROM {table} {which}", *values)
         check_rows(self.file, table, columns, rows)
         return rows
@@ -166,24 +186,24 @@ class StoreReader:
     def _json(self, table: str, field: str, text: str, hints: Any, required: Collection[str] = ()) -> Any:
         return read_json(text, f"{self.file}: {table}: {field}", hints, required)
 
-    def _players(self, table: str, keys: Sequence[str], least: int) -> np.ndarray:
-        """Matchups (K, S) by their names."""
+    def _matchups_of(self, table: str, keys: Sequence[str], least: int) -> np.ndarray:
+        """Return the matchups (K, S) with the given text forms."""
         seats = len(self.game.seats)
         try:
-            found = [players_of(key) for key in keys]
+            found = [matchup_indices(key) for key in keys]
             if any(len(each) != seats for each in found):
                 raise ValueError(f"expected indices of {seats} seats")
             return self.matchups(np.array(found, np.int64).reshape(-1, seats), least)
         except (ValueError, GpuEnvsError) as error:
             raise CheckpointError(f"{self.file}: {table}.matchup: {error} (damaged)") from None
 
-    def _counted(self, table: str, counts: Sequence[int]) -> None:
+    def _check_counts(self, table: str, counts: Sequence[int]) -> None:
         if counts and not 0 <= min(counts) <= max(counts) <= MAX_EPISODES:
             bad = min(counts) if min(counts) < 0 else max(counts)
             raise CheckpointError(f"{self.file}: {table}.count: expected 0 to {MAX_EPISODES}, got {bad} (damaged)")
 
     def _read_populations(self) -> None:
-        found: dict[str, list[Entry]] = {role: [] for role in self.populations}
+        found: dict[str, list[PolicyRecord]] = {role: [] for role in self.populations}
         columns = ("number", "name", "role", "position", "kind", "parent", "iteration", "meta", "id", "sha256")
         rows = self._read("policies", columns, "ORDER BY number")
         for place, (number, name, role, index, kind, parent, iteration, meta, id, digests) in enumerate(rows):
@@ -191,7 +211,7 @@ class StoreReader:
             if entries is None:
                 raise CheckpointError(f"{where}: role: expected one of {', '.join(found)}, got {role!r:.80} (damaged)")
             files = read_json(digests, f"{where}: sha256", dict[str, str])
-            for column, got, right in (  # the names of files, too, are those that `add_policy` gives
+            for column, got, right in (  # file names are checked too: they are those of `add_policy`
                 ("number", number, number == place),
                 ("position", index, index == len(entries)),
                 ("parent", parent, parent is None or 0 <= parent < index),
@@ -202,11 +222,6 @@ class StoreReader:
                 if not right:
                     raise CheckpointError(f"{where}: {column}: expected another value, got {got!r:.80} (damaged)")
             meta = read_json(meta, f"{where}: meta", {"player": str})
-            entries.append(Entry(name, role, index, kind, parent, iteration, meta, id, files))
+            entries.append(PolicyRecord(name, role, index, kind, parent, iteration, meta, id, files))
         for role, entries in found.items():
             self.populations[role].replace(entries)
-
-
-def policy_id(number: int, role: str) -> str:
-    """Name of the files of a policy."""
-    return f"{number:05d}-{re.sub('[^A-Za-z0-9_-]+', '_', role)}"

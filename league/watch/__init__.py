@@ -1,1 +1,1 @@
-"""The viewer of runs: `gpu-envs watch RUN`, see docs/guides/watch.md."""
+"""Viewer of runs: `gpu-envs watch RUN`, see docs/guides/watch.md."""

@@ -11,8 +11,10 @@ import secrets
 from collections.abc import Collection
 from typing import Any
 
+__all__ = ["ENTRY", "HEADERS", "AccessMiddleware", "new_token", "refusal", "split_host"]
+
 HEADERS = {
-    # The page needs nothing from elsewhere, so nothing may be loaded from there, or sent there.
+    # The page loads nothing from other sites and sends nothing to them.
     "Content-Security-Policy": "default-src 'self' 'unsafe-inline' data: blob:; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",  # the first URL has the token
@@ -23,9 +25,9 @@ ENTRY = (
     '<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">'
     '<meta http-equiv="refresh" content="0; url={url}"><title>gpu-envs</title>'
 )
-"""A document that opens a URL in its place.
+"""Document that opens a URL in its place.
 
-An HTTP redirect would not do: a browser that follows a link of another site sends no strict cookie along redirects.
+An HTTP redirect does not work: after a link of another site, a browser sends no strict cookie along redirects.
 """
 _TOKEN = b"token="
 _HOST = re.compile(r"(?:\[([0-9a-f.]*:[0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?", re.ASCII | re.IGNORECASE)
@@ -45,7 +47,7 @@ def split_host(value: str) -> tuple[str, int] | None:
 
 
 def refusal(scope: Any, status: int, why: str) -> Any:
-    """Make a response of one line; JSON to questions of the page."""
+    """Return a response of one line, as JSON for requests to the API."""
     from starlette.responses import Response
 
     asked = scope["path"].startswith("/api/")
@@ -54,10 +56,10 @@ def refusal(scope: Any, status: int, why: str) -> Any:
 
 
 class AccessMiddleware:
-    """Pass only requests that name this viewer as their host, and that carry its token.
+    """Middleware that accepts only requests that name this viewer as their host and carry its token.
 
-    The token comes as `?token=` of the URL. The page keeps it in a cookie of its own port, which a browser sends with
-    no request of another site.
+    The token comes as `?token=` of the URL. The page keeps it in a cookie of its own port, which a browser does not
+    send with requests of other sites.
     """
 
     def __init__(self, app: Any, token: str, host: str, names: Collection[str]) -> None:
@@ -65,22 +67,22 @@ class AccessMiddleware:
 
         Args:
             app: The application.
-            token: The token that requests need.
-            host: Address that the server listens at.
-            names: Names by which it may be called. No other name is accepted: another site may resolve to any address.
+            token: Token that requests must carry.
+            host: Address at which the server listens.
+            names: Accepted host names. Other names are refused, because other sites can resolve to any address.
         """
         self.app, self.token, self.names = app, token.encode(), {name.lower() for name in names}
         self.address = ipaddress.ip_address(host)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request, or pass it to the application without its token."""
+        """Respond to a request, or pass it to the application without its token."""
         from starlette.requests import Request
         from starlette.responses import HTMLResponse
 
         request, app = Request(scope), self.app
         hosts, parts = request.headers.getlist("host"), scope["query_string"].split(b"&")
         named = split_host(hosts[0]) if len(hosts) == 1 else None
-        if named is None or not self.known(named[0]):
+        if named is None or not self.accepts_host(named[0]):
             app = refusal(scope, 400, "Host: expected the address of this viewer; open the URL that it printed")
             return await app(scope, receive, send)
         cookie = f"gpu-envs-watch-{named[1]}"  # a browser shares cookies between the ports of a host
@@ -88,24 +90,24 @@ class AccessMiddleware:
         kept = request.cookies.get(cookie, "").encode()
         if request.headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api/"):
             app = refusal(scope, 403, "expected a request of this viewer's page, got one of another site")
-        elif not any(map(self.opens, (*in_url, kept))):
+        elif not any(map(self.accepts_token, (*in_url, kept))):
             app = refusal(scope, 403, "expected the token of this viewer; open the URL that gpu-envs watch printed")
         elif in_url and scope["path"] == "/":
             app = HTMLResponse(ENTRY.format(url="/"), headers=HEADERS)
-            if any(map(self.opens, in_url)):
+            if any(map(self.accepts_token, in_url)):
                 app.set_cookie(cookie, self.token.decode(), httponly=True, samesite="strict")
         rest = b"&".join(part for part in parts if not part.startswith(_TOKEN))
         await app({**scope, "query_string": rest}, receive, send)
 
-    def known(self, name: str) -> bool:
-        """Return whether a name or an address is one of this viewer."""
+    def accepts_host(self, name: str) -> bool:
+        """Return whether a host name or address is one of this viewer's."""
         try:
             address = ipaddress.ip_address(name)
         except ValueError:
             return name in self.names
-        # an address is no name that another site could own; where a server listens at all, a router may translate it
+        # an address is not a name that another site can own; behind 0.0.0.0 a router may translate addresses
         return self.address.is_unspecified or address == self.address or address.is_loopback
 
-    def opens(self, token: bytes) -> bool:
-        """Return whether a token is the right one, in a time that does not depend on it."""
+    def accepts_token(self, token: bytes) -> bool:
+        """Return whether a token is the right one, in constant time."""
         return secrets.compare_digest(token, self.token)

@@ -1,13 +1,12 @@
-"""Rollouts to look at: one episode per world, as scenes and as what every agent saw, did and earned.
+"""Rollouts for the viewer: scenes, observations, actions and rewards of one episode per world.
 
-They are played on the CPU, one at a time, in a thread of their own; the latest answers are kept.
+They run on the CPU, one at a time, in a thread of their own. The latest ones are cached.
 """
 
 from __future__ import annotations
 
 import base64
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Protocol
@@ -16,113 +15,131 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_envs import meanings
-from gpu_envs.core import Core
+from gpu_envs.descriptions import base as descriptions
 from gpu_envs.errors import GpuEnvsError
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.lru_cache import LRUCache
 from league.game import Seat
-from trainers.evaluate import Cast
-from trainers.policy import Plays
-from trainers.settings import derived_seed
+from trainers.base.seeding import derive_seed
+from trainers.evaluation.policy_runner import PolicyRunner
+from trainers.models.policy import PolicyProtocol
+
+__all__ = [
+    "ARRAYS",
+    "BUDGET",
+    "CACHE_BYTES",
+    "MAX_STEPS",
+    "MAX_WAITING",
+    "MAX_WORLDS",
+    "RolloutCache",
+    "RolloutEnvironment",
+    "ViewerClosedError",
+    "pack_array",
+    "record_rollout",
+]
 
 MAX_WORLDS = 16
-"""Of a rollout."""
+"""Maximum number of worlds in a rollout."""
 MAX_STEPS = 1000
-"""Steps that a rollout ends at in any case."""
+"""Maximum number of steps in a rollout."""
 BUDGET = 32 * 2**20
-"""Bytes of arrays in a rollout. What would be larger has fewer worlds, then no observations, then fewer steps."""
-KEPT = 128 * 2**20
-"""Bytes of answers that are kept."""
-WAITING = 8
-"""Rollouts that wait for their turn, at most."""
+"""Maximum size of a rollout's arrays [byte]; larger ones get fewer worlds, then no observations, then fewer steps."""
+CACHE_BYTES = 128 * 2**20
+"""Size of the cache of encoded rollouts [byte]."""
+MAX_WAITING = 8
+"""Maximum number of rollouts that wait to be recorded."""
 
 
-class Stage(Protocol):
-    """Where the policies of a run play."""
+class RolloutEnvironment(Protocol):
+    """Environment in which the policies of a run play."""
 
     @property
     def seats(self) -> Sequence[Seat]:
-        """Sides that a policy each plays."""
+        """Seats, each played by one policy."""
         ...
 
     def core(self, num_envs: int) -> Core:
-        """Worlds on the CPU whose episodes end for good (autoreset "disabled")."""
+        """Return worlds on the CPU with autoreset "disabled"."""
         ...
 
-    def policy(self, place: int, name: str) -> Plays | None:
-        """Who plays a seat, an object of that seat alone; None plays at random."""
+    def policy(self, place: int, name: str) -> PolicyProtocol | None:
+        """Return a policy instance for one seat; None: random actions."""
         ...
 
 
-class Stopped(GpuEnvsError):
-    """The viewer was closed meanwhile."""
+class ViewerClosedError(GpuEnvsError):
+    """Error for rollouts that are not recorded: the viewer is closed, or newer rollouts were requested."""
 
 
 @torch.no_grad()
-def record(
-    stage: Stage,
+def record_rollout(
+    stage: RolloutEnvironment,
     names: Sequence[str],
     seed: int,
     worlds: int,
     budget: int = BUDGET,
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Plays one episode in every world.
+    """Record one episode in every world.
 
     Args:
-        stage: Where.
+        stage: Environment and policies of the run.
         names: Policy of each seat.
-        seed: Of worlds and samples; the same call gives the same rollout.
-        worlds: Episodes, fewer where they would be larger than the budget.
-        budget: Bytes of arrays.
-        stopped: Asked before every step; GpuEnvsError if it says so.
+        seed: Random seed of environments and actions; the same arguments give the same rollout.
+        worlds: Number of episodes; fewer if they exceed the budget.
+        budget: Maximum size of the arrays [byte].
+        stopped: Called before every step; recording ends if it returns True.
 
     Returns:
-        The answer to `api/rollout`, see `league.watch.api`.
+        The response to `api/rollout`, see `league.watch.api`.
+
+    Raises:
+        ViewerClosedError: `stopped` returned True.
     """
     core = stage.core(worlds)
     core.reset(seed=seed)
-    steps = min(core.definition.max_steps or MAX_STEPS, MAX_STEPS)
-    size = _size(_look(core, core.alive)) // worlds  # of a world's frame
+    steps = min(core.definition.max_episode_steps or MAX_STEPS, MAX_STEPS)
+    size = _size(_snapshot(core, core.alive)) // worlds  # of one frame of a world
     if (fit := max(1, budget // (size * (steps + 1)))) < worlds:
         core = stage.core(fit)
     obs, info = core.reset(seed=seed)
-    frame = _look(core, core.alive)
+    frame = _snapshot(core, core.alive)
     left_out = ("obs",) if size * (steps + 1) > budget else ()
     frame = {name: tensor for name, tensor in frame.items() if name not in left_out}
     size = _size(frame)
     steps = min(steps, max(1, budget // size - 1))
 
-    players: dict[str, Plays | None] = {}
+    players: dict[str, PolicyProtocol | None] = {}
     for place, (seat, name) in enumerate(zip(stage.seats, names, strict=True)):
         policy = stage.policy(place, name)
         if policy is not None:
-            policy.seed(derived_seed(seed, place))
+            policy.seed(derive_seed(seed, place))
         players |= dict.fromkeys(seat.members, policy)
-    cast = Cast(core, players)
+    cast = PolicyRunner(core, players)
     frames, played = [frame], []
     seen, going = core.alive.clone(), core.alive.any(1)
     while len(played) < steps and bool(going.any()):
         if stopped():
-            raise Stopped("the viewer was closed")
+            raise ViewerClosedError("the viewer was closed")
         obs, reward, _, _, info = core.step(cast.act(obs, info))
         played.append({"action": core.action_buffer.to(torch.float32, copy=True), "reward": reward.clone()})
-        # who is there when an episode ends is still drawn, also if that was the end of all
+        # the agents of an episode's last step stay visible
         seen = torch.where(
             info["alive"].any(1, keepdim=True), info["alive"], torch.where(_rows(going, seen), info["valid"], seen)
         )
-        new = _look(core, seen)
+        new = _snapshot(core, seen)
         frames.append({n: torch.where(_rows(going, new[n]), new[n], before) for n, before in frames[-1].items()})
         going = info["alive"].any(1)
     return _answer(core, stage, names, seed, frames, played, left_out) | {"complete": (~going).tolist()}
 
 
 def _rows(flags: Tensor, like: Tensor) -> Tensor:
-    """(W,) with the axes of another."""
+    """Return flags (W,) with as many axes as another tensor."""
     return flags.view(-1, *(1,) * (like.dim() - 1))
 
 
-def _look(core: Core, seen: Tensor) -> dict[str, Tensor]:
-    """The worlds as they stand, with the agents that are to be drawn, (W, A)."""
+def _snapshot(core: Core, seen: Tensor) -> dict[str, Tensor]:
+    """Return the present frame of all worlds; `seen` (W, A) are the agents to draw."""
     alive = core.alive.clone()
     core.alive.copy_(seen)
     scene = core.definition.draw(core, torch.arange(core.num_envs))
@@ -142,7 +159,7 @@ def _size(frame: Mapping[str, Tensor]) -> int:
 
 def _answer(
     core: Core,
-    stage: Stage,
+    stage: RolloutEnvironment,
     names: Sequence[str],
     seed: int,
     frames: Sequence[Mapping[str, Tensor]],
@@ -171,62 +188,57 @@ def _answer(
         "surround": list(scene.surround),
         "border": None if scene.border is None else list(scene.border),
         "margin": scene.margin,
-        **{name: packed(arrays[name]) if name in arrays else None for name in ARRAYS},
+        **{name: pack_array(arrays[name]) if name in arrays else None for name in ARRAYS},
         "obs_widths": [core.observation_spaces[agent].shape[0] for agent in core.possible_agents],
-        "obs_names": meanings.observation_names(core),
-        "action_names": meanings.action_names(core),
+        "obs_names": descriptions.describe_observations(core),
+        "action_names": descriptions.describe_actions(core),
     }
 
 
 ARRAYS = ("shapes", "places", "obs", "alive", "action", "reward")
-"""Of an answer, each over steps and worlds (T, W, ...)."""
+"""Names of a rollout's arrays, each over steps and worlds (T, W, ...)."""
 
 
-def packed(tensor: Tensor) -> dict[str, Any]:
-    """An array for JSON: its shape, and base64 of little-endian float32, the last axis fastest."""
+def pack_array(tensor: Tensor) -> dict[str, Any]:
+    """Encode an array for JSON: its shape, and base64 of little-endian float32, the last axis fastest."""
     data = np.ascontiguousarray(tensor.cpu().numpy(), "<f4").tobytes()
     return {"shape": list(tensor.shape), "data": base64.b64encode(data).decode()}
 
 
-class Rollouts:
-    """Makes answers one at a time in a thread of its own, and keeps the latest."""
+class RolloutCache:
+    """Cache of answers, which are made one at a time in a thread."""
 
-    def __init__(self, kept: int = KEPT) -> None:
-        """`kept`: bytes of answers to keep."""
+    def __init__(self, kept: int = CACHE_BYTES) -> None:
+        """Start with an empty cache of `kept` bytes."""
         self.kept, self.closed = kept, threading.Event()
         self._pool = ThreadPoolExecutor(1, "rollouts")
         self._lock = threading.Lock()
-        self._answers: OrderedDict[Hashable, Future[bytes]] = OrderedDict()
+        self._pending: dict[Hashable, Future[bytes]] = {}  # the last requested last
+        self._answers: LRUCache[Hashable, bytes] = LRUCache(max_bytes=kept)
 
     def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """What `make` gave, now or before; who asks for the same meanwhile waits for the same."""
+        """Return the result of `make`, which is called once for simultaneous and cached requests of a key."""
         with self._lock:
-            future = self._answers.get(key) or self._pool.submit(make)
-            self._answers[key] = future
-            self._answers.move_to_end(key)
-            waiting = [each for each in self._answers.values() if not (each.done() or each.running())]
-            for oldest in waiting[:-WAITING]:  # who asked has most likely gone on
+            if key in self._answers:
+                return self._answers[key]
+            future = self._pending.pop(key, None) or self._pool.submit(make)
+            self._pending[key] = future
+            waiting = [each for each in self._pending.values() if not (each.done() or each.running())]
+            for oldest in waiting[:-MAX_WAITING]:
                 oldest.cancel()
         try:
             answer = future.result()
         except CancelledError:
+            raise ViewerClosedError("not played: newer rollouts were asked for, or the viewer was closed") from None
+        finally:
             with self._lock:
-                self._answers.pop(key, None)
-            raise Stopped("not played: newer rollouts were asked for, or the viewer was closed") from None
-        except BaseException:
-            with self._lock:
-                self._answers.pop(key, None)  # the next to ask tries again
-            raise
+                if self._pending.get(key) is future:  # the next request after an error tries again
+                    del self._pending[key]
         with self._lock:
-            sizes = {
-                each: len(done.result()) for each, done in self._answers.items() if done.done() and not done.exception()
-            }
-            for oldest in list(sizes)[:-1]:
-                if sum(sizes.values()) > self.kept:
-                    del self._answers[oldest], sizes[oldest]
+            self._answers[key] = answer
         return answer
 
     def close(self) -> None:
-        """Ends what is being played."""
+        """Stop recording and close the cache."""
         self.closed.set()
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The web server of the viewer: the page, and its questions. GET only; nothing in a URL names a file."""
+"""Web server of the viewer: the page and its API. GET only; no part of a URL is used as a file name."""
 # Starlette and uvicorn are an extra: the type checker runs without them.
 # pyright: reportMissingImports=false
 
@@ -9,14 +9,26 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from gpu_envs.errors import ConfigError, GpuEnvsError, missing
+from gpu_envs.errors import ConfigError, GpuEnvsError, missing_extra
 from league.watch.access import HEADERS, AccessMiddleware, new_token, refusal
-from league.watch.api import Api, NotThere, encoded
-from league.watch.export import page
-from league.watch.rollouts import Stopped
+from league.watch.api import UnknownAnswerError, ViewerApi, encode_json
+from league.watch.export import read_page
+from league.watch.rollouts import ViewerClosedError
+
+__all__ = [
+    "DEADLINE",
+    "LOOPBACK",
+    "MAX_CONNECTIONS",
+    "MAX_HEADER",
+    "application",
+    "check_libraries",
+    "is_loopback",
+    "protocol",
+    "serve",
+]
 
 LOOPBACK = "127.0.0.1"
-"""Reached from this machine alone."""
+"""Address that only this machine can reach."""
 DEADLINE = 5.0
 """Time for a connection to complete a request, or to take more of a response [s]."""
 MAX_CONNECTIONS = 100
@@ -25,21 +37,21 @@ MAX_HEADER = 16 * 2**10
 """Incomplete request headers of more bytes are refused."""
 
 
-def libraries() -> None:
-    """MissingExtraError where Starlette or uvicorn is not installed."""
+def check_libraries() -> None:
+    """Raise MissingExtraError if Starlette or uvicorn is not installed."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ModuleNotFoundError as error:
-        raise missing(error, "gpu-envs watch", ("starlette", "uvicorn"), "'gpu-envs[watch]'") from None
+        raise missing_extra(error, "gpu-envs watch", ("starlette", "uvicorn"), "'gpu-envs[watch]'") from None
 
 
-def application(api: Api, **access: Any) -> Any:
+def application(api: ViewerApi, **access: Any) -> Any:
     """Make the ASGI application.
 
     Args:
-        api: Answers.
-        **access: See `AccessMiddleware`.
+        api: Answers about the run.
+        **access: Arguments of `AccessMiddleware`.
     """
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
@@ -49,21 +61,21 @@ def application(api: Api, **access: Any) -> Any:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    # They are no coroutines: Starlette runs them in threads, so that a rollout keeps nobody waiting.
+    # not coroutines: Starlette runs them in threads, so that a rollout does not block other requests
     def show(request: Request) -> Response:
         try:
-            return Response(page(), media_type="text/html", headers=HEADERS)
+            return Response(read_page(), media_type="text/html", headers=HEADERS)
         except ConfigError as error:
             return refusal(request.scope, 503, str(error))
 
     def answer(request: Request) -> Response:
         try:
-            status, told = 200, api.answer(request.path_params["name"], request.url.query)
+            status, text = 200, api.answer(request.path_params["name"], request.url.query)
         except (GpuEnvsError, OSError) as error:
-            known = {NotThere: 404, ConfigError: 400, Stopped: 503}
+            known = {UnknownAnswerError: 404, ConfigError: 400, ViewerClosedError: 503}
             status = next((code for kind, code in known.items() if isinstance(error, kind)), 500)
-            told = encoded({"error": str(error)})
-        return Response(told, status, HEADERS, "application/json")
+            text = encode_json({"error": str(error)})
+        return Response(text, status, HEADERS, "application/json")
 
     async def refused(request: Request, error: Any) -> Response:
         return refusal(request.scope, error.status_code, error.detail)
@@ -85,7 +97,7 @@ def protocol() -> type[Any]:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class DeadlineProtocol(H11Protocol):
-        """Every `DEADLINE`, abort a connection that waits for its client and has got no further since."""
+        """Protocol that closes a connection if its client makes no progress for `DEADLINE`."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -97,7 +109,7 @@ def protocol() -> type[Any]:
             super().connection_lost(exc)
 
         def _progress(self) -> tuple[Any, int]:
-            """Return the request that was answered last, and the bytes that the client has yet to take."""
+            """Return the last answered request, and the number of unsent bytes."""
             return self.cycle, self.transport.get_write_buffer_size()
 
         def _check(self) -> None:
@@ -112,28 +124,28 @@ def protocol() -> type[Any]:
     return DeadlineProtocol
 
 
-def check_host(host: str) -> bool:
-    """Whether only this machine can reach an address; ConfigError where it is none."""
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address; raise ConfigError if the address is invalid."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         raise ConfigError(f"--host {host}: expected an IP address such as {LOOPBACK}") from None
 
 
-def serve(api: Api, host: str, port: int, started: Callable[[str, Any], None]) -> None:
-    """Answers until it is interrupted.
+def serve(api: ViewerApi, host: str, port: int, started: Callable[[str, Any], None]) -> None:
+    """Serve the viewer until it is interrupted.
 
     Args:
-        api: Answers.
+        api: Answers about the run.
         host: Address to listen at.
-        port: 0: a free one.
-        started: Called with the page's URL, its token included, and uvicorn's server, before the first answer.
+        port: Port to listen at; 0: a free one.
+        started: Called with the URL, including its token, and with uvicorn's server before the first response.
 
     Raises:
         MissingExtraError: Starlette or uvicorn is not installed.
-        ConfigError: The address or port cannot be had.
+        ConfigError: The address or port is not available.
     """
-    libraries()
+    check_libraries()
     import uvicorn
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -154,9 +166,9 @@ def serve(api: Api, host: str, port: int, started: Callable[[str, Any], None]) -
             http=protocol(),
             ws="none",
             lifespan="off",
-            # Without a log_config, which would end all handlers that there are: those of others close their streams.
+            # A log_config would remove existing log handlers.
             log_config=None,
-            log_level="error",  # a malformed request is no matter of the person who started the viewer
+            log_level="error",  # malformed requests are not of interest
             access_log=False,
             limit_concurrency=MAX_CONNECTIONS,
             h11_max_incomplete_event_size=MAX_HEADER,

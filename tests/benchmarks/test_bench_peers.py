@@ -5,14 +5,14 @@ import time
 
 import pytest
 
-from benchmarks import compare
-from benchmarks.cases import Case
-from benchmarks.contest import MICROSECONDS
-from benchmarks.contests import CONTESTS
-from benchmarks.entrants import Learner
+from benchmarks.pages.report import TARGETS
 from benchmarks.peers import install, process
-from benchmarks.peers.process import Peer, PeerError, Task
-from benchmarks.report import TARGETS
+from benchmarks.peers.process import Peer, PeerError, PeerTask
+from benchmarks.throughput import timing
+from benchmarks.throughput.cases import Case
+from benchmarks.throughput.comparisons import MICROSECONDS
+from benchmarks.throughput.contenders import PPOSubject
+from benchmarks.throughput.library_comparisons import COMPARISONS
 
 STUB = """
 import time
@@ -38,7 +38,7 @@ def stub(tmp_path):
     def start(step, **task):
         file = tmp_path / f"stub{len(peers)}.py"
         file.write_text(STUB.format(step=step))
-        peers.append(Peer(Task("stub", "a game", **task), [sys.executable, str(file)]))
+        peers.append(Peer(PeerTask("stub", "a game", **task), [sys.executable, str(file)]))
         return peers[-1]
 
     yield start
@@ -98,7 +98,7 @@ def test_one_that_breaks_down_stops_nobody_else(fails_at):
     """In the warm-up or at a later turn; what the others have played is kept."""
     turns = []
     subjects = {"a": Player("a", 0.01, turns), "b": Player("b", 0.01, turns, fails_at), "c": Player("c", 0.02, turns)}
-    played = compare.alternate(subjects, 4, 0.01, 0.0, patience=1)
+    played = timing.alternate(subjects, 4, 0.01, 0.0, patience=1)
     assert played.lost == {"b": "b ended"}
     assert {name: len(samples) for name, samples in played.seconds.items()} == {"a": 4, "c": 4}
     assert len(played.disturbance) == 4
@@ -108,10 +108,10 @@ def test_one_that_breaks_down_stops_nobody_else(fails_at):
 def test_a_heat_goes_on_without_a_peer_that_dies(stub):
     """Its process, and the seconds that it used, may be gone when the next round is judged."""
     dies = stub("assert index < 5, 'tired'; time.sleep(0.005)").ready()
-    played = compare.alternate({"dies": dies, "goes on": lambda: time.sleep(0.001)}, 6, 0.02, 0.01, patience=1)
+    played = timing.alternate({"dies": dies, "goes on": lambda: time.sleep(0.001)}, 6, 0.02, 0.01, patience=1)
     assert played.lost == {"dies": "stub, a game: ended: AssertionError: tired"}
     assert len(played.seconds["goes on"]) == 6
-    assert compare._used_by(dies.pid) == 0.0
+    assert timing._used_by(dies.pid) == 0.0
 
 
 def test_a_child_that_hangs_is_ended(stub, monkeypatch):
@@ -137,14 +137,14 @@ def test_a_child_that_does_not_start_says_why(stub):
 def test_a_peer_that_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "HOME", tmp_path)
     with pytest.raises(PeerError, match="vmas is not installed: make bench-peers"):
-        Peer(Task("vmas", "simple_tag"))
+        Peer(PeerTask("vmas", "simple_tag"))
 
 
 def test_turns_alternate():
     """Every other round in reversed order; a player's own clock counts."""
     turns = []
     subjects = {"a": Player("a", 0.002, turns), "b": Player("b", 0.001, turns), "function": lambda: time.sleep(0.001)}
-    played = compare.alternate(subjects, 4, 0.01, 0.0, patience=1)
+    played = timing.alternate(subjects, 4, 0.01, 0.0, patience=1)
     assert turns[-8:] == [("b", 10), ("a", 5), ("a", 5), ("b", 10)] * 2
     assert all(len(samples) == 4 for samples in played.seconds.values())
     assert played.ratio("a", "b").median == 2
@@ -154,10 +154,10 @@ def test_turns_alternate():
 def test_cpu_time_of_a_child_is_counted(stub):
     """Else a peer's own work would count as noise, and no round as quiet."""
     peer = stub("sum(range(100_000))").ready()
-    before = compare._Usage.now((peer.pid,))
+    before = timing._Usage.now((peer.pid,))
     peer.turn(200)
-    after = compare._Usage.now((peer.pid,))
-    alone = compare._Usage.now()
+    after = timing._Usage.now((peer.pid,))
+    alone = timing._Usage.now()
     assert after.own - before.own > 0.1
     assert after.own - alone.own > 0.1
 
@@ -165,11 +165,11 @@ def test_cpu_time_of_a_child_is_counted(stub):
 @pytest.mark.parametrize(
     ("task", "agents"),
     [
-        (Task("gymnasium", "CartPole-v1", 4), 1),
-        (Task("gymnasium", "CartPole-v1", options={"vector": False}), 1),
-        (Task("mpe2", "simple_tag_v3", options={"max_cycles": 5}), 4),
-        (Task("openspiel", "leduc_poker", options={"players": "loop with observations"}), 2),
-        (Task("openspiel", "leduc_poker", options={"players": "bots"}), 2),
+        (PeerTask("gymnasium", "CartPole-v1", 4), 1),
+        (PeerTask("gymnasium", "CartPole-v1", options={"vector": False}), 1),
+        (PeerTask("mpe2", "simple_tag_v3", options={"max_cycles": 5}), 4),
+        (PeerTask("openspiel", "leduc_poker", options={"players": "loop with observations"}), 2),
+        (PeerTask("openspiel", "leduc_poker", options={"players": "bots"}), 2),
     ],
     ids=lambda value: getattr(value, "peer", None),
 )
@@ -184,8 +184,13 @@ def test_peers_that_are_here_anyway_play(home, task, agents):
 
 
 def test_every_peer_has_a_file_of_requirements_and_one_that_plays():
-    tasks = [entrant.what for contest in CONTESTS for heat in contest.heats for entrant in heat.entrants]
-    tasks = [task for task in tasks if isinstance(task, Task)]
+    tasks = [
+        contender.workload
+        for comparison in COMPARISONS
+        for round_ in comparison.rounds
+        for contender in round_.contenders
+    ]
+    tasks = [task for task in tasks if isinstance(task, PeerTask)]
     assert {task.peer for task in tasks} == set(install.NAMES)
     for task in tasks:
         assert (install.HERE / "inside" / f"{task.module or task.peer}.py").exists()
@@ -194,30 +199,32 @@ def test_every_peer_has_a_file_of_requirements_and_one_that_plays():
         assert all("==" in line for line in lines), f"{name}.txt: exact versions only"
 
 
-HEATS = [
-    pytest.param(contest, heat, id=f"{contest.id}, {heat.title}") for contest in CONTESTS for heat in contest.heats
+ROUNDS = [
+    pytest.param(comparison, round_, id=f"{comparison.id}, {round_.title}")
+    for comparison in COMPARISONS
+    for round_ in comparison.rounds
 ]
 
 
 def test_titles_are_unlike():
-    for contest in CONTESTS:
-        assert len({heat.title for heat in contest.heats}) == len(contest.heats)
+    for comparison in COMPARISONS:
+        assert len({round_.title for round_ in comparison.rounds}) == len(comparison.rounds)
 
 
-@pytest.mark.parametrize(("contest", "heat"), HEATS)
-def test_goals_name_who_takes_part(contest, heat):
-    names = [entrant.name for entrant in heat.entrants]
+@pytest.mark.parametrize(("comparison", "round_"), ROUNDS)
+def test_goals_name_who_takes_part(comparison, round_):
+    names = [contender.name for contender in round_.contenders]
     assert len(set(names)) == len(names)
-    assert set(heat.goals) <= set(names[1:])
-    assert set(heat.alone) <= {contest.unit, MICROSECONDS}
+    assert set(round_.goals) <= set(names[1:])
+    assert set(round_.alone) <= {comparison.unit, MICROSECONDS}
 
 
-@pytest.mark.parametrize(("contest", "heat"), HEATS)
-def test_a_heat_is_of_one_thing(contest, heat):
+@pytest.mark.parametrize(("comparison", "round_"), ROUNDS)
+def test_round_compares_equal_workloads(comparison, round_):
     """All of ours play the same worlds; a peer has as many, or is a single one, and nobody has more cores."""
-    cases = [entrant.what for entrant in heat.entrants if isinstance(entrant.what, Case)]
-    tasks = [entrant.what for entrant in heat.entrants if isinstance(entrant.what, Task)]
-    learners = [entrant.what for entrant in heat.entrants if isinstance(entrant.what, Learner)]
+    cases = [contender.workload for contender in round_.contenders if isinstance(contender.workload, Case)]
+    tasks = [contender.workload for contender in round_.contenders if isinstance(contender.workload, PeerTask)]
+    learners = [contender.workload for contender in round_.contenders if isinstance(contender.workload, PPOSubject)]
     assert len({(case.env_id, case.num_envs, case.agents, case.threads, str(case.config)) for case in cases}) <= 1
     if not learners:  # how many worlds a training takes is a setting of it
         assert {task.worlds for task in tasks} <= {1, *(case.num_envs for case in cases)}
@@ -241,7 +248,7 @@ def test_every_goal_of_the_issues_is_there():
         "core.step by itself, 4,096 worlds": ">= 3.5e7",
         "core.step by itself, 16,384 worlds": ">= 1e7",
         "core.step(core.sample_actions()) over pyspiel loop with observations, ConnectFour-v0, observed": ">= 10",
-        "core.play_random over pyspiel loop, LeducPoker-v0, bare": ">= 50",
+        "core.random_rollout over pyspiel loop, LeducPoker-v0, bare": ">= 50",
         "core.step over dicts of tensors, SimpleTag-v0, 4,096 worlds, reused buffers": "<= 1.25",
         "core.step over dicts of tensors, TagContinuous-v0 5 + 100, 1,024 worlds, clones": "<= 1.25",
         "an agent-step among 100,000 over one among 100": "<= 2",

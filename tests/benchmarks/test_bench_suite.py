@@ -1,4 +1,4 @@
-"""The throughput suite in a tiny mode: heats are played, and end in figures, rows, pictures and the table."""
+"""The throughput suite in a tiny mode: rounds are played, and end in figures, rows, pictures and the table."""
 
 import csv
 import json
@@ -14,60 +14,54 @@ import pytest
 import torch
 from conftest import SMALL
 
-from benchmarks import (
-    cases,
-    compare,
-    conftest,
-    doors,
-    heats,
-    hotspots,
-    origin,
-    page,
-    picture,
-    report,
-    standing,
-    written,
-)
-from benchmarks.cases import Case
-from benchmarks.contest import MICROSECONDS, STEPS, Contest, Heat
-from benchmarks.contests import CONTESTS
-from benchmarks.entrants import Batch, Entrant, Learner
+from benchmarks import conftest
+from benchmarks.hardware import hotspots, provenance
+from benchmarks.pages import performance_page, picture, report, standing, written
+from benchmarks.pages.targets import BENCH, NOISE, Effort, Figure, PerformanceTarget
 from benchmarks.peers import process
-from benchmarks.peers.process import PeerError, Task
-from benchmarks.targets import BENCH, NOISE, Effort, Figure, Target
+from benchmarks.peers.process import PeerError, PeerTask
+from benchmarks.throughput import cases, interfaces, rounds, timing
+from benchmarks.throughput.cases import Case
+from benchmarks.throughput.comparisons import MICROSECONDS, STEPS, ComparisonGroup, Round
+from benchmarks.throughput.contenders import Batch, Contender, PPOSubject
+from benchmarks.throughput.library_comparisons import COMPARISONS
 
-TINY = Effort(rounds=2, seconds=0.01, patience=1)
+TINY = Effort(repeats=2, seconds=0.01, patience=1)
 SPREAD = SMALL["SimpleSpread-v0"]
 
 
-def case(worlds=4, entrance="core", **more):
-    return Case("SimpleSpread-v0", worlds, entrance, threads=1, config=SPREAD, **more)
+def case(worlds=4, interface="core", **more):
+    return Case("SimpleSpread-v0", worlds, interface, threads=1, config=SPREAD, **more)
 
 
 @pytest.fixture
-def contest(tmp_path, monkeypatch):
-    """Three sizes of a small environment; a slower entrant of twice as many worlds; a peer that is not installed."""
+def comparison(tmp_path, monkeypatch):
+    """Three sizes of a small environment; a slower contender of twice as many worlds; a peer that is not installed."""
     monkeypatch.setattr(process, "HOME", tmp_path / "nobody")
-    monkeypatch.setattr(heats, "bandwidth", lambda device: heats.Spread(1e9, 0.9e9, 1.1e9))
-    absent = Entrant("VMAS", "peer", Task("vmas", "simple_spread"))
+    monkeypatch.setattr(rounds, "bandwidth", lambda device: rounds.Spread(1e9, 0.9e9, 1.1e9))
+    absent = Contender("VMAS", "peer", PeerTask("vmas", "simple_spread"))
 
-    def heat(worlds):
-        slow = Entrant("numpy", "peer", case(2 * worlds, "numpy rows"))
-        ours = Entrant("core.step", "ours", case(worlds))
+    def round_(worlds):
+        slow = Contender("numpy", "peer", case(2 * worlds, "numpy rows"))
+        ours = Contender("core.step", "ours", case(worlds))
         goals, alone = {"numpy": ">= 1", "VMAS": ">= 100"}, {MICROSECONDS: "<= 15", STEPS: ">= 1"}
-        return Heat(f"{worlds} worlds", (ours, slow, absent), goals, alone)
+        return Round(f"{worlds} worlds", (ours, slow, absent), goals, alone)
 
     monkeypatch.setattr(
-        heats,
-        "CONTESTS",
-        (made := Contest("tiny", "A tiny one", "SimpleSpread-v0", tuple(map(heat, (4, 8, 16))), along="worlds"),),
+        rounds,
+        "COMPARISONS",
+        (
+            made := ComparisonGroup(
+                "tiny", "A tiny one", "SimpleSpread-v0", tuple(map(round_, (4, 8, 16))), along="worlds"
+            ),
+        ),
     )
-    monkeypatch.setattr(written, "CONTESTS", (made,))
+    monkeypatch.setattr(written, "COMPARISONS", (made,))
     return made
 
 
-def test_a_contest_from_heats_to_page(contest, tmp_path):
-    figures = list(heats.measure(contest, TINY))
+def test_comparison_writes_figures_and_page(comparison, tmp_path):
+    figures = list(rounds.measure(comparison, TINY))
     rows = [figure.row for figure in figures if figure.row]
     assert [row["kind"] for row in rows] == ["ours", "peer", "memory", "absent"] * 3
     ours, theirs, memory, absent = rows[:4]
@@ -85,34 +79,36 @@ def test_a_contest_from_heats_to_page(contest, tmp_path):
     assert latency.low <= 4e6 / rate.value <= latency.high
     assert (unmeasured.what, unmeasured.value, unmeasured.met) == ("core.step over VMAS, 4 worlds", None, None)
     assert sum(figure.what == NOISE for figure in figures) == 3
-    group = report.group(contest.title, "make bench", TINY, 0.0, figures)
-    paths = written.write(tmp_path / "bench", {contest.id: group})
+    group = report.group(comparison.title, "make bench", TINY, 0.0, figures)
+    paths = written.write(tmp_path / "bench", {comparison.id: group})
     assert [path.name for path in paths] == ["bench.json", "bench.csv", "tiny_env_steps.png", "tiny_agent_steps.png"]
     assert all(path.stat().st_size > 0 for path in paths)
     with paths[1].open() as file:
         table = list(csv.DictReader(file))
     assert [row["name"] for row in table] == ["core.step", "numpy", "the memory bound", "VMAS"] * 3
     assert float(table[0]["agent_rate"]) == pytest.approx(3 * float(table[0]["rate"]))
-    target = Target(contest.id, contest.title, "SimpleSpread-v0", heats.measure, tuple(heats.promises(contest)))
-    told = page.text(json.loads(paths[0].read_text()), "bench.json", [target])
-    assert "Not there when this was measured: VMAS." in told
+    target = PerformanceTarget(
+        comparison.id, comparison.title, "SimpleSpread-v0", rounds.measure, tuple(rounds.goals_of(comparison))
+    )
+    told = performance_page.text(json.loads(paths[0].read_text()), "bench.json", [target])
+    assert "Not installed when this was measured: VMAS." in told
     assert "| A tiny one: 8 worlds" in told
     missing = "not measured: vmas is not installed: make bench-peers"
     assert f"| A tiny one: core.step over VMAS, 4 worlds (and 2 more) |  | ratio | ≥ 100 | {missing} |" in told
     assert f"| core.step over VMAS, 8 worlds |  |  | ratio | ≥ 100 | {missing} |" in told
 
 
-def test_a_ratio_counts_the_worlds_of_both(contest):
+def test_a_ratio_counts_the_worlds_of_both(comparison):
     """Twice the worlds in the same time are twice as fast."""
-    played = heats.play(contest, contest.heats[0], TINY)
-    _, theirs, _ = heats.rows_of(contest, played)
-    pairs = zip(played.rounds.seconds["numpy"], played.rounds.seconds["core.step"], strict=True)
+    played = rounds.play(comparison, comparison.rounds[0], TINY)
+    _, theirs, _ = rounds.rows_of(comparison, played)
+    pairs = zip(played.samples.seconds["numpy"], played.samples.seconds["core.step"], strict=True)
     assert theirs["ratio"] == pytest.approx(0.5 * statistics.median(a / b for a, b in pairs))
 
 
-def test_a_peer_that_dies_costs_the_others_nothing(contest, monkeypatch):
+def test_a_peer_that_dies_costs_the_others_nothing(comparison, monkeypatch):
     """It is absent with its reason, its goals are not measured, and all others have their figures."""
-    time_of, turns = compare._time, []
+    time_of, turns = timing._time, []
 
     def dying(subject, count):
         turns.append(subject)
@@ -120,16 +116,18 @@ def test_a_peer_that_dies_costs_the_others_nothing(contest, monkeypatch):
             raise PeerError("numpy: ended: out of memory")
         return time_of(subject, count)
 
-    monkeypatch.setattr(compare, "_time", dying)
-    monkeypatch.setattr(compare, "_warm", lambda subject, seconds: dying(subject, 1))
-    figures = list(heats.figures(contest, heats.play(contest, contest.heats[0], Effort(6, 0.01, patience=1))))
+    monkeypatch.setattr(timing, "_time", dying)
+    monkeypatch.setattr(timing, "_warm", lambda subject, seconds: dying(subject, 1))
+    figures = list(
+        rounds.figures(comparison, rounds.play(comparison, comparison.rounds[0], Effort(6, 0.01, patience=1)))
+    )
     rows = {figure.row["name"]: figure.row["kind"] for figure in figures if figure.row}
-    assert rows == {"core.step": "ours", heats.MEMORY: "memory", "VMAS": "absent", "numpy": "absent"}
+    assert rows == {"core.step": "ours", rounds.MEMORY: "memory", "VMAS": "absent", "numpy": "absent"}
     (goal,) = (figure for figure in figures if "over numpy" in figure.what)
     assert (goal.value, goal.target, goal.note) == (None, ">= 1", "numpy: ended: out of memory")
 
 
-def test_a_heat_that_fails_is_played_once(contest, monkeypatch, tmp_path):
+def test_failed_round_is_not_repeated(comparison, monkeypatch, tmp_path):
     """Every row of it fails in the same way, without waiting for it again."""
     played = []
 
@@ -137,17 +135,17 @@ def test_a_heat_that_fails_is_played_once(contest, monkeypatch, tmp_path):
         played.append(1)
         raise RuntimeError("no")
 
-    monkeypatch.setattr(heats, "play", failing)
+    monkeypatch.setattr(rounds, "play", failing)
     suite = conftest.Suite(False, tmp_path)
     for _ in range(3):
         with pytest.raises(RuntimeError, match="no"):
-            suite.play(contest, contest.heats[0])
+            suite.play(comparison, comparison.rounds[0])
     assert len(played) == 1
 
 
 def row(kind, name, rate, ratio):
     spread = {"rate": rate, "ratio": ratio, "ratio_low": 0.9 * ratio, "ratio_high": 1.1 * ratio}
-    return {"heat": "8 worlds", "kind": kind, "name": name, "unit": "env-steps/s", "others": 0.01, **spread}
+    return {"round": "8 worlds", "kind": kind, "name": name, "unit": "env-steps/s", "others": 0.01, **spread}
 
 
 def test_the_table_takes_the_fastest_peer():
@@ -171,17 +169,17 @@ def test_the_table_takes_the_fastest_peer():
 
 
 def test_doors_lead_to_the_same_worlds():
-    """Same seed, same actions: what a door hands out is what the core does."""
+    """Same seed, same actions: what an interface hands out is what the core does."""
 
-    def rewards(entrance, worlds):
-        step = cases.build(case(worlds, entrance, reuse_buffers=False))
+    def rewards(interface, worlds):
+        step = cases.build(case(worlds, interface, reuse_buffers=False))
         return [step()[1] for _ in range(5)]
 
     wanted = rewards("core", 4)
     for played, told in zip(rewards("dict", 4), wanted, strict=True):
         assert torch.equal(torch.stack(list(played.values()), 1), told)
-    for entrance in ("rows", "numpy rows"):
-        for played, told in zip(rewards(entrance, 4), wanted, strict=True):
+    for interface in ("rows", "numpy rows"):
+        for played, told in zip(rewards(interface, 4), wanted, strict=True):
             assert torch.equal(torch.as_tensor(played).float().view(4, 3), told)
     for played, told in zip(rewards("pettingzoo", 1), rewards("core", 1), strict=True):
         assert list(played.values()) == told[0].tolist()
@@ -193,13 +191,13 @@ def test_one_agent_doors_go_on_after_an_episode():
 
 
 def test_a_door_that_needs_what_is_not_there_is_named(monkeypatch):
-    monkeypatch.setitem(doors.NEEDS, "dict", ("no_such_library.part",))
-    assert doors.missing("dict") == "no_such_library.part"
-    assert doors.missing("core") is None
+    monkeypatch.setitem(interfaces.NEEDS, "dict", ("no_such_library.part",))
+    assert interfaces.missing("dict") == "no_such_library.part"
+    assert interfaces.missing("core") is None
 
 
 def test_time_is_given_to_rooms():
-    shares = hotspots.shares(cases.build(case(entrance="dict")), 0.1)
+    shares = hotspots.shares(cases.build(case(interface="dict")), 0.1)
     assert sum(shares.values()) == pytest.approx(1)
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
     assert {"kernels", "the view", "torch"} <= set(shares)
@@ -208,15 +206,15 @@ def test_time_is_given_to_rooms():
 
 
 def test_games_and_trainings_take_part():
-    ppo = {"rollout_length": 8, "epochs": 1, "minibatches": 1}
-    entrants = (
-        Entrant("steps", "ours", Batch("LeducPoker-v0", 16, fused=False)),
-        Entrant("learning", "ours", Learner("CartPole-v1", 4, ppo)),
+    ppo = {"rollout_length": 8, "num_epochs": 1, "num_minibatches": 1}
+    contenders = (
+        Contender("steps", "ours", Batch("LeducPoker-v0", 16, fused=False)),
+        Contender("learning", "ours", PPOSubject("CartPole-v1", 4, ppo)),
     )
-    contest = Contest("mixed", "Mixed", "LeducPoker-v0", (), unit="games/s")
-    games, learning = heats.rows_of(contest, heats.play(contest, Heat("both", entrants), TINY))
+    comparison = ComparisonGroup("mixed", "Mixed", "LeducPoker-v0", (), unit="games/s")
+    games, learning = rounds.rows_of(comparison, rounds.play(comparison, Round("both", contenders), TINY))
     assert games["rate"] > 0
-    assert (learning["worlds"], learning["agents"], learning["door"]) == (4, 1, "training")
+    assert (learning["worlds"], learning["agents"], learning["interface"]) == (4, 1, "training")
     assert learning["rate"] > 0
 
 
@@ -229,8 +227,8 @@ def test_time_is_given_by_place_in_a_package(monkeypatch):
 
     here = "/home/torchrl/warp/gpu_envs"
     assert room(f"{here}/gpu_envs/views/rows.py") == "the view"
-    assert room(f"{here}/gpu_envs/runner.py") == "kernels"
-    assert room(f"{here}/benchmarks/cases.py") == "other Python"
+    assert room(f"{here}/gpu_envs/runtime/launcher.py") == "kernels"
+    assert room(f"{here}/benchmarks/throughput/cases.py") == "other Python"
     assert room(f"{here}/.venv/lib/python3.11/site-packages/torch/nn/module.py") == "torch"
     assert room(f"{here}/.venv/lib/python3.11/site-packages/torchrl/envs/common.py") == "the library"
     assert room(f"{here}/.venv/lib/python3.11/site-packages/warp/_src/context.py") == "kernels"
@@ -240,7 +238,7 @@ def test_time_is_given_by_place_in_a_package(monkeypatch):
 
 
 def test_every_curve_is_drawn(monkeypatch, tmp_path):
-    """More of them than colours."""
+    """More of them than colors."""
     from matplotlib.axes import Axes
 
     drawn, plot = [], Axes.plot
@@ -262,10 +260,12 @@ def results(tmp_path, monkeypatch):
     """A folder of results, with a function that makes a group as `make bench` on a clean commit."""
     monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(report, "PAGE", tmp_path / "performance.md")
-    targets = [Target(id, f"Title of {id}", "CartPole-v1", lambda effort: iter(()), ()) for id in ("old", "both")]
+    targets = [
+        PerformanceTarget(id, f"Title of {id}", "CartPole-v1", lambda effort: iter(()), ()) for id in ("old", "both")
+    ]
     monkeypatch.setattr(report, "TARGETS", targets)
-    monkeypatch.setattr(origin, "commit", lambda: "abc")
-    monkeypatch.setattr(origin, "machine", lambda: HERE)
+    monkeypatch.setattr(provenance, "commit", lambda: "abc")
+    monkeypatch.setattr(provenance, "machine", lambda: HERE)
 
     def group(value, **more):
         return report.group("A title", "make bench", BENCH, 0.0, [Figure("speed", "env-steps/s", value)]) | more
@@ -318,10 +318,10 @@ def test_goals_are_told_in_lines_of_the_worst():
         return Figure(what, unit, value, target=target)
 
     promised = tuple(goal(what, None) for what in ("a", "b", "c", "d", "e", "f"))
-    target = Target("x", "Starts", "CartPole-v1", lambda effort: iter(()), promised)
+    target = PerformanceTarget("x", "Starts", "CartPole-v1", lambda effort: iter(()), promised)
     calm, busy = Figure(NOISE, "% of the machine", 1.0), Figure(NOISE, "% of the machine", 9.0)
     measured = [goal("a", 1.0), goal("b", 4.0), goal("c", 6.0), calm, goal("d", 3.0), busy, goal("x", 2.0, ">= 1", "y")]
-    lines = list(page._goals(target, {"figures": [asdict(figure) for figure in measured]}))
+    lines = list(performance_page._goals(target, {"figures": [asdict(figure) for figure in measured]}))
     assert lines == [
         "| Starts: b (the worst of 2) | 4 | s | ≤ 5 | met |",
         "| Starts: c | 6 | s | ≤ 5 | **not met** |",
@@ -335,28 +335,28 @@ def test_goals_of_a_gpu_are_on_the_page(monkeypatch, tmp_path):
     """With the figures of its report, or without."""
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     nothing = {"machine": {}, "groups": {}}
-    told = page.text(nothing, "x.json", [], report._gpus())
+    told = performance_page.text(nothing, "x.json", [], report._gpus())
     assert "| one GPU, `make gpu-report`: SimpleTag at 2^20 worlds |  | env-steps/s | ≥ 1e9 | not measured |" in told
     assert told.count("one GPU, `make gpu-report`: ") == 4
     row = {"env": "SimpleTag-v0", "worlds": 1 << 20, "agents": 4, "mode": "in place", "value": 4e9}
     kept = {"machine": {"name": "NVIDIA X", "arch": 90}, "parts": {"goals": {"rows": [row]}}}
     (tmp_path / "nvidia-x.json").write_text(json.dumps(kept))
-    told = page.text(nothing, "x.json", [], report._gpus())
+    told = performance_page.text(nothing, "x.json", [], report._gpus())
     assert "| NVIDIA X: SimpleTag at 2^20 worlds | 4,000,000,000 | env-steps/s | ≥ 1e9 | met · 1,048,576 worlds" in told
 
 
 def test_a_commit_is_told(monkeypatch):
     """Without git too."""
-    assert re.fullmatch(f"[0-9a-f]{{12}}({origin.CHANGED})?|{origin.UNKNOWN}", origin.commit())
+    assert re.fullmatch(f"[0-9a-f]{{12}}({provenance.CHANGED})?|{provenance.UNKNOWN}", provenance.commit())
     monkeypatch.setenv("PATH", "/nowhere")
-    assert origin.commit() == origin.UNKNOWN
+    assert provenance.commit() == provenance.UNKNOWN
 
 
 def test_the_plan_fits():
     """Ten minutes on two cores, and one for the quick part."""
-    every = [(contest, heat) for contest in CONTESTS for heat in contest.heats]
-    assert heats.planned(every, BENCH) < 600
-    assert heats.planned([one for one in every if one[1].quick], conftest.QUICK) < 60
+    every = [(comparison, round_) for comparison in COMPARISONS for round_ in comparison.rounds]
+    assert rounds.planned(every, BENCH) < 600
+    assert rounds.planned([one for one in every if one[1].quick], conftest.QUICK) < 60
 
 
 def test_the_page_is_of_a_file_with_every_comparison():
@@ -369,17 +369,17 @@ def test_the_page_is_of_a_file_with_every_comparison():
 @pytest.mark.slow
 def test_the_suite_runs_on_pytest_benchmark(tmp_path):
     """Rows of pytest-benchmark hold the turns that were played."""
-    command = [sys.executable, "-m", "pytest", "benchmarks", "--quick", "--out", str(tmp_path), "-k", "doors-all"]
+    command = [sys.executable, "-m", "pytest", "benchmarks", "--quick", "--out", str(tmp_path), "-k", "interfaces-all"]
     command += ["--benchmark-only", "--benchmark-json", str(tmp_path / "pytest.json"), "-p", "no:cacheprovider"]
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
     done = subprocess.run(command, cwd=report.ROOT, env=alone, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "pytest.json").read_text())["benchmarks"]
-    figures = json.loads((tmp_path / "bench.json").read_text())["groups"]["doors-all"]["figures"]
+    figures = json.loads((tmp_path / "bench.json").read_text())["groups"]["interfaces-all"]["figures"]
     told = [figure["row"] for figure in figures if figure["row"]]
     rates = {row["name"]: row["rate"] for row in told if row["kind"] != "absent"}
     names = [one["name"].rpartition("worlds-")[2].removesuffix("]") for one in rows]
-    assert set(names) == set(rates) - {heats.MEMORY}
+    assert set(names) == set(rates) - {rounds.MEMORY}
     assert {"core.step", "dicts of tensors", "rows of arrays"} <= set(names)
     for name, one in zip(names, rows, strict=True):
         assert one["extra_info"]["worlds"] / one["stats"]["median"] == pytest.approx(rates[name], rel=1e-6)

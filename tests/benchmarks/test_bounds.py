@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from benchmarks.bounds.build import compiler
-from benchmarks.bounds.simple_tag import SimpleTagBound
-from benchmarks.bounds.tag_continuous import AGENTS, CONFIG, NEAREST, TagContinuousBound
-from gpu_envs.factory import make_core
+from benchmarks.hardware.bounds.build import compiler
+from benchmarks.hardware.bounds.simple_tag import SimpleTagBound
+from benchmarks.hardware.bounds.tag_continuous import AGENTS, CONFIG, NEAREST, TagContinuousBound
+from gpu_envs.runtime.factory import make_core
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiler() is None, reason="gcc is not installed")]
 TOLERANCE = 1e-5
@@ -55,7 +55,7 @@ def test_simple_tag():
 
 
 def test_tag_continuous():
-    """More than one episode: neighbours, tags, walls, the end of the game and its autoreset."""
+    """More than one episode: neighbors, tags, walls, the end of the game and its autoreset."""
     core = make_core("TagContinuous-v0", 8, "cpu", reuse_buffers=True, **CONFIG)
     assert core.num_agents == AGENTS
     shared = ("pos", "speed", "acceleration", "direction")
@@ -74,7 +74,7 @@ def test_tag_continuous():
 
 
 def compare_neighbours(mine, theirs):
-    """Rows must agree, but for neighbours equally far within rounding, which may change places; counts such rows."""
+    """Rows must agree, but for neighbors equally far within rounding, which may change places; counts such rows."""
     differs = (mine - theirs).abs().amax(-1) > TOLERANCE
     for left, right in zip(mine[differs], theirs[differs], strict=True):
         blocks = (row[:-1].view(7, NEAREST) for row in (left, right))

@@ -6,10 +6,11 @@ import sys
 import pytest
 import torch
 
-from benchmarks import cross_play, league_page, league_shows
-from benchmarks.cross_play import Side
+from benchmarks.league import cross_play, demonstrations
+from benchmarks.league.cross_play import Side
+from benchmarks.pages import league_page
 from league.game import Game
-from league.population import RandomPolicy
+from league.policies.random import RandomPolicy
 
 
 def test_page_is_of_what_is_recorded(monkeypatch, tmp_path):
@@ -17,22 +18,22 @@ def test_page_is_of_what_is_recorded(monkeypatch, tmp_path):
     assert picture.stat().st_size < 500_000
     monkeypatch.setattr(league_page, "PAGE", tmp_path / "league.md")
     monkeypatch.setattr(league_page, "PICTURE", tmp_path / "curves.png")
-    claims = {name: show.claim for name, show in league_shows.SHOWS.items()}
-    league_page.write(league_shows.recorded(), claims)
-    again = "python -m benchmarks.league_shows --write"
+    claims = {name: show.claim for name, show in demonstrations.SHOWS.items()}
+    league_page.write(demonstrations.recorded(), claims)
+    again = "python -m benchmarks.league.demonstrations --write"
     assert (tmp_path / "league.md").read_text(encoding="utf-8") == written, again
 
 
 def test_what_is_recorded_has_the_settings_of_its_show():
-    for name, result in league_shows.recorded().items():
-        wanted = json.loads(json.dumps(dict(league_shows.SHOWS[name].settings)))
-        assert result["settings"] == wanted, f"python -m benchmarks.league_shows {name}"
+    for name, result in demonstrations.recorded().items():
+        wanted = json.loads(json.dumps(dict(demonstrations.SHOWS[name].settings)))
+        assert result["settings"] == wanted, f"python -m benchmarks.league.demonstrations {name}"
 
 
 def test_first_time_below():
     curve = [[0.5, 0.9], [2.0, 0.1], [3.0, 0.4]]
-    assert league_shows.reach(curve, 0.1) == 2.0
-    assert league_shows.reach(curve, 0.05) is None
+    assert demonstrations.reach(curve, 0.1) == 2.0
+    assert demonstrations.reach(curve, 0.05) is None
 
 
 class Always:

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.cases import crowd_settings
 from benchmarks.gpu import kernels, page, peers, report
 from benchmarks.gpu.parts import PARTS, TINY, Scale
 from benchmarks.peers.inside import gymnasium as inside
-from gpu_envs.registry import list_envs
+from benchmarks.throughput.cases import many_agent_settings
+from gpu_envs.definition.registry import list_envs
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def child(code):
@@ -62,12 +62,12 @@ def test_the_report_outlives_its_parts(tmp_path, monkeypatch):
         "machine": "print('ROW ' + json.dumps({'machine': {'name': 'A GPU', 'arch': 90}}))",
         "sweep": f"{row}; import time; time.sleep(600)",
         "goals": f"{row}; raise RuntimeError('out of luck')",
-        "crowds": row,
+        "many-agents": row,
     }
     monkeypatch.setattr(report, "command", lambda part, *_: child(f"import json; {codes[part]}"))
     monkeypatch.setattr(report, "GRACE", 1.0)
-    seconds = {"machine": 4.0, "sweep": 5.0, "goals": 60.0, "crowds": 60.0}  # what is left goes to the next part
-    plan = tuple(report.Part(name, name, seconds[name]) for name in codes)
+    seconds = {"machine": 4.0, "sweep": 5.0, "goals": 60.0, "many-agents": 60.0}  # what is left goes to the next part
+    plan = tuple(report.ReportSection(name, name, seconds[name]) for name in codes)
     monkeypatch.setattr(report, "PLAN", plan)
     given = argparse.Namespace(out=tmp_path, tiny=False, words=[], only=[], seconds=129.0, device="cuda")
     report.report(given)
@@ -76,11 +76,11 @@ def test_the_report_outlives_its_parts(tmp_path, monkeypatch):
         "machine": 0,
         "goals": 1,
         "sweep": 1,
-        "crowds": 1,
+        "many-agents": 1,
     }
     assert parts["goals"]["status"] == "failed (1): RuntimeError: out of luck"
     assert parts["sweep"]["status"].startswith("cut after")
-    assert parts["crowds"]["status"] == "done"
+    assert parts["many-agents"]["status"] == "done"
     assert {path.name for path in tmp_path.iterdir()} == {"a-gpu.json", "a-gpu.md", "log.txt"}
 
 
@@ -97,15 +97,19 @@ def test_what_is_not_there_is_left_out():
 def test_no_test_of_a_gpu_is_left_out():
     """Wherever it lies; files without one are not even collected."""
     files = report.files_of_tests()
-    assert {"tests/test_gpu.py", "tests/test_rendering.py", "tests/trainers/test_train_command.py"} < set(files)
-    assert "tests/test_gpu_report.py" not in files
+    assert {
+        "tests/gpu/test_gpu.py",
+        "tests/gpu_envs/rendering/test_rendering.py",
+        "tests/trainers/cli/test_train.py",
+    } < set(files)
+    assert "tests/benchmarks/test_gpu_report.py" not in files
     assert set(report.command("tests", "cpu", True, None)) > set(files)
 
 
 def test_a_peer_is_played_as_it_is_elsewhere(monkeypatch):
     """By its file of benchmarks/peers/inside; one that fails becomes a row with its reason."""
     monkeypatch.setattr(peers, "import_module", lambda name: {"benchmarks.peers.inside.vmas": inside}[name])
-    here = peers.Peer("Gymnasium", "vmas", "CartPole-v1", "CartPole-v1", "env.step")
+    here = peers.GpuPeer("Gymnasium", "vmas", "CartPole-v1", "CartPole-v1", "env.step")
     good, *_ = peers.measured(here, torch.device("cpu"), (4, 8), 0.01)
     assert good["value"] > 0
     assert (good["worlds"], good["agents"], good["peer"]) == (4, 1, "Gymnasium")
@@ -124,17 +128,17 @@ def test_the_plan_fits():
     "lines",
     [
         [
-            "tests/test_gpu.py::test_a[fused-CartPole-v1] PASSED [ 10%]",
-            "tests/test_gpu.py::test_b FAILED                [ 20%]",
-            "tests/test_gpu.py::test_c SKIPPED (needs 48 GiB) [ 30%]",
-            "FAILED tests/test_gpu.py::test_b - assert 1 == 2",
+            "tests/gpu/test_gpu.py::test_a[fused-CartPole-v1] PASSED [ 10%]",
+            "tests/gpu/test_gpu.py::test_b FAILED                [ 20%]",
+            "tests/gpu/test_gpu.py::test_c SKIPPED (needs 48 GiB) [ 30%]",
+            "FAILED tests/gpu/test_gpu.py::test_b - assert 1 == 2",
             "=== 1 failed, 1 passed, 1 skipped in 3.0s ===",
         ],
         [
-            "[gw0] [ 10%] PASSED tests/test_gpu.py::test_a[fused-CartPole-v1] ",
-            "[gw1] [ 20%] FAILED tests/test_gpu.py::test_b ",
-            "[gw0] [ 30%] SKIPPED tests/test_gpu.py::test_c ",
-            "FAILED tests/test_gpu.py::test_b - assert 1 == 2",
+            "[gw0] [ 10%] PASSED tests/gpu/test_gpu.py::test_a[fused-CartPole-v1] ",
+            "[gw1] [ 20%] FAILED tests/gpu/test_gpu.py::test_b ",
+            "[gw0] [ 30%] SKIPPED tests/gpu/test_gpu.py::test_c ",
+            "FAILED tests/gpu/test_gpu.py::test_b - assert 1 == 2",
         ],
     ],
     ids=["alone", "side by side"],
@@ -146,7 +150,7 @@ def test_outcomes_of_tests_are_read(lines):
     counts = {row["what"]: row["value"] for row in seen.rows() if "value" in row}
     assert counts == {"passed": 1, "failed": 1, "skipped": 1}
     assert [row for row in seen.rows() if "error" in row] == [
-        {"what": "tests/test_gpu.py::test_b", "error": "assert 1 == 2"}
+        {"what": "tests/gpu/test_gpu.py::test_b", "error": "assert 1 == 2"}
     ]
 
 
@@ -154,13 +158,13 @@ def test_a_file_that_lacks_a_library_is_told():
     """The tests of the others count all the same."""
     seen = report.Tests()
     for line in (
-        "tests/test_gpu.py::test_a PASSED [100%]",
-        "ERROR tests/views/test_x.py - ModuleNotFoundError: No module named 'x'",
+        "tests/gpu/test_gpu.py::test_a PASSED [100%]",
+        "ERROR tests/gpu_envs/views/test_x.py - ModuleNotFoundError: No module named 'x'",
         "=== 1 passed, 1 error in 3.0s ===",
     ):
         seen.read(line)
     passed, erred = ({"what": what, "unit": "tests", "value": 1} for what in ("passed", "error"))
-    why = {"what": "tests/views/test_x.py", "error": "ModuleNotFoundError: No module named 'x'"}
+    why = {"what": "tests/gpu_envs/views/test_x.py", "error": "ModuleNotFoundError: No module named 'x'"}
     assert seen.rows() == [erred, passed, why]
 
 
@@ -171,21 +175,28 @@ def result(**rates):
     """A result of a GPU that copies 4 TB/s, with these throughputs."""
 
     def row(env, worlds, agents, mode, value, **more):
-        about = {"env": env, "worlds": worlds, "agents": agents, "mode": mode, "schedule": "fused", "env_minor": False}
+        about = {
+            "env": env,
+            "worlds": worlds,
+            "agents": agents,
+            "mode": mode,
+            "schedule": "fused",
+            "env_contiguous": False,
+        }
         return about | {"unit": "env-steps/s", "value": value, **more}
 
     def part(title, *rows):
         return {"title": title, "status": "done", "seconds": 1.0, "rows": list(rows)}
 
-    tag, crowd = "SimpleTag-v0", "TagContinuous-v0"
+    tag, tag_continuous = "SimpleTag-v0", "TagContinuous-v0"
     goals = [
         {"env": tag, "agents": 4, "mode": "bytes", "unit": "B/env-step", "value": 500.0, "note": ""},
         row(tag, 4096, 4, "in place", 9e9),
         row(tag, 1 << 20, 4, "in place", rates["tag"]),
         row(tag, 1 << 20, 4, "copied", 0.9 * rates["tag"]),
-        {"env": crowd, "agents": 1000, "mode": "bytes", "unit": "B/env-step", "value": 4e5, "note": ""},
-        row(crowd, 2000, 1000, "in place", rates["crowd"]),
-        {"env": crowd, "worlds": 7, "error": "OutOfMemoryError: no | memory"},
+        {"env": tag_continuous, "agents": 1000, "mode": "bytes", "unit": "B/env-step", "value": 4e5, "note": ""},
+        row(tag_continuous, 2000, 1000, "in place", rates["many_agents"]),
+        {"env": tag_continuous, "worlds": 7, "error": "OutOfMemoryError: no | memory"},
     ]
     parts = {
         "machine": part("machine", {"what": "copy", "unit": "B/s", "value": 4e12}),
@@ -203,17 +214,16 @@ def verdicts(given):
 
 
 def test_goals_are_judged():
-    assert verdicts(result(tag=4e9, crowd=3e7, jaxmarl=1e8)) == ["met"] * 4
-    assert verdicts(result(tag=0.9e9, crowd=8e6, jaxmarl=1e8)) == ["not met"] * 4
-    values = [row["value"] for row in page.goals(result(tag=4e9, crowd=8e6, jaxmarl=1e8))]
+    assert verdicts(result(tag=4e9, many_agents=3e7, jaxmarl=1e8)) == ["met"] * 4
+    assert verdicts(result(tag=0.9e9, many_agents=8e6, jaxmarl=1e8)) == ["not met"] * 4
+    values = [row["value"] for row in page.goals(result(tag=4e9, many_agents=8e6, jaxmarl=1e8))]
     assert values == pytest.approx([4e9, 4e9 * 500 / 4e12, 8e6, 0.9 * 4e9 / 1e8])
-    assert (
-        "the bandwidth allows 10 M, so it is out of reach" in page.goals(result(tag=1, crowd=8e6, jaxmarl=1))[2]["note"]
-    )
+    note = page.goals(result(tag=1, many_agents=8e6, jaxmarl=1))[2]["note"]
+    assert "the bandwidth allows 10 M, so it is out of reach" in note
 
 
 def test_nothing_is_judged_without_a_figure():
-    given = result(tag=4e9, crowd=3e7, jaxmarl=1e8)
+    given = result(tag=4e9, many_agents=3e7, jaxmarl=1e8)
     given["parts"]["jaxmarl"] = {"title": "JaxMARL", "status": "not installed: jaxmarl", "seconds": 0.0, "rows": []}
     assert verdicts(given)[3] == "not measured"
     assert page.goals(given)[3]["note"] == "not installed: jaxmarl"
@@ -225,7 +235,7 @@ def test_nothing_is_judged_without_a_figure():
 
 
 def test_the_page_tells_everything():
-    text = page.markdown(result(tag=4e9, crowd=3e7, jaxmarl=1e8))
+    text = page.markdown(result(tag=4e9, many_agents=3e7, jaxmarl=1e8))
     for words in (
         "# GPU report: NVIDIA X",
         "| 3.6 G |",
@@ -235,17 +245,17 @@ def test_the_page_tells_everything():
     ):
         assert words in text, words
     assert "## SimpleTag-v0, env-steps/s\n\n| worlds | fused, captured |" in text
-    assert page.markdown({**result(tag=1, crowd=1, jaxmarl=1), "parts": {}, "machine": {}})
+    assert page.markdown({**result(tag=1, many_agents=1, jaxmarl=1), "parts": {}, "machine": {}})
 
 
 # ---------------------------------------------------------------- what is measured
 
 
 def test_crowds_are_what_they_are_called():
-    for agents in (*Scale().crowds, *TINY.crowds):
-        settings = crowd_settings(agents)
+    for agents in (*Scale().many_agents, *TINY.many_agents):
+        settings = many_agent_settings(agents)
         assert settings["num_taggers"] + settings["num_runners"] == agents
-    assert crowd_settings(1000)["num_taggers"] == 50
+    assert many_agent_settings(1000)["num_taggers"] == 50
 
 
 def test_kernels_of_every_environment_are_compiled_beforehand():
@@ -269,7 +279,7 @@ def test_a_tiny_run(tmp_path):
     for name, part in told["parts"].items():
         assert part["status"].startswith(("done", "left out", "not installed")), (name, part["status"])
         assert not [row for row in part["rows"] if "error" in row]
-    for name in ("goals", "sweep", "crowds", "training"):
+    for name in ("goals", "sweep", "many-agents", "training"):
         assert all(row["value"] > 0 for row in told["parts"][name]["rows"])
     modes = {row["mode"] for row in told["parts"]["goals"]["rows"]}
     assert modes == {"bytes", "in place", "copied", "sampled", "random play", "eager"}
@@ -280,7 +290,7 @@ def test_a_tiny_run(tmp_path):
 
 def test_it_says_what_it_ran(tmp_path):
     given = argparse.Namespace(out=tmp_path, tiny=True, words=["--tiny"])
-    kept = report.Report(tmp_path, given)
+    kept = report.GpuReport(tmp_path, given)
     kept.add("machine", {"machine": {"name": "NVIDIA H200"}})
     kept.write()
     told = json.loads((tmp_path / "nvidia-h200.json").read_text())

@@ -4,8 +4,8 @@ import pytest
 import torch
 from conftest import SMALL
 
-from benchmarks.roofline import COUNTED, copy_bandwidth, share, traffic
-from gpu_envs.factory import make_core
+from benchmarks.hardware.roofline import COUNTED, copy_bandwidth, share, traffic
+from gpu_envs.runtime.factory import make_core
 
 
 def moved(core):
@@ -38,10 +38,10 @@ def test_tag_continuous_by_hand():
     """By hand 344 per agent: state 40, alive 8, actions 8, reward 4, observation 4 x (7 K + 1).
 
     Ours: actions of 16 bytes, returns (8), four flags of a byte instead of 8; and 9 bytes per world. The grid of cells,
-    last step's neighbours and tags live within a step, so that the search does not matter.
+    last step's neighbors and tags live within a step, so that the search does not matter.
     """
     for search in ("brute", "grid"):
-        core = make_core("TagContinuous-v0", 2, "cpu", seed=0, neighbour_search=search)
+        core = make_core("TagContinuous-v0", 2, "cpu", seed=0, neighbor_search=search)
         assert traffic(core).bytes == 105 * (344 + 8 + 8 - 4) + 9
 
 
@@ -55,7 +55,7 @@ def test_every_environment_has_a_figure(env_id, small_core):
     core = small_core(env_id, 4)
     before = core.get_state()
     counted = traffic(core)
-    layout = core._layout
+    layout = core._buffers
     most = sum(2 * tensor[0].numel() * tensor.element_size() for tensor in layout.kept.values() if tensor.numel())
     most += sum(2 * layout.io[n][0].numel() * layout.io[n].element_size() for n in COUNTED if layout.io[n].numel())
     widths = sum(space.shape[0] for space in core.observation_spaces.values())
@@ -66,9 +66,9 @@ def test_every_environment_has_a_figure(env_id, small_core):
 
 def test_constants_of_every_world_are_read():
     drawn = make_core(
-        "SimpleTag-v0", 4, "cpu", seed=0, randomise={"good_max_speed": (1.0, 1.6)}, **SMALL["SimpleTag-v0"]
+        "SimpleTag-v0", 4, "cpu", seed=0, domain_randomization={"good_max_speed": (1.0, 1.6)}, **SMALL["SimpleTag-v0"]
     )
-    assert moved(drawn)["params"] == 4 * drawn._layout.params.shape[1]
+    assert moved(drawn)["params"] == 4 * drawn._buffers.params.shape[1]
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -2,16 +2,19 @@
 
 import pytest
 
-from benchmarks import dispatch, scaling_page
-from benchmarks.scaling_page import GPUS, LINK, PER_NODE, SHARING, Load, full_at, loads_of, shortest
+from benchmarks.league import executor_scaling
+from benchmarks.pages import scaling_page
+from benchmarks.pages.scaling_page import GPUS, LINK, PER_NODE, SHARING, Load, full_at, loads_of, shortest
 
 
 def test_page_is_of_what_is_recorded(monkeypatch, tmp_path):
     written = scaling_page.PAGE.read_text(encoding="utf-8")
     monkeypatch.setattr(scaling_page, "PAGE", tmp_path / "scaling.md")
-    scaling_page.write(dispatch.recorded())
-    assert (tmp_path / "scaling.md").read_text(encoding="utf-8") == written, "python -m benchmarks.dispatch --write"
-    assert [row["workers"] for row in dispatch.recorded()["dispatch"]] == list(dispatch.WORKERS)
+    scaling_page.write(executor_scaling.recorded())
+    assert (tmp_path / "scaling.md").read_text(encoding="utf-8") == written, (
+        "python -m benchmarks.league.executor_scaling --write"
+    )
+    assert [row["workers"] for row in executor_scaling.recorded()["dispatch"]] == list(executor_scaling.WORKERS)
 
 
 def test_something_is_full_where_responses_need_all_of_it():

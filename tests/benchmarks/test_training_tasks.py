@@ -6,13 +6,14 @@ import pytest
 import torch
 
 import gpu_envs
-from benchmarks import learning, learning_page
-from benchmarks.bars import BARS, Bar, Goal
+from benchmarks.pages import learning_page
+from benchmarks.training import train_tasks
+from benchmarks.training.tasks import TASKS, Goal, TrainingTask
 from gpu_envs.errors import ConfigError
-from trainers import zoo
-from trainers.algorithms import ALGORITHMS
-from trainers.config import TrainConfig, make_eval_core
-from trainers.evaluate import by_member, play
+from trainers.algorithms.registry import ALGORITHMS
+from trainers.config.train_config import TrainConfig, make_eval_core
+from trainers.evaluation.policy_evaluation import by_member, evaluate_policies
+from trainers.storage import model_zoo, zoo_entries
 
 
 def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
@@ -37,70 +38,75 @@ def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
     ],
 )
 def test_the_worst_seed_decides(goal, runs, met):
-    assert learning.verdict(goal, 0, runs, {"jaxmarl": {"returns": [-2.0, -4.0], "agents": 3}})["met"] is met
+    assert train_tasks.verdict(goal, 0, runs, {"jaxmarl": {"returns": [-2.0, -4.0], "agents": 3}})["met"] is met
 
 
 def test_the_page_is_of_what_is_recorded(tmp_path, monkeypatch):
     written = learning_page.PAGE.read_text()
     monkeypatch.setattr(learning_page, "PAGE", tmp_path / "learning.md")
     monkeypatch.setattr(learning_page, "PICTURE", tmp_path / "curves.png")
-    learning_page.write(learning.recorded(), BARS)
-    assert (tmp_path / "learning.md").read_text() == written, "python -m benchmarks.learning --write"
+    learning_page.write(train_tasks.recorded(), TASKS)
+    assert (tmp_path / "learning.md").read_text() == written, "python -m benchmarks.training.train_tasks --write"
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
 def test_every_bar_is_recorded_as_it_is_now():
-    recorded = learning.recorded()
-    for bar in BARS:
-        assert recorded[bar.name]["options"] == bar.options, f"python -m benchmarks.learning --only {bar.name}"
-        assert len(recorded[bar.name]["runs"]) == bar.seeds
-    assert len({bar.name for bar in BARS}) == len(BARS)
+    recorded = train_tasks.recorded()
+    for task in TASKS:
+        assert recorded[task.name]["options"] == task.options, (
+            f"python -m benchmarks.training.train_tasks --only {task.name}"
+        )
+        assert len(recorded[task.name]["runs"]) == task.seeds
+    assert len({task.name for task in TASKS}) == len(TASKS)
 
 
 def test_the_zoo_holds_what_the_bars_promise():
-    assert zoo.names() == sorted(bar.name for bar in BARS if bar.zoo)
+    assert zoo_entries.names() == sorted(task.name for task in TASKS if task.zoo)
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", zoo_entries.names())
 def test_models_play_as_recorded(name):
     """Policies of the zoo act in their environment, and reach what their page says, within the intervals of both."""
-    size = sum(file.stat().st_size for file in zoo.folder(name).iterdir())
-    assert size <= zoo.MAX_BYTES
-    saved, about = zoo.load(name), zoo.about(name)
+    size = sum(file.stat().st_size for file in zoo_entries.folder(name).iterdir())
+    assert size <= model_zoo.MAX_BYTES
+    saved, about = model_zoo.load(name), model_zoo.about(name)
     assert about["command"].startswith("gpu-envs train ")
     config = TrainConfig.from_json(saved.config)
     assert config.algorithm in ALGORITHMS
     core = make_eval_core(config, 128, seed=5)
-    sides = learning.members_by_policy(config, core)
+    sides = train_tasks.members_by_policy(config, core)
     goal = about["goals"][-1]
     playing = {who: saved.policy(who) for who in sides if not goal["playing"] or who in goal["playing"]}
-    outcome = play(core, by_member({who: sides[who] for who in playing}, playing), seed=6, greedy=goal["greedy"])
+    outcome = evaluate_policies(
+        core, by_member({who: sides[who] for who in playing}, playing), seed=6, greedy=goal["greedy"]
+    )
     reached = outcome.returns[goal["of"].removeprefix("return ")]
     mean, half = goal["reached"]
     assert abs(reached.mean - mean) <= 2.5 * (reached.half + half) + 1e-6
 
 
 def test_models_that_are_too_large_or_unknown_are_refused(tmp_path, monkeypatch):
-    saved = zoo.load(zoo.names()[0])
-    monkeypatch.setattr(zoo, "FOLDER", tmp_path)
-    monkeypatch.setattr(zoo, "MAX_BYTES", 1000)
+    saved = model_zoo.load(zoo_entries.names()[0])
+    monkeypatch.setattr(zoo_entries, "FOLDER", tmp_path)
+    monkeypatch.setattr(model_zoo, "FOLDER", tmp_path)
+    monkeypatch.setattr(model_zoo, "MAX_BYTES", 1000)
     with pytest.raises(ConfigError, match=r"model zoo: x has .* bytes, at most 1,000 are allowed"):
-        zoo.put("x", saved, {})
+        model_zoo.put("x", saved, {})
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(zoo, "MAX_BYTES", 300_000)
-    zoo.put("x", saved, {"command": "one"})
-    zoo.put("x", saved, {"command": "two"})
-    assert zoo.about("x") == {"command": "two"}
-    assert json.loads((zoo.folder("x") / "about.json").read_text()) == {"command": "two"}
+    monkeypatch.setattr(model_zoo, "MAX_BYTES", 300_000)
+    model_zoo.put("x", saved, {"command": "one"})
+    model_zoo.put("x", saved, {"command": "two"})
+    assert model_zoo.about("x") == {"command": "two"}
+    assert json.loads((zoo_entries.folder("x") / "about.json").read_text()) == {"command": "two"}
     with pytest.raises(ConfigError, match="model zoo: expected one of x, got 'y'"):
-        zoo.load("y")
+        model_zoo.load("y")
 
 
 def test_a_deaf_listener_goes_to_the_middle():
     core = gpu_envs.make("SimpleSpeakerListener-v0", num_envs=64, seed=0, reuse_buffers=True).core
-    chance = play(core, {}, seed=1).returns["listener"]
-    deaf = play(core, {"listener": learning.DeafListener()}, seed=1).returns["listener"]
+    chance = evaluate_policies(core, {}, seed=1).returns["listener"]
+    deaf = evaluate_policies(core, {"listener": train_tasks.DeafListener()}, seed=1).returns["listener"]
     assert deaf.mean - deaf.half > chance.mean + chance.half
-    goal = Bar("b", "", (Goal("return listener", "scripted"),), "s").goals[0]
+    goal = TrainingTask("b", "", (Goal("return listener", "scripted"),), "s").goals[0]
     assert torch.isfinite(torch.tensor(deaf.mean))
     assert goal.bound == "scripted"

@@ -7,7 +7,7 @@ from conftest import SMALL
 from toy import announce
 
 from gpu_envs import errors
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 pytestmark = pytest.mark.gpu
 
@@ -18,7 +18,7 @@ def make(env_id, device="cuda", num_envs=64, **settings):
 
 
 def assert_close(left, right):
-    """Flags and counts exactly, floats to the rounding of another maths library."""
+    """Flags and counts exactly, floats to the rounding of another math library."""
     for a, b in zip(left, right, strict=True):
         a, b = a.cpu(), b.cpu()
         if a.dtype.is_floating_point:
@@ -60,8 +60,8 @@ def assert_play_is_steps(stepped, played):
     """Random play, eager and captured, against the same number of steps."""
     stepped.reset()
     played.reset()
-    played.play_random(7)
-    replay = played.capture(lambda: played.play_random(5))
+    played.random_rollout(7)
+    replay = played.capture(lambda: played.random_rollout(5))
     replay()
     for _ in range(12):
         stepped.step(stepped.sample_actions())
@@ -148,7 +148,7 @@ def test_bad_action_is_told_later():
     action[5, 1] = 9
     core.step(action)
     with pytest.raises(errors.ActionError, match="adversary_1 in world 5"):
-        core.check()
+        core.raise_pending_errors()
     core.step(core.sample_actions())
     action[5, 1] = -1
     core.step(action)
@@ -186,7 +186,7 @@ def test_a_rollout_with_its_policy_is_captured():
         replay()
     assert torch.equal(eager.obs, captured.obs)
     assert torch.equal(expected, total)
-    captured.check()
+    captured.raise_pending_errors()
 
 
 def test_a_failed_capture_leaves_the_worlds_as_they_were():

@@ -7,11 +7,11 @@ import pytest
 import torch
 import warp as wp
 from conftest import SMALL
-from test_crowds import SMALL as CELLS
-from test_crowds import crowd
+from crowds import SMALL as CELLS
+from crowds import crowd
 from test_gpu import assert_close, assert_devices_agree, assert_play_is_steps, assert_schedules_agree, make
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 pytestmark = pytest.mark.gpu
 
@@ -45,7 +45,7 @@ def test_cells_in_random_play(schedule):
 def test_cells_answer_as_all():
     """2,000 agents, phased: thousands of threads put themselves into the cells at once."""
     settings = {"seed": 1, "schedule": "phased", "fuse_fp": False, **crowd(2000, 10, reach=0.8, episode_length=30)}
-    brute, grid = (make_core(TAG, 4, "cuda", neighbour_search=search, **settings) for search in ("brute", "grid"))
+    brute, grid = (make_core(TAG, 4, "cuda", neighbor_search=search, **settings) for search in ("brute", "grid"))
     assert torch.equal(brute.reset()[0], grid.reset()[0])
     tags = 0
     for _ in range(45):
@@ -94,7 +94,7 @@ def test_several_environments_on_one_device():
 @SCHEDULES
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", TAG, "TagGridworld-v0", "CartPole-v1"])
 def test_env_minor_plays_the_same(env_id, schedule):
-    major, minor = (make(env_id, schedule=schedule, env_minor=minor) for minor in (False, True))
+    major, minor = (make(env_id, schedule=schedule, env_contiguous=minor) for minor in (False, True))
     major.reset()
     minor.reset()
     for _ in range(20):
@@ -119,17 +119,17 @@ def test_reset_by_mask_is_captured():
     for _ in range(20):
         play(eager)
         replay()
-    assert int(eager.episodes.min()) >= 2
+    assert int(eager.episode_index.min()) >= 2
     for name in NAMES:
         assert torch.equal(getattr(eager, name), getattr(captured, name)), name
 
 
 def test_constants_drawn_anew_are_the_same_on_both_devices():
     ranges = {"good_max_speed": (1.0, 1.6), "adversary_accel": (2.0, 4.0)}
-    cpu, gpu = (make("SimpleTag-v0", device, randomise=ranges) for device in ("cpu", "cuda"))
+    cpu, gpu = (make("SimpleTag-v0", device, domain_randomization=ranges) for device in ("cpu", "cuda"))
     for core in (cpu, gpu):
         core.reset()
-        core.play_random(20)
+        core.random_rollout(20)
     for name, values in cpu.get_params().items():
         assert torch.equal(values, gpu.get_params()[name].cpu()), name
 
@@ -139,7 +139,7 @@ def test_pictures_are_alike(env_id):
     cpu, gpu = (make(env_id, device) for device in ("cpu", "cuda"))
     cpu.reset()
     gpu.reset()
-    left, right = (torch.from_numpy(core.frame((0, 5), 96)).float() for core in (cpu, gpu))
+    left, right = (torch.from_numpy(core.render_frames((0, 5), 96)).float() for core in (cpu, gpu))
     assert (left - right).abs().mean() < 1.0
     assert left.std() > 5.0
 
@@ -149,12 +149,12 @@ def test_pictures_are_alike(env_id):
 
 @SCHEDULES
 @pytest.mark.parametrize(("worlds", "needed"), [(1 << 20, 8), (1 << 24, 48)])
-@pytest.mark.parametrize("env_minor", [False, True])
-def test_the_last_worlds_of_many(worlds, needed, env_minor, schedule):
+@pytest.mark.parametrize("env_contiguous", [False, True])
+def test_the_last_worlds_of_many(worlds, needed, env_contiguous, schedule):
     """They play as a small batch at their place does, though they lie beyond 2^31 bytes in the larger case."""
     if torch.cuda.mem_get_info()[0] < needed << 30:
         pytest.skip(f"needs {needed} GiB of free memory")
-    settings = {"schedule": schedule, "reuse_buffers": True, "env_minor": env_minor}
+    settings = {"schedule": schedule, "reuse_buffers": True, "env_contiguous": env_contiguous}
     many = make("SimpleTag-v0", num_envs=worlds, **settings)
     last = make("SimpleTag-v0", num_envs=64, env_offset=worlds - 64, **settings)
     many.reset()
@@ -190,14 +190,14 @@ def test_no_leak_in_replays(env_id, schedule, replays):
     for _ in range(5):
         replay()
     torch.cuda.synchronize()
-    before, device, begun = resident(), torch.cuda.memory_reserved(), int(core.episodes.min())
+    before, device, begun = resident(), torch.cuda.memory_reserved(), int(core.episode_index.min())
     for _ in range(replays):
         replay()
-    core.check()
+    core.raise_pending_errors()
     assert torch.cuda.memory_reserved() == device
     assert resident() - before < 32 << 20
     limit = next(iter(SMALL[env_id].values()))  # steps of an episode, at most
-    assert int(core.episodes.min()) - begun >= replays * 1000 // limit
+    assert int(core.episode_index.min()) - begun >= replays * 1000 // limit
 
 
 @pytest.mark.parametrize("reuse", [False, True])
@@ -209,7 +209,7 @@ def test_no_leak_in_steps(reuse):
     def play(steps):
         for _ in range(steps):
             core.step(core.sample_actions())
-        core.check()
+        core.raise_pending_errors()
 
     play(500)
     before, device = resident(), torch.cuda.memory_reserved()
@@ -221,10 +221,10 @@ def test_no_leak_in_steps(reuse):
 def test_a_training_runs_on_the_device(tmp_path):
     """Rollouts and updates; losses stay finite, and the run can be resumed from its checkpoint."""
     pytest.importorskip("tensorboard")
-    from trainers.checkpoint import load
-    from trainers.config import TrainConfig
-    from trainers.loop import Trainer
-    from trainers.ppo import PPOConfig
+    from trainers.algorithms.on_policy.ppo import PPOConfig
+    from trainers.config.train_config import TrainConfig
+    from trainers.runner.trainer import Trainer
+    from trainers.storage.checkpoint import load
 
     ppo = PPOConfig(rollout_length=8)
     settings = {"num_envs": 64, "device": "cuda", "total_steps": 2048, "learner": ppo}
@@ -246,10 +246,10 @@ def test_kernels_compiled_beforehand_are_found():
     ("env_id", "algorithm", "settings"),
     [
         ("SimpleSpread-v0", "ppo", {}),
-        ("SimpleSpread-v0", "mappo", {"body": "gru"}),
+        ("SimpleSpread-v0", "mappo", {"network": "gru"}),
         ("SimpleTag-v0", "a2c", {}),
         ("TagGridworld-v0", "dqn", {"learning_starts": 64}),
-        ("SimpleSpread-v0", "qmix", {"learning_starts": 64, "body": "gru", "rollout_length": 25}),
+        ("SimpleSpread-v0", "qmix", {"learning_starts": 64, "network": "gru", "rollout_length": 25}),
         ("Pendulum-v1", "sac", {"learning_starts": 64}),
         ("Pendulum-v1", "td3", {"learning_starts": 64}),
         ("SimpleSpeakerListener-v0", "maddpg", {"learning_starts": 64}),
@@ -257,23 +257,30 @@ def test_kernels_compiled_beforehand_are_found():
 )
 def test_recorded_rollouts_are_those_played_step_by_step(env_id, algorithm, settings, tmp_path):
     """What learners store is the same, rollout after rollout; phases are timed inside the graph too."""
-    from trainers import algorithms
-    from trainers.config import TrainConfig
-    from trainers.loop import Trainer
+    from trainers.algorithms import registry
+    from trainers.config.train_config import TrainConfig
+    from trainers.runner.trainer import Trainer
 
-    learner = algorithms.find(algorithm).settings(**settings)
+    learner = registry.find(algorithm).settings(**settings)
     runs = []
     for capture in (True, False):
         config = TrainConfig(
-            env_id, num_envs=32, device="cuda", total_steps=10**6, algorithm=algorithm, learner=learner, capture=capture
+            env_id,
+            num_envs=32,
+            device="cuda",
+            total_steps=10**6,
+            algorithm=algorithm,
+            learner=learner,
+            cuda_graph=capture,
         )
         trainer = Trainer(config, tmp_path / str(capture))
         seen = []
         for _ in range(3):
             trainer.collector.collect()
-            seen += [seat.learner.rollout.action.clone() for seat in trainer.seats.values()]
-            trainer.collector.update(1, str)
-            assert trainer.collector.clock.read().keys() >= {"policy", "environment", "storage", "learning"}
+            seen += [seat.learner.rollout.action.clone() for seat in trainer.assignments.values()]
+            trainer.learners.update(1, str)
+            trainer.collector.timer.mark("update")
+            assert trainer.collector.timer.read().keys() >= {"inference", "env_step", "storage", "update"}
         trainer.log.close()
         runs.append(seen)
     for recorded, stepped in zip(*runs, strict=True):

@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode
 
 import gpu_envs
 from gpu_envs import errors
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 
 def one_line(info, *words):
@@ -46,10 +46,14 @@ def test_id_with_and_without_namespace():
     [
         ({"num_good": 0}, ("num_good", ">= 1", "0")),
         ({"num_good": 1.5}, ("num_good", "an int", "1.5")),
+        (
+            {"max_cycles": 5, "max_episode_steps": 6},
+            ("expected one of max_episode_steps and max_cycles, got both", "give max_episode_steps"),
+        ),
         ({"num_god": 2}, ("num_god", "did you mean num_good")),
         ({"num_env": 2}, ("num_env", "did you mean num_envs?")),
         ({"render_mod": "human"}, ("render_mod", "did you mean render_mode?")),
-        ({"confi": 2}, ("confi", "it has ")),
+        ({"confi": 2}, ("confi", "expected one of ")),
         ({"num_agent_neighbors": 0}, ("num_agent_neighbors must be an int >= 1, or None", "got 0")),
         ({"num_agent_neighbors": 1.5}, ("num_agent_neighbors", "an int >= 1, or None", "1.5")),
         ({"num_agent_neighbors": 2**31}, ("an int >= 1 of at most 1048576 in size, or None", "2147483648")),
@@ -68,7 +72,7 @@ def test_id_with_and_without_namespace():
         ({"num_envs": 2**31}, ("num_envs", "2147483647")),
         ({"env_offset": -1}, ("env_offset", "[0,")),
         ({"env_offset": 2**31 - 2, "num_envs": 2}, ("env_offset", "num_envs")),
-        ({"illegal": "loss"}, ("illegal", "take turns")),
+        ({"illegal_actions": "loss"}, ("illegal_actions", "take turns")),
         ({"seed": "abc"}, ("seed", "'abc'")),
         ({"render_mode": "ascii"}, ("render_mode", "'rgb_array'")),
     ],
@@ -311,11 +315,11 @@ def test_constants_of_some_worlds(core):
 def test_bad_frames(core):
     for envs in ((3,), (-1,), (), (0.5,), 3, None):
         with pytest.raises(errors.ConfigError) as info:
-            core.frame(envs)
+            core.render_frames(envs)
         one_line(info, "envs", "[0, 3)")
     for size in (0, 1.5):
         with pytest.raises(errors.ConfigError) as info:
-            core.frame((0,), size)
+            core.render_frames((0,), size)
         one_line(info, "size", ">= 1")
 
 
@@ -336,7 +340,7 @@ def test_capture_on_a_cpu_plays_and_needs_reused_buffers(core):
     fast.reset()
     replay = fast.capture(lambda: fast.step(fast.sample_actions()))
     replay()
-    assert fast.steps.tolist() == [1, 1]
+    assert fast.elapsed_steps.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -365,4 +369,4 @@ def test_a_state_is_a_dict(core):
 
 
 def test_described_array_of_numpy_has_no_layout():
-    assert errors.described(np.zeros((2, 3))) == "float64 (2, 3) on cpu"
+    assert errors.describe_tensor(np.zeros((2, 3))) == "float64 (2, 3) on cpu"

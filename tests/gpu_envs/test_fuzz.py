@@ -11,10 +11,10 @@ from fuzz import Subject, faults
 
 import gpu_envs
 from gpu_envs import wrappers
-from gpu_envs.factory import defined, make_core
-from gpu_envs.film import Film
-from gpu_envs.registry import find, list_envs
-from gpu_envs.views.gymnasium import LearnerEnv
+from gpu_envs.definition.registry import find, list_envs
+from gpu_envs.rendering.trails import TrailRenderer
+from gpu_envs.runtime.factory import configured_definition, make_core
+from gpu_envs.views.gymnasium import SingleAgentEnv
 from gpu_envs.views.pettingzoo import ParallelView
 from gpu_envs.views.rows import RowsEnv
 
@@ -62,27 +62,27 @@ def test_making(monkeypatch):
         Subject("parallel_env", ParallelView, {"id": "SimpleTag-v0"}, ("id", "render_mode", "device", "max_cycles")),
         Subject("check_env", gpu_envs.check_env, {}, ("id_or_env",)),
         Subject("RowsEnv", RowsEnv, ROWS),
-        Subject("LearnerEnv", LearnerEnv, {"env_id": "SimpleTag-v0", "learner": "agent_0"}),
+        Subject("SingleAgentEnv", SingleAgentEnv, {"env_id": "SimpleTag-v0", "agent": "agent_0"}),
         Subject(
             "gymnasium.make",
             lambda **config: gymnasium.make("gpu_envs/SimpleTag-v0", **config),
-            {"learner": "agent_0"},
-            ("learner", "others", "device", "illegal", "seed"),
+            {"agent": "agent_0"},
+            ("agent", "opponents", "device", "illegal_actions", "seed"),
         ),
     ]
     tell(itertools.chain.from_iterable(map(faults, subjects)))
 
 
 def test_registering(monkeypatch):
-    monkeypatch.setattr("gpu_envs.registry._entries", {})
-    monkeypatch.setattr("gpu_envs.registry._announce", lambda id: None)
+    monkeypatch.setattr("gpu_envs.definition.registry._entries", {})
+    monkeypatch.setattr("gpu_envs.definition.registry._announce", lambda id: None)
     numbers = itertools.count()
-    entry = {"module": "gpu_envs.mpe.simple"}
+    entry = {"module": "gpu_envs.envs.mpe.simple"}
 
     def register(**arguments):
         gpu_envs.register(**{"id": f"Fuzz-v{next(numbers)}", **arguments})
 
-    names = ("module", "max_episode_steps", "reward_threshold", "meanings", "config", "build")
+    names = ("module", "max_episode_steps", "reward_threshold", "description", "config", "build")
     tell(itertools.chain(
         faults(Subject("register", register, entry, names)),
         faults(Subject("register", gpu_envs.register, entry, ("id",))),
@@ -94,7 +94,11 @@ def test_registering(monkeypatch):
 def test_settings_of_environments(env_id):
     kind, _ = find(env_id).load()
     names = tuple(f.name for f in dataclasses.fields(kind))
-    tell(faults(Subject(env_id, lambda **config: defined(env_id, None, config), {}, names)) if names else ())
+    tell(
+        faults(Subject(env_id, lambda **config: configured_definition(env_id, None, config), {}, names))
+        if names
+        else ()
+    )
 
 
 def test_core():
@@ -116,16 +120,21 @@ def test_core():
         Subject("reset", core.reset),
         Subject("step", step),
         Subject("continuous step", tag.step),
-        Subject("play_random", core.play_random),
+        Subject("random_rollout", core.random_rollout),
         Subject("capture", core.capture, {"play": core.sample_actions}),
-        Subject("record", lambda envs: core.record(envs).close()),
+        Subject("record", lambda envs: core.record_episodes(envs).close()),
         Subject("set_state", core.set_state),
         Subject("check_state", core.check_state),
         Subject("set_state", put, {}, ("params", "io.seed", "io.step", "io.alive", "state.pos")),
         Subject("set_params", core.set_params, {}, ("good_size", "nothing")),
         Subject("get_params", core.get_params),
-        Subject("frame", core.frame, {"size": 8}),
-        Subject("Film", lambda **arguments: Film(core, **{"size": 8, **arguments}), {}, ("envs", "size", "trails")),
+        Subject("frame", core.render_frames, {"size": 8}),
+        Subject(
+            "TrailRenderer",
+            lambda **arguments: TrailRenderer(core, **{"size": 8, **arguments}),
+            {},
+            ("envs", "size", "trails"),
+        ),
     ]
     tell(itertools.chain.from_iterable(map(faults, subjects)))
 
@@ -133,7 +142,17 @@ def test_core():
 def test_sharded_core():
     core = make_core("SimpleTag-v0", 2, devices=["cpu", "cpu"], seed=0)
     core.reset()
-    names = ("reset", "step", "play_random", "record", "capture", "set_state", "check_state", "get_params", "frame")
+    names = (
+        "reset",
+        "step",
+        "random_rollout",
+        "record_episodes",
+        "capture",
+        "set_state",
+        "check_state",
+        "get_params",
+        "render_frames",
+    )
     subjects = [Subject(f"sharded {name}", getattr(core, name)) for name in names if name not in ("record", "capture")]
     subjects.append(Subject("sharded set_params", core.set_params, {}, ("good_size",)))
     tell(itertools.chain.from_iterable(map(faults, subjects)))
@@ -142,8 +161,8 @@ def test_sharded_core():
 def test_views():
     batched = gpu_envs.make(**TAG, seed=0)
     rows, own = RowsEnv(**ROWS, seed=0), RowsEnv(**{**ROWS, "env_id": "CartPole-v1", "group": None}, seed=0)
-    one, learner = ParallelView("SimpleTag-v0", seed=0), LearnerEnv("SimpleTag-v0", "agent_0", seed=0)
-    pole = LearnerEnv("CartPole-v1")
+    one, learner = ParallelView("SimpleTag-v0", seed=0), SingleAgentEnv("SimpleTag-v0", "agent_0", seed=0)
+    pole = SingleAgentEnv("CartPole-v1")
     for env in (batched, rows, own, one, learner, pole):
         env.reset()
     fair = batched.sample_actions()
@@ -171,14 +190,14 @@ def test_views():
         optional(rows, "reset_mask"),
         optional(own, "reset_mask", "low", "high"),
         Subject("rows.step", rows.step),
-        Subject("rows.set_others", rows.set_others),
+        Subject("rows.set_opponents", rows.set_opponents),
         Subject("ParallelView.reset", one.reset),
         optional(one, "reset_mask", "options"),
         Subject("ParallelView.step", one.step),
         Subject("ParallelView.step of one", lambda **a: one.step({**acts, **a}), {}, ("agent_0", "stranger")),
-        Subject("LearnerEnv.reset", learner.reset),
+        Subject("SingleAgentEnv.reset", learner.reset),
         optional(pole, "low", "high"),
-        Subject("LearnerEnv.step", learner.step),
+        Subject("SingleAgentEnv.step", learner.step),
         Subject("render", picture),
     ]
     tell(itertools.chain.from_iterable(map(faults, subjects)))

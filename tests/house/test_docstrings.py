@@ -8,12 +8,19 @@ import pytest
 
 from league import solvers
 from tests.docstrings import HOOKS, ROOT, inherited, lacks_shape, raised, symbols
-from trainers import algorithms
+from trainers.algorithms import registry
 
 SOURCE = re.compile(r"\b(19|20)\d\d\b|\b(mpe2|Gymnasium|OpenSpiel) \d|\bWarpDrive\b")
 UNITLESS = re.compile(r"reward|penalty|cost|payoff|weight|ratio|skill_level|max_action|goal_height")
 """Constants that have no unit: points, shares, factors."""
-LEAGUES = ("psro", "anytime", "pipeline", "alphastar", "baselines", "matchmaking")
+LEAGUES = (
+    "psro/psro",
+    "psro/variants/anytime",
+    "psro/variants/pipeline",
+    "leagues/alphastar",
+    "leagues/self_play",
+    "leagues/matchmaking",
+)
 
 
 def untold(found):
@@ -60,17 +67,21 @@ def words_of(path):
 @pytest.mark.parametrize("package", ["classic", "games", "mpe", "tag"])
 def test_rules_name_their_source(package):
     """The host file of an environment names the file of its rules."""
-    names = {file.name for file in (ROOT / "gpu_envs" / package).glob("*.py")} - {"__init__.py"}
+    names = {file.name for file in (ROOT / "gpu_envs" / "envs" / package).glob("*.py")} - {"__init__.py"}
     rules = names & {file.name for file in (ROOT / "warp_kernels" / package).glob("*.py")}
     assert rules
     for name in sorted(rules):
         path = f"warp_kernels/{package}/{name}"
         assert SOURCE.search(words_of(path)), f"{path} names no source"
-        assert path in words_of(f"gpu_envs/{package}/{name}"), f"gpu_envs/{package}/{name} does not name {path}"
+        assert path in words_of(f"gpu_envs/envs/{package}/{name}"), (
+            f"gpu_envs/envs/{package}/{name} does not name {path}"
+        )
 
 
 def test_algorithms_name_their_source():
-    files = {f"trainers/{each.module}.py" for each in (*algorithms.ALGORITHMS.values(), *algorithms.RECORDED.values())}
+    recorded = registry.IMITATION.values()
+    modules = [each.module for each in (*registry.ALGORITHMS.values(), *recorded)]
+    files = {f"trainers/algorithms/{module.replace(chr(46), chr(47))}.py" for module in modules}
     for path in sorted(files | {f"league/{name}.py" for name in LEAGUES}):
         assert SOURCE.search(words_of(path)), f"{path} names no source"
     for name, solver in solvers.SOLVERS.items():

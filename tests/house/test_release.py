@@ -17,7 +17,7 @@ import yaml
 
 import gpu_envs
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpu_envs", "league", "trainers", "warp_kernels")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -91,8 +91,8 @@ def test_what_is_in_the_wheel(built):
     wanted = {name for name in tracked() if name.partition("/")[0] in PACKAGES and not name.startswith(page)}
     assert {name for name in names if not name.startswith(info)} == wanted
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
-    assert "gpu_envs/templates/rules.py.txt" in names
-    assert "trainers/models/cartpole-ppo/manifest.json" in names
+    assert "gpu_envs/cli/templates/rules.py.txt" in names
+    assert "trainers/zoo/cartpole-ppo/manifest.json" in names
     assert {f"{info}/licenses/LICENSE", f"{info}/licenses/NOTICE"} <= names
     assert (about["Version"], about["License-Expression"]) == (gpu_envs.__version__, "Apache-2.0")
     assert about.get_payload().startswith("# gpu-envs")
@@ -127,9 +127,9 @@ def test_installed_it_works_from_an_empty_folder(built, kind, tmp_path):
     where = run("python", "-c", "import gpu_envs, league; print(gpu_envs.__file__)", cwd=here, env=env)
     assert Path(where.strip()).is_relative_to(packages), where
     assert "SimpleTag-v0" in run("gpu-envs", "list", cwd=here, env=env).split()
-    assert run("gpu-envs", "check", "SimpleTag-v0", cwd=here, env=env) == "SimpleTag-v0 keeps the contract\n"
+    assert run("gpu-envs", "check", "SimpleTag-v0", cwd=here, env=env) == "SimpleTag-v0 passed all checks\n"
     train = "gpu-envs train SimpleTag-v0 --device cpu --num-envs 16 --total-steps 4096 --eval-episodes 0 --no-video"
-    assert "trained" in run(*train.split(), "--out", "run", cwd=here, env=env)
+    assert "trained" in run(*train.split(), "--run-dir", "run", cwd=here, env=env)
     assert (here / "run" / "metrics.csv").exists()
     example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     run("python", "-c", example[1], cwd=here, env=env)

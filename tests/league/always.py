@@ -1,4 +1,4 @@
-"""Players for tests: one that always does the same."""
+"""A policy for tests that always takes the same action."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class Always:
-    """Takes one action, whatever it sees."""
+    """Take one action for every observation."""
 
     def __init__(self, action: int) -> None:
         self.action = action

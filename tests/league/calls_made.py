@@ -1,4 +1,4 @@
-"""What calls of tests do, in a module that workers find."""
+"""Task functions for tests, in a module that workers can import."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from typing import Any
 
 import torch
 
+from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError
-from gpu_envs.registry import recorded_id
-from league.executors import Call
+from league.executors import RemoteTask
 from league.game import Game
-from league.matches import play_matchups
-from league.population import MixturePolicy, RandomPolicy
-from league.response import respond
-from league.seating import Draw
-from trainers.config import TrainConfig
-from trainers.ppo import PPO, PPOConfig
-from trainers.problem import Problem
+from league.policies.mixture import MixturePolicy
+from league.policies.random import RandomPolicy
+from league.rollout.best_response import train_best_response
+from league.rollout.matchup_distribution import MatchupDistribution
+from league.rollout.matchups import simulate_matchups
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.learner_spec import LearnerSpec
+from trainers.config.train_config import TrainConfig
 
 RPS = Game.of("RockPaperScissors-v0", {"num_steps": 1})
 
 
 class NeedsTwoError(Exception):
-    """Cannot be made again from its message alone."""
+    """An error that cannot be rebuilt from its message."""
 
     def __init__(self, one: str, two: str) -> None:
         super().__init__(f"{one} and {two}")
@@ -79,13 +80,13 @@ def mark(pools: Any, file: str, seconds: float) -> None:
 
 
 def node(pools: Any, seconds: float, value: int = 0) -> str:
-    """The node of a Ray cluster that it ran on."""
+    """Return the id of the Ray node of this task."""
     time.sleep(seconds)
     return sys.modules["ray"].get_runtime_context().get_node_id()
 
 
 def killed_once(pools: Any, marker: str, after: float, make: Any, **arguments: Any) -> Any:
-    """`make`, whose worker dies in the middle the first time."""
+    """Run `make`; the first worker dies during it."""
     try:
         Path(marker).touch(exist_ok=False)
     except FileExistsError:
@@ -96,20 +97,22 @@ def killed_once(pools: Any, marker: str, after: float, make: Any, **arguments: A
 
 
 def play(pools: Any, matchups: Any, episodes: int, seed: int) -> Any:
-    return play_matchups(RPS, pools, matchups, episodes, seed, max_envs=1024)
+    return simulate_matchups(pools, game=RPS, matchups=matchups, episodes=episodes, seed=seed, max_envs=1024)
 
 
-def learn(pools: Any, draw: Draw, seed: int, state: Any = None) -> Any:
-    """The policy of a best response, beside what was given."""
+def learn(pools: Any, draw: MatchupDistribution, seed: int, state: Any = None) -> Any:
+    """Return a trained best response and the given state."""
     train = TrainConfig(
-        RPS.env_id, num_envs=8, total_steps=640, learner=PPOConfig(rollout_length=4, hidden=(8,)), seed=seed
+        RPS.env_id, num_envs=8, total_steps=640, learner=PPOConfig(rollout_length=4, hidden_sizes=(8,)), seed=seed
     )
-    return {"response": respond(RPS, "player", draw, pools, train), "state": state}
+    return {"response": train_best_response(pools, game=RPS, role="player", draw=draw, train=train), "state": state}
 
 
 def network(seed: int, body: str = "mlp") -> Any:
-    settings = PPOConfig(hidden=(8,), **({} if body == "mlp" else {"body": body}))
-    learner = PPO(settings, Problem(RPS.core(1).observation_spaces["player_0"].shape[0], SPACE, 1, 1, 100, seed=seed))
+    settings = PPOConfig(hidden_sizes=(8,), **({} if body == "mlp" else {"network": body}))
+    learner = PPO(
+        settings, LearnerSpec(RPS.core(1).observation_spaces["player_0"].shape[0], SPACE, 1, 1, 100, seed=seed)
+    )
     generator = torch.Generator().manual_seed(seed)
     for parameter in learner.net.parameters():
         parameter.data += torch.randn(parameter.shape, generator=generator)
@@ -120,7 +123,7 @@ SPACE = RPS.core(1).action_spaces["player_0"]
 
 
 def policies() -> dict[str, list[Any]]:
-    """Of every kind but tables."""
+    """Return policies of every kind except tables."""
     random = RandomPolicy.of(RPS, "player")
     mixed = MixturePolicy(
         [network(5), RandomPolicy.of(RPS, "player"), network(6, "gru")], torch.tensor([0.2, 0.3, 0.5])
@@ -128,13 +131,13 @@ def policies() -> dict[str, list[Any]]:
     return {"player": [random, network(1), network(2, "gru"), mixed]}
 
 
-def calls() -> list[Call]:
-    """Matches and responses."""
+def calls() -> list[RemoteTask]:
+    """Return tasks that simulate matchups or train responses."""
     pools = policies()
     size = len(pools["player"])
     every = torch.tensor([(i, j) for i in range(size) for j in range(size)])
     made = [
-        Call(f"play/{seed}", play, pools, {"matchups": every, "episodes": 20, "seed": seed}, device="cpu")
+        RemoteTask(f"play/{seed}", play, pools, {"matchups": every, "episodes": 20, "seed": seed}, device="cpu")
         for seed in range(3)
     ]
     state = {
@@ -142,16 +145,16 @@ def calls() -> list[Call]:
         "big": torch.randn(50_000, generator=torch.Generator().manual_seed(1)),
     }
     learner = {"player": pools["player"][:2]}
-    draw = Draw.against(RPS, "player", [torch.ones(2)] * 2)
+    draw = MatchupDistribution.against(RPS, "player", [torch.ones(2)] * 2)
     made += [
-        Call(f"learn/{seed}", learn, learner, {"draw": draw, "seed": seed, "state": state}, learns=True)
+        RemoteTask(f"learn/{seed}", learn, learner, {"draw": draw, "seed": seed, "state": state}, learns=True)
         for seed in range(2)
     ]
     return made
 
 
 def plain(value: Any) -> Any:
-    """What a result says, to be compared bit for bit; without seconds."""
+    """Return a result without durations, for bit-for-bit comparison."""
     if isinstance(value, torch.Tensor):
         return str(value.dtype), tuple(value.shape), value.cpu().contiguous().view(-1).view(torch.uint8).tolist()
     if isinstance(value, dict):
@@ -163,8 +166,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def gathered(executor: Any, made: list[Call]) -> dict[str, Any]:
-    """Results by key, plain."""
+def run(task: RemoteTask) -> Any:
+    """Return the result of a task that runs in this process."""
+    return task.function(task.policies, **task.arguments)
+
+
+def gathered(executor: Any, made: list[RemoteTask]) -> dict[str, Any]:
+    """Return the plain results of tasks by key."""
     for call in made:
         executor.submit(call)
     found = {}

@@ -1,4 +1,4 @@
-"""Small games of ours beside OpenSpiel's, and the loop that the reference tables were made with."""
+"""Small games and their OpenSpiel equivalents, and the loop that produced the reference tables."""
 
 from functools import cache
 
@@ -7,7 +7,7 @@ import pyspiel
 import torch
 from open_spiel.python import policy
 
-from league.exact import Tree
+from league.exact import GameTree
 from league.game import Game
 
 GAMES = {
@@ -20,7 +20,7 @@ GAMES = {
 @cache
 def tree_of(name):
     env_id, settings, _ = GAMES[name]
-    return Tree.of(Game.of(env_id, settings))
+    return GameTree.of(Game.of(env_id, settings))
 
 
 @cache
@@ -29,7 +29,7 @@ def spiel_of(name):
 
 
 def random_table(tree, seat, generator):
-    """Any behaviour, some choices of it never taken."""
+    """Any behavior, some choices of it never taken."""
     legal = tree.legal[seat]
     odds = torch.rand(legal.shape, generator=generator, dtype=torch.float64) * legal
     odds *= torch.rand(legal.shape, generator=generator) < 0.7

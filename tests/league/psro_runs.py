@@ -19,29 +19,30 @@ from typing import Any
 import torch
 
 from league.game import Game
-from league.psro import PSRO, PSROConfig
-from league.run import opened
-from league.store import Store
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.open_run import open_run
+from league.storage.run_store import RunStore
 
 SCRIPT = Path(__file__)
-EXACT = {"oracle": "exact", "payoffs": "exact"}
+EXACT = {"oracle": "exact", "payoff_estimation": "exact"}
 LEDUC = {0: 4.747, 1: 5.206, 2: 5.261, 5: 3.394, 10: 2.348, 20: 1.554, 30: 1.088, 40: 0.872}
 """As `KUHN_UNIFORM`, with three digits."""
-TINY = {"total_steps": 256, "num_envs": 8, "learner.rollout_length": 4, "learner.hidden": [8]}
-QUICK: dict[str, Any] = {"train": TINY, "episodes": 10, "parts": 2}
+TINY = {"total_steps": 256, "num_envs": 8, "learner.rollout_length": 4, "learner.hidden_sizes": [8]}
+QUICK: dict[str, Any] = {"train_overrides": TINY, "episodes_per_matchup": 10, "num_segments": 2}
 KINDS: dict[str, dict[str, Any]] = {
-    "exact": {"oracle": "exact", "episodes": 10},
+    "exact": {"oracle": "exact", "episodes_per_matchup": 10},
     "psro": QUICK,
-    "pipeline": {**QUICK, "variant": "pipeline", "levels": 2},
+    "pipeline": {**QUICK, "variant": "pipeline", "pipeline_depth": 2},
     "rectified": {**QUICK, "variant": "rectified"},
-    "continue": {**QUICK, "start": "continue"},
+    "continue": {**QUICK, "response_init": "resume"},
 }
 
 
 def psro(path: Path, game: Game | str = "KuhnPoker-v0", **settings: Any) -> PSRO:
     game = Game.of(game) if isinstance(game, str) else game
     config = PSROConfig(**settings)
-    store = opened(path, game, "psro", config)
+    store = open_run(path, game, "psro", config)
     try:
         return PSRO(store, config)
     except BaseException:
@@ -57,7 +58,7 @@ def play(path: Path, game: Game | str = "KuhnPoker-v0", **settings: Any) -> list
 
 def contents(path: Path) -> dict[str, Any]:
     """What a run has come to, but for how long it took."""
-    with Store.open(path, write=False) as store:
+    with RunStore.open(path, write=False) as store:
         cells, entries = store.cells(), [each for pool in store.populations.values() for each in pool.entries]
         return {
             "policies": [(each.id, each.role, each.kind, each.parent, each.iteration, each.sha256) for each in entries],

@@ -1,6 +1,7 @@
-"""Leagues of rock-paper-scissors that take a second, and `python small_league.py WHICH FOLDER POINTS` to kill them.
+"""Leagues of rock-paper-scissors that take a second.
 
-It runs WHICH once undisturbed in FOLDER/whole, then POINTS times in FOLDER/0, 1, ..., each killed and resumed.
+`python small_league.py WHICH FOLDER POINTS` runs WHICH undisturbed in FOLDER/whole, then POINTS times in FOLDER/0, 1,
+..., each killed at a random point and resumed.
 """
 
 from __future__ import annotations
@@ -13,31 +14,32 @@ from typing import Any
 import torch
 import toy_league
 
-from league.alphastar import AlphaStarLeagueBuilder, preset
-from league.baselines import PopulationBasedBuilder, PopulationBasedConfig, SelfPlayBuilder, SelfPlayConfig
-from league.builder import LeagueBuilder
 from league.executors import Executor
 from league.game import Game
-from league.league import League, LeagueConfig
-from league.player import kept
-from league.response import Training
-from league.run import opened
-from league.store import Store
+from league.leagues.alphastar import AlphaStarLeagueBuilder, preset
+from league.leagues.builder import LeagueBuilder
+from league.leagues.league import League, LeagueConfig
+from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
+from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
+from league.leagues.train_player import cached_trainings
+from league.rollout.best_response import BestResponseTraining
+from league.storage.open_run import open_run
+from league.storage.run_store import RunStore
 
 RPS = Game.of("RockPaperScissors-v0", {"num_steps": 1})
 TINY = {
     "num_envs": 4,
     "learner.rollout_length": 4,
-    "learner.hidden": [4],
-    "learner.epochs": 1,
-    "learner.minibatches": 1,
+    "learner.hidden_sizes": [4],
+    "learner.num_epochs": 1,
+    "learner.num_minibatches": 1,
     "learner.learning_rate": 0.05,
 }
 STEPS = 32
 
 
 def builder(which: str) -> LeagueBuilder:
-    if which == "alphastar":  # the main exploiter begins anew whenever it is frozen, the others every fourth time
+    if which == "alphastar":  # reset probability of main exploiters: 1, of others: 1/4
         return AlphaStarLeagueBuilder(preset(min_steps=STEPS))
     if which == "pbt":
         perturb = {"learning_rate": 1.5, "gamma": 1.5}
@@ -57,43 +59,43 @@ def league(
     executor: Executor | None = None,
     **train: Any,
 ) -> League:
-    """A league in a folder, begun or gone on with; its store is open."""
+    """Create or resume a league in a folder; its store is open."""
     config = LeagueConfig(
         iterations=iterations,
         steps=steps,
-        episodes=episodes,
+        episodes_per_matchup=episodes,
         seed=seed,
-        max_envs=max_envs,
-        train={key: value for key, value in {**TINY, **train}.items() if value is not None},
+        eval_num_envs=max_envs,
+        train_overrides={key: value for key, value in {**TINY, **train}.items() if value is not None},
     )
-    store = opened(path, game, "league", config)
+    store = open_run(path, game, "league", config)
     return League(store, config, builder(which) if isinstance(which, str) else which, executor=executor)
 
 
 def train(running: League, number: int, *names: str) -> None:
-    """Matches of some players alone, as if the league were killed after them."""
-    running._measure(number)
-    even = running._even(number)
+    """Train some players only, as if the league were killed afterwards."""
+    running._measure_draw_margin(number)
+    draw_margin = running._draw_margin(number)
     for name in names:
-        running._submit(number, name, running.standing.pools(), even)
+        running._submit(number, name, running.state.pools(), draw_margin)
     running.coordinator.wait("learn")
 
 
-def training(running: League, name: str) -> Training:
-    """A player's worlds and learner."""
-    return kept(running.id)[name]
+def training(running: League, name: str) -> BestResponseTraining:
+    """Return the cached training of a player."""
+    return cached_trainings(running.id)[name]
 
 
 def records(path: Path) -> dict[str, Any]:
-    """All rows of a run and its files, without the time that it took."""
+    """Return all rows and files of a run, without durations."""
     found = toy_league.dump(path)
     rows = [(number, json.loads(summary)) for number, summary in found["iterations"]]
     return {**found, "iterations": [(number, {**row, "seconds": 0}) for number, row in rows]}
 
 
 def trained(path: Path) -> dict[str, dict[str, Any]]:
-    """What every training of a run gave, by task."""
-    with Store.open(path, write=False) as store:
+    """Return the results of a run's trainings by task."""
+    with RunStore.open(path, write=False) as store:
         return {task: store.result(task) for task in store.tasks() if "/train/" in task}
 
 

@@ -1,9 +1,9 @@
-"""A league without games, in processes of its own.
+"""Runs that write like a league without playing, in processes of their own.
 
-`python toy_league.py kill FOLDER POINTS`: it runs once undisturbed in FOLDER/whole, then POINTS times in FOLDER/0, 1,
-..., each killed at a random point and resumed. Torch is loaded once, the rest are forks.
+`python toy_league.py kill FOLDER POINTS` runs once undisturbed in FOLDER/whole, then POINTS times in FOLDER/0, 1, ...,
+each killed at a random point and resumed. The runs are forks, so that PyTorch is imported once.
 
-`python toy_league.py write FOLDER`: writes to a run, step after step, until it is killed.
+`python toy_league.py write FOLDER` writes to a run, step after step, until it is killed.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from league import database
 from league.game import Game, Seat
-from league.population import RandomPolicy
-from league.store import Store, derived
-from trainers.policy import Policy
-from trainers.ppo import PPO, PPOConfig
-from trainers.problem import Problem
+from league.policies.random import RandomPolicy
+from league.storage import database
+from league.storage.run_store import RunStore, derive_seed
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.learner_spec import LearnerSpec
+from trainers.models.policy import Policy
 
 SPACE = spaces.Discrete(3)
 FRAME = 4096 + 24
-"""Bytes of a page in SQLite's log, with what stands before it."""
+"""Size of a page in SQLite's log, with its header [byte]."""
 GAME = Game("Toy-v0", (Seat("row", "first", ("row",)), Seat("column", "second", ("column",))), zero_sum=True)
 
 
 def trained(seed: int) -> Policy:
-    return PPO(PPOConfig(hidden=(4,)), Problem(2, SPACE, 2, 1, 10, seed=seed)).policy()
+    return PPO(PPOConfig(hidden_sizes=(4,)), LearnerSpec(2, SPACE, 2, 1, 10, seed=seed)).policy()
 
 
 def random_policy() -> RandomPolicy:
@@ -53,12 +53,12 @@ def results(matchups: np.ndarray, seed: int) -> SimpleNamespace:
     return SimpleNamespace(count=draw.integers(1, 9, len(matchups)), total=total, square=square**2, score=score**2)
 
 
-def pairs(store: Store) -> np.ndarray:
+def pairs(store: RunStore) -> np.ndarray:
     return np.stack(np.meshgrid(*(np.arange(len(pool)) for pool in store.populations.values())), -1).reshape(-1, 2)
 
 
-def start(path: Path, **config: Any) -> Store:
-    store = Store.create(path, GAME, {"seed": 7, **config})
+def start(path: Path, **config: Any) -> RunStore:
+    store = RunStore.create(path, GAME, {"seed": 7, **config})
     with store.step("start"):
         for role in GAME.roles:
             store.add_policy(role, random_policy(), "random", name="random")
@@ -66,10 +66,10 @@ def start(path: Path, **config: Any) -> Store:
 
 
 def loop(path: Path, iterations: int = 2) -> None:
-    """Trains nobody and plays nothing, but writes as a league does."""
-    if not Store.begun(path):
-        Store.create(path, GAME, {"seed": 7}).close()
-    with Store.open(path) as store:
+    """Write a run as a league does, without training or playing."""
+    if not RunStore.run_exists(path):
+        RunStore.create(path, GAME, {"seed": 7}).close()
+    with RunStore.open(path) as store:
         seed = store.config["seed"]
         if not store.done("start"):
             with store.step("start"):
@@ -81,13 +81,13 @@ def loop(path: Path, iterations: int = 2) -> None:
             evaluate(store, iteration, seed)
 
 
-def respond(store: Store, iteration: int, role: str, seed: int) -> None:
+def respond(store: RunStore, iteration: int, role: str, seed: int) -> None:
     task = f"{iteration}/respond/{role}"
     if store.done(task):
         return
     learner = store.state(task) or {"weights": torch.zeros(3), "updates": 0}
     while learner["updates"] < 3:
-        noise = torch.randn(3, generator=torch.Generator().manual_seed(derived(seed, task, learner["updates"])))
+        noise = torch.randn(3, generator=torch.Generator().manual_seed(derive_seed(seed, task, learner["updates"])))
         learner = {"weights": learner["weights"] + noise, "updates": learner["updates"] + 1}
         with store.step():
             store.put_state(task, learner)
@@ -95,41 +95,41 @@ def respond(store: Store, iteration: int, role: str, seed: int) -> None:
             store.put("progress", [task, learner["updates"]])
     with store.step(task) as result:
         parent, meta = len(store.populations[role]) - 1, {"weights": learner["weights"]}
-        policy = trained(derived(seed, task))
+        policy = trained(derive_seed(seed, task))
         result["index"] = store.add_policy(role, policy, parent=parent, iteration=iteration, meta=meta).index
         store.add_matches(iteration, role, [[-1, 0], [0, -1]], [5, 6])
         store.drop_state(task)
 
 
-def evaluate(store: Store, iteration: int, seed: int) -> None:
+def evaluate(store: RunStore, iteration: int, seed: int) -> None:
     task = f"{iteration}/payoffs"
     if store.done(task):
         return
     matchups = pairs(store)
-    drawn = np.random.default_rng(derived(seed, task, "draws")).permutation(matchups)
+    drawn = np.random.default_rng(derive_seed(seed, task, "draws")).permutation(matchups)
     with store.step(task) as result:
-        for part in np.array_split(drawn, 2):  # a cell gets its results in parts
-            store.add_results(part, results(part, derived(seed, task, len(part))))
+        for part in np.array_split(drawn, 2):  # a cell gets its results in two parts
+            store.add_results(part, results(part, derive_seed(seed, task, len(part))))
         result["episodes"] = int(store.cells().count.sum())
         store.put_iteration(iteration, {"policies": len(store.populations["first"])})
 
 
 def dump(path: Path) -> dict[str, Any]:
-    """All rows of a run, and its files."""
-    with Store.open(path, write=False) as store:
+    """Return all rows of a run, and its files."""
+    with RunStore.open(path, write=False) as store:
         rows = {name: store._rows(f"SELECT * FROM {name} ORDER BY rowid") for name in database.TABLES}
     files = {file.relative_to(path).as_posix() for part in ("policies", "states") for file in (path / part).iterdir()}
     return {**rows, "files": files}
 
 
 def digests(path: Path) -> dict[str, Any]:
-    """Everything in a folder, and when it was written."""
+    """Return the digests and modification times of all files in a folder."""
     files = (file for file in sorted(path.rglob("*")) if file.is_file())
     return {str(f): (f.stat().st_mtime_ns, hashlib.sha256(f.read_bytes()).hexdigest()) for f in files}
 
 
 class Ticks:
-    """Counts statements, flushes, renames and removals of this process; kills it at one of them."""
+    """Count statements, flushes, renames and removals of this process, and kill it at one of them."""
 
     def __init__(self, last: int = 0) -> None:
         self.count, self.last = 0, last
@@ -162,7 +162,7 @@ class Ticks:
 def forked(
     path: Path, last: int | None = None, after: float | None = None, work: Callable[..., None] = loop
 ) -> tuple[int, int, float]:
-    """Runs the loop, or other work, in a process; returns its exit code (-9 if killed), ticks and seconds."""
+    """Run the loop, or other work, in a process; return its exit code (-9 if killed), ticks and seconds."""
     begin, (read, write) = time.perf_counter(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -185,7 +185,7 @@ def forked(
 
 
 def end_at(file: Path, more: int) -> None:
-    """Lets files grow to so many bytes more than this one has: the system writes them, and ends us over the next."""
+    """Limit the size of files to `more` bytes beyond the present size of one; a larger write ends the process."""
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     size = file.stat().st_size + more
@@ -193,8 +193,8 @@ def end_at(file: Path, more: int) -> None:
 
 
 def write(path: Path) -> None:
-    """Every step adds 1 to three places."""
-    with Store.open(path) as store:
+    """Add 1 to three values in every step."""
+    with RunStore.open(path) as store:
         for number in range(10**9):
             with store.step(f"{number}") as result:
                 store.add_results(
@@ -208,18 +208,18 @@ def write(path: Path) -> None:
 
 def kill(folder: Path, points: int, work: Callable[..., None] = loop) -> None:
     draw, killed = random.Random(3), 0
-    work(folder / "warm", iterations=1)  # what torch imports late is there in all forks
+    work(folder / "warm", iterations=1)  # imports everything before the forks
     code, ticks, seconds = forked(folder / "whole", work=work)
     assert code == 0
     for point in range(points):
         path = folder / str(point)
-        while True:  # one may be killed twice, or be through before it is hit
+        while True:  # a run may be killed twice, or finish first
             if point % 2:
                 code, _, _ = forked(path, after=draw.uniform(0.0, 1.0) * seconds, work=work)
             else:
                 code, _, _ = forked(path, last=draw.randint(1, ticks), work=work)
             killed += code == -signal.SIGKILL
-            if Store.begun(path):  # whatever was the moment, it can be read, and reading leaves it as it is
+            if RunStore.run_exists(path):  # it can be read, and reading changes nothing
                 before = digests(path)
                 dump(path)
                 assert digests(path) == before

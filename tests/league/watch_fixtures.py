@@ -1,4 +1,4 @@
-"""A training and a league to watch; a plugin of the tests that do."""
+"""Plugin of tests with a training and a league to watch."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +19,6 @@ def league(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def watched() -> Iterator:
-    """Function that gives the Api of a run."""
+    """Return a function that makes the `ViewerApi` of a run."""
     with watching() as watch:
         yield watch

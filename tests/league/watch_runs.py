@@ -1,4 +1,4 @@
-"""Small runs to watch, and how they are asked about."""
+"""Small runs for tests of the viewer, and requests about them."""
 
 import base64
 import contextlib
@@ -10,21 +10,23 @@ from pathlib import Path
 import numpy as np
 
 from league.game import Game
-from league.psro import PSRO, PSROConfig
-from league.run import opened
-from league.watch.api import Api
-from league.watch.rollouts import Rollouts
-from league.watch.source import Latest, open_run
-from trainers.config import TrainConfig
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.open_run import open_run
+from league.watch.api import ViewerApi
+from league.watch.rollouts import RolloutCache
+from league.watch.sources.base import LatestSnapshot
+from league.watch.sources.open import open_source
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
 
 RPS = Game.of("RockPaperScissors-v0", {"num_steps": 2})
 
 
 def trainer(out: Path, iterations: int = 4) -> Trainer:
-    learner = PPOConfig(rollout_length=5, hidden=(4,), epochs=1, minibatches=1)
-    settings = {"num_envs": 4, "checkpoint_every": 2, "eval_episodes": 4, "learner": learner}
+    learner = PPOConfig(rollout_length=5, hidden_sizes=(4,), num_epochs=1, num_minibatches=1)
+    settings = {"num_envs": 4, "checkpoint_interval": 2, "eval_episodes": 4, "learner": learner}
     env = {"max_cycles": 7}
     return Trainer(TrainConfig("SimpleTag-v0", env, total_steps=iterations * 20, **settings), out)
 
@@ -35,25 +37,25 @@ def trained(path: Path) -> Path:
 
 
 def psro(path: Path, iterations: int = 2) -> Path:
-    config = PSROConfig(iterations=iterations, oracle="exact", meta_solver="nash", episodes=30)
-    with opened(path, RPS, "psro", config) as store:
+    config = PSROConfig(iterations=iterations, oracle="exact", meta_solver="nash", episodes_per_matchup=30)
+    with open_run(path, RPS, "psro", config) as store:
         PSRO(store, config).run()
     return path
 
 
 @contextlib.contextmanager
 def watching() -> Iterator:
-    """Gives a function that gives the Api of a run."""
+    """Yield a function that makes the `ViewerApi` of a run."""
     with contextlib.ExitStack() as stack:
 
-        def watch(path: Path) -> Api:
-            latest = stack.enter_context(contextlib.closing(Latest(open_run(path))))
-            return Api(latest, stack.enter_context(contextlib.closing(Rollouts())))
+        def watch(path: Path) -> ViewerApi:
+            latest = stack.enter_context(contextlib.closing(LatestSnapshot(open_source(path))))
+            return ViewerApi(latest, stack.enter_context(contextlib.closing(RolloutCache())))
 
         yield watch
 
 
-def ask(api: Api, name: str, query: str = ""):
+def ask(api: ViewerApi, name: str, query: str = ""):
     return json.loads(api.answer(name, query))
 
 
@@ -62,7 +64,7 @@ def array(packed) -> np.ndarray:
 
 
 def until(told) -> None:
-    """Waits for another thread."""
+    """Wait for another thread."""
     deadline = time.monotonic() + 20.0
     while not told():
         assert time.monotonic() < deadline

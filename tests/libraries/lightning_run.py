@@ -10,12 +10,12 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from trainers import algorithms
-from trainers.config import TrainConfig
-from trainers.lightning import LearnerModule
+from trainers.algorithms import registry
+from trainers.config.train_config import TrainConfig
+from trainers.integrations.lightning import LearnerModule
 
 LEARNERS = {
-    "ppo": {"epochs": 2, "minibatches": 2, "target_kl": 1e-4, "learning_rate": 0.01},
+    "ppo": {"num_epochs": 2, "num_minibatches": 2, "target_kl": 1e-4, "learning_rate": 0.01},
     "dqn": {"learning_starts": 64, "replay_size": 128, "batch_size": 16, "updates": 2, "prioritized": True},
     "sac": {"learning_starts": 64, "replay_size": 128, "batch_size": 16, "updates": 2},
 }
@@ -27,8 +27,8 @@ def config(algorithm):
     if algorithm == "ppo":
         env_id = "TagContinuous-v0"
         env = {"num_taggers": 2, "num_runners": 3, "grid_length": 3.0, "episode_length": 10}
-    learner = algorithms.find(algorithm).settings(rollout_length=8, hidden=(16,), **LEARNERS[algorithm])
-    settings = {"env": env, "num_envs": 4, "total_steps": 8 * 4 * 2 * 6, "checkpoint_every": 3, "threads": 1}
+    learner = registry.find(algorithm).settings(rollout_length=8, hidden_sizes=(16,), **LEARNERS[algorithm])
+    settings = {"env": env, "num_envs": 4, "total_steps": 8 * 4 * 2 * 6, "checkpoint_interval": 3, "num_threads": 1}
     return TrainConfig(env_id, algorithm=algorithm, eval_episodes=4, learner=learner, **settings)
 
 
@@ -39,7 +39,7 @@ class Valid(lightning.Callback):
         self.rows = []
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx):
-        seat = module.seats["runner" if "runner" in module.seats else "agent"]
+        seat = module.assignments["runner" if "runner" in module.assignments else "agent"]
         self.rows.append(int(seat.learner.rollout.valid.sum()))
 
 
@@ -58,8 +58,8 @@ if __name__ == "__main__":
         enable_model_summary=False,
     )
     trainer.fit(module, ckpt_path=resume)
-    facts = {"state": module.collector.state_dict(), "rows": valid.rows, "gradient_steps": trainer.global_step}
+    facts = {"state": module.training_state(), "rows": valid.rows, "gradient_steps": trainer.global_step}
     facts |= {"env_offset": module.collector.core.env_offset, "iteration": module.iteration}
     metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if "time" not in name}
-    metrics.pop("steps_per_second")
+    metrics.pop("env_steps_per_second")
     torch.save({**facts, "metrics": metrics}, out / f"rank{trainer.global_rank}.pt")

@@ -1,4 +1,4 @@
-"""How workers and coordinators die in `ray_faults.py`: each once, at a moment that was drawn."""
+"""Injected deaths of workers and coordinators for `ray_faults.py`: each once, at a random moment."""
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 
 from toy_league import FRAME, end_at
 
-from league import store
-from league.executors import Later
-from league.response import Response
+from league.executors import LazyValue
+from league.rollout.best_response import BestResponse
+from league.storage import policy_files, run_store
 
 PAGES = 2
-"""That a step changes at least: of the table of tasks, and of its index."""
+"""Minimum number of pages that a step changes: of the table of tasks and of its index."""
 
 
 def die() -> None:
-    """As if somebody else had killed this process."""
+    """Kill this process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def cut(file: Path, share: float) -> None:
-    """Dies with a share of a file written."""
+    """Kill this process after a share of a file is written."""
     os.truncate(file, int(share * file.stat().st_size))
     die()
 
@@ -39,16 +39,16 @@ def cut(file: Path, share: float) -> None:
 
 
 def worker(function: Callable[..., Any], word: str, how: str, moment: float, pools: Any, **arguments: Any) -> Any:
-    """A call over which its worker dies, once.
+    """Run a task's function, and kill its worker once.
 
     Args:
-        function: Of the call.
-        word: A file to which every try adds a line: its process, and its node.
-        how: "saving": it dies while it puts into bytes what the call gives back; "node": it works until its node goes;
-            else it dies in the middle of the call.
-        moment: In seconds of work, or as a share of the bytes; in [0, 1).
-        pools: Of the call.
-        **arguments: Likewise.
+        function: Function of the task.
+        word: File to which every attempt adds a line with its process and its node.
+        how: "saving": die while the result is serialized; "node": work until the node is removed; else: die during the
+            task.
+        moment: Seconds of work, or share of the bytes; in [0, 1).
+        pools: Policies of the task.
+        **arguments: Further arguments of the task.
     """
     first = not Path(word).exists()
     with open(word, "a", encoding="utf-8") as file:
@@ -56,7 +56,7 @@ def worker(function: Callable[..., Any], word: str, how: str, moment: float, poo
     if not first:
         return function(pools, **arguments)
     if how == "saving":
-        tempfile.tempdir = str(Path(word).parent)  # where policies are put into bytes; nobody tidies up after a kill
+        tempfile.tempdir = str(Path(word).parent)  # folder of serialized policies, which remain after a kill
         return torn(function(pools, **arguments), moment)
     if how != "node":
         threading.Timer(moment, die).start()
@@ -65,13 +65,13 @@ def worker(function: Callable[..., Any], word: str, how: str, moment: float, poo
 
 
 def torn(found: Any, moment: float) -> Any:
-    """What a call that learns gives back, of which a part can be put into bytes: of PSRO's policy, of a player's state.
+    """Return the result of a training task, of which only a part can be serialized.
 
-    Whoever puts the rest into bytes dies.
+    Serializing the rest kills the process.
     """
-    if not isinstance(found, Response):
+    if not isinstance(found, BestResponse):
         names = list(found["state"])
-        return {**found, "state": {**found["state"], names[int(moment * len(names))]: Later(die)}}
+        return {**found, "state": {**found["state"], names[int(moment * len(names))]: LazyValue(die)}}
     save = found.policy.save
 
     def half(path: Path) -> None:
@@ -83,13 +83,13 @@ def torn(found: Any, moment: float) -> Any:
 
 
 def tries(word: Path) -> list[tuple[int, str]]:
-    """Processes that have tried to do a call, and their nodes."""
+    """Return the processes that have attempted a task, and their nodes."""
     lines = word.read_text().splitlines() if word.exists() else []
     return [(int(process), node) for process, node in map(str.split, lines)]
 
 
 def alive(process: int) -> bool:
-    """Whether a process still runs."""
+    """Return whether a process is running."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -100,19 +100,19 @@ def alive(process: int) -> bool:
 
 
 def coordinator(how: str, task: str, moment: float) -> None:
-    """From now on this process dies over the step of a task.
+    """Make this process die during the step of a task.
 
     Args:
-        how: "half a file": with a share of the first file of the step written; "files": with the files of the step, and
-            of all that are committed with it, under their names, and none of it committed; "commit": while SQLite
-            commits it, with a share of the first pages in its log; else so many seconds after the step has begun.
-        task: Of the step.
-        moment: The share or the seconds, in [0, 1).
+        how: "half a file": after a share of the step's first file is written; "files": after the files of the step, and
+            of all steps of its batch, are written but none is committed; "commit": while SQLite commits the step,
+            after a share of the first pages is in its log; else: some seconds after the step starts.
+        task: Task of the step.
+        moment: Share or seconds, in [0, 1).
     """
-    armed, step, publish, connect = threading.Event(), store.Store.step, store.publish, sqlite3.connect
+    armed, step, publish, connect = threading.Event(), run_store.RunStore.step, policy_files.publish, sqlite3.connect
 
     @contextlib.contextmanager
-    def watched(run: store.Store, name: str | None = None) -> Iterator[dict[str, Any]]:
+    def watched(run: run_store.RunStore, name: str | None = None) -> Iterator[dict[str, Any]]:
         with step(run, name) as result:
             if name == task:
                 armed.set()
@@ -135,5 +135,5 @@ def coordinator(how: str, task: str, moment: float) -> None:
                     end_at(Path(f"{file}-wal"), int(moment * PAGES * FRAME))
             return super().execute(sql, *values)
 
-    store.Store.step, store.publish = watched, published
+    run_store.RunStore.step, policy_files.publish = watched, published
     sqlite3.connect = lambda *given, **more: connect(*given, **{"factory": Connection, **more})

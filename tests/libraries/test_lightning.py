@@ -1,4 +1,4 @@
-"""Lightning drives our learners: it learns what our own loop does, and what is Lightning's works."""
+"""Training with Lightning equals training with `Trainer`, and features of Lightning work."""
 
 import csv
 import dataclasses
@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from trainers import judge
-from trainers.config import TrainConfig
-from trainers.logs import read_rows
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.config.train_config import TrainConfig
+from trainers.runner import training_evaluator
+from trainers.runner.trainer import Trainer
+from trainers.storage.learning_curves import read_rows
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parents[1] / "examples"))
@@ -25,13 +25,19 @@ from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint  # noqa: 
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger  # noqa: E402
 from lightning.pytorch.profilers import SimpleProfiler  # noqa: E402
 
-from trainers.lightning import LearnerModule  # noqa: E402
+from trainers.integrations.lightning import LearnerModule  # noqa: E402
 
 
 def tag(rollouts=6, **changes):
     """Two policies; three rollouts are an epoch, and a rollout is 2 * 4 gradient steps."""
-    ppo = PPOConfig(rollout_length=8, epochs=2, minibatches=2, hidden=(16,), **changes)
-    settings = {"env": {"max_cycles": 10}, "num_envs": 8, "checkpoint_every": 3, "eval_episodes": 0, "threads": 1}
+    ppo = PPOConfig(rollout_length=8, num_epochs=2, num_minibatches=2, hidden_sizes=(16,), **changes)
+    settings = {
+        "env": {"max_cycles": 10},
+        "num_envs": 8,
+        "checkpoint_interval": 3,
+        "eval_episodes": 0,
+        "num_threads": 1,
+    }
     return TrainConfig("SimpleTag-v0", total_steps=64 * rollouts, learner=ppo, **settings)
 
 
@@ -51,7 +57,7 @@ def assert_equal(mine, others):
         assert same, name
 
 
-def test_learns_what_our_own_loop_learns(tmp_path):
+def test_learns_the_same_as_trainer(tmp_path):
     config = tag(target_kl=1e-4)
     plain = Trainer(config, tmp_path / "plain")
     while plain.iteration < config.iterations:
@@ -60,16 +66,16 @@ def test_learns_what_our_own_loop_learns(tmp_path):
     module = LearnerModule(config)
     trainer = fit(module, tmp_path, logger=CSVLogger(tmp_path))
     assert module.iteration == 6
-    assert_equal(module.collector.state_dict(), plain.collector.state_dict())
+    assert_equal(module.training_state(), plain.state_dict())
     with Path(trainer.logger.log_dir, "metrics.csv").open(encoding="utf-8", newline="") as file:
         theirs = list(csv.DictReader(file))
     ours = read_rows(tmp_path / "plain" / "metrics.csv")
-    assert [row["steps"] for row in ours] == [str(int(float(row["steps"]))) for row in theirs]
+    assert [row["env_steps"] for row in ours] == [str(int(float(row["env_steps"]))) for row in theirs]
     wanted = set(ours[0]) - {"iteration", "seconds"}
     wanted -= {"time/evaluation", "time/logging", "time/checkpoint"}  # Lightning's profiler times what it does
     assert wanted <= set(theirs[0])
     for mine, its in zip(ours, theirs, strict=True):
-        for name in wanted - {"steps", "steps_per_second"}:
+        for name in wanted - {"env_steps", "env_steps_per_second"}:
             if mine[name] and not name.startswith("time/"):
                 assert float(its[name]) == pytest.approx(float(mine[name]), rel=1e-5, abs=1e-7)
     assert trainer.global_step == sum(
@@ -87,7 +93,7 @@ def test_resumes_bit_for_bit(tmp_path, after):
     resumed = LearnerModule(tag())
     trainer = fit(resumed, tmp_path, saved)
     assert (resumed.iteration, trainer.global_step, trainer.current_epoch) == (6, steps, 2)
-    assert_equal(resumed.collector.state_dict(), whole.collector.state_dict())
+    assert_equal(resumed.training_state(), whole.training_state())
     assert resumed.known == whole.known
 
 
@@ -126,12 +132,12 @@ def test_refuses_checkpoints_that_do_not_fit(tmp_path):
         ({"precision": "bf16-mixed"}, "learners compute in float32"),
     ],
 )
-def test_refuses_what_cannot_work(tmp_path, settings, line):
+def test_unsupported_trainer_settings_are_refused(tmp_path, settings, line):
     with pytest.raises(ConfigError, match=line):
         fit(LearnerModule(tag()), tmp_path, **settings)
 
 
-def test_clips_gradients_by_what_the_trainer_says(tmp_path):
+def test_gradients_are_clipped_to_gradient_clip_val(tmp_path):
     """As the learner's own `max_grad_norm` of that value would."""
     by_trainer, by_learner = LearnerModule(tag()), LearnerModule(tag())
     learner = dataclasses.replace(by_learner.config.learner, max_grad_norm=0.01)
@@ -152,7 +158,7 @@ def test_ends_at_max_steps(tmp_path):
 
 
 def test_callbacks_follow_what_is_logged(tmp_path):
-    metric = "adversary/return_per_agent"
+    metric = "adversary/episode_return_mean"
     best = ModelCheckpoint(tmp_path, "best", monitor=metric, mode="max")
     stop = EarlyStopping(metric, mode="max", stopping_threshold=-math.inf)  # as soon as there is a value
     module = LearnerModule(tag())
@@ -163,7 +169,7 @@ def test_callbacks_follow_what_is_logged(tmp_path):
 
 
 def test_callbacks_follow_evaluations(tmp_path, monkeypatch):
-    """Those of our own loop, at the same moments: the best checkpoint is kept, and no progress ends the training."""
+    """Evaluations are those of `Trainer`; callbacks keep the best checkpoint and stop without progress."""
     config = dataclasses.replace(tag(rollouts=30), eval_episodes=8)
     plain = Trainer(dataclasses.replace(config, total_steps=64 * 6), tmp_path / "plain")
     plain.run()
@@ -175,7 +181,7 @@ def test_callbacks_follow_evaluations(tmp_path, monkeypatch):
     assert Path(best.best_model_path).name == f"epoch={ours.index(max(ours))}.ckpt"
 
     scores = iter([1.0, 3.0, 2.0, 2.5, 9.0])
-    monkeypatch.setattr(judge.Judge, "scores", lambda self: {"eval/score": next(scores)})
+    monkeypatch.setattr(training_evaluator.TrainingEvaluator, "scores", lambda self: {"eval/score": next(scores)})
     module = LearnerModule(config)
     fit(module, tmp_path, callbacks=[EarlyStopping("eval/score", mode="max", patience=2)])
     assert module.iteration == 4 * 3
@@ -183,9 +189,13 @@ def test_callbacks_follow_evaluations(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("setting", "instead"),
-    [({"patience": 3}, "EarlyStopping"), ({"until_return": 1.0}, "EarlyStopping"), ({"keep_last": 1}, "ModelCheckpoi")],
+    [
+        ({"patience": 3}, "EarlyStopping"),
+        ({"until_return": 1.0}, "EarlyStopping"),
+        ({"keep_last_checkpoints": 1}, "ModelCheckpoi"),
+    ],
 )
-def test_settings_of_our_own_loop_are_refused(setting, instead):
+def test_settings_without_effect_are_refused(setting, instead):
     config = dataclasses.replace(tag(), eval_episodes=8, **setting)
     with pytest.raises(ConfigError, match=rf"{next(iter(setting))} = .*: has no effect under Lightning; use {instead}"):
         LearnerModule(config)
@@ -211,8 +221,8 @@ def test_tensorboard_and_profiler(tmp_path):
     logger, profiler = TensorBoardLogger(tmp_path), SimpleProfiler()
     fit(LearnerModule(tag()), tmp_path, logger=logger, profiler=profiler)
     events = EventAccumulator(logger.log_dir).Reload()
-    assert [each.value for each in events.Scalars("steps")] == [64, 128, 192, 256, 320, 384]
-    assert {"agent/policy_loss", "agent/episode_length", "time/environment"} <= set(events.Tags()["scalars"])
+    assert [each.value for each in events.Scalars("env_steps")] == [64, 128, 192, 256, 320, 384]
+    assert {"agent/policy_loss", "agent/episode_length_mean", "time/env_step"} <= set(events.Tags()["scalars"])
     assert len(profiler.recorded_durations["optimizer_step"]) == 48
     assert len(profiler.recorded_durations["[_TrainingEpochLoop].train_dataloader_next"]) == 6
 
@@ -224,7 +234,7 @@ def test_stops_when_losses_are_no_longer_finite(tmp_path):
 
 
 def run(out, algorithm="ppo", *checkpoint):
-    """What two processes hold after a training."""
+    """Return the state of two processes after a training."""
     out.mkdir()
     script = [sys.executable, str(HERE / "lightning_run.py"), str(out), algorithm, *map(str, checkpoint)]
     where = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
@@ -288,7 +298,7 @@ def test_two_processes_with_replays_of_their_own_learn_the_same(algorithm, tmp_p
         assert_equal(mine["state"], other["state"])
 
 
-def test_the_single_file_learns():
+def test_example_in_one_file_learns():
     import lightning_ppo
 
     torch.set_num_threads(1)
@@ -297,11 +307,11 @@ def test_the_single_file_learns():
     assert sum(returns[-3:]) > 2 * sum(returns[:3])
 
 
-def test_the_example_trains_and_goes_on(tmp_path):
+def test_example_trains_and_resumes(tmp_path):
     import lightning_train
 
     policies, metrics, best = lightning_train.train(tmp_path, total_steps=64 * 25 * 10)
     assert list(policies) == ["adversary", "agent"]
-    assert metrics["steps"] == 64 * 25 * 10
+    assert metrics["env_steps"] == 64 * 25 * 10
     later = lightning_train.train(tmp_path / "later", total_steps=64 * 25 * 20, resume=best.last_model_path)
-    assert later[1]["steps"] == 64 * 25 * 20
+    assert later[1]["env_steps"] == 64 * 25 * 20

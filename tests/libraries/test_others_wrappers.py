@@ -32,7 +32,7 @@ def small(env_id="SimpleTag-v0", **settings):
 
 
 def one(env_id="SimpleTag-v0", **settings):
-    return gymnasium.make(f"gpu_envs/{env_id}", learner=f"{GROUP[env_id]}_0", **{**SMALL[env_id], **settings})
+    return gymnasium.make(f"gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", **{**SMALL[env_id], **settings})
 
 
 def act(env):
@@ -80,7 +80,7 @@ def test_games_of_turns_through_aec():
     """A foul loses, as the core says; PettingZoo's TerminateIllegalWrapper is for environments born as AEC."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        api_test(parallel_to_aec(small("TicTacToe-v0", illegal="loss")), num_cycles=40)
+        api_test(parallel_to_aec(small("TicTacToe-v0", illegal_actions="loss")), num_cycles=40)
 
 
 def test_pettingzoo_writes_videos(tmp_path):

@@ -20,21 +20,22 @@ import ray
 import yaml
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from trainers.cluster import operations
+from trainers.cli.cluster import cluster_command
+from trainers.cluster import local_cluster
+from trainers.cluster.cluster_records import RECORD, ClusterRecord, find_records, write_record
 from trainers.cluster.connect import connect
-from trainers.cluster.operations import cluster_command
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "docs" / "cluster"
-CODE = "import sys; from trainers.cluster.operations import cluster_command as c; sys.exit(c(sys.argv[1:]))"
+CODE = "import sys; from trainers.cli.cluster import cluster_command as c; sys.exit(c(sys.argv[1:]))"
 SMALL = ("--cpus", "1", "--object-store", "80")
 
 
 @pytest.fixture(autouse=True)
 def as_it_was(monkeypatch):
-    """What the commands and Ray set in the environment goes with the test."""
+    """Restore the environment variables that commands and Ray set."""
     for name in ("RAY_AUTH_MODE", "RAY_ADDRESS", "RAY_TMPDIR", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
-        monkeypatch.setenv(name, "")  # so that it is undone, whoever sets it
+        monkeypatch.setenv(name, "")  # so that it is restored
         monkeypatch.delenv(name)
     yield
     ray.shutdown()
@@ -42,19 +43,19 @@ def as_it_was(monkeypatch):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """The record of a cluster of three nodes that `up-local --detach` left, and `down` ends."""
+    """The record of a cluster of three nodes that `start --detach` left, and `stop` ends."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
-        before = {record.address for record in operations.records()}
-        assert cluster_command(["up-local", "--nodes", "3", "--detach", *SMALL]) == 0
-        record = next(record for record in operations.records() if record.address not in before)
+        before = {record.address for record in find_records()}
+        assert cluster_command(["start", "--nodes", "3", "--detach", *SMALL]) == 0
+        record = next(record for record in find_records() if record.address not in before)
         try:
             yield record
         finally:
-            assert cluster_command(["down", record.address]) == 0
+            assert cluster_command(["stop", record.address]) == 0
             assert gone(record.folder)
-            log = (Path(record.folder) / "up-local.log").read_text()
-            assert log.endswith("ending the cluster ...\n")
+            log = (Path(record.folder) / "start.log").read_text()
+            assert log.endswith("stopping the cluster ...\n")
             shutil.rmtree(record.folder)
 
 
@@ -65,7 +66,7 @@ def command(*words, **env):
 
 
 def processes(folder):
-    """Those of a cluster: its folder is in their command line, or in what they were started with."""
+    """Return the processes of a cluster: its folder is in their command line or their environment."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -103,7 +104,7 @@ def listens(pid):
 
 
 def memory(digits):
-    """What the kernel prints of an address: words of four bytes, as they lie in memory."""
+    """Return the kernel's form of an address: words of four bytes in memory order."""
     return [int(digits[i : i + 8], 16) for i in range(0, len(digits), 8)]
 
 
@@ -136,21 +137,21 @@ def test_token_needed(cluster):
     code = f"from trainers.cluster.connect import connect\nconnect('a test', {cluster.address!r})"
     told = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=False)
     assert told.returncode
-    assert "does not let us in; set RAY_AUTH_MODE=token" in told.stderr
+    assert "refused the connection; set RAY_AUTH_MODE=token" in told.stderr
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{cluster.dashboard}/api/jobs/", timeout=30)
 
 
 def test_new_token_is_private(tmp_path, monkeypatch):
-    """The token that up-local has Ray make where there is none can be read by its owner alone."""
+    """A new token can be read by its owner only."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    operations._make_token()
+    local_cluster._make_token()
     made = tmp_path / ".ray" / "auth_token"
     assert len(made.read_text()) == 64
     assert made.stat().st_mode & 0o077 == 0
 
 
-def test_status(cluster, capsys):
+def test_status_prints_nodes_and_resources(cluster, capsys):
     """It needs no address where one cluster runs, and shows what it has."""
     assert cluster_command(["status", cluster.address]) == 0
     told = capsys.readouterr().out
@@ -160,8 +161,8 @@ def test_status(cluster, capsys):
 
 
 def test_ctrl_c():
-    """It stays in the foreground until it is told to end; then no process of it is left, nor its record."""
-    run = command("up-local", "--nodes", "2", "--no-dashboard", *SMALL)
+    """The command runs in the foreground until a signal; then neither processes nor a record are left."""
+    run = command("start", "--nodes", "2", "--no-dashboard", *SMALL)
     said = ""
     while "stop" not in said.rpartition("\n\n")[2]:
         line = run.stdout.readline()
@@ -172,20 +173,20 @@ def test_ctrl_c():
     run.send_signal(signal.SIGINT)
     assert run.wait(60) == 0
     assert gone(folder)
-    assert not (Path(folder) / operations.RECORD).exists()
+    assert not (Path(folder) / RECORD).exists()
     shutil.rmtree(folder)
 
 
-def test_down_ends_its_own_alone(cluster, tmp_path, monkeypatch):
+def test_stop_ends_recorded_processes_only(cluster, tmp_path, monkeypatch):
     """A recorded process id that another process has by now is left alone."""
     other = subprocess.Popen(["sleep", "60"])
     try:
-        record = operations.Record(str(tmp_path), "127.0.0.1:1", "", 1, True, (other.pid, 1), ((os.getpid(), 1),))
-        operations._write(record)
-        assert record in operations.records()
-        operations._end(record)
+        record = ClusterRecord(str(tmp_path), "127.0.0.1:1", "", 1, True, (other.pid, 1), ((os.getpid(), 1),))
+        write_record(record)
+        assert record in find_records()
+        local_cluster.stop_cluster(record)
         assert other.poll() is None
-        assert record not in operations.records()
+        assert record not in find_records()
     finally:
         other.kill()
         other.wait()
@@ -202,22 +203,22 @@ def test_local_is_loopback_and_quiet():
     assert "Token authentication" not in told.stderr
 
 
-def test_misuse(cluster):
+def test_invalid_arguments_raise_one_line(cluster):
     """One clear line each."""
     port = cluster.address.rpartition(":")[2]
     for words, told in (
-        (["up-local", "--nodes", "0"], "--nodes = 0: expected >= 1"),
-        (["up-local", "--port", port], f"--port {port}: taken by another process; choose another, or 0"),
-        (["up-local", "--port", "80"], "--port 80: expected one from 1024 to 65535"),
-        (["up-local", "--object-store", "1"], "--object-store 1: expected at least 80 MiB"),
-        (["up-local", "--gpus", "99"], "--gpus 99: expected at most the"),
-        (["up-local", "--temp-dir", "/tmp/" + 40 * "x"], "at most 40 characters"),
-        (["down", "127.0.0.1:1"], f"no cluster at 127.0.0.1:1 that still runs; there are .*{cluster.address}"),
+        (["start", "--nodes", "0"], "nodes = 0: expected >= 1"),
+        (["start", "--port", port], f"port = {port}: used by another process; choose another, or 0"),
+        (["start", "--port", "80"], "port = 80: expected one from 1024 to 65535"),
+        (["start", "--object-store", "1"], "object_store = 1: expected at least 80 MiB"),
+        (["start", "--gpus", "99"], "gpus = 99: expected at most the"),
+        (["start", "--temp-dir", "/tmp/" + 40 * "x"], "at most 40 characters"),
+        (["stop", "127.0.0.1:1"], f"at 127.0.0.1:1, got none; there are .*{cluster.address}"),
     ):
         with pytest.raises(ConfigError, match=told) as error:
             cluster_command(words)
         assert "\n" not in str(error.value)
-    with pytest.raises(GpuEnvsError, match=r"no Ray cluster at '127.0.0.1:1' .*gpu-envs cluster up-local"):
+    with pytest.raises(GpuEnvsError, match=r"no Ray cluster at '127.0.0.1:1' .*gpu-envs cluster start"):
         cluster_command(["status", "127.0.0.1:1"])
     with pytest.raises(GpuEnvsError, match=r"no Ray cluster at '10.0.0.1:' \(expected HOST:PORT\)"):
         connect("a test", "10.0.0.1:")

@@ -16,9 +16,9 @@ sys.path.insert(0, str(LEAGUE))
 import calls_made  # noqa: E402
 from calls_made import gathered  # noqa: E402
 
-from gpu_envs import id_modules  # noqa: E402
+from gpu_envs.definition import id_modules  # noqa: E402
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, GpuEnvsError  # noqa: E402
-from league.executors import Call, LocalExecutor, RayExecutor, pack  # noqa: E402
+from league.executors import LocalExecutor, RayExecutor, RemoteTask, pack  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -59,13 +59,13 @@ def test_results_are_those_of_this_process_bit_for_bit(executor, expected):
 
 
 def test_workers_have_one_thread(executor):
-    assert gathered(executor, [Call("threads", calls_made.threads)]) == {"threads": (1, "1")}
+    assert gathered(executor, [RemoteTask("threads", calls_made.threads)]) == {"threads": (1, "1")}
 
 
 def test_modules_that_ids_name_travel_with_a_call(executor, monkeypatch):
     """And a call does not import what it reads: tabnanny stands for a module that nothing else imports."""
     monkeypatch.setattr(id_modules, "_named", {})
-    call = Call("recorded", calls_made.recorded, arguments={"env_id": "tabnanny:CartPole-v1"})
+    call = RemoteTask("recorded", calls_made.recorded, arguments={"env_id": "tabnanny:CartPole-v1"})
     with pytest.raises(CheckpointError, match="add --allow-import tabnanny if you trust it"):
         gathered(executor, [call])
     id_modules.allow_import("tabnanny")
@@ -73,14 +73,14 @@ def test_modules_that_ids_name_travel_with_a_call(executor, monkeypatch):
 
 
 def test_processes_stay_for_the_next_call(executor):
-    first = gathered(executor, [Call(f"{n}", calls_made.process, arguments={"seconds": 0.1}) for n in range(4)])
-    then = gathered(executor, [Call(f"{n}", calls_made.process, arguments={"seconds": 0.1}) for n in range(4)])
+    first = gathered(executor, [RemoteTask(f"{n}", calls_made.process, arguments={"seconds": 0.1}) for n in range(4)])
+    then = gathered(executor, [RemoteTask(f"{n}", calls_made.process, arguments={"seconds": 0.1}) for n in range(4)])
     assert set(then.values()) <= set(first.values())
 
 
 def test_errors_come_back_as_themselves(executor):
     def ends(how: str) -> BaseException:
-        executor.submit(Call(how, calls_made.fail, arguments={"how": how}))
+        executor.submit(RemoteTask(how, calls_made.fail, arguments={"how": how}))
         with pytest.raises(Exception) as caught:  # noqa: PT011
             executor.next()
         return caught.value
@@ -91,8 +91,10 @@ def test_errors_come_back_as_themselves(executor):
     assert (type(two), str(two)) == (GpuEnvsError, "NeedsTwoError: one and two")
 
 
-def test_a_gpu_that_is_not_there_is_refused(executor):
-    with pytest.raises(DeviceError, match=r"^device = 'cuda': the Ray cluster at '.*' has no GPU; add a node .*$"):
+def test_missing_gpu_raises_device_error(executor):
+    with pytest.raises(
+        DeviceError, match=r"^device='cuda': expected a GPU in the Ray cluster at '.*', got none; add a node .*$"
+    ):
         executor.device("cuda")
     assert (executor.device(None), executor.device("cpu")) == ("cpu", "cpu")
     for wrong in ({"gpus_per_learner": 1.5}, {"gpus_per_learner": 0}, {"threads": 0}):
@@ -101,34 +103,34 @@ def test_a_gpu_that_is_not_there_is_refused(executor):
 
 
 @pytest.mark.parametrize("make", ["play", "learn"])
-def test_a_worker_killed_in_the_middle_changes_nothing(executor, expected, tmp_path, make):
+def test_killed_worker_does_not_change_results(executor, expected, tmp_path, make):
     made = calls_made.calls()
     of = next(call for call in made if call.key.startswith(make))
     arguments = {"marker": str(tmp_path / "died"), "after": 0.2, "make": of.function, **of.arguments}
-    found = gathered(executor, [made[1], Call("killed", calls_made.killed_once, of.pools, arguments)])
+    found = gathered(executor, [made[1], RemoteTask("killed", calls_made.killed_once, of.policies, arguments)])
     assert (tmp_path / "died").exists()
     assert found == {made[1].key: expected[made[1].key], "killed": expected[of.key]}
 
 
-def test_a_call_that_kills_every_worker_ends_the_run_with_its_name(executor):
-    executor.submit(Call("3/respond/red", calls_made.die))
-    with pytest.raises(GpuEnvsError, match=r"^3/respond/red: no worker of the Ray cluster has ended this call.*$"):
+def test_task_that_kills_every_worker_raises_with_its_key(executor):
+    executor.submit(RemoteTask("3/respond/red", calls_made.die))
+    with pytest.raises(GpuEnvsError, match=r"^3/respond/red: no worker of the Ray cluster finished this task.*$"):
         executor.next()
 
 
 def test_cancelled_calls_are_killed_and_the_next_go_on(executor, tmp_path):
     for n in range(6):
-        executor.submit(Call(f"{n}", calls_made.mark, arguments={"file": str(tmp_path / str(n)), "seconds": 3.0}))
-    executor.submit(Call("quick", calls_made.add, arguments={"a": 1, "b": 2}))
+        executor.submit(RemoteTask(f"{n}", calls_made.mark, arguments={"file": str(tmp_path / str(n)), "seconds": 3.0}))
+    executor.submit(RemoteTask("quick", calls_made.add, arguments={"a": 1, "b": 2}))
     time.sleep(1.0)
     executor.cancel()
     assert executor.pending == 0
-    assert gathered(executor, [Call("next", calls_made.add, arguments={"a": 3, "b": 4})]) == {"next": 7}
+    assert gathered(executor, [RemoteTask("next", calls_made.add, arguments={"a": 3, "b": 4})]) == {"next": 7}
     time.sleep(3.0)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_node_may_join_and_a_node_may_go(cluster, executor, expected, monkeypatch):
+def test_nodes_can_join_and_leave(cluster, executor, expected, monkeypatch):
     monkeypatch.setattr("league.executors.ray.LOOK", 0.2)
     joined = cluster.add_node(num_cpus=2)
     deadline = time.monotonic() + 100
@@ -136,10 +138,10 @@ def test_a_node_may_join_and_a_node_may_go(cluster, executor, expected, monkeypa
         time.sleep(0.1)
         executor._look()
     assert executor.cpus == 4
-    nodes = gathered(executor, [Call(f"{n}", calls_made.node, arguments={"seconds": 1.0}) for n in range(8)])
+    nodes = gathered(executor, [RemoteTask(f"{n}", calls_made.node, arguments={"seconds": 1.0}) for n in range(8)])
     assert len(set(nodes.values())) == 2
     made = calls_made.calls()
-    slow = [Call(f"slow/{n}", calls_made.node, arguments={"seconds": 3.0, "value": n}) for n in range(4)]
+    slow = [RemoteTask(f"slow/{n}", calls_made.node, arguments={"seconds": 3.0, "value": n}) for n in range(4)]
     threading.Timer(1.5, cluster.remove_node, (joined,), {"allow_graceful": False}).start()
     found = gathered(executor, [*slow, *made])
     assert {key: found[key] for key in expected} == expected
@@ -148,13 +150,13 @@ def test_a_node_may_join_and_a_node_may_go(cluster, executor, expected, monkeypa
 
 
 def test_shares_of_gpus_are_computed_from_the_cluster(executor, monkeypatch):
-    learner, payoffs = (Call("x", calls_made.add, learns=learns, device="cuda") for learns in (True, False))
-    here = Call("x", calls_made.add, learns=True)
+    learner, payoffs = (RemoteTask("x", calls_made.add, learns=learns, device="cuda") for learns in (True, False))
+    here = RemoteTask("x", calls_made.add, learns=True)
     assert executor.gpus_per_learner == 0
     for cpus, gpus, share in ((16, 1, 0.25), (8, 4, 0.5), (4, 4, 1.0), (2, 4, 1.0)):
         monkeypatch.setattr(executor, "cpus", cpus)
         monkeypatch.setattr(executor, "gpus", gpus)
-        assert [executor.gpus_per_call(call) for call in (learner, payoffs, here)] == [share, share / 2, 0]
+        assert [executor.gpus_per_task(call) for call in (learner, payoffs, here)] == [share, share / 2, 0]
         assert executor.room(learner) == min(cpus, gpus / share)
         assert executor.room(here) == cpus
     monkeypatch.setattr(executor, "_given", 0.5)

@@ -1,4 +1,4 @@
-"""Leagues on a Ray cluster: the same as in one process, whatever happens to workers, nodes and the coordinator."""
+"""Tests of leagues on a Ray cluster: results equal those of one process after any failure."""
 # ruff: noqa: E402
 
 import json
@@ -18,8 +18,9 @@ import torch
 
 from league.executors import LocalExecutor, RayExecutor
 from league.game import Game
-from league.psro import PSRO, PSROConfig
-from league.run import opened
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.open_run import open_run
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def address():
 
 def psro(path, executor):
     config = PSROConfig(iterations=2, **psro_runs.QUICK)
-    with opened(path, Game.of("LeducPoker-v0"), "psro", config) as store:
+    with open_run(path, Game.of("LeducPoker-v0"), "psro", config) as store:
         PSRO(store, config, executor=executor).run()
 
 
@@ -53,7 +54,12 @@ def test_the_run_is_that_of_one_process(run, address, tmp_path):
 
 @pytest.mark.slow
 def test_the_run_is_the_same_after_faults(tmp_path):
-    command = [sys.executable, ray_faults.__file__, str(tmp_path), "4"]  # more: benchmarks.dispatch --faults
+    command = [
+        sys.executable,
+        ray_faults.__file__,
+        str(tmp_path),
+        "4",
+    ]  # more: benchmarks.league.executor_scaling --faults
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
     told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run"')]
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""Ray Tune drives our trainings: bad ones end early or copy good ones, and a killed search goes on."""
+"""Searches with Ray Tune: bad trials stop early or copy good ones, and a killed search can be resumed."""
 
 import contextlib
 import json
@@ -13,23 +13,25 @@ from pathlib import Path
 import pytest
 
 from gpu_envs.errors import ConfigError
-from trainers import checkpoint
-from trainers.arguments import parse_train
-from trainers.cluster.tune import Plan, Trial, resume, tune
-from trainers.commands import _config
-from trainers.config import TrainConfig
-from trainers.ppo import PPOConfig
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.cli.options import parse_train
+from trainers.cli.train import _config
+from trainers.cluster.tune_results import TrialResult
+from trainers.cluster.tune_search import resume, tune
+from trainers.cluster.tune_trial import TuneConfig
+from trainers.config.train_config import TrainConfig
+from trainers.storage import checkpoint
 
 ray = pytest.importorskip("ray")
 library = pytest.importorskip("ray.tune")
 ROOT = Path(__file__).parents[2]
 STEPS = 128 * 12
-"""Of a trial: twelve rollouts."""
+"""Steps of a trial: twelve rollouts."""
 
 
 def cartpole(**changes):
-    learner = PPOConfig(rollout_length=16, epochs=2, minibatches=2, hidden=(16,), learning_rate_end=0.0)
-    settings = {"num_envs": 8, "total_steps": STEPS, "eval_episodes": 4, "threads": 1, "learner": learner}
+    learner = PPOConfig(rollout_length=16, num_epochs=2, num_minibatches=2, hidden_sizes=(16,), learning_rate_final=0.0)
+    settings = {"num_envs": 8, "total_steps": STEPS, "eval_episodes": 4, "num_threads": 1, "learner": learner}
     return TrainConfig("CartPole-v1", **{**settings, **changes})
 
 
@@ -50,9 +52,9 @@ def saved(run_dir, name):
     return {each.steps: each for each in every}
 
 
-def test_asha_ends_bad_trials_early(tmp_path):
+def test_asha_stops_bad_trials_early(tmp_path):
     """One after another, the good ones first: a bad one goes no further than the first rung."""
-    plan = Plan(samples=1, grace=256, reduction=2, interval=128, cpus=2)
+    plan = TuneConfig(num_samples=1, grace_period=256, reduction_factor=2, eval_interval=128, cpus=2)
     search = {"learner.learning_rate": "grid(0.02,0.01,1e-9,1e-8)", "learner.gamma": library.uniform(0.95, 0.96)}
     found = tune(cartpole(), search, tmp_path / "run", plan)
     assert found.complete
@@ -73,18 +75,20 @@ def test_asha_ends_bad_trials_early(tmp_path):
     written = json.loads((tmp_path / "run" / "tune.json").read_text())
     assert written["complete"]
     assert written["best"]["command"] == found.command
-    assert [Trial(**trial).name for trial in written["trials"]] == [trial.name for trial in found.trials]
-    with pytest.raises(ConfigError, match="there is a search already; --resume"):
+    assert [TrialResult(**trial).name for trial in written["trials"]] == [trial.name for trial in found.trials]
+    with pytest.raises(
+        ConfigError, match="expected a folder without a search; choose another, or continue with --resume"
+    ):
         tune(cartpole(), search, tmp_path / "run", plan)
 
 
 def test_pbt_copies_the_good_and_changes_settings(tmp_path):
-    """A trial that cannot learn takes up one that does, and goes on with settings of its own, which take effect.
+    """A trial that cannot learn takes up one that does, and continues with settings of its own, which take effect.
 
-    One trial at a time: they take turns, so that who copies when is no matter of luck.
+    One trial at a time: they take turns, so that the order of copies is fixed.
     """
-    plan = Plan("pbt", samples=1, perturb=512, interval=128, cpus=2)
-    search = {"learner.learning_rate": "grid(0.02,1e-9)", "learner.entropy": "uniform(0,0.01)"}
+    plan = TuneConfig("pbt", num_samples=1, perturbation_interval=512, eval_interval=128, cpus=2)
+    search = {"learner.learning_rate": "grid(0.02,1e-9)", "learner.entropy_coef": "uniform(0,0.01)"}
     found = tune(cartpole(), search, tmp_path / "run", plan)
     assert found.complete
     assert [trial.state for trial in found.trials] == ["finished", "finished"]
@@ -92,8 +96,8 @@ def test_pbt_copies_the_good_and_changes_settings(tmp_path):
     assert len(good) == 12
     assert max(bad) == STEPS
     settings = {steps: each.config["learner"] for steps, each in bad.items()}
-    assert all(0 <= each["entropy"] <= 0.01 for each in settings.values())
-    first = next(steps for steps, each in settings.items() if each["entropy"] != settings[128]["entropy"])
+    assert all(0 <= each["entropy_coef"] <= 0.01 for each in settings.values())
+    first = next(steps for steps, each in settings.items() if each["entropy_coef"] != settings[128]["entropy_coef"])
     assert (first - 128) % 512 == 0
     last = max(steps for steps in bad if steps < first)
     assert settings[last]["learning_rate"] == 1e-9
@@ -113,27 +117,27 @@ def apart(one, other, prefix):
     return max(float((value.double() - other.state[name].double()).abs().max()) for name, value in tensors.items())
 
 
-def test_trials_that_diverge_are_told_of(tmp_path):
-    plan = Plan("none", samples=1, interval=512, cpus=2)
+def test_diverged_trials_are_failed_trials(tmp_path):
+    plan = TuneConfig("none", num_samples=1, eval_interval=512, cpus=2)
     search = {"learner.learning_rate": "grid(1e-3,1e30)"}
     found = tune(cartpole(), search, tmp_path / "run", plan)
     assert found.complete
     good, bad = found.trials
     assert (good.state, bad.state) == ("finished", "failed")
-    assert "the training has diverged" in bad.why
+    assert "the training has diverged" in bad.error
 
 
 SCRIPT = """
 import sys
 sys.path.insert(0, "tests/libraries")
 from test_ray_tune import cartpole
-from trainers.cluster.tune import Plan, tune
+from trainers.cluster.tune_search import TuneConfig, tune
 search = {"learner.learning_rate": "grid(0.01,0.011,0.012,0.013,0.014)"}
-tune(cartpole(), search, sys.argv[1], Plan("none", samples=1, cpus=2, interval=128))
+tune(cartpole(), search, sys.argv[1], TuneConfig("none", num_samples=1, cpus=2, eval_interval=128))
 """
 
 
-def test_a_killed_search_goes_on(tmp_path):
+def test_killed_search_can_be_resumed(tmp_path):
     """SIGKILL of the process that searches: what ended is not run again, what was going on goes on."""
     run_dir, where = tmp_path / "run", {**os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local"}
     killed = subprocess.Popen([sys.executable, "-c", SCRIPT, str(run_dir)], cwd=ROOT, env=where, start_new_session=True)

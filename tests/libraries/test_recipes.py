@@ -2,7 +2,7 @@
 
 import pytest
 
-from docs import notebook
+from docs.scripts import notebook
 
 SECTIONS = ("RSL-RL", "CleanRL", "Minari")
 

@@ -13,7 +13,7 @@ from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
 from ray.tune.registry import register_env
 
 import gpu_envs
-from docs import notebook
+from docs.scripts import notebook
 from examples import rllib_simple_tag
 from gpu_envs.views.rows import RowsEnv
 

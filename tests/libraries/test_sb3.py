@@ -17,7 +17,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecMonitor, VecNormalize, VecVideoRecorder
 
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.views.sb3 import SB3VecEnv
 
 
@@ -126,7 +126,7 @@ def test_the_contract_of_a_vec_env():
     assert env.env_method("set_params", tag_reward=3.0, indices=[0, 1]) == [None, None]
     assert env.core.get_params()["tag_reward"] == 3
     for name, words in (
-        ("illegal", "illegal is fixed when the environment is made; .*set_params.*adversary_size"),
+        ("illegal_actions", "illegal_actions is fixed when the environment is created; .*set_params.*adversary_size"),
         ("num_envs", "num_envs is fixed"),
         ("num_good", "num_good is fixed"),
         ("tag_reward", r"is a constant of the rules; env_method\('set_params', tag_reward=...\) changes it"),
@@ -165,7 +165,7 @@ def test_copies_are_made_anew(copied):
     """The same arguments, a frozen model among them, even one that has learned."""
     chasers = PPO("MlpPolicy", make(group="adversary"), n_steps=5, batch_size=60, n_epochs=1, device="cpu").learn(60)
     env = make(group="agent", seed=5)
-    env.set_others({"adversary": chasers})
+    env.set_opponents({"adversary": chasers})
     twin = copied(env)
     assert (twin.num_envs, twin.spec.id) == (4, "gpu_envs/SimpleTag-v0")
     assert twin.core is not env.core
@@ -177,12 +177,12 @@ def test_copies_are_made_anew(copied):
 
 
 def test_a_frozen_model_sees_what_it_learned_from():
-    """Behind a VecNormalize a model sees normalised observations, among the others too."""
+    """Behind a VecNormalize a model sees normalized observations, among the others too."""
     learner = VecNormalize(make(group="adversary", seed=1))
     chasers = PPO("MlpPolicy", learner, n_steps=5, batch_size=60, n_epochs=1, device="cpu").learn(120)
     seen, predict = [], chasers.predict
     chasers.predict = lambda obs, **more: seen.append(obs) or predict(obs, **more)
-    env = make(group="agent", others={"adversary": chasers}, seed=2)
+    env = make(group="agent", opponents={"adversary": chasers}, seed=2)
     env.reset()
     raw = env.core.obs[:, :3, :16].reshape(12, 16).numpy().copy()
     env.step(actions_of(env))
@@ -237,7 +237,7 @@ def test_settings_that_make_no_sense_here():
             make(**{name: True})
     with pytest.raises(ConfigError, match="choose group='adversary' or group='agent'"):
         SB3VecEnv("SimpleTag-v0", 2)
-    with pytest.raises(ConfigError, match="no setting named num_goods"):
+    with pytest.raises(ConfigError, match="no setting named 'num_goods'"):
         make(num_goods=2)
 
 
@@ -318,4 +318,4 @@ def test_terminal_observations_are_normalised():
 def test_sb3s_check_of_the_single_agent_door():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0").unwrapped, skip_render_check=True)
+        check_env(gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0").unwrapped, skip_render_check=True)

@@ -14,7 +14,7 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecNormalize
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.views.sb3 import SB3VecEnv, _Model
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
@@ -53,8 +53,8 @@ def test_others_are_models_callables_or_random():
     model = Always(2)
     settings = {"group": "agent", "seed": 5}
     models, callables = (
-        make(others={"adversary": model}, **settings),
-        make(others=lambda obs: torch.full(obs.shape[:2], 2), **settings),
+        make(opponents={"adversary": model}, **settings),
+        make(opponents=lambda obs: torch.full(obs.shape[:2], 2), **settings),
     )
     np.testing.assert_array_equal(models.reset(), callables.reset())
     for t in range(8):
@@ -63,18 +63,18 @@ def test_others_are_models_callables_or_random():
         for left, right in zip(models.step(action)[:3], callables.step(action)[:3], strict=True):
             np.testing.assert_array_equal(left, right)
         np.testing.assert_array_equal(model.seen[t], before)
-    models.set_others("random")
+    models.set_opponents("random")
     models.step(actions_of(models))
     assert len(model.seen) == 8
-    with pytest.raises(ConfigError, match="others has no 'fox' to play"):
-        models.set_others({"fox": model})
+    with pytest.raises(ConfigError, match="opponents has no 'fox' to play"):
+        models.set_opponents({"fox": model})
 
 
 @pytest.mark.parametrize("continuous", [False, True])
 def test_a_model_of_sb3_among_the_others(continuous):
     chase = make(seed=6, continuous_actions=continuous)
     chasers = PPO("MlpPolicy", chase, n_steps=2, batch_size=24, device="cpu", seed=0)
-    flight = make(group="agent", others=chasers, seed=6, continuous_actions=continuous)
+    flight = make(group="agent", opponents=chasers, seed=6, continuous_actions=continuous)
     obs = flight.reset()
     for _ in range(9):
         obs, *_ = flight.step(actions_of(flight))
@@ -133,6 +133,6 @@ def test_off_policy_learners_run():
 def test_the_example():
     import sb3_simple_tag
 
-    results = sb3_simple_tag.train(steps=9_600, worlds=8, verbose=0)
+    results = sb3_simple_tag.train(steps=9_600, num_envs=8, verbose=0)
     assert len(results) == 5
     assert all(np.isfinite(value) for value in results.values())

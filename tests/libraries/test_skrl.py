@@ -18,9 +18,9 @@ from skrl.utils.model_instantiators.torch import (
     multicategorical_model,
 )
 
-from docs import notebook
+from docs.scripts import notebook
 from examples import skrl_simple_spread
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.views.skrl import SkrlEnv, make_skrl, per_agent
 
 POLICY = {
@@ -84,7 +84,7 @@ def test_trains(env_id, settings, name):
     before = copy.deepcopy(models)
     cfg = {"timesteps": 3 * ROLLOUT, "headless": True, "disable_progressbar": True, "close_environment_at_exit": False}
     SequentialTrainer(env=env, agents=learner, cfg=cfg).train()
-    assert int(env.unwrapped.core.episodes.min()) >= 1
+    assert int(env.unwrapped.core.episode_index.min()) >= 1
     for agent, nets in models.items():
         for key, net in nets.items():
             for weight, value in net.state_dict().items():

@@ -158,7 +158,7 @@ def test_vectors_over_processes(base_class):
 
 
 def test_the_example():
-    import wrappers_by_door as example
+    import generic_vector_env as example
 
     assert example.tensors(8) >= 0
     assert example.one_agent()["l"] == 25

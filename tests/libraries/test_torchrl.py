@@ -12,9 +12,9 @@ from conftest import SMALL
 from torchrl.envs import ActionMask, Compose, RewardSum, StepCounter, TransformedEnv
 from torchrl.envs.utils import MarlGroupMapType, check_env_specs, step_mdp
 
-from docs import notebook
+from docs.scripts import notebook
 from gpu_envs.errors import ActionError, ConfigError, DeviceError, ResetNeededError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.views.torchrl import TorchRLEnv
 
 ROOT = Path(__file__).parents[2]
@@ -134,9 +134,9 @@ def test_partial_reset():
     env = make("TagContinuous-v0")
     data = env.rollout(4, break_when_any_done=False)[:, -1]["next"].clone()
     mask = torch.tensor([True, False, False, True, False])
-    begun = env.core.episodes.clone()
+    begun = env.core.episode_index.clone()
     fresh = env.reset(data.clone().set("_reset", mask[:, None]))
-    assert torch.equal(env.core.episodes, begun + mask)
+    assert torch.equal(env.core.episode_index, begun + mask)
     for group in env.group_map:
         before, after = data[group], fresh[group]
         assert torch.equal(after["observation"][~mask], before["observation"][~mask])
@@ -299,13 +299,13 @@ def test_worlds_on_several_devices():
 def test_refusals():
     for settings, said in (
         ({"autoreset": "same_step"}, "TorchRL resets worlds itself"),
-        ({"reuse_buffers": True}, "TorchRL keeps what a step returns"),
+        ({"reuse_buffers": True}, "TorchRL keeps the results of a step"),
     ):
         with pytest.raises(ConfigError, match=said):
             make("SimpleTag-v0", **settings)
     env = make("SimpleTag-v0")
     for device in ("meta", "cuda", "cuda:3"):  # there or not
-        with pytest.raises(DeviceError, match=f"SimpleTag-v0 lives on cpu; make it anew with device='{device}'"):
+        with pytest.raises(DeviceError, match=f"SimpleTag-v0 is on cpu; create another one with device='{device}'"):
             env.to(device)
     assert env.to("cpu") is env.to(torch.device("cpu", 0)) is env
     data = env.rand_action(env.reset())
@@ -374,7 +374,7 @@ def test_mappo_runs(capsys):
     leaving = json.dumps(SMALL["TagContinuous-v0"])
     for env_id, config in (("SimpleTag-v0", "{}"), ("SimpleSpread-v0", "{}"), ("TagContinuous-v0", leaving)):
         few = ["--num-envs", "8", "--iterations", "2", "--steps", "30"]
-        history = torchrl_mappo.main(["--id", env_id, "--config", config, *few])
+        history = torchrl_mappo.main(["--env-id", env_id, "--config", config, *few])
         assert len(history) == 2
         assert all(torch.isfinite(torch.tensor(list(row.values()))).all() for row in history)
     assert "agent" in capsys.readouterr().out
@@ -397,7 +397,7 @@ def test_mappo_leaves_out_who_has_left():
 
     def outcome(data):
         data = data.clone()
-        data["runner", "advantage"] = torchrl_mappo.standardised(data["runner", "advantage"], acted)
+        data["runner", "advantage"] = torchrl_mappo.standardized(data["runner", "advantage"], acted)
         value = torchrl_mappo.mean_loss(loss, data.reshape(-1), "runner")
         torch.testing.assert_close(data["runner", "advantage"][acted].mean(), torch.tensor(0.0), atol=1e-5, rtol=0)
         return value

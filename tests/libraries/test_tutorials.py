@@ -5,7 +5,7 @@ Those of BenchMARL and RLlib are in `test_benchmarl.py` and `test_rllib.py`, whe
 
 import pytest
 
-from docs import notebook
+from docs.scripts import notebook
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # SuperSuit's and Lightning's

@@ -1,4 +1,4 @@
-"""Answers to the viewer's page that are made up, and so known to the number; see `league.watch.api` for their form."""
+"""Made-up answers for the viewer's page, see `league.watch.api` for their form."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ def packed(values) -> dict:
 
 
 def rollout(shapes, places, **values) -> dict:
-    """Of `shapes` (T + 1, W, M, 10) and `places` (T + 1, W, A, 3); an entry of obs is 1000 t + 100 w + 10 a + d."""
+    """Make a rollout of `shapes` (T + 1, W, M, 10) and `places` (T + 1, W, A, 3); obs is 1000 t + 100 w + 10 a + d."""
     frames, worlds, agents = places.shape[:3]
     index = np.indices((frames, worlds, agents, 4))
     return {
@@ -47,19 +47,19 @@ def rollout(shapes, places, **values) -> dict:
 
 
 def moving(agents: int, frames: int, worlds: int = 1) -> dict:
-    """Agents that go round, each a disc with a line and a ring."""
+    """Make a rollout of agents that move in circles, each a disc with a line and a ring."""
     t, world, agent = np.indices((frames, worlds, agents))
     angle = 0.04 * t + agent + world
     reach = 0.5 + 4 * (agent + 1) / agents
     places = np.stack([5 + reach * np.cos(angle), 5 + reach * np.sin(angle), np.full_like(reach, 0.12)], -1)
     x, y, radius = np.moveaxis(places, -1, 0)
-    one, colour = np.ones_like(x), np.where(agent[..., None] % 5 == 0, (0.84, 0.24, 0.16), (0.13, 0.47, 0.77))
+    one, color = np.ones_like(x), np.where(agent[..., None] % 5 == 0, (0.84, 0.24, 0.16), (0.13, 0.47, 0.77))
     ring = np.stack([0 * one, x, y, 0.3 * one, 0.3 * one, 0.03 * one], -1)
     line = np.stack([2 * one, x, y, 0.2 * np.cos(angle), 0.2 * np.sin(angle), 0.05 * one], -1)
     disc = np.stack([0 * one, x, y, radius, radius, 0 * one], -1)
     shapes = np.concatenate(
         [
-            np.concatenate([shape, colour, alpha * one[..., None]], -1)
+            np.concatenate([shape, color, alpha * one[..., None]], -1)
             for shape, alpha in ((ring, 0.5), (line, 1), (disc, 1))
         ],
         2,
@@ -68,7 +68,7 @@ def moving(agents: int, frames: int, worlds: int = 1) -> dict:
 
 
 def training(played: dict, rows: int = 50) -> dict[str, dict]:
-    """Answers about a training by path, without the query."""
+    """Return answers about a training by path, without the query."""
     run = {
         "name": "made-up",
         "kind": "training",
@@ -89,7 +89,7 @@ def training(played: dict, rows: int = 50) -> dict[str, dict]:
 
 
 def league(played: dict, count: int) -> dict[str, dict]:
-    """Answers about a league of two seats with so many policies each, p0 to the latest; i against j earns i - j."""
+    """Return answers about a two-player league with `count` policies per seat; i against j earns i - j."""
     names = [f"p{i}" for i in range(count)]
     seats = [{"name": name, "role": name} for name in ("left", "right")]
     mean = np.subtract.outer(np.arange(count), np.arange(count)).ravel()
@@ -103,13 +103,13 @@ def league(played: dict, count: int) -> dict[str, dict]:
 
 
 def metrics(rows: int, version: int = 1) -> dict:
-    columns = ["iteration", "steps", "team/return_per_agent", "team/entropy", "eval/team/return"]
+    columns = ["iteration", "env_steps", "team/episode_return_mean", "team/entropy", "eval/team/return"]
     lines = [[i + 1, 100 * (i + 1), 0.1 * i, 2 - 0.01 * i, i if i % 10 == 0 else None] for i in range(rows)]
-    return {"version": version, "x": "steps", "every": 1, "columns": columns, "rows": lines}
+    return {"version": version, "x": "env_steps", "every": 1, "columns": columns, "rows": lines}
 
 
 def answering(answers: dict[str, dict]):
-    """What a page's route is handled by; an answer that is a string is an error."""
+    """Return a handler for a page's route; an answer that is a string is an error."""
 
     def handle(route) -> None:
         path = route.request.url.removeprefix(HOME).partition("?")[0]

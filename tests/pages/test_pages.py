@@ -9,12 +9,12 @@ import pytest
 import torch
 from conftest import SMALL
 
-from docs import commands, generate, pictures, tables
-from gpu_envs import meanings
-from gpu_envs.factory import make_core
-from gpu_envs.registry import list_envs
+from docs.scripts import commands, generate, pictures, tables
+from gpu_envs.definition.registry import list_envs
+from gpu_envs.descriptions import base as descriptions
+from gpu_envs.runtime.factory import make_core
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NAMES = tables.names()
 HEADINGS = {
     "## Rules": (),
@@ -23,7 +23,7 @@ HEADINGS = {
     "## Actions": ("actions",),
     "## Observations": ("observations",),
     "## Settings": ("settings", "constants", "state"),
-    "## Oracle": (),
+    "## Validation": (),
     "## Version history": (),
 }
 """What a page has, in this order, and the generated parts in it; the summary stands before all."""
@@ -48,11 +48,11 @@ def test_registry_is_files_is_pages_is_oracles():
         found = [path for path in (ROOT / folder).rglob(pattern) if path.name != "__init__.py"]
         return {str(path.relative_to(ROOT / folder).with_suffix("")) for path in found if wanted <= functions(path)}
 
-    host = places("gpu_envs", "*.py", {"Config", "build"})
+    host = places("gpu_envs/envs", "*.py", {"Config", "build"})
     rules = places("warp_kernels", "*.py", {"rules", "Params", "State"})
     pages, moving = (places("docs/envs", f"*.{end}") for end in ("md", "gif"))
-    words = places("gpu_envs/meanings", "*.py")
-    oracles = {path.replace("test_", "") for path in places("tests/oracles", "test_*.py")}
+    words = places("gpu_envs/descriptions", "*.py") - {"base", "mpe/particles"}
+    oracles = {path.replace("test_", "") for path in places("tests/parity", "test_*.py")} - {"references"}
     assert set(NAMES) == host == rules == pages == words == moving == oracles
     assert set(SMALL) == set(list_envs())
 
@@ -76,7 +76,7 @@ def test_page_holds_every_part(name):
     assert pictures.captioned(text, name) == text
     assert re.search(rf"^!\[.+\]\({stem}\.gif\)$", parts[""], re.MULTILINE), "no picture"
     assert re.search(r"terminate|truncate", parts["### End of an episode"])
-    assert f"test_{stem}.py" in parts["## Oracle"]
+    assert f"test_{stem}.py" in parts["## Validation"]
     assert f"- v{NAMES[name].rpartition('-v')[2]}: " in parts["## Version history"]
 
 
@@ -107,12 +107,12 @@ def test_every_command_shows_its_help():
 
 @pytest.mark.parametrize("path", generate.pages(), ids=lambda path: path.name)
 def test_tables_are_fresh(path):
-    assert generate.filled(path) == path.read_text(encoding="utf-8"), "run: python docs/generate.py"
+    assert generate.filled(path) == path.read_text(encoding="utf-8"), "run: python docs/scripts/generate.py"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pictures_are_fresh_and_small(name):
-    assert pictures.fresh(name, NAMES[name]), f"{name}.gif is stale; run: python -m docs.pictures {name}"
+    assert pictures.fresh(name, NAMES[name]), f"{name}.gif is stale; run: python -m docs.scripts.pictures {name}"
     assert (pictures.PAGES / f"{name}.gif").stat().st_size <= 300_000
 
 
@@ -137,11 +137,11 @@ def check_blocks(core, blocks_of, rows, steps=25):
     valid = info["alive"]
     for _ in range(steps):
         for env in range(core.num_envs):
-            world = meanings.world_of(core, env)
+            world = descriptions.copy_world(core, env)
             for row in rows:
                 if valid[env, row]:
                     blocks = blocks_of(core.config, row)
-                    mine, seen = meanings.values(blocks, world, row), obs[env, row].numpy()
+                    mine, seen = descriptions.expected_observation(blocks, world, row), obs[env, row].numpy()
                     width = core.observation_spaces[core.possible_agents[row]].shape[0]
                     assert mine.shape == (width,)
                     np.testing.assert_allclose(seen[:width], mine, atol=1e-5, rtol=0)
@@ -158,17 +158,17 @@ def check_blocks(core, blocks_of, rows, steps=25):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_observation_columns(name):
-    words, id = tables.words(name), NAMES[name]
+    words, id = tables.description(name), NAMES[name]
     for agent, settings in words.OBSERVATIONS.values():
         core = make_core(id, 6, "cpu", seed=0, autoreset="disabled", **SMALL[id] | settings)
         group = next(rows for rows in core.groups.values() if core.possible_agents.index(agent) in rows)
-        assert check_blocks(core, words.blocks, group) > 100
+        assert check_blocks(core, words.observation_blocks, group) > 100
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_observation_tables_cover_all_agents(name):
     """The views shown are of every width that agents have."""
-    words = tables.words(name)
+    words = tables.description(name)
     shown = {agent for agent, settings in words.OBSERVATIONS.values()}
     _, d = tables.configured(name, {})
     assert {d.observation_spaces[agent].shape for agent in shown} == {s.shape for s in d.observation_spaces.values()}
@@ -193,7 +193,7 @@ def simple_tag_actions():
     def apart(state):
         state["pos"].copy_(torch.arange(12.0).view(1, 6, 2))
 
-    discrete, continuous = tables.words("mpe/simple_tag").actions()
+    discrete, continuous = tables.description("mpe/simple_tag").action_tables()
     accel = torch.tensor([[3.0], [3.0], [3.0], [4.0]])
     for index, push in discrete.rows:
         after = one_step("mpe/simple_tag", apart, index)
@@ -208,7 +208,7 @@ def tag_continuous_actions():
         state["speed"].fill_(0.5)
         state["direction"].fill_(3.0)
 
-    (table,) = tables.words("tag/tag_continuous").actions()
+    (table,) = tables.description("tag/tag_continuous").action_tables()
     for index, acceleration, turn in table.rows:
         after = one_step("tag/tag_continuous", moving, index)
         assert abs(after["acceleration"][0] - float(acceleration)) < 1e-4
@@ -216,7 +216,7 @@ def tag_continuous_actions():
 
 
 def tag_gridworld_actions():
-    (table,) = tables.words("tag/tag_gridworld").actions()
+    (table,) = tables.description("tag/tag_gridworld").action_tables()
     for index, move in table.rows:
         after = one_step("tag/tag_gridworld", lambda state: state["cell"].fill_(2), index)
         assert (after["cell"] - 2 == direction_of(move)).all()
@@ -228,7 +228,7 @@ def mpe_actions(name, accel=5.0):
     def apart(state):
         state["pos"].copy_(torch.arange(float(state["pos"].numel())).view_as(state["pos"]))
 
-    discrete, continuous = tables.words(name).actions()
+    discrete, continuous = tables.description(name).action_tables()
     for index, push in discrete.rows:
         after = one_step(name, apart, index)
         torch.testing.assert_close(after["vel"], (accel * 0.1 * direction_of(push)).expand_as(after["vel"]))
@@ -266,25 +266,25 @@ def talking_actions(name, speakers, accel, tables_of):
 
 
 def simple_crypto_actions():
-    discrete, continuous = tables.words("mpe/simple_crypto").actions()
+    discrete, continuous = tables.description("mpe/simple_crypto").action_tables()
     rows = [0, 1, 2]
     talking_actions("mpe/simple_crypto", rows, torch.zeros(3), ((discrete, rows, False), (continuous, rows, True)))
 
 
 def simple_reference_actions():
-    discrete, continuous = tables.words("mpe/simple_reference").actions()
+    discrete, continuous = tables.description("mpe/simple_reference").action_tables()
     rows, accel = [0, 1], torch.tensor([5.0, 5.0])
     talking_actions("mpe/simple_reference", rows, accel, ((discrete, rows, False), (continuous, rows, True)))
 
 
 def simple_speaker_listener_actions():
-    word, push, loudness, throttle = tables.words("mpe/simple_speaker_listener").actions()
+    word, push, loudness, throttle = tables.description("mpe/simple_speaker_listener").action_tables()
     both = (word, [0], False), (push, [1], False), (loudness, [0], True), (throttle, [1], True)
     talking_actions("mpe/simple_speaker_listener", [0], torch.tensor([0.0, 5.0]), both)
 
 
 def simple_world_comm_actions():
-    lead, push, loudness, throttle = tables.words("mpe/simple_world_comm").actions()
+    lead, push, loudness, throttle = tables.description("mpe/simple_world_comm").action_tables()
     others, accel = [1, 2, 3, 4, 5], torch.tensor([3.0, 3.0, 3.0, 3.0, 4.0, 4.0])
     both = (lead, [0], False), (push, others, False), (loudness, [0], True), (throttle, others, True)
     talking_actions("mpe/simple_world_comm", [0], accel, both)
@@ -294,14 +294,14 @@ def simple_world_comm_actions():
 
 
 def cartpole_actions():
-    (table,) = tables.words("classic/cartpole").actions()
+    (table,) = tables.description("classic/cartpole").action_tables()
     for index, push in table.rows:
         after = one_step("classic/cartpole", lambda state: state["motion"].zero_(), index)
         assert after["motion"][1].sign() == direction_of(push)[0]
 
 
 def mountain_car_actions():
-    (table,) = tables.words("classic/mountain_car").actions()
+    (table,) = tables.description("classic/mountain_car").action_tables()
     for index, push in table.rows:
         after = one_step("classic/mountain_car", lambda state: state["motion"].copy_(torch.tensor([-0.5, 0.0])), index)
         coasting = -0.0025 * float(torch.cos(torch.tensor(-1.5)))
@@ -310,7 +310,7 @@ def mountain_car_actions():
 
 def mountain_car_continuous_actions():
     name = "classic/mountain_car_continuous"
-    ((_, throttle, span),) = tables.words(name).actions()[0].rows
+    ((_, throttle, span),) = tables.description(name).action_tables()[0].rows
     for action in ast.literal_eval(span):
         after = one_step(name, lambda state: state["motion"].copy_(torch.tensor([-0.5, 0.0])), action)
         coasting = -0.0025 * float(torch.cos(torch.tensor(-1.5)))
@@ -319,7 +319,7 @@ def mountain_car_continuous_actions():
 
 
 def pendulum_actions():
-    ((_, sense, span),) = tables.words("classic/pendulum").actions()[0].rows
+    ((_, sense, span),) = tables.description("classic/pendulum").action_tables()[0].rows
     assert sense == "counter-clockwise"
     for torque in ast.literal_eval(span):
         after = one_step("classic/pendulum", lambda state: state["motion"].zero_(), torque)
@@ -329,14 +329,14 @@ def pendulum_actions():
 
 
 def acrobot_actions():
-    (table,) = tables.words("classic/acrobot").actions()
+    (table,) = tables.description("classic/acrobot").action_tables()
     for index, torque in table.rows:
         after = one_step("classic/acrobot", lambda state: state["motion"].zero_(), index)
         assert after["motion"][3].sign() == float(torque)
 
 
 def connect_four_actions():
-    (table,) = tables.words("games/connect_four").actions()
+    (table,) = tables.description("games/connect_four").action_tables()
     assert [index for index, _ in table.rows] == list(range(7))
     for index, where in table.rows:
         after = one_step("games/connect_four", lambda state: None, index, rows=6, columns=7)
@@ -344,14 +344,14 @@ def connect_four_actions():
 
 
 def disc_game_actions():
-    ((x, *_), (y, *_)) = tables.words("games/disc_game").actions()[0].rows
+    ((x, *_), (y, *_)) = tables.description("games/disc_game").action_tables()[0].rows
     after = one_step("games/disc_game", lambda state: None, torch.eye(2)[x] * 0.5 + torch.eye(2)[y] * 0.25)
     assert after["last"].tolist() == [[0.5, 0.25]] * 2
 
 
 def tic_tac_toe_actions():
-    words = tables.words("games/tic_tac_toe")
-    (table,) = words.actions()
+    words = tables.description("games/tic_tac_toe")
+    (table,) = words.action_tables()
     for index, where in table.rows:
         row, column = (side.split()[0] for side in where.split(", "))
         after = one_step("games/tic_tac_toe", lambda state: None, index)
@@ -359,14 +359,14 @@ def tic_tac_toe_actions():
 
 
 def kuhn_poker_actions():
-    (table,) = tables.words("games/kuhn_poker").actions()
+    (table,) = tables.description("games/kuhn_poker").action_tables()
     for index, action, _ in table.rows:
         assert one_step("games/kuhn_poker", lambda state: None, index)["bets"] == int(action == "bet")
 
 
 def leduc_poker_actions():
     """After a raise of the other, all three are legal."""
-    (table,) = tables.words("games/leduc_poker").actions()
+    (table,) = tables.description("games/leduc_poker").action_tables()
     paid = {"fold": 1, "call": 3, "raise": 5}
     for index, action, _ in table.rows:
         core = make_core("LeducPoker-v0", 1, "cpu", seed=0, autoreset="disabled")
@@ -379,7 +379,7 @@ def leduc_poker_actions():
 
 
 def matrix_game_actions():
-    (table,) = tables.words("games/matrix_game").actions()
+    (table,) = tables.description("games/matrix_game").action_tables()
     core = make_core("MatrixGame-v0", 1, "cpu", seed=0)
     core.reset()
     for index, _, earns in table.rows:
@@ -388,7 +388,7 @@ def matrix_game_actions():
 
 
 def rock_paper_scissors_actions():
-    (table,) = tables.words("games/rock_paper_scissors").actions()
+    (table,) = tables.description("games/rock_paper_scissors").action_tables()
     named = {choice: index for index, choice, _ in table.rows}
     core = make_core("RockPaperScissors-v0", 1, "cpu", seed=0)
     core.reset()
@@ -397,7 +397,7 @@ def rock_paper_scissors_actions():
 
 
 def climbing_game_actions():
-    (table,) = tables.words("games/climbing_game").actions()
+    (table,) = tables.description("games/climbing_game").action_tables()
     core = make_core("ClimbingGame-v0", 1, "cpu", seed=0)
     core.reset()
     for row, *earned in table.rows:
@@ -406,7 +406,7 @@ def climbing_game_actions():
 
 
 def two_step_game_actions():
-    (table,) = tables.words("games/two_step_game").actions()
+    (table,) = tables.description("games/two_step_game").action_tables()
     core = make_core("TwoStepGame-v0", 1, "cpu", seed=0)
     core.reset()
     to = {way.removeprefix("to table "): index for index, way, *_ in table.rows}
@@ -456,12 +456,12 @@ def test_action_tables(name):
     ACTIONS[name]()
 
 
-def test_phases_of_architecture():
+def test_internals_list_the_phases_of_a_step():
     """The table of phases is the step's, in order."""
-    from warp_kernels.step import step_phases
+    from warp_kernels.framework.step import step_phases
 
     parts = step_phases(tables.configured("mpe/simple_tag", {})[1].rules)
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "internals.md").read_text(encoding="utf-8")
     table = text[text.index("### A step, phase by phase") :].split("\n## ")[0]
     rows = re.findall(r"^\| (?:`(\w+)`|\*the rules\*) \| (\w+)", table, re.MULTILINE)
 

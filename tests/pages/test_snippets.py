@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from docs import notebook
+from docs.scripts import notebook
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "docs/guides/libraries.md": "tests/libraries/test_libraries_page.py",
-    "docs/tutorials/write_an_environment.md": "tests/test_tutorial.py",
+    "docs/tutorials/write_an_environment.md": "tests/pages/test_tutorial.py",
 }
 """Pages whose blocks need more than a namespace, and who runs them."""
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from docs import notebook
+from docs.scripts import notebook
 from gpu_envs.cli import main
-from gpu_envs.new import written
+from gpu_envs.cli.new import written
 
-PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "write_an_environment.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "write_an_environment.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
@@ -71,7 +71,7 @@ def test_followed_to_the_letter(tmp_path):
     assert " ".join(blocks("text")[0].split()) in " ".join(run(check, code=2).split())
     path.write_text(rules.removeprefix("# file: meet/rules.py\n"))
     assert "2 passed" in run(test)
-    run(f"{train} --no-video --eval-episodes 64 --out out/meet")
+    run(f"{train} --no-video --eval-episodes 64 --run-dir out/meet")
     random, trained = json.loads((tmp_path / "out/meet/crossplay.json").read_text())["matchups"]
     assert random["policies"] == {"walker": "random"}
     assert trained["returns"]["walker"]["mean"] > random["returns"]["walker"]["mean"] + 50
@@ -84,8 +84,8 @@ def test_followed_to_the_letter(tmp_path):
     [
         (["Meet"], "small letters"),
         (["json"], "a module of this name"),
-        (["simple_tag"], "SimpleTag-v0 already"),
-        ([], "required: name"),
+        (["simple_tag"], "SimpleTag-v0 is taken"),
+        ([], "expected NAME, got none"),
     ],
 )
 def test_names_that_are_no_good(arguments, words, tmp_path, monkeypatch, capsys):

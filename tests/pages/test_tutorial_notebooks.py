@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from docs import notebook
-from trainers.arguments import parse_train
+from docs.scripts import notebook
+from trainers.cli.options import parse_train
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 RUN = [path for path in notebook.notebooks() if notebook.executed(path)]
 OTHERS = [path for path in notebook.notebooks() if path not in RUN]
 PAGE = """---
@@ -93,7 +93,7 @@ def test_a_page_without_cells_is_no_success(tmp_path):
 
 def test_every_page_is_run_by_something():
     """Here, or where its library is; and no test names a page that is gone."""
-    tests = [path.read_text() for path in sorted((HERE / "libraries").glob("test_*.py"))]
+    tests = [path.read_text() for path in sorted((TESTS / "libraries").glob("test_*.py"))]
     named = set(re.findall(r'"(\w+)\.md"', "".join(text for text in tests if "notebook.run(" in text)))
     assert {path.stem for path in OTHERS} == {stem for stem in named if stem != "libraries"}
     assert len(RUN) >= 10
@@ -106,7 +106,7 @@ def test_pages_begin_and_end_as_all_do(path):
     opening = text.split("\n# ", 1)[1].split("\n## ")[0]
     assert "At the end you will" in opening
     assert re.search(r"minutes? to read", opening)
-    assert "\n## " + text.rpartition("\n## ")[2].split("\n")[0] == "\n## Where next"
+    assert "\n## " + text.rpartition("\n## ")[2].split("\n")[0] == "\n## Next steps"
     assert "name: python3" in text
     assert "<!-- printed -->" not in text or path in OTHERS
 
@@ -118,7 +118,7 @@ def test_commands_are_ones_that_there_are():
     assert len(shown) >= 4
     for line in shown:
         args, _ = parse_train(shlex.split(line)[2:])
-        assert args.id
+        assert args.env_id
 
 
 @pytest.mark.slow

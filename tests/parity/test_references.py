@@ -1,11 +1,12 @@
-"""Hand-worked cases for the reference oracles in tests/references."""
+"""Hand-worked cases for the reference oracles in tests/parity/references."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from references import tag_continuous as tc
-from references import tag_gridworld as tg
+
+from parity.references import tag_continuous as tc
+from parity.references import tag_gridworld as tg
 
 PI = np.pi
 # Numbers chosen so that most sums are exact: margin 0.125 * 8 = 1.
@@ -262,7 +263,7 @@ def test_continuous_near_ties_are_counted_only_where_they_decide():
     # ranks 1 and 2 of row 1 are equal: with K = 1 that decides; with K = 3 so do no others
     tied = still(config, [0.0, 3.0, 6.0, 8.0])
     assert tc.near_threshold(tied, config).rank == 1
-    # ... and nothing is undecided between two neighbours on one spot
+    # ... and nothing is undecided between two neighbors on one spot
     same = still(config, [0.0, 8.0, 8.0, 8.0])
     assert tc.near_threshold(same, config).rank == 0
 

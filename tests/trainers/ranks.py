@@ -1,4 +1,4 @@
-"""Ranks of a training in one process."""
+"""Simulated ranks of a training in one process."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,14 +8,14 @@ import torch
 
 
 class Together:
-    """Ranks that are threads of this process, as far as sums go."""
+    """Ranks as threads of this process, for sums only."""
 
     def __init__(self, ranks: int) -> None:
         self.own, self.barrier = threading.local(), threading.Barrier(ranks, timeout=60)
         self.values: dict[int, torch.Tensor] = {}
 
     def total(self, values: torch.Tensor) -> torch.Tensor:
-        """In place of `sharding.total`."""
+        """Replace `trainers.base.shard.all_reduce_sum`."""
         self.values[self.own.rank] = values
         self.barrier.wait()
         summed = sum(self.values[rank] for rank in sorted(self.values))
@@ -23,7 +23,7 @@ class Together:
         return summed
 
     def each(self, do, of) -> list[Any]:
-        """What threads, one per rank, make of one thing each."""
+        """Run a function on one item per thread and rank."""
 
         def begin(rank):
             self.own.rank = rank

@@ -1,8 +1,8 @@
-"""Trains in one of several processes: `python shard_run.py OUT RANK RANKS RUN ...`, names of `RUNS`.
+"""Train as one of several processes: `python shard_run.py OUT RANK RANKS RUN ...`, with names from `RUNS`.
 
-What a rank holds in the end, and what its first rollout was, goes to OUT/<run>-<rank>.pt; the run to OUT/<run>. The
-run "memory" is then gone on with from its middle, "again", and begun once more and ended by a signal, "stopped". Of
-those in `ACROSS` one rank begins another, which all go on with and leave before its end: OUT/<run>-across.
+The final state of a rank and its first rollout go to OUT/<run>-<rank>.pt, the run to OUT/<run>. The run "memory" is
+then resumed from its middle as "again", and repeated and ended by a signal as "stopped". Each run in `ACROSS` is
+started by one rank, then resumed by all and left before its end, in OUT/<run>-across.
 """
 
 import signal
@@ -12,38 +12,40 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from trainers import algorithms, checkpoint, sharded_state
-from trainers.config import TrainConfig
-from trainers.loop import Trainer
-from trainers.sharded_state import load_on_first
-from trainers.sharding import Shard
+from trainers.algorithms import registry
+from trainers.base.shard import Shard
+from trainers.config.train_config import TrainConfig
+from trainers.distributed import checkpoint_state
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
+from trainers.storage.sharded_checkpoint import load_on_rank0
 
 TAG = {"num_taggers": 3, "num_runners": 3, "grid_length": 0.7, "episode_length": 10}
-PPO = {"rollout_length": 8, "epochs": 2, "minibatches": 3, "hidden": (16,), "learning_rate": 0.003}
+PPO = {"rollout_length": 8, "num_epochs": 2, "num_minibatches": 3, "hidden_sizes": (16,), "learning_rate": 0.003}
 # the oldest steps leave the replay, and the first update finds too few in it
-REPLAY = {"rollout_length": 8, "hidden": (16,), "updates": 3, "batch_size": 24, "replay_size": 150}
+REPLAY = {"rollout_length": 8, "hidden_sizes": (16,), "updates": 3, "batch_size": 24, "replay_size": 150}
 REPLAY |= {"learning_starts": 60, "learning_rate": 0.01}
 RARE = {**REPLAY, "batch_size": 4, "prioritized": True, "n_step": 3, "dueling": True}
-GRU = {**REPLAY, "body": "gru", "window": 4, "burn_in": 2}
+GRU = {**REPLAY, "network": "gru", "window": 4, "burn_in": 2}
 GRID = {"num_taggers": 2, "grid_length": 4, "episode_length": 10}
 SPREAD = {"max_cycles": 6}
 TWO = {"max_cycles": 6, "num_good": 2}
 BOX = {"continuous_actions": True}
 RUNS = {
     # (environment, its settings, algorithm, settings of learners)
-    "spread": ("SimpleSpread-v0", {"max_cycles": 6}, "ppo", PPO | {"target_kl": 1e-4, "epochs": 3}),
+    "spread": ("SimpleSpread-v0", {"max_cycles": 6}, "ppo", PPO | {"target_kl": 1e-4, "num_epochs": 3}),
     "critics": ("SimpleSpread-v0", {"max_cycles": 6}, "mappo", PPO),
-    "deaths": ("TagContinuous-v0", TAG, "ppo", PPO),  # some leave early: valid rows differ between ranks
-    "memory": ("TagContinuous-v0", TAG, "ppo", PPO | {"body": "gru"}),
-    "pole": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden": (16,), "normalize_advantage": True}),
-    "recurrent": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden": (16,), "body": "gru"}),
+    "deaths": ("TagContinuous-v0", TAG, "ppo", PPO),  # some agents leave early: valid rows differ between ranks
+    "memory": ("TagContinuous-v0", TAG, "ppo", PPO | {"network": "gru"}),
+    "pole": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "normalize_advantage": True}),
+    "recurrent": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "network": "gru"}),
     "box": ("Pendulum-v1", {}, "ppo", PPO | {"rollout_length": 32}),
-    "squashed": ("Pendulum-v1", {}, "a2c", {"hidden": (16,), "squash": True}),
+    "squashed": ("Pendulum-v1", {}, "a2c", {"hidden_sizes": (16,), "squash": True}),
     "turns": ("TicTacToe-v0", {}, "ppo", PPO),
     "dqn": ("CartPole-v1", {}, "dqn", RARE),
     "asked": ("TicTacToe-v0", {}, "dqn", REPLAY),
     "team": ("SimpleSpread-v0", SPREAD, "qmix", GRU),
-    "single": ("Pendulum-v1", {}, "td3", REPLAY | {"batch_size": 1}),  # all of a minibatch is one rank's
+    "single": ("Pendulum-v1", {}, "td3", REPLAY | {"batch_size": 1}),  # all rows of a minibatch belong to one rank
     "soft": ("Pendulum-v1", {}, "sac", REPLAY),
     "joint": ("SimpleTag-v0", TWO | BOX, "matd3", REPLAY | {"normalize_obs": True}),
 }
@@ -62,66 +64,68 @@ WORLDS, ITERATIONS = 7, 5
 
 def config(run):
     env_id, env, algorithm, settings = {**RUNS, **SLOW}[run]
-    learner = algorithms.find(algorithm).settings(**settings)
+    learner = registry.find(algorithm).settings(**settings)
     return TrainConfig(
-        env_id, env, algorithm=algorithm, learner=learner, num_envs=WORLDS, seed=3, threads=1,
+        env_id, env, algorithm=algorithm, learner=learner, num_envs=WORLDS, seed=3, num_threads=1,
         total_steps=WORLDS * learner.rollout_length * ITERATIONS,
-        checkpoint_every=2, keep_last=9, eval_episodes=4 if run == "spread" else 0,
+        checkpoint_interval=2, keep_last_checkpoints=9, eval_episodes=4 if run == "spread" else 0,
     )  # fmt: skip
 
 
 def train(run, out, shard, resume=None, stop_at=0):
-    """Trains, and returns the first rollout, by policy, and the trainer; the last rank hears a signal at `stop_at`.
+    """Train and return the first rollout by policy, and the trainer; the last rank gets a signal at `stop_at`.
 
-    Of all rollouts there are the "counts" of valid rows by step.
+    "counts" holds the number of valid rows by step, for all rollouts.
     """
     trainer = Trainer(config(run), out, resume, shard=shard)
-    first, update = {}, trainer.collector.update
+    first, update = {}, trainer.learners.update
 
-    def watched(iteration, where):
-        for name, seat in trainer.seats.items():
+    def watched(iteration, last_saved):
+        for name, seat in trainer.assignments.items():
             rollout = seat.learner.rollout
             if name not in first:
                 first[name] = {part: getattr(rollout, part).clone() for part in ("obs", "action", "reward")}
             first[name].setdefault("counts", []).append(rollout.valid.sum((1, 2)))
         if iteration == stop_at and shard.rank == shard.ranks - 1:
             trainer._stop(signal.SIGTERM)
-        return update(iteration, where)
+        return update(iteration, last_saved)
 
-    trainer.collector.update = watched
+    trainer.learners.update = watched
     trainer.run()
     return first, trainer
 
 
 def keep(name, shard, out, first, trainer):
-    nets = {policy: seat.learner.net.state_dict() for policy, seat in trainer.seats.items()}
+    nets = {policy: seat.learner.net.state_dict() for policy, seat in trainer.assignments.items()}
     facts = {"first": first, "nets": nets, "iteration": trainer.iteration, "recent": trainer.episodes.recent}
-    torch.save({**facts, "offset": trainer.core.env_offset, "room": shard.room}, out / f"{name}-{shard.rank}.pt")
+    torch.save(
+        {**facts, "offset": trainer.core.env_offset, "room": shard.memory_budget}, out / f"{name}-{shard.rank}.pt"
+    )
 
 
 def play(out, shard, runs):
-    """All of it."""
+    """Play all runs."""
     for run in runs:
         keep(run, shard, out, *train(run, out / run, shard))
     if "memory" in runs:
-        middle = load_on_first(shard, lambda: checkpoint.load(out / "memory" / "checkpoints" / "000000002"))
+        middle = load_on_rank0(shard, lambda: checkpoint.load(out / "memory" / "checkpoints" / "000000002"))
         keep("again", shard, out, *train("memory", out / "again", shard, middle))
         keep("stopped", shard, out, *train("memory", out / "stopped", shard, stop_at=3))
     for run in ACROSS if shard.ranks > 1 else ():
         if run in runs:
-            begun = load_on_first(shard, lambda run=run: begin_alone(run, out / f"{run}-alone"))
+            begun = load_on_rank0(shard, lambda run=run: begin_alone(run, out / f"{run}-alone"))
             train(run, out / f"{run}-across", shard, begun, stop_at=4)
 
 
 def begin_alone(run, out):
-    train(run, out, Shard.of(0, 1, WORLDS), stop_at=2)
+    train(run, out, Shard.split(0, 1, WORLDS), stop_at=2)
     return checkpoint.load(out)
 
 
 if __name__ == "__main__":
     out, rank, ranks = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    sharded_state.PIECE = 300  # a replay is sent in several
+    checkpoint_state.PIECE = 300  # a replay is sent in several pieces
     distributed.init_process_group("gloo", init_method=f"file://{out}/meet", rank=rank, world_size=ranks)
     play(out, Shard.from_env(WORLDS), sys.argv[4:])
     distributed.barrier()  # gloo may abort a process whose peer closes its connections first

@@ -1,7 +1,7 @@
-"""Tiny environments with the interface of gpu_envs' core, in plain torch, for tests of the trainers.
+"""Small environments with the interface of gpu_envs' core, in plain torch, for tests of the trainers.
 
-They keep their state in `self.worlds` (tensors led by E) and their random stream in `self.generator`; the shared part
-deals with deaths, truncation, SAME_STEP autoreset and statistics as the real core does.
+Their state is `self.worlds` (tensors led by E) and their random stream `self.generator`. The base class handles deaths,
+truncation, SAME_STEP autoreset and statistics as the real core does.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from torch import Tensor
 
 
 class ToyCore:
-    """Deaths, autoreset and statistics; a subclass gives `_start`, `_play` and `_observe`."""
+    """Base with deaths, autoreset and statistics; subclasses define `_start`, `_play` and `_observe`."""
 
     render_fps = 5
 
     def __init__(self, num_envs: int, groups: dict[str, tuple[int, ...]], limit: int, seed: int = 0) -> None:
         self.id, self.config, self.limit = type(self).__name__, SimpleNamespace(), limit
-        self.definition, self.action_mask = SimpleNamespace(max_steps=limit, global_state_size=0), None
+        self.definition, self.action_mask = SimpleNamespace(max_episode_steps=limit, global_state_size=0), None
         self.to_move = None
         self.groups, self.num_envs, self.device = groups, num_envs, torch.device("cpu")
         self.num_agents = sum(len(rows) for rows in groups.values())
@@ -100,10 +100,10 @@ class ToyCore:
         return self.obs.flatten(1).clone()
 
     @property
-    def steps(self) -> Tensor:
+    def elapsed_steps(self) -> Tensor:
         return self.worlds["step"]
 
-    def check(self) -> None:
+    def raise_pending_errors(self) -> None:
         pass
 
     def close(self) -> None:
@@ -118,11 +118,11 @@ LIVE = ("obs", "reward", "terminated", "truncated")
 
 
 class Identity(ToyCore):
-    """Do what the observation says: reward 1 for the right action; nobody dies, time truncates.
+    """Repeat the observation: reward 1 for the right action; agents never die, and episodes are truncated.
 
-    kind "discrete": a number below 3, agents of group "odd" must answer one more (modulo 3). "multi_discrete": two
-    numbers, below 3 and 2. "continuous": a number in [-1, 1], reward minus the squared distance; the box is [-2, 2].
-    `masked` makes one wrong answer illegal (discrete only).
+    kind "discrete": a number below 3; agents of group "odd" must add one, modulo 3. "multi_discrete": two numbers,
+    below 3 and 2. "continuous": a number in [-1, 1], reward minus the squared distance, in the box [-2, 2]. `masked`
+    makes one wrong action illegal (discrete only).
     """
 
     def __init__(self, num_envs: int, kind: str = "discrete", *, limit: int = 4, masked: bool = False, seed: int = 0):
@@ -188,9 +188,9 @@ class Identity(ToyCore):
 
 
 class Corridor(ToyCore):
-    """Two walkers start at a random cell of 0..4; action 1 steps right, 0 left; reaching cell 6 pays 1 and ends.
+    """Two walkers start at a random cell of 0..4; action 1 moves right, 0 left; reaching cell 6 pays 1 and terminates.
 
-    The first to arrive is dead until the other arrives or time truncates it. Each step costs 0.05.
+    The first walker to arrive is dead until the other arrives or the episode is truncated. Each step costs 0.05.
     """
 
     END = 6
@@ -218,7 +218,7 @@ class Corridor(ToyCore):
 
 
 class Recall(ToyCore):
-    """Two agents see 0 or 1 (one-hot) at the first step and nothing until the last, when it pays 1 to name it."""
+    """Two agents see 0 or 1 (one-hot) at the first step only; naming it at the last step pays 1."""
 
     def __init__(self, num_envs: int, limit: int = 4, seed: int = 0) -> None:
         super().__init__(num_envs, {"agent": (0, 1)}, limit, seed)
@@ -244,10 +244,10 @@ class Recall(ToyCore):
 
 
 class TwoStep(ToyCore):
-    """The two-step game of Rashid et al. 2018, section 6, for two players.
+    """The two-step game of Rashid et al. 2018, section 6, for two agents.
 
-    Player 0 chooses the game of the second step, which pays both 7 whatever they do, or 0, 1, 1 or 8. The best is 8,
-    but whoever looks at the mean of that game takes the 7.
+    Agent 0 chooses the game of the second step. One pays both agents 7 for any action, the other 0, 1, 1 or 8. The best
+    return is 8, but by the mean of that game 7 looks better.
     """
 
     PAYS = torch.tensor([[[7.0, 7.0], [7.0, 7.0]], [[0.0, 1.0], [1.0, 8.0]]])
@@ -275,9 +275,9 @@ class TwoStep(ToyCore):
 
 
 class RecallOfThree(ToyCore):
-    """Two agents see a cue of their own, 0 or 1, at the first of three steps, and at the last must say what it was.
+    """Two agents see their own cue, 0 or 1, at the first of three steps, and must name it at the last.
 
-    Reward 1 each for the right answer at the last step, which terminates. What they see tells the step all the time.
+    The last step pays 1 for the right answer and terminates. Observations always include the step.
     """
 
     def __init__(self, num_envs: int, seed: int = 0) -> None:
@@ -304,7 +304,7 @@ class RecallOfThree(ToyCore):
 
 
 def make_toy(config, num_envs: int, seed: int, **settings) -> ToyCore:
-    """The toy that a configuration names, as a factory of `Trainer`."""
+    """Return the toy environment of a configuration; a core factory for `Trainer`."""
     return {"Corridor": Corridor, "TwoStep": TwoStep, "RecallOfThree": RecallOfThree}[config.env_id](
         num_envs, seed=seed, **settings
     )

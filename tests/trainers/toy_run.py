@@ -1,4 +1,4 @@
-"""Trains on the Corridor in a process of its own: `python toy_run.py OUT ITERATIONS [--resume]`."""
+"""Train on the Corridor in a separate process: `python toy_run.py OUT ITERATIONS [--resume]`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from toy_core import Corridor
 
-from trainers import checkpoint
-from trainers.config import TrainConfig
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
 
 
 def make_corridor(config: TrainConfig, num_envs: int, seed: int, **settings: Any) -> Corridor:
@@ -20,8 +20,15 @@ def make_corridor(config: TrainConfig, num_envs: int, seed: int, **settings: Any
 
 
 def toy_config(iterations: int, **changes: Any) -> TrainConfig:
-    ppo = PPOConfig(rollout_length=8, epochs=2, minibatches=2, learning_rate=0.01, hidden=(16,))
-    settings = {"num_envs": 8, "checkpoint_every": 3, "eval_episodes": 8, "threads": 1, "learner": ppo, **changes}
+    ppo = PPOConfig(rollout_length=8, num_epochs=2, num_minibatches=2, learning_rate=0.01, hidden_sizes=(16,))
+    settings = {
+        "num_envs": 8,
+        "checkpoint_interval": 3,
+        "eval_episodes": 8,
+        "num_threads": 1,
+        "learner": ppo,
+        **changes,
+    }
     return TrainConfig(env_id="Corridor", total_steps=iterations * 64, **settings)
 
 

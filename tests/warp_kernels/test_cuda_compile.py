@@ -8,9 +8,9 @@ import warp as wp
 from conftest import SMALL, SPECIAL
 
 import warp_kernels
-from gpu_envs.config import build_config
-from gpu_envs.registry import find
-from gpu_envs.runner import choose_schedule, play_kernel, program
+from gpu_envs.definition.registry import find
+from gpu_envs.runtime.kernels import choose_schedule, kernel_program, rollout_kernel
+from gpu_envs.utils.settings import build_config
 
 SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
 ARCHITECTURES = [80, 90]
@@ -25,7 +25,7 @@ def binaries(module, folder, architectures):
 
 def compiled(rules, schedule, folder):
     """All kernels of a schedule, for every architecture."""
-    return binaries(program(rules, schedule, True).module, folder, ARCHITECTURES)
+    return binaries(kernel_program(rules, schedule, True).module, folder, ARCHITECTURES)
 
 
 def rules_of(env_id, settings):
@@ -37,7 +37,7 @@ def test_compiles_for_cuda(env_id, tmp_path):
     """The schedule that a GPU would take, for one architecture; the slow tests below have all of both."""
     rules = rules_of(env_id, {})
     schedule = choose_schedule(rules.num_agents, torch.device("cuda"))
-    assert binaries(program(rules, schedule, True).module, tmp_path, ARCHITECTURES[-1:]) == 1
+    assert binaries(kernel_program(rules, schedule, True).module, tmp_path, ARCHITECTURES[-1:]) == 1
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_all_of_it_compiles_for_cuda(env_id, schedule, tmp_path):
 
 @pytest.mark.slow
 def test_random_play_compiles_for_cuda(env_id, tmp_path):
-    assert binaries(play_kernel(rules_of(env_id, {}), True)[1], tmp_path, ARCHITECTURES) == 2
+    assert binaries(rollout_kernel(rules_of(env_id, {}), True)[1], tmp_path, ARCHITECTURES) == 2
 
 
 @pytest.mark.slow

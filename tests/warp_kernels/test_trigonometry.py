@@ -25,7 +25,7 @@ def results(angle):
 
 
 @pytest.mark.parametrize("most", [0.78, 3.15, 100.0, 4096.0])
-def test_errors_are_roundings(most):
+def test_errors_are_rounding_errors(most):
     angle = np.random.default_rng(0).uniform(-most, most, 300_000).astype(np.float32)
     turned, wrapped = results(angle)
     exact = np.stack([np.sin(angle.astype(np.float64)), np.cos(angle.astype(np.float64))], 1)
@@ -35,7 +35,7 @@ def test_errors_are_roundings(most):
     assert np.abs(np.sin(wrapped) - exact[:, 0]).max() < most * 6e-8 + 2e-7
 
 
-def test_places_that_count():
+def test_accuracy_at_special_angles():
     angle = np.array([0.0, np.pi / 2, np.pi, -np.pi / 2, -np.pi, 1e-20, 2 * np.pi], np.float32)
     turned, wrapped = results(angle)
     exact = angle.astype(np.float64)

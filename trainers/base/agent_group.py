@@ -1,4 +1,4 @@
-"""Agents that act as one: where they stand among all agents of a core, and what of its tensors is theirs."""
+"""Groups of agents that share a policy, and their rows in a core's tensors."""
 
 from __future__ import annotations
 
@@ -8,60 +8,62 @@ from dataclasses import dataclass
 from gymnasium import spaces
 from torch import Tensor
 
-from gpu_envs import joint
-from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
-from gpu_envs.joint import rows_index
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils import agent_rows
+from gpu_envs.utils.agent_rows import rows_index
+
+__all__ = ["AgentGroup", "agent_rows_of", "make_agent_group"]
 
 
 @dataclass(frozen=True)
-class Agents:
-    """Some of the A agents of every world, n of them, all with one action space."""
+class AgentGroup:
+    """n of the A agents of every world that share one action space."""
 
     rows: slice | Tensor
-    """Their rows, see :func:`gpu_envs.joint.rows_index`."""
-    width: int
-    """Widest observation among them."""
+    """Row indices of the agents, see :func:`gpu_envs.utils.agent_rows.rows_index`."""
+    obs_width: int
+    """Largest observation width of the agents."""
     space: spaces.Space
-    """Their action space."""
+    """Action space of one agent."""
 
     def mask(self, mask: Tensor | None) -> Tensor | None:
-        """Their part (E, n, choices) of all agents' action masks (E, A, widest), cut to their own choices."""
+        """Return the group's part (E, n, choices) of all agents' action masks (E, A, widest); None for None."""
         if mask is None:
             return None
-        assert isinstance(self.space, spaces.Discrete)  # `agents_of` has seen to it
+        assert isinstance(self.space, spaces.Discrete)  # checked by `make_agent_group`
         return mask[:, self.rows, : int(self.space.n)]
 
-    def put(self, action: Tensor, into: Tensor) -> None:
-        """Writes their actions (E, n[, k]) into those of all agents (E, A[, K]), whose padding stays as it is."""
-        joint.put(into, self.rows, action)
+    def scatter_actions(self, action: Tensor, into: Tensor) -> None:
+        """Write the group's actions (E, n[, k]) into those of all agents (E, A[, K]); padding stays unchanged."""
+        agent_rows.scatter_actions(into, self.rows, action)
 
 
-def members_of(core: Core, members: Sequence[str]) -> list[int]:
-    """Rows of all agents of some groups, or single agents, by their names."""
+def agent_rows_of(core: Core, members: Sequence[str]) -> list[int]:
+    """Return the rows of agents given by the names of groups or of single agents."""
     rows: list[int] = []
     for member in members:
         rows += core.groups[member] if member in core.groups else [core.possible_agents.index(member)]
     return rows
 
 
-def agents_of(core: Core, members: Sequence[str]) -> Agents:
-    """The agents of some groups, or single agents, by their names.
+def make_agent_group(core: Core, members: Sequence[str]) -> AgentGroup:
+    """Return the group of agents given by the names of groups or of single agents.
 
     Raises:
-        ConfigError: They differ in action space, or have action masks for anything but Discrete actions.
+        ConfigError: The agents differ in action space, or have action masks without Discrete actions.
     """
-    rows = members_of(core, members)
+    rows = agent_rows_of(core, members)
     names = [core.possible_agents[row] for row in rows]
     space = core.action_spaces[names[0]]
     if any(core.action_spaces[name] != space for name in names):
         raise ConfigError(
-            f"policies: {', '.join(members)} differ in action space, they cannot share a policy; give each its own"
+            f"policies: {', '.join(members)}: expected one action space per policy, got several; split the policy"
         )
     if core.action_mask is not None and not isinstance(space, spaces.Discrete):
         raise ConfigError(f"{core.id}: {', '.join(members)}: action masks need Discrete actions, got {space}")
-    return Agents(
+    return AgentGroup(
         rows=rows_index(rows, core.device),
-        width=max(core.observation_spaces[name].shape[0] for name in names),
+        obs_width=max(core.observation_spaces[name].shape[0] for name in names),
         space=space,
     )

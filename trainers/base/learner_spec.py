@@ -1,4 +1,4 @@
-"""What a learner is to learn: what it sees and does, in how many worlds and for how long."""
+"""Specification of a learner: shapes, budget, device and seed."""
 
 from __future__ import annotations
 
@@ -8,59 +8,61 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from trainers.sharding import Shard
+from trainers.base.shard import Shard
+
+__all__ = ["AgentSpec", "LearnerSpec"]
 
 
 @dataclass(frozen=True)
-class Player:
-    """One agent as a centralised critic knows it, see `Problem.players`."""
+class AgentSpec:
+    """One agent as a centralized critic sees it, see `LearnerSpec.agents`."""
 
     row: int
-    """Of all agents of a world."""
+    """Row of the agent among all agents of a world."""
     policy: str
-    """The policy that plays it."""
+    """Name of the agent's policy."""
     obs_width: int
-    """D of what its policy sees."""
+    """Observation width D of the policy."""
     action_space: spaces.Space[Any]
-    """Of its policy."""
-    place: int = 0
-    """Among the agents of its policy, in the order in which its learner sees them."""
+    """Action space of the policy."""
+    index: int = 0
+    """Index among the agents of its policy, in the order of the learner's tensors."""
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Shapes, budget, device and seed: everything about a learner that is not a setting of its algorithm."""
+class LearnerSpec:
+    """Shapes, budget, device and seed of a learner: all inputs except the settings of its algorithm."""
 
     obs_width: int
-    """D of the observations that `act` gets."""
+    """Width D of the observations passed to `act`."""
     action_space: spaces.Space[Any]
-    """Of one agent: Discrete, MultiDiscrete or a one-dimensional Box."""
+    """Action space of one agent: Discrete, MultiDiscrete or a one-dimensional Box."""
     num_envs: int
-    """E."""
+    """Number of worlds E."""
     num_agents: int
-    """n, agents per world that share the policy."""
+    """Number n of agents per world that share the policy."""
     total_steps: int
-    """Steps at which schedules reach their end. A step is one of one world, whatever the number of its agents."""
+    """Number of environment steps at which schedules end. One step is one step of one world, with all its agents."""
     device: torch.device | str = "cpu"
-    """Of environment and networks."""
+    """Device of the environment and the networks."""
     seed: int = 0
-    """Of initial weights, samples and minibatches. Global random streams are not used."""
+    """Random seed of initial weights, samples and minibatches. Global random streams are not used."""
     time_limit: int = 0
-    """Steps after which an episode ends in any case; 0 if there is no limit."""
+    """Largest episode length [steps]; 0: no limit."""
     state_width: int = 0
-    """S of the global state that `act` and `Transition` bring; 0 where the learner does not ask for it."""
-    masked: bool = False
-    """Some actions may be illegal."""
-    turns: bool = False
-    """Agents take turns."""
-    players: tuple[Player, ...] = field(default=())
-    """All A agents of a world, in order; () where the learner does not ask for them."""
+    """Width S of the global state passed to `act` and in `Transition`; 0 if the learner does not use it."""
+    has_action_mask: bool = False
+    """Whether the environment has action masks."""
+    turn_based: bool = False
+    """Whether agents take turns."""
+    agents: tuple[AgentSpec, ...] = field(default=())
+    """All A agents of a world, in order; () if the learner does not use them."""
     policy: str = ""
-    """Name of the policy to learn, as in `players`."""
+    """Name of the policy to train, as in `agents`."""
     shard: Shard | None = None
-    """Which of more worlds these E are, where other processes have the others; None: these are all."""
+    """Position of these E worlds among those of all processes; None: a single process."""
 
     @property
     def num_envs_total(self) -> int:
-        """Worlds of all processes."""
+        """Number of worlds of all processes."""
         return self.num_envs if self.shard is None else self.shard.num_envs_total

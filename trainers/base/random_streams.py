@@ -1,7 +1,7 @@
-"""Where noise comes from: one random stream, or one for each of several learners that draw at once.
+"""Random noise from one generator, or from one generator per learner in a batched call.
 
-Of a shard's worlds it is the noise that they get in one process: drawn for all worlds, of which it takes its own. So
-it is with a minibatch, of which a rank has some rows.
+The noise of a shard equals that of a single process: each rank draws for all worlds and keeps the rows of its own.
+The same holds for minibatches, of which a rank has some rows.
 """
 
 from __future__ import annotations
@@ -14,66 +14,77 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from trainers.sharding import Shard
+    from trainers.base.shard import Shard
+
+__all__ = [
+    "SingleStream",
+    "Stream",
+    "StreamSlice",
+    "exponential",
+    "normal",
+    "stream_of_rows",
+    "stream_of_shard",
+    "uniform",
+]
 
 
 @dataclass(frozen=True)
-class Part:
-    """The stream of some rows of many, such as worlds."""
+class StreamSlice:
+    """Random stream for some rows, such as the worlds of one rank."""
 
     generator: torch.Generator
-    """The same in all ranks."""
-    many: int
-    """Rows of all ranks."""
-    own: slice | Tensor
-    """Which of them are meant, a slice or their indices (N,)."""
+    """Generator with the same state on all ranks."""
+    total_rows: int
+    """Number of rows of all ranks."""
+    rows: slice | Tensor
+    """Rows of this rank: a slice or indices (N,)."""
 
 
-One = torch.Generator | Part | None  # None: torch's own
-Stream = One | Sequence[One]
-"""Several draw for one entry each of the first axis: what each would draw if it were alone."""
+SingleStream = torch.Generator | StreamSlice | None  # None: torch's global generator
+Stream = SingleStream | Sequence[SingleStream]
+"""One stream, or a sequence with one stream per entry of the first axis, each used as if it were alone."""
 
 
-def of_shard(generator: torch.Generator, shard: Shard | None) -> One:
-    """A generator's stream for the worlds of a shard; None: for all worlds."""
+def stream_of_shard(generator: torch.Generator, shard: Shard | None) -> SingleStream:
+    """Return the stream for the worlds of a shard; the generator itself without other ranks."""
     if shard is None or shard.ranks == 1:
         return generator
-    return Part(generator, shard.num_envs_total, slice(shard.offset, shard.offset + shard.num_envs))
+    return StreamSlice(generator, shard.num_envs_total, slice(shard.offset, shard.offset + shard.num_envs))
 
 
-def of_rows(generator: torch.Generator, many: int, own: Tensor | None) -> One:
-    """A generator's stream for some of many rows that all ranks draw for, by their indices (N,); None: for all."""
-    return generator if own is None else Part(generator, many, own)
+def stream_of_rows(generator: torch.Generator, many: int, own: Tensor | None) -> SingleStream:
+    """Return the stream for rows `own` (N,) of `many`, or the generator itself if `own` is None."""
+    return generator if own is None else StreamSlice(generator, many, own)
 
 
 def exponential(like: Tensor, stream: Stream) -> Tensor:
-    """Noise of rate 1, of the shape of a tensor, which is led by the rows of a `Part`."""
-    return _drawn(like, stream, lambda noise, generator: noise.exponential_(generator=generator))
+    """Return exponential noise of rate 1 and of the shape of `like`; a `StreamSlice` needs its rows first."""
+    return _noise_like(like, stream, lambda noise, generator: noise.exponential_(generator=generator))
 
 
 def normal(like: Tensor, stream: Stream) -> Tensor:
-    """Standard normal noise, of the shape of a tensor, as `exponential`."""
-    return _drawn(like, stream, lambda noise, generator: noise.normal_(generator=generator))
+    """Return standard normal noise of the shape of `like`; arguments as in `exponential`."""
+    return _noise_like(like, stream, lambda noise, generator: noise.normal_(generator=generator))
 
 
 def uniform(like: Tensor, stream: Stream) -> Tensor:
-    """Noise in [0, 1), of the shape of a tensor, as `exponential`."""
-    return _drawn(like, stream, lambda noise, generator: noise.uniform_(generator=generator))
+    """Return uniform noise in [0, 1) of the shape of `like`; arguments as in `exponential`."""
+    return _noise_like(like, stream, lambda noise, generator: noise.uniform_(generator=generator))
 
 
-def _drawn(like: Tensor, stream: Stream, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> Tensor:
+def _noise_like(like: Tensor, stream: Stream, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> Tensor:
     noise = torch.empty_like(like)
-    if stream is None or isinstance(stream, torch.Generator | Part):
-        _draw(noise, stream, fill)
+    if stream is None or isinstance(stream, torch.Generator | StreamSlice):
+        _fill(noise, stream, fill)
     else:
         for share, one in zip(noise, stream, strict=True):
-            _draw(share, one, fill)
+            _fill(share, one, fill)
     return noise
 
 
-def _draw(noise: Tensor, stream: One, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> None:
-    if isinstance(stream, Part):
-        everyone = noise.new_empty((stream.many, *noise.shape[1:]))
-        noise.copy_(fill(everyone, stream.generator)[stream.own])
+def _fill(noise: Tensor, stream: SingleStream, fill: Callable[[Tensor, torch.Generator | None], Tensor]) -> None:
+    if isinstance(stream, StreamSlice):
+        whole = noise.new_empty((stream.total_rows, *noise.shape[1:]))
+        noise.copy_(fill(whole, stream.generator)[stream.rows])
     else:
         fill(noise, stream)

@@ -1,4 +1,4 @@
-"""Tensors and JSON on disk: written whole, read with clear errors, never pickled."""
+"""Read and write tensors and JSON files: atomic writes, checked reads, no pickle."""
 
 from __future__ import annotations
 
@@ -18,20 +18,38 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.settings import check_settings
+from trainers.base.settings import check_settings
+
+__all__ = [
+    "MAX_JSON_DEPTH",
+    "check_digests",
+    "check_fields",
+    "check_finite",
+    "check_tensors",
+    "fsync_folder",
+    "parse_json",
+    "read_bytes",
+    "read_json",
+    "read_record",
+    "read_tensors",
+    "sha256",
+    "write_json",
+    "write_tensors",
+    "write_text",
+]
 
 T = TypeVar("T")
-DEEPEST = 64
-"""Levels of lists and objects that a JSON file may have."""
+MAX_JSON_DEPTH = 64
+"""Largest nesting depth of lists and objects in a JSON file."""
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Writes JSON atomically, see `write_text`."""
+    """Write a JSON file atomically, see `write_text`."""
     write_text(path, json.dumps(data, indent=2) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file atomically: readers see the old one or the new one, never a part."""
+    """Write a file atomically: readers see the old content or the new content, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -46,7 +64,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Reads a file; raises CheckpointError if it cannot be read."""
+    """Return the content of a file; raise CheckpointError if it cannot be read."""
     _check_regular(path)
     try:
         return path.read_bytes()
@@ -55,7 +73,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_json(path: Path, finite: bool = True) -> dict[str, Any]:
-    """Reads a JSON object, see `parse_json`; raises CheckpointError if it is missing or is something else."""
+    """Return the JSON object in a file, see `parse_json`; raise CheckpointError if the file is missing or invalid."""
     try:
         text = read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -67,15 +85,15 @@ def read_json(path: Path, finite: bool = True) -> dict[str, Any]:
 
 
 def parse_json(text: str, where: str, finite: bool = True) -> Any:
-    """Parses JSON that may be damaged.
+    """Parse JSON from an untrusted source.
 
     Args:
         text: The JSON.
-        where: Begins messages, such as the name of the file.
-        finite: Refuse NaN and infinities, which JSON does not have but Python writes.
+        where: Prefix of error messages, such as the file name.
+        finite: Refuse NaN and infinities, which Python writes although JSON does not have them.
 
     Raises:
-        CheckpointError: It is no JSON, is nested deeper than `DEEPEST`, or holds a number that 64 bits cannot.
+        CheckpointError: The text is not JSON, is nested deeper than `MAX_JSON_DEPTH`, or has an integer beyond 64 bits.
     """
 
     def whole(digits: str) -> int:
@@ -93,17 +111,17 @@ def parse_json(text: str, where: str, finite: bool = True) -> Any:
     except ValueError as error:
         raise CheckpointError(f"{where}: expected JSON, got {error}") from error
     except RecursionError:
-        raise CheckpointError(f"{where}: expected JSON of at most {DEEPEST} levels, got more") from None
+        raise CheckpointError(f"{where}: expected JSON of at most {MAX_JSON_DEPTH} levels, got more") from None
     level = [data]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_JSON_DEPTH):
         level = [each for outer in level if isinstance(outer, dict | list) for each in _inner(outer)]
         if not level:
             return data
-    raise CheckpointError(f"{where}: expected JSON of at most {DEEPEST} levels, got more")
+    raise CheckpointError(f"{where}: expected JSON of at most {MAX_JSON_DEPTH} levels, got more")
 
 
 def _check_regular(path: Path) -> None:
-    """Refuse a pipe or a device, which could keep its reader waiting for ever."""
+    """Raise CheckpointError for a pipe or a device, which could block its reader forever."""
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         raise CheckpointError(f"{path}: expected a file, got a pipe or a device")
 
@@ -113,15 +131,18 @@ def _inner(outer: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 def _reason(error: OSError | ValueError) -> str:
-    """Why a file cannot be used, in one line."""
+    """Return the reason of an error on one line."""
     return str(getattr(error, "strerror", None) or error)
 
 
 def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
-    """Checks that a JSON object has exactly the fields of `hints` (name -> type), or not all `optional`; returns it.
+    """Check that a JSON object has exactly the fields of `hints` (name -> type), except missing `optional` ones.
+
+    Returns:
+        The object itself.
 
     Raises:
-        CheckpointError: Naming the first field that is missing, is not expected or has another type.
+        CheckpointError: A field is missing, unexpected or of another type. The message names the first such field.
     """
     if not isinstance(data, dict):
         raise CheckpointError(f"{where}: expected a JSON object, got {type(data).__name__}")
@@ -138,16 +159,17 @@ def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Coll
 
 
 def read_record(kind: type[T], where: str, data: Any, optional: Collection[str] = ()) -> T:
-    """Makes a dataclass of a JSON object, whose fields are checked as `check_fields` and `check_settings` do.
+    """Build a dataclass from a JSON object, checked by `check_fields` and `check_settings`.
 
     Args:
         kind: The dataclass.
-        where: Begins messages, such as the name of the file.
+        where: Prefix of error messages, such as the file name.
         data: The JSON object.
         optional: Fields that may be missing.
 
     Raises:
-        CheckpointError: Naming the first field that is missing, is not expected or has a type or value not allowed.
+        CheckpointError: A field is missing, unexpected, of another type or out of range. The message names the first
+            one.
     """
     hints = _hints(kind)
     given = check_fields(where, data, hints, optional)
@@ -165,7 +187,7 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value read from JSON is of a type, where lists stand for tuples and integers for floats too."""
+    """Return whether a JSON value matches a type; lists match tuples, and integers match floats."""
     kind, inner = get_origin(hint) or hint, get_args(hint)
     if kind is Any:
         return True
@@ -181,18 +203,18 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Writes copies of tensors of any shapes to a safetensors file and flushes it to disk."""
-    # clone(): safetensors refuses tensors that share memory, as views of one buffer do
+    """Write tensors of any shapes to a safetensors file and flush it to disk."""
+    # clone(): safetensors refuses tensors that share memory, such as views of one buffer
     try:
         save_file({name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}, path)
-    except SafetensorError as error:  # its word for what the file system refuses, such as a full disk
+    except SafetensorError as error:  # raised for file system errors, such as a full disk
         raise OSError(f"{path}: cannot be written ({error})") from error
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-    """Reads a safetensors file, tensors of any shapes by name; CheckpointError if it is missing or damaged."""
+    """Return the tensors, of any shapes, of a safetensors file; raise CheckpointError if it is missing or damaged."""
     _check_regular(path)
     try:
         return load_file(path, device=str(device))
@@ -203,10 +225,10 @@ def read_tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Te
 
 
 def check_tensors(where: str, got: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the tensors of `got` that `like` has.
+    """Return the tensors of `got` that `like` names, after a check of their shapes and dtypes.
 
     Raises:
-        CheckpointError: Naming the first tensor that is missing or has another shape or dtype.
+        CheckpointError: A tensor is missing or has another shape or dtype. The message names the first one.
     """
     for name, tensor in like.items():
         each = got.get(name)
@@ -219,14 +241,14 @@ def check_tensors(where: str, got: Mapping[str, Any], like: Mapping[str, Tensor]
 
 
 def check_finite(where: str, tensors: Mapping[str, Any]) -> None:
-    """Checks that no tensor holds NaN or infinity; CheckpointError names the first that does."""
+    """Raise CheckpointError, with the name of the tensor, if a tensor holds NaN or infinity."""
     for name, tensor in tensors.items():
         if isinstance(tensor, Tensor) and tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise CheckpointError(f"{where}: {name}: expected finite numbers, got NaN or infinity")
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file; raises CheckpointError if it is missing."""
+    """Return the SHA-256 digest of a file in hex; raise CheckpointError if the file is missing."""
     _check_regular(path)
     try:
         with path.open("rb") as file:
@@ -236,14 +258,14 @@ def sha256(path: Path) -> str:
 
 
 def check_digests(folder: Path, digests: Mapping[str, str | None]) -> None:
-    """Checks files by their sha256; CheckpointError names the first that is missing or has another."""
+    """Raise CheckpointError, with the name of the file, if a file is missing or has another SHA-256 digest."""
     for file, expected in digests.items():
         if (digest := sha256(folder / file)) != expected:
             raise CheckpointError(f"{folder / file}: expected sha256 {str(expected)[:12]}, got {digest[:12]} (damaged)")
 
 
 def fsync_folder(folder: Path) -> None:
-    """Makes renames in a folder durable (Linux)."""
+    """Make renames in a folder durable (Linux)."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

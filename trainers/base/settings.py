@@ -1,4 +1,4 @@
-"""Settings that carry what they allow and need: fields of dataclasses, checked by one function."""
+"""Settings with constraints: dataclass fields that declare their allowed values, checked by one function."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gpu_envs.errors import ConfigError, shown
+from trainers.base.seeding import SEEDS
 
-SEEDS = 2**63
-"""Seeds are below this: what torch, JSON and the kernels' 64-bit keys all take."""
+__all__ = ["check_settings", "completed", "has_default", "setting"]
+
 _RULES: dict[str, Callable[[Any], bool]] = {
     "> 0": lambda value: value > 0,
     ">= 0": lambda value: value >= 0,
@@ -33,24 +34,23 @@ def setting(
     needs: Mapping[str, Any] = _NONE,
     before: Any = dataclasses.MISSING,
 ) -> Any:
-    """A dataclass field with a default and what it allows.
+    """Return a dataclass field with a default and constraints.
 
     Args:
-        default: Its value where none is given.
-        allowed: "> 0" and the like, or a choice of words.
-        needs: What other settings have to be for it to have an effect, by name: a value, or "> 0" and the like.
-        before: For a setting that runs did not have which it changes: what they did. Settings that are missing from
-            what a run recorded take this or, without it, their default.
+        default: Default value.
+        allowed: A constraint such as "> 0", or the allowed strings.
+        needs: Values of other settings without which this one has no effect: name -> value or constraint.
+        before: Value for runs recorded before the setting existed, if it differs from the default.
     """
     return dataclasses.field(default=default, metadata={"allowed": allowed, "needs": needs, "before": before})
 
 
 def check_settings(config: Any, prefix: str = "") -> None:
-    """Checks every field of a dataclass made with `setting`, and that floats are finite; None passes as a default.
+    """Check every field of a dataclass made with `setting`: type, constraint, finite floats; a default of None passes.
 
     Raises:
-        ConfigError: Naming the first field that is wrong, as `prefix` and its name, its value and what is allowed; or
-            the first that is not as by default but has no effect, and what it needs.
+        ConfigError: A field is invalid, or differs from its default without effect. The message names the first one,
+            with `prefix`, and the expected value.
     """
     hints = get_type_hints(type(config))
     for field in dataclasses.fields(config):
@@ -75,10 +75,10 @@ def check_settings(config: Any, prefix: str = "") -> None:
     for field in dataclasses.fields(config):
         if (lack := _lacks(field, given)) is not None:
             name, wanted = lack
-            asked = wanted if wanted in _RULES else f"= {wanted!r}"
+            condition = wanted if wanted in _RULES else f"= {wanted!r}"
             raise ConfigError(
                 f"{prefix}{field.name} = {given[field.name]!r}: has no effect with {prefix}{name} = {given[name]!r}; "
-                f"set {prefix}{name} {asked}, or leave {prefix}{field.name} out"
+                f"set {prefix}{name} {condition}, or leave {prefix}{field.name} out"
             )
 
 
@@ -86,7 +86,7 @@ _WORDS = {bool: "True or False", int: "an int", float: "a finite number", str: "
 
 
 def _kind(hint: Any) -> type | None:
-    """The one kind of plain value that a field of this type holds, alone or in a tuple; None for any other field."""
+    """Return the plain type of a field or of its tuple's items; None for a field of any other type."""
     parts = [part for part in get_args(hint) if part is not type(None)] if get_origin(hint) is UnionType else [hint]
     if len(parts) == 1 and get_origin(parts[0]) is tuple:
         parts = list({part for part in get_args(parts[0]) if part is not ...})
@@ -98,9 +98,9 @@ def _is(value: Any, kind: type) -> bool:
 
 
 def completed(kind: type[Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a recorded run as they are now.
+    """Return the settings of a recorded run as the present dataclass needs them.
 
-    What is missing is as it was before there was that setting, see `setting`; what had no effect is as by default.
+    Missing settings get their `before` value or default, see `setting`. Settings without effect get their default.
     """
     given = dict(recorded)
     for field in dataclasses.fields(kind):
@@ -114,7 +114,7 @@ def completed(kind: type[Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_default(field: dataclasses.Field[Any]) -> bool:
-    """Whether a setting need not be given."""
+    """Return whether a field has a default."""
     return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
@@ -123,7 +123,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _lacks(field: dataclasses.Field[Any], given: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """What keeps a setting that is not as by default from having an effect: another one, and what that should be."""
+    """Return the unmet need (name, expected value) of a setting that differs from its default, or None."""
     needs = field.metadata.get("needs", _NONE)
     if not needs or given[field.name] == _default(field):
         return None
@@ -131,8 +131,3 @@ def _lacks(field: dataclasses.Field[Any], given: Mapping[str, Any]) -> tuple[str
         if not (_RULES[wanted](given[name]) if wanted in _RULES else given[name] == wanted):
             return name, wanted
     return None
-
-
-def derived_seed(seed: int, index: int) -> int:
-    """The seed of the index-th of several streams that one seed gives; in the range of seeds."""
-    return (seed * 1009 + index) % SEEDS

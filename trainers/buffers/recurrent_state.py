@@ -1,56 +1,58 @@
-"""What a recurrent learner remembers, from step to step and from rollout to rollout."""
+"""Hidden states of a recurrent learner, across steps and rollouts."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from trainers.bodies import Network
-from trainers.files import check_tensors
-from trainers.learner import State, part_of
-from trainers.rollout import Rollout
+from trainers.base.serialization import check_tensors
+from trainers.base.state import State, select_prefix
+from trainers.buffers.rollout_buffer import RolloutBuffer
+from trainers.models.networks import Network
+
+__all__ = ["RecurrentState"]
 
 
-class Memory:
-    """Memories (E, n, H) of the actor and critic of n agents in E worlds, forgotten where an episode begins.
+class RecurrentState:
+    """Hidden states (E, n, H) of actor and critic for n agents in E worlds, reset at episode starts.
 
-    The critic runs in updates only: what it remembers after a rollout is known from valuing it.
+    The critic runs only in updates, which compute its hidden states after a rollout.
     """
 
     def __init__(self, shape: tuple[int, int], actor: Network, critic: Network, device: torch.device) -> None:
-        """Args are (E, n), the networks and where they are."""
-        self.actor = torch.zeros((*shape, actor.memory_width), device=device)
-        self.critic = torch.zeros((*shape, critic.memory_width), device=device)
+        """Allocate zeros for `shape` (E, n)."""
+        self.actor = torch.zeros((*shape, actor.hidden_width), device=device)
+        self.critic = torch.zeros((*shape, critic.hidden_width), device=device)
         self.actor_next, self.critic_next = self.actor.clone(), self.critic.clone()
 
-    def step(self, actor: Network, obs: Tensor, rollout: Rollout) -> Tensor:
-        """The actor's outputs (E, n, outputs) for normalised observations (E, n, D) of the rollout's present step."""
-        begins = rollout.begins[rollout.t].view(-1, 1, 1)
+    def step(self, actor: Network, obs: Tensor, rollout: RolloutBuffer) -> Tensor:
+        """Return the actor's outputs (E, n, outputs) for the present step's normalized observations (E, n, D)."""
+        begins = rollout.episode_starts[rollout.t].view(-1, 1, 1)
         outputs, remembered = actor.step(obs, self.actor_next.masked_fill(begins, 0.0))
         assert remembered is not None
         self.actor_next.copy_(remembered)
         return outputs
 
     def starts(self) -> dict[str, Tensor]:
-        """What was remembered before the rollout's first step, (E, n, H) each."""
+        """Return the hidden states before the rollout's first step, (E, n, H) each."""
         return {"actor": self.actor, "critic": self.critic}
 
     def next_rollout(self) -> None:
-        """What is remembered now is what the next rollout starts from."""
+        """Make the present hidden states the start of the next rollout."""
         self.actor.copy_(self.actor_next)
         self.critic.copy_(self.critic_next)
 
-    def state_dict(self, rollout: Rollout) -> State:
-        """Between two rollouts."""
+    def state_dict(self, rollout: RolloutBuffer) -> State:
+        """Return the state between two rollouts."""
         return {f"memory.{name}": tensor for name, tensor in self._kept(rollout).items()}
 
-    def load_state_dict(self, state: State, rollout: Rollout) -> None:
-        """Puts back what `state_dict` gave; CheckpointError where it does not fit."""
+    def load_state_dict(self, state: State, rollout: RolloutBuffer) -> None:
+        """Restore the result of `state_dict`; raise CheckpointError if it does not fit."""
         own = self._kept(rollout)
-        for name, given in check_tensors("learner state memory", part_of(state, "memory."), own).items():
+        for name, given in check_tensors("learner state memory", select_prefix(state, "memory."), own).items():
             own[name].copy_(given)
         self.actor_next.copy_(self.actor)
         self.critic_next.copy_(self.critic)
 
-    def _kept(self, rollout: Rollout) -> dict[str, Tensor]:
-        return {**self.starts(), "begins": rollout.begins[0]}
+    def _kept(self, rollout: RolloutBuffer) -> dict[str, Tensor]:
+        return {**self.starts(), "episode_starts": rollout.episode_starts[0]}

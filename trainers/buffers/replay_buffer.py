@@ -1,36 +1,38 @@
-"""Replay on the device: a ring of steps of all worlds, sampled without a host sync.
+"""Replay buffer on the device: a ring of steps of all worlds, sampled without a host sync.
 
-Of several processes (ranks) that learn together each holds the steps of its own worlds. All draw the same places of all
-worlds, of which each looks up its own, see `Replay.here`.
+With several ranks each holds the steps of its own worlds. All ranks draw the same places of all worlds, and each looks
+up its own, see `ReplayBuffer.local_places`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.learner import State, part_of
+from trainers.base.device_memory import free_memory
+from trainers.base.state import State, select_prefix
 
 if TYPE_CHECKING:
-    from trainers.sharding import Shard
+    from trainers.base.shard import Shard
+
+__all__ = ["PRIORITY", "Fields", "ReplayBuffer"]
 
 Fields: TypeAlias = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
-"""What is kept of a world's step: shape and dtype by name."""
+"""Shape and dtype of the fields stored per world and step, by name."""
 PRIORITY = "priority"
-"""Field () that places are drawn by; every rank knows that of all worlds."""
+"""Field () with the sampling priorities; every rank stores those of all worlds."""
 
 
-class Replay:
+class ReplayBuffer:
     """The last L steps of E worlds, as buffers (L, E, ...) by name.
 
-    Steps of a world that follow each other stay neighbours, so that windows of several steps can be sampled, for n-step
-    returns or recurrent networks. Where the ring stands the host knows, hence nothing is read from the device.
+    Consecutive steps of a world stay adjacent, so that windows of several steps can be sampled for n-step returns or
+    recurrent networks. The host tracks the ring's position, so nothing is read from the device.
     """
 
     def __init__(
@@ -42,19 +44,19 @@ class Replay:
         least: int = 1,
         shard: Shard | None = None,
     ) -> None:
-        """Allocates the buffers.
+        """Allocate the buffers.
 
         Args:
-            capacity: Steps of worlds to keep, those of all ranks, rounded up to whole steps of all worlds.
-            num_envs: E.
-            fields: What is kept.
-            device: Where the buffers live.
-            least: Steps of each world that there has to be room for: a rollout, or a window of what is learned from.
-            shard: Which of all ranks' worlds these are; None: all.
+            capacity: Steps of worlds to keep on all ranks together, rounded up to whole steps of all worlds.
+            num_envs: Number of worlds E.
+            fields: Fields to store.
+            device: Device of the buffers.
+            least: Smallest number of steps per world that must fit: a rollout, or a window that is sampled.
+            shard: Position of these worlds among those of all ranks; None: a single process.
 
         Raises:
-            ConfigError: There is less room, or the buffers do not fit into the free memory, or this rank's part of
-                it; the line tells how many bytes they need.
+            ConfigError: The capacity is too small, or the buffers exceed the free memory or this rank's share of it.
+                The message states the bytes needed.
         """
         self.shard = shard if shard is not None and shard.ranks > 1 else None
         self.num_envs, self.device = num_envs, device
@@ -76,10 +78,10 @@ class Replay:
         return self.length, self.num_envs_total if name == PRIORITY else num_envs, *shape
 
     def _check_fits(self, capacity: int, fields: Fields) -> None:
-        """Raises ConfigError where the buffers do not: of ranks that have met on all alike, as most need elsewhere."""
+        """Raise ConfigError, alike on all ranks, if the buffers of the largest rank do not fit."""
         free, most, whom = free_memory(self.device), self.num_envs, ""
-        if self.shard is not None and self.shard.room < free:
-            free, most, whom = self.shard.room, max(self.shard.sizes()), " to each rank"
+        if self.shard is not None and self.shard.memory_budget < free:
+            free, most, whom = self.shard.memory_budget, max(self.shard.sizes()), " to each rank"
         needed = sum(
             math.prod(self._shape(name, shape, most)) * dtype.itemsize for name, (shape, dtype) in fields.items()
         )
@@ -90,7 +92,7 @@ class Replay:
             )
 
     def add(self, steps: Mapping[str, Tensor]) -> None:
-        """Appends T steps, tensors (T, E, ...) by name; what is oldest leaves. ConfigError where it holds fewer."""
+        """Append T steps, tensors (T, E, ...) by name, over the oldest; raise ConfigError if T is too large."""
         count = next(iter(steps.values())).shape[0]
         if count > self.length:
             raise ConfigError(
@@ -98,7 +100,7 @@ class Replay:
                 f"{count * self.num_envs_total} for {self.num_envs_total} worlds"
             )
         if self.shard is not None and PRIORITY in steps:
-            steps = {**steps, PRIORITY: torch.cat(self.shard.everyone(steps[PRIORITY].T)).T}
+            steps = {**steps, PRIORITY: torch.cat(self.shard.all_gather(steps[PRIORITY].T)).T}
         first = min(count, self.length - self.position)
         for name, buffer in self.buffers.items():
             buffer[self.position : self.position + first].copy_(steps[name][:first])
@@ -107,9 +109,9 @@ class Replay:
         self.filled = min(self.filled + count, self.length)
 
     def draw(self, count: int, generator: torch.Generator, window: int = 1) -> tuple[Tensor, Tensor]:
-        """Draws places uniformly: (time, env), both (count,) int64, such that `window` steps follow in order.
+        """Draw places uniformly: (time, env), both (count,) int64, such that `window` steps follow in order.
 
-        They are of all ranks' worlds, as what `draw_prioritized` gives: `here` tells which of them are here.
+        Places are among the worlds of all ranks; `local_places` selects those of this rank.
         """
         starts = self.filled - window + 1
         age = torch.randint(max(starts, 1), (count,), generator=generator, device=self.device)
@@ -119,18 +121,19 @@ class Replay:
     def draw_prioritized(
         self, count: int, generator: torch.Generator, beta: float, window: int = 1
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draws places with probabilities proportional to the field `PRIORITY`, with importance weights.
+        """Draw places with probabilities proportional to the field `PRIORITY`, and importance weights.
 
         Source: Schaul et al. 2016, "Prioritized Experience Replay", sections 3.3 (stratified draws) and 3.4.
 
         Args:
-            count: Places to draw.
-            generator: Of the draws.
-            beta: How far weights make up for the probabilities P, in [0, 1]: `P^-beta`, over the largest of the draw.
-            window: As `draw`.
+            count: Number of places.
+            generator: Generator of the draws.
+            beta: Strength of the correction, in [0, 1]: weights are `P^-beta` of the probabilities P, divided by the
+                largest.
+            window: As in `draw`.
 
         Returns:
-            (time, env, weight), all (count,). Places of priority 0 are not drawn unless all are 0.
+            (time, env, weight), all (count,). Places of priority 0 are drawn only if all are 0.
         """
         priority = self.buffers[PRIORITY]
         age = (torch.arange(self.length, device=self.device) - self.oldest) % self.length
@@ -140,14 +143,14 @@ class Replay:
         draws = torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
         point = torch.minimum((strata + draws) / count * below[-1], below[-1].nextafter(torch.zeros_like(below[-1])))
         place = torch.searchsorted(below, point, right=True).clamp_(max=below.numel() - 1)
-        drawn = priority.flatten()[place].clamp(min=1e-12)
-        return place // self.num_envs_total, place % self.num_envs_total, (drawn / drawn.min()) ** -beta
+        chosen = priority.flatten()[place].clamp(min=1e-12)
+        return place // self.num_envs_total, place % self.num_envs_total, (chosen / chosen.min()) ** -beta
 
-    def here(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Of places that were drawn those of this rank's worlds: (time, env), and their indices; None: all.
+    def local_places(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the drawn places in this rank's worlds, (time, env), and their indices; the indices are None for all.
 
-        `env` then counts this rank's worlds, as all that looks something up expects it. The host waits for the device
-        here where there are other ranks, to learn how many places these are: there may be none.
+        The returned `env` counts this rank's worlds. With several ranks the host synchronizes with the device to count
+        the places, of which there may be none.
         """
         if self.shard is None:
             return time, env, None
@@ -155,8 +158,8 @@ class Replay:
         own = ((env >= 0) & (env < self.num_envs)).nonzero().squeeze(-1)
         return time[own], env[own], own
 
-    def prioritize(self, time: Tensor, env: Tensor, own: Tensor | None, priority: Tensor) -> None:
-        """Changes the priorities of places that were drawn; each rank brings those of its own, (B,), as `here` says."""
+    def update_priorities(self, time: Tensor, env: Tensor, own: Tensor | None, priority: Tensor) -> None:
+        """Set the priorities of drawn places; each rank passes those of its own places (B,), see `local_places`."""
         if self.shard is not None and own is not None:
             priority = self.shard.sum(torch.zeros_like(time, dtype=priority.dtype).index_copy_(0, own, priority))
         self.buffers[PRIORITY][time, env] = priority
@@ -167,24 +170,24 @@ class Replay:
         return self.position if self.filled == self.length else 0
 
     def at(self, time: Tensor, env: Tensor) -> dict[str, Tensor]:
-        """What stands at places, tensors (count, ...) by name; priorities, which are of all ranks' worlds, aside."""
+        """Return the fields at places, tensors (count, ...) by name, except priorities."""
         return {name: buffer[time, env] for name, buffer in self.buffers.items() if name != PRIORITY}
 
     def windows(self, time: Tensor, env: Tensor, length: int, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-        """What stands at places and in the steps behind them, tensors (length, count, ...) by name (None: as `at`)."""
+        """Return windows of steps from places on, tensors (length, count, ...) by name; None: as `at`."""
         steps = (time + torch.arange(length, device=self.device).unsqueeze(1)) % self.length
         return {name: self.buffers[name][steps, env] for name in names or self.buffers.keys() - {PRIORITY}}
 
     def state_dict(self) -> State:
-        """Everything, for checkpoints."""
+        """Return the whole buffer, for checkpoints."""
         kept = {f"replay.{name}": buffer[: self.filled] for name, buffer in self.buffers.items()}
         return {**kept, "replay_position": self.position, "replay_filled": self.filled}
 
     def load_state_dict(self, state: State) -> None:
-        """Puts back what `state_dict` gave; CheckpointError where it does not fit."""
+        """Restore the result of `state_dict`; raise CheckpointError if it does not fit."""
         position = _count(state, "replay_position", self.length - 1)
         filled = _count(state, "replay_filled", self.length)
-        given = part_of(state, "replay.")
+        given = select_prefix(state, "replay.")
         for name, buffer in self.buffers.items():
             each, shape = given.get(name), (filled, *buffer.shape[1:])
             if not isinstance(each, Tensor) or each.shape != shape:
@@ -195,29 +198,8 @@ class Replay:
 
 
 def _count(state: State, name: str, most: int) -> int:
-    """Return an integer of a state; raise CheckpointError unless it is one in [0, most]."""
+    """Return an integer of a state; raise CheckpointError unless it is in [0, most]."""
     value = state.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise CheckpointError(f"learner state {name}: expected an int in [0, {most}], got {value!r:.80}")
     return value
-
-
-def free_memory(device: torch.device) -> float:
-    """Bytes that can still be allocated on a device, whole ones; infinite where the system does not tell."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    told = Path("/proc/meminfo")
-    for line in told.read_text(encoding="ascii").splitlines() if told.exists() else ():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return min(int(value.split()[0]) * 1024, _of_container())
-    return math.inf
-
-
-def _of_container() -> float:
-    """Bytes that a container (cgroup, version 2) may still use; infinite where there is no limit."""
-    limit, used = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
-    if not limit.exists() or (most := limit.read_text(encoding="ascii").strip()) == "max":
-        return math.inf
-    return max(int(most) - int(used.read_text(encoding="ascii")), 0)

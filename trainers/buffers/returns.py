@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+__all__ = ["gae", "gae_by_turns", "n_step"]
+
 
 def gae(
     reward: Tensor,
@@ -17,24 +19,25 @@ def gae(
     gamma: float,
     lam: float,
 ) -> tuple[Tensor, Tensor]:
-    """Generalised advantage estimation with a true bootstrap at truncations.
+    """Compute generalized advantage estimates, bootstrapped at truncations from the true last observation.
 
     Source: Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized Advantage Estimation", eq. 16:
-    `A_t = delta_t + gamma * lam * A_{t+1}` with `delta_t = r_t + gamma * V(s_{t+1}) - V(s_t)`. What follows a step is
+    `A_t = delta_t + gamma * lam * A_{t+1}` with `delta_t = r_t + gamma * V(s_{t+1}) - V(s_t)`. The value after a step
+    is
 
-    - terminated: nothing, `V(s_{t+1}) = 0`, even where `truncated` is set too;
-    - truncated: `final_value`, the value of the true last observation; the trajectory is cut, `A_{t+1}` is dropped;
-    - else: `value[t + 1]`, and `last_value` after the last step of the rollout.
+    - terminated: `V(s_{t+1}) = 0`, even if `truncated` is set too;
+    - truncated: `final_value`, the value of the true last observation, and `A_{t+1}` is dropped;
+    - otherwise: `value[t + 1]`, and `last_value` after the last step of the rollout.
 
-    An agent that died stays invalid until its world resets. Invalid steps get zero and hand nothing to their
-    neighbours: whatever stands in their other rows, NaN included, is never read into a result.
+    An agent that died stays invalid until its world resets. Invalid steps get zero and do not affect other steps, even
+    if they hold NaN.
 
     Args:
         reward: (T, ...) reward of step t.
-        value: (T, ...) V of the observation the agent acted on at step t.
-        last_value: (...) V of the observation after the last step; read only where the agent is still in its episode.
-        terminated: (T, ...) bool event, True on the step the agent's episode ended by the rules.
-        truncated: (T, ...) bool event, True on the step the agent's episode was cut.
+        value: (T, ...) V of the observation before step t.
+        last_value: (...) V of the observation after the last step; read only where the agent's episode continues.
+        terminated: (T, ...) bool, the agent's episode ended by the rules at step t.
+        truncated: (T, ...) bool, the agent's episode was cut at step t.
         final_value: (T, ...) V of the final observation; read only where truncated and not terminated.
         valid: (T, ...) bool, the agent was alive before step t.
         gamma: Discount per step, in [0, 1].
@@ -65,31 +68,30 @@ def gae_by_turns(
     gamma: float,
     lam: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`gae` for games in which agents take turns: the time of an agent counts its own decisions.
+    """Compute `gae` for turn-based games, in which an agent's time steps are its own decisions.
 
-    A decision's reward is all that its agent gets until its next decision, and what follows it is that next decision or
-    the end of the agent's episode, on whosever turn it came. A critic can value only what an agent sees on its own
-    turn, as it learns from nothing else. So a decision after which the agent was not asked again, because the episode
-    was cut or the rollout ended, has no known outcome. With all agents to move at every step and no truncation it
-    equals `gae`.
+    The reward of a decision is the sum of its agent's rewards until its next decision. That decision, or the end of the
+    agent's episode on any turn, follows it. A critic learns only from observations of agents to move, so it can value
+    no others. Hence a decision has no known outcome if its agent does not move again before the episode is cut or the
+    rollout ends. If all agents move at every step and none is truncated, the result equals `gae`.
 
     Args:
-        reward: As for `gae`, and so are the next five; there is no value of final observations.
-        value: Read only at decisions.
-        last_value: Read only of agents whose turn it is then.
-        terminated: On whosever turn the end comes.
-        truncated: Likewise.
-        valid: The agent was alive, moving or not.
-        to_move: (T + 1, ...) bool, whose turn was step t; its last row is the turn after the rollout.
+        reward: (T, ...) reward of step t.
+        value: (T, ...) V before step t; read only at decisions.
+        last_value: (...) V after the last step; read only for agents to move then.
+        terminated: (T, ...) bool, the agent's episode ended by the rules, on any turn.
+        truncated: (T, ...) bool, the agent's episode was cut, on any turn.
+        valid: (T, ...) bool, the agent was alive, whether to move or not.
+        to_move: (T + 1, ...) bool, agents to move at step t; the last row is the turn after the rollout.
         gamma: Discount per decision.
-        lam: As for `gae`.
+        lam: As in `gae`.
 
     Returns:
-        (advantage, returns, known), all (T, ...). `known` is True at valid decisions of which the rollout shows what
-        followed; the others, one per agent and episode at most, and all steps without a decision are zero.
+        (advantage, returns, known), all (T, ...). `known` is True at valid decisions with a known outcome. All other
+        entries are zero: unknown outcomes, at most one per agent and episode, and steps without a decision.
     """
     advantage, known = torch.zeros_like(reward), torch.zeros_like(valid)
-    # what follows step t for its agent: rewards until it moves again, value and advantage of that decision
+    # after step t, per agent: rewards until its next decision, and value and advantage of that decision
     coming, following = torch.zeros_like(last_value), torch.zeros_like(last_value)
     next_value, settled = last_value, to_move[-1]
     for t in range(reward.shape[0] - 1, -1, -1):
@@ -101,7 +103,7 @@ def gae_by_turns(
         known[t] = decided & settled
         gain = coming + gamma * next_value - value[t] + (gamma * lam) * following
         advantage[t] = gain.masked_fill(~known[t], 0.0)
-        # a decision whose outcome is not known has a value all the same, and ends what came before like any other
+        # a decision with an unknown outcome still has a value and ends the previous decision
         following = torch.where(decided, advantage[t], following)
         coming = coming.masked_fill(decided, 0.0)
         next_value = torch.where(decided, value[t], next_value)
@@ -112,22 +114,22 @@ def gae_by_turns(
 def n_step(
     reward: Tensor, terminated: Tensor, truncated: Tensor, valid: Tensor, gamma: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Discounted sums of up to n rewards, and where the value that follows them is found.
+    """Compute discounted sums of up to n rewards, and the place of the value to bootstrap from.
 
-    Source: Sutton and Barto 2018, section 7.1: `G = r_0 + ... + gamma^(k-1) r_{k-1} + gamma^k V(s_k)`, with k = n, or
-    less where the agent's episode ends earlier: a termination is followed by nothing, a truncation by the value of the
-    true last observation.
+    Source: Sutton and Barto 2018, section 7.1: `G = r_0 + ... + gamma^(k-1) r_{k-1} + gamma^k V(s_k)`, with k = n or,
+    if the agent's episode ends earlier, the number of its steps. There is no value after a termination. After a
+    truncation it is that of the true last observation.
 
     Args:
-        reward: (n, ...) rewards of n steps in a row.
-        terminated: (n, ...) bool event, the agent's episode ended by the rules.
-        truncated: (n, ...) bool event, it was cut.
+        reward: (n, ...) rewards of n consecutive steps.
+        terminated: (n, ...) bool, the agent's episode ended by the rules.
+        truncated: (n, ...) bool, the agent's episode was cut.
         valid: (n, ...) bool, the step counts.
         gamma: Discount per step.
 
     Returns:
-        (returns, last, discount, known), all (...): the sum of rewards; the index k - 1 of the step after which V is
-        taken; gamma^k, 0 where nothing follows; whether all steps that were summed are valid.
+        (returns, last, discount, known), all (...): the sum of rewards; the index k - 1 of the last step; gamma^k, or 0
+        after a termination; whether all summed steps are valid.
     """
     going, known = torch.ones_like(valid[0]), torch.ones_like(valid[0])
     returns, discount = torch.zeros_like(reward[0]), torch.ones_like(reward[0])

@@ -1,4 +1,4 @@
-"""The subcommand `gpu-envs clone`: policies that do as recorded, trained or scripted ones did."""
+"""The command `gpu-envs clone`: behavior cloning of recorded, trained or scripted policies."""
 
 from __future__ import annotations
 
@@ -8,73 +8,81 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional, UseAppendAction, arg
 
-from gpu_envs.commands import settings
-from gpu_envs.core import Core
+from gpu_envs.cli.options import (
+    DeviceOptions,
+    ImportOptions,
+    OptionalPath,
+    OptionalStr,
+    Repeated,
+    parse,
+    parse_pairs,
+    split_command_line,
+)
+from gpu_envs.definition.id_modules import import_option
+from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
-from gpu_envs.factory import resolve_device
-from gpu_envs.id_modules import import_option
-from gpu_envs.progress import ProgressBar
-from gpu_envs.recording import Episode
-from gpu_envs.registry import spelled
-from trainers import checkpoint, recordings, runs
-from trainers.agents import agents_of
-from trainers.arguments import check_id, parse, with_learner
-from trainers.bc import BCConfig, clone
-from trainers.checkpoint import Checkpoint
-from trainers.config import TrainConfig, make_core, members_by_policy
-from trainers.evaluate import Players, by_member, policies_of
-from trainers.policy import Policy
-from trainers.recordings import Recording, record
-from trainers.scripted import SCRIPTED, ScriptedPolicy
-from trainers.settings import check_settings, derived_seed, setting
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.episode_recorder import Episode
+from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.progress import ProgressBar
+from trainers.algorithms.imitation.behavior_cloning import BCConfig, clone
+from trainers.base.agent_group import make_agent_group
+from trainers.base.seeding import derive_seed
+from trainers.base.settings import check_settings, setting
+from trainers.cli.options import check_id, with_learner
+from trainers.config.train_config import TrainConfig, make_core, members_by_policy
+from trainers.evaluation.policy_evaluation import by_member, policies_of
+from trainers.evaluation.policy_runner import Players
+from trainers.evaluation.record_episodes import record_policies
+from trainers.evaluation.scripted_policies import SCRIPTED, ScriptedPolicy
+from trainers.models.policy import Policy
+from trainers.storage import checkpoint, recording_files, run_folder
+from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.recording_files import Recording
+
+__all__ = ["CloneOptions", "clone_command"]
 
 
-@dataclass
-class CloneArgs:
-    """Fit policies to what others did, by behaviour cloning.
+@dataclass(frozen=True, kw_only=True)
+class CloneOptions(ImportOptions, DeviceOptions):
+    """Train policies to imitate recorded, trained or scripted ones by behavior cloning.
 
-    Example: gpu-envs clone scripted --id SimpleTag-v0 --episodes 512
+    Example: gpu-envs clone scripted --env-id SimpleTag-v0 --episodes 512
     """
 
-    source: Positional[str]
-    """Folder of recorded episodes, a run or checkpoint whose policies are played and recorded, or "scripted"."""
-    group: UseAppendAction[tuple[str, ...]] = ()
-    """Policy to clone, by its name (that of its group, as a rule); repeat it for more; all, if not given."""
-    id: str | None = None
-    """Environment, for "scripted"; else the one that the source has to be of."""
-    allow_import: UseAppendAction[tuple[str, ...]] = ()
-    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
-    env: UseAppendAction[tuple[str, ...]] = ()
-    """NAME=VALUE, a setting of the environment for "scripted"; repeat it for more."""
+    source: Annotated[Positional[str], arg(metavar="SOURCE")]
+    """Recorded episodes (a folder), a run or checkpoint to play and record, or "scripted" for scripted policies."""
+    group: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="POLICY")] = ()
+    """Policy to clone, usually the name of a group. Repeat the option for several. Default: all policies."""
+    env_id: OptionalStr = None
+    """Environment id. Required for "scripted"; otherwise the id that the source must have."""
+    env_arg: Repeated = ()
+    """Environment setting for "scripted", such as num_good=2. Repeat the option for several settings."""
     episodes: int = setting(256, ">= 2")
-    """Episodes to play and record, one per world."""
+    """Number of episodes to play and record. All are played at once, one per environment."""
     greedy: bool = False
-    """Record the most probable actions of policies instead of samples."""
+    """Record the most probable action of each policy instead of a sample."""
     seed: int = setting(0, "in [0, 2**63)")
-    """Of the worlds, the initial weights and the minibatches."""
-    device: str | None = None
-    """"cpu", "cuda" or "cuda:<i>"; cuda if there is one."""
-    out: Path | None = None
-    """Folder of the clone, out/<id>-<time> if not given; what was played is in its episodes/."""
+    """Random seed of the environments, the initial weights and the minibatches."""
+    run_dir: OptionalPath = None
+    """Folder of the cloned run. Its folder episodes/ holds the recorded episodes. Default: out/<id>-<time>."""
     learner: Any = None
-    """Settings of the fit."""
+    """Settings of behavior cloning."""
 
 
 def clone_command(argv: list[str]) -> int:
-    """Fit policies to what others did, by behaviour cloning.
-
-    `gpu-envs clone SOURCE ...` writes a run with one checkpoint, for `gpu-envs eval`; returns 0.
-    """
-    args = parse(with_learner(CloneArgs, "bc"), "clone", argv)
+    """Train policies to imitate recorded, trained or scripted ones."""
+    kind = with_learner(CloneOptions, "bc")
+    args = parse(kind, "clone", split_command_line(kind, argv).argv)
     check_settings(args, "--")
-    out = runs.choose(args.out, None)
+    out = run_folder.resolve_run_dir(args.run_dir, None)
     config, source = _given(args)
     if out is not None and not isinstance(source, Recording):
-        recordings.check_new(out / "episodes")
+        recording_files.check_new(out / "episodes")
     core = make_core(config, config.num_envs, config.seed)
     sides = members_by_policy(config, core)
     for name in args.group:
@@ -85,7 +93,7 @@ def clone_command(argv: list[str]) -> int:
         source.check_core(core)
     else:
         players = _players(source, core, sides)
-    out, lock = runs.open_folder(out, config.env_id)
+    out, lock = run_folder.open_folder(out, config.env_id)
     with lock:
         last = _clone(args, config, source, core, sides, players, out)
     print(f"  {last}\n  gpu-envs eval {out}{import_option(config.env_id)}")
@@ -93,7 +101,7 @@ def clone_command(argv: list[str]) -> int:
 
 
 def _clone(
-    args: CloneArgs,
+    args: CloneOptions,
     config: TrainConfig,
     source: Recording | Checkpoint | None,
     core: Core,
@@ -101,7 +109,7 @@ def _clone(
     players: Players,
     out: Path,
 ) -> Path:
-    """Fit the policies asked for, and return the checkpoint that holds them."""
+    """Train the requested policies and return the folder of their checkpoint."""
     if isinstance(source, Recording):
         episodes = source.episodes
     else:
@@ -109,49 +117,51 @@ def _clone(
     policies: dict[str, Policy] = {}
     passes = 0
     for index, name in enumerate(args.group or sides):
-        agents, seed = agents_of(core, sides[name]), derived_seed(config.seed, index)
-        with ProgressBar(config.learner.epochs, f"passes, {name}", file=sys.stderr) as progress:
+        agents, seed = make_agent_group(core, sides[name]), derive_seed(config.seed, index)
+        with ProgressBar(config.learner.num_epochs, f"passes, {name}", file=sys.stderr) as progress:
             fit = clone(episodes, agents, config.learner, core.device, seed, progress)
-        agreed = "" if math.isnan(fit.agreement) else f", the same action in {fit.agreement:.1%}"
-        print(f"{name}: loss {fit.loss:.3f} nats on episodes held back, after {fit.epochs} passes{agreed}")
+        agreement = "" if math.isnan(fit.agreement) else f", the same action in {fit.agreement:.1%}"
+        print(f"{name}: loss {fit.loss:.3f} nats on validation episodes after {fit.epochs} passes{agreement}")
         policies[name], passes = fit.policy, max(passes, fit.epochs)
     steps = sum(len(episode) for episode in episodes)
     return checkpoint.save(out / "checkpoints", passes, steps, dataclasses.asdict(config), {}, policies)
 
 
-def _given(args: CloneArgs) -> tuple[TrainConfig, Recording | Checkpoint | None]:
-    """The clone's configuration and what is cloned; None: scripted policies."""
+def _given(args: CloneOptions) -> tuple[TrainConfig, Recording | Checkpoint | None]:
+    """Return the configuration of the clone and its source; None for scripted policies."""
     device, path = str(resolve_device(args.device)), Path(args.source)
     learner = BCConfig(**vars(args.learner))
     new = {"device": device, "seed": args.seed, "num_envs": args.episodes, "algorithm": "bc", "learner": learner}
     if args.source == SCRIPTED:
-        if args.id is None:
-            raise ConfigError("clone scripted: expected an environment, got none; name one, such as --id SimpleTag-v0")
-        taken = {"num_envs": "--episodes", "seed": "--seed", "device": "--device"}
-        return TrainConfig(spelled(args.id), env=settings(args.env, options=taken), **new), None
-    if args.env:
-        raise ConfigError(f"--env {args.env[0]}: expected with 'scripted' only; {path} has settings of its own")
-    if (path / recordings.STEPS).exists():
-        source = recordings.load(path)
+        if args.env_id is None:
+            raise ConfigError(
+                "clone scripted: expected an environment, got none; name one, such as --env-id SimpleTag-v0"
+            )
+        names = {"num_envs": "--episodes", "seed": "--seed", "device": "--device"}
+        return TrainConfig(canonical_id(args.env_id), env=parse_pairs(args.env_arg, options=names), **new), None
+    if args.env_arg:
+        raise ConfigError(f"--env-arg {args.env_arg[0]}: expected only with 'scripted'; {path} has recorded settings")
+    if (path / recording_files.STEPS).exists():
+        source = recording_files.load(path)
         config = TrainConfig(source.env_id, env=source.env, **{**new, "num_envs": 1})
     else:
         source = checkpoint.load(path)
         config = dataclasses.replace(TrainConfig.of(source), **new)
-    check_id(source, config.env_id, args.id)
+    check_id(source, config.env_id, args.env_id)
     return config, source
 
 
 def _players(source: Checkpoint | None, core: Core, sides: Mapping[str, Sequence[str]]) -> Players:
-    """Who is recorded: all policies of the source, also those that are not cloned."""
+    """Return the policies to record: all policies of the source, including those that are not cloned."""
     if source is None:
         return {member: ScriptedPolicy(core, member) for members in sides.values() for member in members}
     return by_member(sides, policies_of(source, sides, core))
 
 
-def _record(args: CloneArgs, config: TrainConfig, core: Core, players: Players, to: Path) -> list[Episode]:
+def _record(args: CloneOptions, config: TrainConfig, core: Core, players: Players, to: Path) -> list[Episode]:
     with ProgressBar(core.num_envs, "episodes", file=sys.stderr) as progress:
-        episodes, outcome = record(core, players, config.seed, args.greedy, progress)
-    recordings.save(to, episodes, config.env_id, config.env)
+        episodes, outcome = record_policies(core, players, config.seed, args.greedy, progress)
+    recording_files.save(to, episodes, config.env_id, config.env)
     returns = ", ".join(f"{group} {value}" for group, value in outcome.returns.items())
     print(f"recorded {len(episodes)} episodes of {args.source} in {to}: returns {returns}")
     return episodes

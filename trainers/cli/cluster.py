@@ -1,127 +1,163 @@
-"""The subcommand `gpu-envs tune`."""
+"""The command `gpu-envs cluster`: start, show and stop a Ray cluster on this machine."""
 
 from __future__ import annotations
 
-import dataclasses
-import time
-from dataclasses import dataclass
-from pathlib import Path
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated
 
-from gpu_envs.commands import settings
+from tyro.conf import Positional, arg
+
+from gpu_envs.cli.options import parse
 from gpu_envs.errors import ConfigError
-from gpu_envs.id_modules import import_option
-from gpu_envs.registry import spelled
-from trainers import algorithms
-from trainers.arguments import Positional, UseAppendAction, device_of_cluster, parse
-from trainers.cluster import search_space
-from trainers.cluster.connect import ray_library
-from trainers.cluster.tune import RESULTS, WHO, Plan, Tuned, resume, tune
-from trainers.config import changed
-from trainers.presets import preset
+from trainers.cluster.cluster_records import find_records
+from trainers.cluster.connect import connect
+from trainers.cluster.local_cluster import (
+    ClusterConfig,
+    describe,
+    plan_cluster,
+    run_cluster,
+    start_detached,
+    stop_cluster,
+)
 
-FREE = (
-    "num_envs", "seed", "sharing", "eval_episodes", "eval_against", "patience", "deterministic", "threads", "capture",
-)  # fmt: skip
-"""Fields of TrainConfig that --train can set."""
+__all__ = [
+    "STOP",
+    "USAGE",
+    "Address",
+    "StartOptions",
+    "StatusOptions",
+    "StopOptions",
+    "cluster_command",
+    "start",
+    "status",
+    "stop",
+]
+
+STOP = "gpu-envs cluster stop"
+"""Command that stops a cluster."""
+USAGE = """usage: gpu-envs cluster COMMAND ...
+
+A Ray cluster on this machine, to test programs before they run on many machines.
+
+  gpu-envs cluster start --nodes 3       start a cluster, until Ctrl-C; with --detach until `stop`
+  gpu-envs cluster status [ADDRESS]      print the nodes and their free resources
+  gpu-envs cluster stop [ADDRESS]        stop clusters that `start --detach` started
+
+example: gpu-envs cluster start --nodes 3 --cpus 1
+
+For clusters of many machines: docs/guides/cluster.md"""
+"""Help of `gpu-envs cluster`."""
+
+Address = Annotated[Positional[str], arg(metavar="[ADDRESS]", help_behavior_hint="")]
+"""Type of the address of a cluster."""
 
 
 @dataclass(frozen=True)
-class TuneArgs:
-    """Search for settings of a training with Ray Tune.
+class StartOptions(ClusterConfig):
+    """Start a Ray cluster on this machine, which only this machine can reach; it runs until Ctrl-C.
 
-    Example: gpu-envs tune SimpleSpread-v0 --search "learner.learning_rate=loguniform(1e-4,1e-2)"
-    --search "learner.entropy=choice(0,0.01,0.02)" --scheduler asha --samples 16 --total-steps 200000
+    Example: gpu-envs cluster start --nodes 3 --cpus 1
     """
 
-    id: Positional[str] = ""
-    """Environment, such as SimpleSpread-v0; not needed with --resume."""
-    search: UseAppendAction[tuple[str, ...]] = ()
-    """NAME=SPACE, what a setting may be, in quotes; repeat it for more. NAME: learner.NAME as of gpu-envs train, or
-    num_envs, seed, sharing. SPACE: loguniform(a,b), uniform(a,b), randint(a,b) with b too, choice(x,y,...), or
-    grid(x,y,...), each of which is tried --samples times. Values: numbers, words, JSON such as [64,64]."""
-    algorithm: str = "ppo"
-    """Of the learners: see docs/guides/algorithms.md."""
-    scheduler: str = "asha"
-    """asha: bad trials end early; pbt: they copy good ones, and go on with changed settings; none."""
-    samples: int = 16
-    """Trials; with pbt the size of the population."""
-    total_steps: int | None = None
-    """Steps of worlds per trial; the preset's, if not given."""
-    metric: str = "eval/score"
-    """Column of metrics.csv by which trials are compared; by default what evaluations give."""
-    mode: str = "max"
-    """Whether more of it is better, max, or less, min."""
-    interval: int | None = None
-    """Steps between two evaluations and checkpoints of a trial; a twentieth of all, if not given."""
-    grace: int | None = None
-    """asha: steps before which no trial is ended; a ninth of all, if not given."""
-    reduction: int = 3
-    """asha: one of so many trials goes on at each rung, at grace, grace * reduction, ... steps."""
-    perturb: int | None = None
-    """pbt: steps between two copies; a tenth of all, if not given."""
-    cpus: float | None = None
-    """CPUs of a trial; computed from the cluster, if not given."""
-    gpus: float | None = None
-    """GPUs of a trial, such as 0.5; computed from the cluster, if not given."""
-    device: str | None = None
-    """"cpu" or "cuda"; cuda if there is one here."""
-    env: UseAppendAction[tuple[str, ...]] = ()
-    """NAME=VALUE, a setting of the environment; repeat it for more."""
-    train: UseAppendAction[tuple[str, ...]] = ()
-    """NAME=VALUE, a setting of all trials, as num_envs=128 or learner.gamma=0.95; repeat it for more."""
-    address: str | None = None
-    """Of a Ray cluster: "auto", or "HOST:PORT"; if not given RAY_ADDRESS, else this machine alone."""
-    run_dir: Path | None = None
-    """Folder of the search, which all machines see; out/tune-<id>-<time> if not given."""
-    allow_import: UseAppendAction[tuple[str, ...]] = ()
-    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
-    resume: Path | None = None
-    """Folder of a search to continue with its recorded settings; trials that ended are not run again."""
-    allow_pickle: bool = False
-    """With --resume: let Ray Tune read its own files in the folder. They are pickles, which run code when they are
-    read; set it only for a folder that no one else could write to."""
+    detach: bool = False
+    """Return when the cluster runs; `gpu-envs cluster stop` stops it."""
 
 
-def tune_command(argv: list[str]) -> int:
-    """Search for settings of a training with Ray Tune.
+@dataclass(frozen=True)
+class StatusOptions:
+    """Print the nodes of a cluster and their free resources.
 
-    `gpu-envs tune ID --search NAME=SPACE ...` returns 0, or 130 when it was interrupted.
+    Example: gpu-envs cluster status 127.0.0.1:6399
     """
-    args = parse(TuneArgs, "tune", argv)
-    if args.resume is not None:
-        own = {name: getattr(args, name) for name in ("resume", "address", "allow_import", "allow_pickle")}
-        if args != dataclasses.replace(TuneArgs(), **own):
-            raise ConfigError(
-                "tune: --resume goes on as the search was told; only --address, --allow-import and --allow-pickle can "
-                "be given with it"
-            )
-        ray_library(WHO)
-        found = resume(args.resume, args.address, args.allow_pickle)
-    else:
-        found = _search(args)
-    print(f"{found.table()}\n{found.command}")
-    for file in (found.run_dir / RESULTS, found.checkpoint):
-        print(f"  {file}")
-    if not found.complete:
-        option = import_option(found.config.env_id)
-        print(f"interrupted; go on with: gpu-envs tune --resume {found.run_dir} --allow-pickle{option}")
-        return 130
+
+    address: Address = ""
+    """Address of the cluster, HOST:PORT. Default: RAY_ADDRESS, or the only cluster that `start` started."""
+
+
+@dataclass(frozen=True)
+class StopOptions:
+    """Stop clusters that `gpu-envs cluster start` started, and nothing else.
+
+    Example: gpu-envs cluster stop --all
+    """
+
+    address: Address = ""
+    """Address that `start` printed, HOST:PORT; not needed if there is one cluster."""
+    all: bool = False
+    """Stop every cluster that `start` started."""
+
+
+def cluster_command(argv: list[str]) -> int:
+    """Start, show and stop a Ray cluster on this machine.
+
+    The exit code is 1 if a node has ended by itself.
+    """
+    commands: dict[str, Callable[[list[str]], int]] = {"start": start, "status": status, "stop": stop}
+    if not argv or argv[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if argv else 2
+    if argv[0] not in commands:
+        raise ConfigError(f"cluster: no command named {argv[0]!r}; there are {', '.join(commands)}")
+    return commands[argv[0]](argv[1:])
+
+
+def start(argv: list[str]) -> int:
+    """Run `gpu-envs cluster start ...`."""
+    args = parse(StartOptions, "cluster start", argv)
+    config = ClusterConfig(**{field.name: getattr(args, field.name) for field in fields(ClusterConfig)})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            plan = plan_cluster(config)
+        finally:
+            for warning in caught:
+                print(f"gpu-envs: warning: {warning.message}", file=sys.stderr, flush=True)
+    if args.detach:
+        print(describe(start_detached(plan), STOP), flush=True)
+        return 0
+    return run_cluster(plan)
+
+
+def status(argv: list[str]) -> int:
+    """Run `gpu-envs cluster status [ADDRESS]`."""
+    args = parse(StatusOptions, "cluster status", argv)
+    records = {record.address: record for record in find_records()}
+    address = args.address or os.environ.get("RAY_ADDRESS") or (next(iter(records)) if len(records) == 1 else "")
+    if not address and records:
+        raise ConfigError(f"cluster status: several clusters run here: {', '.join(records)}; name one")
+    if address in records and records[address].token:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    ray = connect("gpu-envs cluster status", address or "auto")
+    free: dict[str, float] = ray.available_resources()
+    total: dict[str, float] = ray.cluster_resources()
+    for node in ray.nodes():
+        resources = {name: value for name, value in node["Resources"].items() if name in ("CPU", "GPU")}
+        words = "  ".join(f"{name} {value:g}" for name, value in sorted(resources.items()))
+        print(f"{'alive' if node['Alive'] else 'dead ':5}  {node['NodeManagerAddress']}  {node['NodeID'][:8]}  {words}")
+    for name in ("CPU", "GPU"):
+        print(f"{name}: {free.get(name, 0):g} of {total.get(name, 0):g} free")
+    if address in records:
+        print(describe(records[address], STOP), flush=True)
+    ray.shutdown()
     return 0
 
 
-def _search(args: TuneArgs) -> Tuned:
-    if not args.id:
-        raise ConfigError("tune: expected an environment, got none; name one, such as SimpleSpread-v0, or --resume DIR")
-    given = {field.name: getattr(args, field.name) for field in dataclasses.fields(Plan)}
-    plan, spaces = Plan(**given), search_space.parse_all(args.search)
-    algorithms.find(args.algorithm).check_plays()
-    env_id = spelled(args.id)
-    device = device_of_cluster(args.device)
-    usual = preset(env_id, device, args.algorithm)
-    steps = {} if args.total_steps is None else {"total_steps": args.total_steps}
-    base = dataclasses.replace(usual, device=device, env={**usual.env, **settings(args.env)}, **steps)
-    config = changed(base, settings(args.train, "--train"), "--train", FREE)
-    search_space.check(config, spaces)
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    run_dir = args.run_dir or Path("out") / f"tune-{env_id.rpartition(':')[2]}-{stamp}"
-    return tune(config, spaces, run_dir, plan, args.address, progress=True)
+def stop(argv: list[str]) -> int:
+    """Run `gpu-envs cluster stop [ADDRESS]`."""
+    args = parse(StopOptions, "cluster stop", argv)
+    records = find_records()
+    chosen = [record for record in records if record.address == args.address] if args.address else records
+    if not chosen:
+        at = f" at {args.address}" if args.address else ""
+        known = f"; there are {', '.join(record.address for record in records)}" if records else ""
+        raise ConfigError(f"cluster stop: expected a running cluster of `gpu-envs cluster start`{at}, got none{known}")
+    if len(chosen) > 1 and not args.all:
+        raise ConfigError(f"cluster stop: name one of {', '.join(r.address for r in chosen)}, or give --all")
+    for record in chosen:
+        stop_cluster(record)
+        print(f"stopped the cluster at {record.address}; its logs stay in {record.folder}/")
+    return 0

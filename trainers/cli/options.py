@@ -1,229 +1,188 @@
-"""What `gpu-envs train`, `eval` and `export` can be told, and how it is read."""
+"""Options of the commands that train, and what several commands of this package share."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import io
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from gpu_envs.errors import CheckpointError, ConfigError, MissingExtraError
-from gpu_envs.factory import resolve_device
-from gpu_envs.id_modules import NAMESPACE, allow_import, split_id
-from gpu_envs.registry import spelled
-from trainers import algorithms, checkpoint
-from trainers.checkpoint import Checkpoint
-from trainers.config import TrainConfig
-from trainers.presets import preset
-from trainers.settings import setting
+from tyro.conf import Positional, Suppress, UseAppendAction, arg
+
+from gpu_envs.cli.options import (
+    CommandLine,
+    ImportOptions,
+    OptionalInt,
+    OptionalPath,
+    OptionalStr,
+    Repeated,
+    parse,
+    split_command_line,
+    with_field,
+    without_validation,
+)
+from gpu_envs.definition.id_modules import NAMESPACE, allow_import, split_id
+from gpu_envs.definition.registry import canonical_id
+from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.runtime.factory import resolve_device
+from trainers.algorithms import registry
+from trainers.config.presets import preset
+from trainers.config.train_config import OPTION_FIELDS, TrainConfig
+from trainers.storage import checkpoint
+from trainers.storage.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
-    from trainers.recordings import Recording
+    from trainers.storage.recording_files import Recording
 
-try:
-    import tyro
-    from tyro.conf import Positional, UseAppendAction
-except ModuleNotFoundError:
-    raise MissingExtraError("training needs tyro: pip install 'gpu-envs[train]'") from None
+__all__ = [
+    "FINAL_SEED",
+    "SavedPolicyOptions",
+    "TrainOptions",
+    "check_id",
+    "device_of_cluster",
+    "parse_train",
+    "policy_names",
+    "with_learner",
+]
 
-A = TypeVar("A")
+T = TypeVar("T")
+
 FINAL_SEED = 161_803
-"""Worlds of the table at the end: neither the training's nor those of the evaluations on the way."""
-SHARED = (
-    "num_envs", "total_steps", "seed", "device", "sharing", "algorithm", "checkpoint_every", "keep_last",
-    "eval_episodes", "eval_against", "patience", "until_return", "deterministic", "capture", "threads",
-)  # fmt: skip
-"""Fields that TrainArgs and TrainConfig have in common."""
+"""Random seed of the evaluation after training; it differs from the seeds of training and of its evaluations."""
 
 
-@dataclass
-class TrainArgs:
-    """Train policies, one per group of agents. Defaults are the environment's preset for the device.
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(ImportOptions, TrainConfig):
+    """Train policies by reinforcement learning, one policy per group of agents.
+
+    The defaults are the preset of the environment for the device, or the settings of the run to resume. Name the
+    environment to see them: gpu-envs train SimpleTag-v0 --help
 
     Example: gpu-envs train SimpleTag-v0 --total-steps 2000000 --learner.learning-rate 3e-4
     """
 
-    id: Positional[str] = ""
-    """Environment, such as TagContinuous-v0 (`gpu-envs list` shows all); not needed with --resume."""
-    env: UseAppendAction[tuple[str, ...]] = ()
-    """NAME=VALUE, a setting of the environment; repeat it for more."""
+    env_id: Annotated[Positional[str], arg(metavar="[ID]", help_behavior_hint="")] = ""
+    """Environment id, such as TagContinuous-v0; `gpu-envs list` prints all ids. Not needed with --resume."""
+    env: Suppress[dict[str, Any]] = dataclasses.field(default_factory=dict)
+    """Environment settings; --env-arg sets them."""
+    policies: Suppress[dict[str, str]] = dataclasses.field(default_factory=dict)
+    """Policy by group or agent; --policy sets it."""
+    device: OptionalStr = None  # type: ignore[assignment]
+    """Device: "cpu", "cuda" or "cuda:<i>"; of Ray workers "cpu" or "cuda". Default: a GPU if one is available."""
     algorithm: str = "ppo"
-    """Of the learners: see docs/guides/algorithms.md. Its own settings are --learner.NAME."""
-    sharing: str = "group"
-    """Who shares a policy: the agents of a "group", each "agent" its own, or "all"."""
-    policy: UseAppendAction[tuple[str, ...]] = ()
-    """NAME=POLICY, the policy that a group or agent plays, where --sharing does not say; repeat it for more."""
-    num_envs: int = 64
-    """Worlds simulated at once."""
-    total_steps: int = 1_000_000
-    """Steps of worlds to train for."""
-    seed: int = 0
-    """Of environment and learners."""
-    device: str | None = None
-    """"cpu", "cuda" or "cuda:<i>"; cuda if there is one here. On a cluster "cpu" or "cuda", which only workers need."""
-    out: Path | None = None
-    """Folder of the run; out/<id>-<time> if not given, and the run's own with --resume."""
-    resume: Path | None = None
-    """Run or checkpoint to continue, with the settings recorded there."""
-    allow_import: UseAppendAction[tuple[str, ...]] = ()
-    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
-    checkpoint_every: int = 50
-    """Iterations between checkpoints."""
-    keep_last: int = 3
-    """Checkpoints to keep beside the best."""
-    eval_episodes: int = 64
-    """Episodes per policy against random ones at every checkpoint; 0 for no evaluation, not even at the end."""
-    eval_against: str | None = None
-    """Run or checkpoint whose policies play the other sides in these evaluations, instead of random ones."""
-    patience: int = 0
-    """Evaluations without a better score after which the training ends; 0: it does not."""
-    until_return: float | None = None
-    """End when the mean return per agent over the last 100 episodes is at least this in every group; exit code 1 if
-    the steps pass before. The table, the curves and the video are left out."""
-    deterministic: bool = False
-    """Take deterministic algorithms of torch only, and refuse operations that have none."""
-    threads: int = 0
-    """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
-    capture: bool = True
-    """On a GPU, record a rollout once as a CUDA graph, and replay it."""
-    shards: int | None = None
-    """Split the worlds over so many workers, under Ray, which together learn what one process would."""
-    cluster: str | None = None
-    """Ray cluster for them: "auto", "local" or HOST:PORT; without --shards, as many workers as it has room for."""
-    video: bool = True
-    """Write video.mp4 at the end."""
+    """Learning algorithm; docs/guides/algorithms.md lists all. Its settings are the options --learner.NAME."""
     learner: Any = None
-    """Settings of the learners."""
+    """Settings of the algorithm."""
+    env_arg: Repeated = ()
+    """Environment setting, such as num_good=2. Repeat the option for several settings."""
+    policy: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="GROUP=POLICY")] = ()
+    """Policy name of a group or an agent, which overrides --sharing. Repeat the option for several groups."""
+    run_dir: OptionalPath = None
+    """Folder of the run. Default: out/<id>-<time>, or the folder of the run with --resume."""
+    resume: OptionalPath = None
+    """Run folder or checkpoint to continue with its recorded settings."""
+    num_workers: OptionalInt = None
+    """Number of Ray workers that share the environments of one training. The result is that of one process."""
+    ray_address: OptionalStr = None
+    """Ray cluster of the workers: "auto", "local" or HOST:PORT. Without --num-workers, use all its GPUs."""
+    video: bool = True
+    """Write video.mp4 of the trained policies at the end."""
+
+    def __post_init__(self) -> None:
+        """Leave validation to the `TrainConfig` that is made of these options."""
 
 
-@dataclass
-class EvalArgs:
-    """Play trained policies against random ones and, if given, those of another checkpoint.
+@dataclass(frozen=True, kw_only=True)
+class SavedPolicyOptions(ImportOptions):
+    """The checkpoint that a command reads."""
 
-    Example: gpu-envs eval out/mine --against out/other --episodes 1000
-    """
-
-    path: Positional[Path]
-    """Run or checkpoint."""
-    against: Path | None = None
-    """Another run or checkpoint of the same environment, or "scripted": see Baselines in docs/guides/train.md."""
-    env: UseAppendAction[tuple[str, ...]] = ()
-    """NAME=VALUE, a setting of the environment to change; repeat it for more."""
-    id: str | None = None
-    """Environment that the checkpoint has to be of; the module of "module:Name-v0" is imported."""
-    allow_import: UseAppendAction[tuple[str, ...]] = ()
-    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
-    episodes: int = setting(256, ">= 2")
-    """Episodes per matchup, played at once, one per world."""
-    seed: int = setting(FINAL_SEED, "in [0, 2**63)")
-    """Of the worlds and the samples of the policies."""
-    device: str | None = None
-    """"cpu", "cuda" or "cuda:<i>"; cuda if there is one."""
-    greedy: bool = False
-    """Take the most probable actions instead of samples."""
-    out: Path | None = None
-    """JSON file for the table."""
-
-
-@dataclass
-class ExportArgs:
-    """Write a trained policy as a program of torch.export, which runs without this library.
-
-    Example: gpu-envs export out/mine tagger.pt2 --policy tagger
-    """
-
-    path: Positional[Path]
-    """Run or checkpoint."""
-    out: Positional[Path]
-    """File to write, such as policy.pt2."""
-    policy: str | None = None
-    """Which of the checkpoint's policies; needed where there are several."""
-    id: str | None = None
-    """Environment that the checkpoint has to be of; the module of "module:Name-v0" is imported."""
-    allow_import: UseAppendAction[tuple[str, ...]] = ()
-    """Module of a recorded environment; it is imported, which runs it. Repeat it for more."""
+    path: Annotated[Positional[Path], arg(metavar="RUN")]
+    """Run folder, checkpoint folder or zoo:NAME."""
+    env_id: OptionalStr = None
+    """Environment id that the checkpoint must have. The module of "module:Name-v0" is imported."""
 
 
 @functools.cache
-def with_learner(options: type[A], algorithm: str) -> type[A]:
-    """A command's options with the settings of an algorithm as --learner.NAME.
+def with_learner(kind: type[T], algorithm: str) -> type[T]:
+    """Return options with the settings of an algorithm as --learner.NAME."""
+    settings = without_validation(registry.find(algorithm).config_type)
+    return with_field(kind, "learner", settings, settings)
 
-    They are checked after parsing: an error is one line then, and not a box of tyro's.
+
+def parse_train(argv: Sequence[str]) -> tuple[TrainOptions, Checkpoint | None]:
+    """Parse the options of `gpu-envs train` and load the checkpoint to resume.
+
+    The defaults are the preset of the environment and the device, or the settings of the run to resume.
     """
-    settings = algorithms.find(algorithm).config_type
-    unchecked = type(settings.__name__, (settings,), {"__post_init__": lambda self: None})
-    learner = ("learner", unchecked, field(default_factory=unchecked))
-    return dataclasses.make_dataclass(
-        options.__name__, [learner], bases=(options,), namespace={"__doc__": options.__doc__}
-    )
-
-
-def given(argv: Sequence[str], option: str) -> str | None:
-    """The value of an option that decides which others there are."""
-    for i, word in enumerate(argv):
-        if word == option and i + 1 < len(argv):
-            return argv[i + 1]
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return None
-
-
-def parse_train(argv: Sequence[str]) -> tuple[TrainArgs, Checkpoint | None]:
-    """Reads the options of `train`, in any order, and the checkpoint to continue.
-
-    Defaults are those of the preset of the environment and device named, or those of the run to resume.
-    """
-    algorithm, path = given(argv, "--algorithm") or "ppo", given(argv, "--resume")
+    words = split_command_line(TrainOptions, argv)
+    path = words.last("resume")
     resume = checkpoint.load(Path(path)) if path else None
-    if resume is not None:  # the rest of its configuration is read when the modules named here are imported
-        algorithm = str(resume.config.get("algorithm", "ppo"))
-    algorithms.find(algorithm).check_plays()
-    kind = with_learner(TrainArgs, algorithm)
-    argv = _id_first(argv, algorithms.find(algorithm).config_type)
-    words = [word for word in argv if word not in ("-h", "--help")]
-    first = parse(kind, "train", words)  # for what decides about the defaults
+    algorithm = words.last("algorithm") or "ppo"
     if resume is not None:
-        base = TrainConfig.of(resume)
-        env_id, device = base.env_id, _device(first) if first.device else base.device
-        check_id(resume, env_id, first.id)
-    elif first.id:
-        env_id, device = spelled(first.id), _device(first)
-        base = preset(env_id, device, algorithm)
-    else:
-        parse(kind, "train", argv)  # --help ends here
+        algorithm = str(resume.config.get("algorithm", "ppo"))
+    registry.find(algorithm).check_plays()
+    kind = with_learner(TrainOptions, algorithm)
+    words = split_command_line(kind, argv)
+    for module in words.values.get("allow_import", ()):
+        allow_import(module)
+    base = _defaults(words, algorithm, resume)
+    if base is None:
+        parse(kind, "train", words.argv)  # prints the help, or raises an error about another option
         raise ConfigError(
             "train: expected an environment, got none; name one, such as TagContinuous-v0, or --resume a run"
         )
-    shared: dict[str, Any] = {name: getattr(base, name) for name in SHARED}
-    learner = type(first.learner)(**vars(base.learner))
-    video = first.until_return is None and base.until_return is None  # who asks for a goal waits for no pictures
-    args = parse(kind, "train", argv, kind(id=env_id, learner=learner, video=video, **{**shared, "device": device}))
-    args.id, args.device = env_id, device
-    # what was given comes last, and so wins
-    args.env = (*(f"{name}={json.dumps(value)}" for name, value in base.env.items()), *args.env)
-    args.policy = (*(f"{group}={name}" for group, name in base.policies.items()), *args.policy)
-    return args, resume
+    video = base.until_return is None and words.last("until_return") is None  # a run until a goal is a measurement
+    shared = {name: getattr(base, name) for name in OPTION_FIELDS}
+    args = parse(kind, "train", words.argv, kind(env_id="", learner=_like(kind, base.learner), video=video, **shared))
+    env_args = (f"{name}={json.dumps(value)}" for name, value in base.env.items())
+    policies = (f"{group}={name}" for group, name in base.policies.items())
+    return dataclasses.replace(
+        args,
+        env_id=base.env_id,
+        device=base.device,
+        env_arg=(*env_args, *args.env_arg),  # the last value of a name counts
+        policy=(*policies, *args.policy),
+    ), resume
 
 
-def _device(args: TrainArgs) -> str:
-    """Of this machine, or of the cluster that is to train."""
-    if args.shards is None and args.cluster is None:
-        return str(resolve_device(args.device))
-    return device_of_cluster(args.device)
+def _defaults(words: CommandLine, algorithm: str, resume: Checkpoint | None) -> TrainConfig | None:
+    """Return the settings that hold where the command line names no others; None without an environment."""
+    device, workers = words.last("device"), {"num_workers", "ray_address"} & words.values.keys()
+    if resume is not None:
+        if words.positional:
+            canonical_id(words.positional)
+        base = TrainConfig.of(resume)
+        check_id(resume, base.env_id, words.positional)
+        return dataclasses.replace(base, device=_device(device, bool(workers))) if device else base
+    if not words.positional:
+        return None
+    env_id = canonical_id(words.positional)
+    return preset(env_id, _device(device, bool(workers)), algorithm)
+
+
+def _like(kind: type[Any], learner: Any) -> Any:
+    """Return the settings of an algorithm in the type that the options of a command have."""
+    settings = next(field for field in dataclasses.fields(kind) if field.name == "learner").type
+    return settings(**vars(learner))  # type: ignore[operator]
+
+
+def _device(device: str | None, on_cluster: bool) -> str:
+    """Return the device of this machine, or the kind of device of a cluster."""
+    return device_of_cluster(device) if on_cluster else str(resolve_device(device))
 
 
 def device_of_cluster(device: str | None) -> str:
-    """The kind of device that is named: a cluster may have GPUs where this machine has none. None: as this machine.
+    """Return the kind of device of a cluster's workers; the cluster may have GPUs where this machine has none.
+
+    Args:
+        device: "cpu" or "cuda"; None for the kind of this machine.
 
     Raises:
-        ConfigError: A certain GPU was named.
-        DeviceError: Another device was.
+        ConfigError: The device is one particular GPU.
+        DeviceError: The device is unknown.
     """
     if device is not None and device.startswith("cuda:"):
         raise ConfigError(f"device = {device!r}: expected 'cuda', as Ray says which GPU a worker has")
@@ -231,10 +190,15 @@ def device_of_cluster(device: str | None) -> str:
 
 
 def check_id(saved: Checkpoint | Recording, recorded: str, given: str | None) -> None:
-    """Check that a checkpoint or recording is of the environment asked for, if one is; either may leave out the module.
+    """Check the environment of a checkpoint or recording.
+
+    Args:
+        saved: Checkpoint or recording.
+        recorded: Its environment id.
+        given: Id on the command line, with or without its module; None for any environment.
 
     Raises:
-        CheckpointError: It is of another environment.
+        CheckpointError: The environment is another one.
     """
     given = (given or "").removeprefix(NAMESPACE)
     if given and given not in (recorded, split_id(recorded)[1]) and split_id(given)[1] != recorded:
@@ -242,63 +206,15 @@ def check_id(saved: Checkpoint | Recording, recorded: str, given: str | None) ->
 
 
 def policy_names(pairs: Sequence[str]) -> dict[str, str]:
-    """What the values of --policy say, policy by group; ConfigError where one is no NAME=POLICY."""
+    """Return the policy name by group from the values of --policy.
+
+    Raises:
+        ConfigError: A value is not GROUP=POLICY.
+    """
     names = {}
     for pair in pairs:
         group, equals, name = pair.partition("=")
         if not (group and equals and name):
-            raise ConfigError(f"--policy {pair}: expected NAME=POLICY, such as adversary=shared")
+            raise ConfigError(f"--policy {pair}: expected GROUP=POLICY, such as adversary=shared")
         names[group] = name
     return names
-
-
-def _id_first(argv: Sequence[str], settings: type[Any]) -> Sequence[str]:
-    """Moves the id away from behind an option of several numbers, which would take it for another."""
-    several = [each.name for each in dataclasses.fields(settings) if str(each.type).startswith("tuple")]
-    options = {f"--learner.{name.replace('_', '-')}" for name in several}
-    for i, word in enumerate(argv):
-        if word in options:
-            after = next((j for j in range(i + 1, len(argv)) if not argv[j].isdigit()), len(argv))
-            if after < len(argv) and not argv[after].startswith("-"):
-                return [argv[after], *argv[:after], *argv[after + 1 :]]
-    return argv
-
-
-def parse(kind: type[A], command: str, argv: Sequence[str], default: A | None = None) -> A:
-    """Reads a command line into a dataclass, and imports the modules that it names; --help prints and exits.
-
-    Raises:
-        UnknownEnvironmentError: No such environment or module.
-        ConfigError: The first thing that tyro finds wrong, which it would show in a box of several lines.
-    """
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            prog = f"gpu-envs {command}"
-            if default is None:
-                args = tyro.cli(kind, prog=prog, args=argv)
-            else:
-                args = tyro.cli(kind, prog=prog, args=argv, default=default)
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise ConfigError(f"{command}: {_one_line(said.getvalue())}; see gpu-envs {command} --help") from None
-    for module in getattr(args, "allow_import", ()):
-        allow_import(module)
-    if id := getattr(args, "id", None):
-        spelled(id)
-    return args
-
-
-def _one_line(box: str) -> str:
-    """The message in a box of tyro's, up to its first rule, and the nearest option if tyro names one."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    inside = [line.strip("│ ") for line in plain.splitlines() if line.strip()][1:]  # the first is the title
-    while inside and not inside[0].strip("─-"):  # where the terminal has no box, a rule follows it
-        inside.pop(0)
-    rule = next((i for i, line in enumerate(inside) if not line.strip("─-╰╯")), len(inside))
-    message = " ".join(inside[:rule])
-    with contextlib.suppress(ValueError, IndexError):
-        near = inside[inside.index("Perhaps you meant:") + 1].split()[0]
-        message += f"; did you mean {near}?"
-    return message

@@ -1,76 +1,85 @@
-"""The subcommand `gpu-envs render`: worlds at play, by the policies of a checkpoint or at random.
+"""The command `gpu-envs render`: a video of trained or random policies.
 
-Without a checkpoint it needs no extra but that of the file's format, so what does need one is imported late.
+Modules that need the extra "train" are imported only for a checkpoint.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from gpu_envs.commands import add_allow_import, parse, render_parser, render_play, render_settings
-from gpu_envs.core import Core
-from gpu_envs.factory import make_core, resolve_device
-from gpu_envs.paths import check_file
-from trainers.settings import SEEDS
+from gpu_envs.cli.options import EnvOptions, ImportOptions, OptionalPath, parse, parse_pairs
+from gpu_envs.cli.render import VideoOptions, render_play
+from gpu_envs.errors import ConfigError
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import make_core, resolve_device
+from gpu_envs.utils.paths import check_file
+from trainers.base.seeding import SEEDS
+
+__all__ = ["OWN", "RenderOptions", "cast", "render_command"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderOptions(ImportOptions, VideoOptions, EnvOptions):
+    """Render trained or random policies to a video or a picture.
+
+    Example: gpu-envs render SimpleTag-v0 --checkpoint zoo:simple-tag-ppo --num-envs 16 --output out/tag.mp4
+    """
+
+    checkpoint: OptionalPath = None
+    """Run, checkpoint or zoo:NAME whose policies and environment settings are used. Default: random actions."""
 
 
 def render_command(argv: list[str]) -> int:
-    """Write a picture or a video of worlds at play, by trained policies or at random."""
-    parser = render_parser()
-    parser.add_argument(
-        "--checkpoint",
-        type=Path,
-        help="run, checkpoint or zoo:NAME: its policies play, in the worlds of its settings; else actions are random",
-    )
-    parser.add_argument("--greedy", action="store_true", help="take the most probable actions instead of samples")
-    add_allow_import(parser)
-    args = parse(parser, argv)
-    check_file(args.out)
-    if args.checkpoint is not None:
-        return _trained(args)
-    if args.greedy:
-        parser.error("--greedy: has no effect without --checkpoint")
-    own = render_settings(args)
-    core = make_core(args.id, args.worlds, args.device, seed=args.seed, autoreset="next_step", **own)
-    return render_play(args, core, lambda obs, info: core.sample_actions())
-
-
-def _trained(args: argparse.Namespace) -> int:
-    core, act, words = cast(args.checkpoint, args.id, render_settings(args), args.worlds, args.device, args.seed)
+    """Render trained or random policies to a video or a picture."""
+    args = parse(RenderOptions, "render", argv)
+    check_file(args.output)
+    settings = parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in OWN})
+    if args.checkpoint is None:
+        if args.greedy:
+            raise ConfigError("render: --greedy has no effect without --checkpoint")
+        core = make_core(args.env_id, args.num_envs, args.device, seed=args.seed, autoreset="next_step", **settings)
+        return render_play(args, core, lambda obs, info: core.sample_actions())
+    core, act, words = cast(args.checkpoint, args.env_id, settings, args.num_envs, args.device, args.seed)
     print(f"playing: {words}")
     return render_play(args, core, lambda obs, info: act(obs, info, args.greedy))
+
+
+OWN = ("num_envs", "seed", "device")
+"""Arguments of `make_core` that options of the command set."""
 
 
 def cast(
     path: Path, id: str, settings: Mapping[str, Any], worlds: int, device: str | None, seed: int
 ) -> tuple[Core, Callable[..., Tensor], str]:
-    """The policies of a checkpoint, ready to play in its worlds.
+    """Load the policies of a checkpoint and make its environment.
 
     Args:
-        path: A run, a checkpoint or zoo:NAME.
-        id: The environment; the checkpoint has to be of it.
-        settings: Of the environment, where they are to be others than the checkpoint's.
-        worlds: E.
-        device: None: a GPU if there is one.
-        seed: Of the worlds and the policies' samples.
+        path: Run folder, checkpoint folder or zoo:NAME.
+        id: Environment id that the checkpoint must have.
+        settings: Environment settings that replace the recorded ones.
+        worlds: Number of environments, E.
+        device: Device; None for a GPU if one is available.
+        seed: Random seed of the environments and the actions.
 
     Returns:
-        A core that shows the ends of episodes too (autoreset "next_step"), act(obs, info, greedy=False), which gives
-        the actions of all agents, and in words who plays with which settings.
+        A core with autoreset "next_step", a function `act(obs, info, greedy=False)` that returns the actions of all
+        agents, and a description of the policies and settings.
 
     Raises:
-        CheckpointError: No checkpoint, one of another environment, or one that does not fit these settings.
+        CheckpointError: There is no checkpoint, or it does not fit the environment or its settings.
     """
-    from trainers import algorithms, checkpoint
-    from trainers import config as configs
-    from trainers.arguments import check_id
-    from trainers.evaluate import Cast, by_member, policies_of
+    from trainers.algorithms import registry
+    from trainers.cli.options import check_id
+    from trainers.config import train_config as configs
+    from trainers.evaluation.policy_evaluation import by_member, policies_of
+    from trainers.evaluation.policy_runner import PolicyRunner
+    from trainers.storage import checkpoint
 
     saved = checkpoint.load(path)
     config = configs.TrainConfig.of(saved)
@@ -78,7 +87,7 @@ def cast(
     config = dataclasses.replace(config, env={**config.env, **settings}, device=str(resolve_device(device)))
     core = configs.make_core(config, worlds, seed, autoreset="next_step")
     sides = configs.members_by_policy(config, core)
-    if algorithms.find(config.algorithm).recorded:  # nobody need have cloned all of them; the rest play at random
+    if registry.find(config.algorithm).is_imitation:  # it may hold the policies of some groups only
         sides = {name: members for name, members in sides.items() if name in saved.policies}
     policies = policies_of(saved, sides, core)
     for index, policy in enumerate(policies.values()):
@@ -87,4 +96,4 @@ def cast(
     words = f"{', '.join(policies)} of {saved.path} (step {saved.steps:,})" + (
         f", with its settings {own}" if own else ""
     )
-    return core, Cast(core, by_member(sides, policies)).act, words
+    return core, PolicyRunner(core, by_member(sides, policies)).act, words

@@ -1,12 +1,12 @@
-"""One training over many GPUs and nodes, under Ray Train: equal to one process with as many worlds, see `sharding`.
+"""Distributed training over GPUs and nodes with Ray Train; equal to one process with all environments.
 
-    from trainers.cluster.data_parallel import train
+    from trainers.cluster import train_distributed
 
-    last = train(preset("TagContinuous-v0", "cuda"), "out/tag", address="auto")
+    last = train_distributed(preset("TagContinuous-v0", "cuda"), "out/tag", address="auto")
 
-Every worker is a rank with a share of the worlds. The run's folder is that of any run, and the first rank writes it:
-over several machines it has to be on storage that all of them see. If a worker or its machine dies, Ray starts the
-workers again, and they go on from the newest checkpoint.
+Every worker is a rank with a share of the environments, see `trainers.base.shard`. Rank 0 writes the folder of the run,
+which must be on storage that all machines share. If a worker or its machine fails, Ray restarts the workers, and they
+continue from the newest checkpoint.
 """
 # Ray is an extra: the type checker runs without it.
 # pyright: reportMissingImports=false
@@ -22,28 +22,31 @@ from typing import Any
 
 import torch
 
+from gpu_envs.definition.id_modules import import_named, named_modules
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from gpu_envs.factory import resolve_device
-from gpu_envs.id_modules import import_named, named_modules
-from trainers import algorithms, checkpoint, runs
-from trainers.checkpoint import Checkpoint
+from gpu_envs.runtime.factory import resolve_device
+from trainers.algorithms import registry
+from trainers.base.shard import Shard, check_ranks
 from trainers.cluster.connect import connect
-from trainers.config import TrainConfig
-from trainers.folder_lock import check_free
-from trainers.loop import Trainer
-from trainers.sharded_state import load_on_first
-from trainers.sharding import Shard, check_ranks
-from trainers.stopping import DivergedError
+from trainers.config.train_config import TrainConfig
+from trainers.runner.early_stopping import DivergedError
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint, run_folder
+from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.folder_lock import check_free
+from trainers.storage.sharded_checkpoint import load_on_rank0
 
-WHO = "trainers.cluster.data_parallel"  # asks for Ray, in messages
+__all__ = ["WHO", "train_distributed"]
+
+WHO = "trainers.cluster.ray_train"  # in messages
 _ERRORS = {kind.__name__: kind for kind in (CheckpointError, ConfigError, DivergedError)}
-"""What all workers come upon alike, so that no other attempt would help."""
+"""Errors that occur on all workers alike, so that a restart would not help."""
 
 
-def train(
+def train_distributed(
     config: TrainConfig,
     path: Path | str,
-    shards: int | None = None,
+    num_workers: int | None = None,
     address: str | None = None,
     *,
     resume: Checkpoint | None = None,
@@ -51,29 +54,30 @@ def train(
     cpus_per_worker: float = 1.0,
     max_failures: int = 3,
 ) -> Path:
-    """Trains to the end, and returns the last checkpoint.
+    """Train on the workers of a Ray cluster, and return the last checkpoint.
 
     Args:
-        config: The run. Its worlds are split evenly; the first workers have one more where that does not come out.
-        path: Its folder, not that of another run.
-        shards: Workers. None: as many as the cluster has room for, one per GPU if `config.device` is one, else one per
-            node; never more than worlds.
-        address: Of the cluster, see `trainers.cluster.connect.connect`.
-        resume: Go on from this checkpoint, of any number of shards; in its own folder, or another as a new run.
-        gpus_per_worker: For a `config.device` that is a GPU; below 1 several share one, and talk by the host.
-        cpus_per_worker: Cores that Ray sets aside for each.
-        max_failures: So often the workers are started again; what ends a training by itself, such as numbers that are
-            not finite, does not count.
+        config: Configuration of the run. Its environments are split evenly over the workers; the first workers have
+            one more if the split is uneven.
+        path: Folder of the run, which must not hold another run.
+        num_workers: Number of workers. None: as many as the cluster has resources for, one per GPU if `config.device`
+            is a GPU, otherwise one per node, and never more than environments.
+        address: Address of the cluster, see `trainers.cluster.connect.connect`.
+        resume: Checkpoint to continue from, of any number of workers, in its own folder or in a new one.
+        gpus_per_worker: GPUs of each worker; below 1 several workers share a GPU and communicate through the host.
+        cpus_per_worker: CPU cores that Ray reserves for each worker.
+        max_failures: Number of restarts of the workers. Errors of the training itself, such as a diverged loss, end it
+            without a restart.
 
     Raises:
         MissingExtraError: Ray is not installed.
-        ConfigError: The algorithm does not play, `path` holds another run, there are more shards than worlds, or no
-            GPUs for a `config.device` that is one, or unlike ones. What the workers' learners refuse, too.
-        GpuEnvsError: Another process writes in `path`, the cluster has no room, the training diverged, or workers
-            failed more often than they may.
+        ConfigError: `path` holds another run, there are more workers than environments, the cluster lacks GPUs or has
+            different ones, or the algorithm refuses a setting.
+        GpuEnvsError: Another process writes in `path`, the cluster lacks resources, the training diverged, or the
+            workers failed more than `max_failures` times.
     """
-    algorithms.find(config.algorithm).check_plays()
-    chosen = runs.choose(Path(path), resume)
+    registry.find(config.algorithm).check_plays()
+    chosen = run_folder.resolve_run_dir(Path(path), resume)
     assert chosen is not None
     out = chosen.absolute()
     check_free(out)
@@ -91,18 +95,20 @@ def train(
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if on_gpu and not any(node.get("GPU") for node in nodes):
         raise ConfigError(f"device = {config.device!r}: expected a cluster with GPUs, got one without; use cpu")
-    room = _room(nodes, each)
-    if shards is None:
-        shards = min(sum(room) if on_gpu else sum(1 for fits in room if fits), config.num_envs)
-    check_ranks(max(shards, 1), config.num_envs)
-    if not 1 <= shards <= sum(room):
+    capacity = _workers_per_node(nodes, each)
+    if num_workers is None:
+        num_workers = min(sum(capacity) if on_gpu else sum(1 for fits in capacity if fits), config.num_envs)
+    check_ranks(max(num_workers, 1), config.num_envs)
+    if not 1 <= num_workers <= sum(capacity):
         raise GpuEnvsError(
-            f"shards = {shards}: the cluster has room for {sum(room)} workers with "
-            f"{', '.join(f'{count:g} {what}' for what, count in each.items())} each; ask for fewer shards"
+            f"num_workers = {num_workers}: the cluster has resources for {sum(capacity)} workers with "
+            f"{', '.join(f'{count:g} {what}' for what, count in each.items())} each; use fewer workers"
         )
-    _, lock = runs.open_folder(out, config.env_id, resume)
-    if resume is not None and runs.belongs(resume, out):  # what workers go on from is then the newest in any case
-        runs.set_aside(out, resume.iteration)
+    _, lock = run_folder.open_folder(out, config.env_id, resume)
+    if resume is not None and run_folder.is_run_of(
+        resume, out
+    ):  # what workers go on from is then the newest in any case
+        run_folder.archive_after(out, resume.iteration)
     trainer = TorchTrainer(
         _work,
         train_loop_config={
@@ -112,7 +118,7 @@ def train(
             "resume": None if resume is None else str(resume.path.absolute()),
         },
         scaling_config=ScalingConfig(
-            num_workers=shards, use_gpu=on_gpu, resources_per_worker=each, placement_strategy="PACK"
+            num_workers=num_workers, use_gpu=on_gpu, resources_per_worker=each, placement_strategy="PACK"
         ),
         run_config=RunConfig(
             name=out.name,
@@ -125,9 +131,7 @@ def train(
     try:
         kind, said = trainer.fit().return_value
     except TrainingFailedError as error:
-        raise GpuEnvsError(
-            f"{out}: the workers failed more than {max_failures} times; the last said: {error}"
-        ) from error
+        raise GpuEnvsError(f"{out}: the workers failed more than {max_failures} times; last error: {error}") from error
     finally:
         lock.release()
         shutil.rmtree(out / "ray", ignore_errors=True)  # Ray's own records; what there is to keep is a checkpoint
@@ -136,8 +140,8 @@ def train(
     return checkpoint.find(out)
 
 
-def _room(nodes: list[dict[str, float]], each: dict[str, float]) -> list[int]:
-    """Workers that each node has room for."""
+def _workers_per_node(nodes: list[dict[str, float]], each: dict[str, float]) -> list[int]:
+    """Return the number of workers that fit on each node."""
     wanted = {what: count for what, count in each.items() if count > 0}
     return [
         min((math.floor(node.get(what, 0.0) / count + 1e-9) for what, count in wanted.items()), default=0)
@@ -146,11 +150,12 @@ def _room(nodes: list[dict[str, float]], each: dict[str, float]) -> list[int]:
 
 
 def _work(given: dict[str, Any]) -> tuple[str, str]:
-    """What a worker does: it is one rank, or one rank again after a failure.
+    """Train as one rank; Ray calls this on every worker, also after a restart.
 
-    Returns the kind of error that the training ended with, of `_ERRORS`, and what it says; both empty if it ended well.
+    Errors are raised only if a restart may help.
 
-    An error is raised only where another attempt may help.
+    Returns:
+        Name and message of an error in `_ERRORS` that ended the training; both are empty after a success.
     """
     import_named(given.get("modules", ()))
     config = TrainConfig.from_json(json.loads(given["config"]))
@@ -159,22 +164,22 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
     if config.device.startswith("cuda"):
         from ray.train.torch import get_device
 
-        device = resolve_device(get_device())  # of what Ray was told there need be nothing
+        device = resolve_device(get_device())  # Ray does not check that the device exists
     try:
         shard = Shard.from_env(config.num_envs, device)
-        resume = load_on_first(shard, lambda: _newest(out, given["resume"]))
-        if resume is not None and resume.steps >= config.total_steps:  # a worker failed when all was done
+        resume = load_on_rank0(shard, lambda: _newest(out, given["resume"]))
+        if resume is not None and resume.steps >= config.total_steps:  # a worker failed after the last step
             return "", ""
         trainer = Trainer(config, out, resume, shard=shard, locked=True)
-        del resume  # the first rank's holds the replay of all
+        del resume  # on rank 0 it holds the replay of all ranks
         trainer.run()
-    except tuple(_ERRORS.values()) as error:  # on all ranks, and it would again
+    except tuple(_ERRORS.values()) as error:  # on all ranks, and again after a restart
         return type(error).__name__, str(error)
     return "", ""
 
 
 def _newest(out: Path, resume: str | None) -> Checkpoint | None:
-    """What an earlier attempt saved last, else what is to be resumed; what an attempt left that saved nothing goes."""
+    """Return the newest checkpoint of the run, else the one to resume, after removing files of a failed attempt."""
     if checkpoint.every(out / "checkpoints"):
         return checkpoint.load(out)
     for name in ("metrics.csv", "config.json"):

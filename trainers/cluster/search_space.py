@@ -1,12 +1,12 @@
-"""What a search tries: spaces of settings, spelled `NAME=loguniform(1e-4,1e-2)` on the command line.
+"""Search spaces of settings, such as `NAME=loguniform(1e-4,1e-2)` on the command line.
 
-    loguniform(a,b)    a number between a and b, its logarithm uniform; 0 < a < b
-    uniform(a,b)       a number between a and b
-    randint(a,b)       a whole number from a to b, b too
-    choice(x,y,...)    one of these
-    grid(x,y,...)      each of these in turn: as many samples of all the rest for each
+    loguniform(a,b)    a number between a and b with uniform logarithm; 0 < a < b.
+    uniform(a,b)       a number between a and b.
+    randint(a,b)       an integer from a to b, b included.
+    choice(x,y,...)    one of the values.
+    grid(x,y,...)      every value; the other settings are sampled for each of them.
 
-Values are JSON, as true, null and [64,64]; words need no quotes.
+Values are JSON, such as true, null or [64,64]; words need no quotes.
 """
 
 from __future__ import annotations
@@ -20,36 +20,49 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_envs.errors import ConfigError
-from trainers.config import TrainConfig, changed
+from trainers.config.train_config import TrainConfig, changed
+
+__all__ = [
+    "COMBINATIONS",
+    "FIELDS",
+    "LISTS",
+    "RANGES",
+    "Space",
+    "check",
+    "clip_to_space",
+    "parse",
+    "parse_all",
+    "space",
+]
 
 FIELDS = ("num_envs", "seed", "sharing")
-"""Of `TrainConfig`, those that can be searched; besides all of the learner's settings."""
-RANGES = ("loguniform", "uniform", "randint")  # spaces with two ends
+"""Fields of `TrainConfig` that can be searched, in addition to all settings of the learners."""
+RANGES = ("loguniform", "uniform", "randint")  # spaces with two bounds
 LISTS = ("choice", "grid")  # spaces of given values
 COMBINATIONS = 2_000
-"""Of ends and choices that are checked at most, before anything starts."""
+"""Largest number of combinations of bounds and values that are checked before the search starts."""
 _WORDS = {"True": True, "False": False, "None": None}
 _FORM = f"expected one of {', '.join(f'{kind}(a,b)' for kind in RANGES)}, choice(x,y,...), grid(x,y,...)"
 
 
 @dataclass(frozen=True)
 class Space:
-    """What one setting may be."""
+    """Search space of one setting."""
 
     kind: str
-    """Of `RANGES` or `LISTS`."""
+    """Kind of space, in `RANGES` or `LISTS`."""
     values: tuple[Any, ...]
-    """Lowest and highest of a range, both may occur; all of a list."""
+    """Lower and upper bound of a range, both included; all values of a list."""
     own: Any = None
-    """Ray Tune's own object, where it was given as one."""
+    """Object of Ray Tune that defined the space, if any."""
 
     @property
     def numbers(self) -> bool:
-        """Whether it holds numbers alone."""
+        """Whether all values are numbers."""
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
 
     def domain(self, library: Any) -> Any:
-        """As Ray Tune has it; `library` is `ray.tune`."""
+        """Return the space as an object of Ray Tune; `library` is the module `ray.tune`."""
         if self.own is not None:
             return self.own
         if self.kind == "randint":
@@ -59,12 +72,12 @@ class Space:
         return library.choice(list(self.values)) if self.kind == "choice" else getattr(library, self.kind)(*self.values)
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Return the form on the command line."""
         return f"{self.kind}({','.join(json.dumps(value) for value in self.values)})"
 
 
 def parse(text: str) -> Space:
-    """Reads a space; ConfigError where it is none."""
+    """Parse a space; raise ConfigError if the text is not valid."""
     found = re.fullmatch(r"\s*([a-z]+)\s*\((.*)\)\s*", text, re.DOTALL)
     if found is None or found[1] not in RANGES + LISTS:
         raise ConfigError(f"search: {text}: {_FORM}")
@@ -82,12 +95,12 @@ def parse(text: str) -> Space:
 
 
 def parse_all(pairs: Iterable[str]) -> dict[str, Space]:
-    """Spaces by the names of settings, from `NAME=SPACE` each; ConfigError where one is not of that form."""
+    """Parse `NAME=SPACE` pairs into spaces by setting; raise ConfigError for the first invalid pair."""
     spaces: dict[str, Space] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not (name and equals):
-            raise ConfigError(f"--search {pair}: expected NAME=SPACE, such as learner.entropy=uniform(0,0.01)")
+            raise ConfigError(f"--search {pair}: expected NAME=SPACE, such as learner.entropy_coef=uniform(0,0.01)")
         if name in spaces:
             raise ConfigError(f"--search {pair}: {name} is searched twice; give it once")
         spaces[name] = parse(text)
@@ -95,10 +108,10 @@ def parse_all(pairs: Iterable[str]) -> dict[str, Space]:
 
 
 def space(name: str, given: Any) -> Space:
-    """A space as text, or as one of Ray Tune's own objects: a range, a choice or a grid.
+    """Return a space from text, or from an object of Ray Tune: a bounded range, a choice or a grid.
 
     Raises:
-        ConfigError: Anything else.
+        ConfigError: The argument is something else.
     """
     if isinstance(given, Space):
         return given
@@ -117,22 +130,22 @@ def space(name: str, given: Any) -> Space:
 
 
 def check(config: TrainConfig, spaces: Mapping[str, Space]) -> None:
-    """Sees, before anything starts, that every setting is there and may be all that it would be tried as.
+    """Check that every setting exists and allows the values of its space.
 
-    Ranges are checked at both ends, lists at every value, and all of these together, as one setting may need another.
+    Bounds of ranges and values of lists are checked in all combinations, because settings can depend on each other.
 
     Raises:
-        ConfigError: The first that is wrong.
+        ConfigError: A setting or value is not valid.
     """
     if not spaces:
-        raise ConfigError("search: expected a setting to search, got none; such as learner.entropy=choice(0,0.01)")
+        raise ConfigError("search: expected a setting to search, got none; such as learner.entropy_coef=choice(0,0.01)")
     tried = (space.values for space in spaces.values())
     for values in itertools.islice(itertools.product(*tried), COMBINATIONS):
         changed(config, dict(zip(spaces, values, strict=True)), "search", FIELDS)
 
 
-def within(spaces: Mapping[str, Space]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Puts what a population has wandered off to back between the ends of its ranges."""
+def clip_to_space(spaces: Mapping[str, Space]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return a function that clips perturbed settings to the bounds of their ranges."""
     ends = {name: (*each.values, each.kind == "randint") for name, each in spaces.items() if each.kind in RANGES}
 
     def back(settings: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +158,7 @@ def within(spaces: Mapping[str, Space]) -> Callable[[dict[str, Any]], dict[str, 
 
 
 def _parts(inside: str, text: str) -> Sequence[str]:
-    """What stands between the commas that are in no list."""
+    """Split text at the commas that are outside of lists and strings."""
     parts, depth, quoted = [""], 0, False
     for i, letter in enumerate(inside):
         quoted ^= letter == '"' and inside[i - 1 : i] != "\\"

@@ -1,4 +1,4 @@
-"""The configuration of a run, and the environments made from it."""
+"""Configuration of a training run, and the environments that it describes."""
 
 from __future__ import annotations
 
@@ -11,72 +11,84 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 import torch
 
-from gpu_envs.core import Core
+from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError, ConfigError
-from gpu_envs.factory import check_played
-from gpu_envs.registry import recorded_id
-from trainers import algorithms
-from trainers.files import check_fields
-from trainers.settings import check_settings, completed, has_default, setting
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import check_played
+from trainers.algorithms import registry
+from trainers.base.serialization import check_fields
+from trainers.base.settings import check_settings, completed, has_default, setting
 
 if TYPE_CHECKING:
-    from trainers.checkpoint import Checkpoint
+    from trainers.storage.checkpoint import Checkpoint
+
+__all__ = [
+    "CUBLAS",
+    "FIXED",
+    "OPTION_FIELDS",
+    "CoreFactory",
+    "TrainConfig",
+    "changed",
+    "make_core",
+    "make_eval_core",
+    "members_by_policy",
+]
 
 CoreFactory: TypeAlias = Callable[..., Core]
-"""`(config, num_envs, seed, **settings) -> core`."""
-CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # variable that cuBLAS wants for deterministic sums
+"""Function that creates environments: `(config, num_envs, seed, **settings) -> core`."""
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"  # environment variable for deterministic sums in cuBLAS
 FIXED = ("env_id", "env", "num_envs", "seed", "sharing", "policies", "algorithm", "learner")
-"""Fields of TrainConfig that a resumed run cannot change."""
+"""Fields of `TrainConfig` that a resumed run cannot change."""
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A run, in values that JSON can hold."""
+    """Configuration of a training run; every value can be written as JSON."""
 
     env_id: str
-    """Environment, such as "TagContinuous-v0"."""
+    """Id of the environment, such as "TagContinuous-v0"."""
     env: dict[str, Any] = field(default_factory=dict)
-    """Its settings, where they differ from its defaults."""
+    """Settings of the environment that differ from its defaults, by name."""
     num_envs: int = setting(64, ">= 1")
-    """Worlds simulated at once, E."""
+    """Number of environments simulated in parallel."""
     total_steps: int = setting(1_000_000, ">= 1")
-    """Steps of worlds to train for, rounded up to whole rollouts."""
+    """Training length in environment steps, summed over all environments and rounded up to whole rollouts."""
     seed: int = setting(0, "in [0, 2**63)")
-    """Of environment and learners."""
+    """Random seed of environments and learners."""
     device: str = "cpu"
-    """"cpu", "cuda" or "cuda:<i>"."""
+    """Device for training and simulation: "cpu", "cuda" or "cuda:<i>"."""
     sharing: str = setting("group", ("group", "agent", "all"))
-    """Who shares a policy: the agents of a "group", each "agent" its own, or "all"."""
+    """Parameter sharing: one policy per "group", one per "agent", or one for "all" agents."""
     policies: dict[str, str] = field(default_factory=dict)
-    """Which policy a group or an agent plays, where `sharing` does not say: {"adversary": "a", "agent_0": "b"}."""
-    checkpoint_every: int = setting(50, ">= 1")
-    """Iterations between checkpoints; there is always one at the end."""
-    keep_last: int = setting(3, ">= 1")
-    """Checkpoints to keep beside the best."""
+    """Policy names by group or agent, which override `sharing`, such as {"adversary": "a", "agent_0": "b"}."""
+    checkpoint_interval: int = setting(50, ">= 1")
+    """Iterations between checkpoints and evaluations; the last iteration always saves one."""
+    keep_last_checkpoints: int = setting(3, ">= 1")
+    """Number of recent checkpoints to keep, in addition to the best one."""
     eval_episodes: int = setting(64, ">= 0")
-    """Episodes that each policy plays against random ones at every checkpoint; 0 for none."""
-    eval_against: str | None = setting(None, needs={"eval_episodes": "> 0"})
-    """Run or checkpoint whose policies play the other sides in these evaluations; None: those play at random."""
+    """Evaluation episodes per policy at every checkpoint; 0: no evaluation."""
+    eval_opponents: str | None = setting(None, needs={"eval_episodes": "> 0"})
+    """Run or checkpoint whose policies are the opponents in evaluations; None: random opponents."""
     patience: int = setting(0, ">= 0", needs={"eval_episodes": "> 0"})
-    """Evaluations without a better score after which the training ends early; 0: it never does."""
+    """Evaluations without a new best score after which the training stops early; 0: no early stopping."""
     until_return: float | None = None
-    """End the training when the mean return per agent over the last 100 episodes is at least this in every group."""
+    """Stop when the mean return per agent over the last 100 episodes reaches this value in every group."""
     deterministic: bool = False
-    """Take deterministic algorithms of torch only, and refuse operations that have none."""
-    threads: int = setting(0, ">= 0")
-    """Threads of torch on the CPU, one per core at most; 0 leaves them as they are."""
-    capture: bool = True
-    """On a GPU, record a rollout once as a CUDA graph, and replay it."""
+    """Use only deterministic algorithms of PyTorch; operations without one raise an error."""
+    num_threads: int = setting(0, ">= 0")
+    """Number of PyTorch threads on the CPU, at most one per core; 0: PyTorch's default."""
+    cuda_graph: bool = True
+    """Capture the rollout as a CUDA graph and replay it; has an effect on a GPU only."""
     algorithm: str = "ppo"
-    """Name of the learners' algorithm, see `trainers.algorithms`."""
+    """Learning algorithm, see `trainers.algorithms.registry`."""
     learner: Any = None
-    """Settings of the learners, a dataclass of the algorithm's; None: its defaults."""
+    """Settings of the learners, an instance of the algorithm's config class; None: its defaults."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError on the first bad value."""
+        """Raise ConfigError for the first invalid value."""
         check_settings(self)
         check_played("env", self.env)
-        algorithm = algorithms.find(self.algorithm)
+        algorithm = registry.find(self.algorithm)
         if self.learner is None:
             object.__setattr__(self, "learner", algorithm.settings())
         if not isinstance(self.learner, algorithm.config_type):
@@ -85,39 +97,39 @@ class TrainConfig:
         algorithm.settings(**vars(self.learner))  # what the name stands for
         if (starts := getattr(self.learner, "learning_starts", 0)) >= self.total_steps:
             raise ConfigError(
-                f"learner.learning_starts = {starts}: expected fewer than total_steps = {self.total_steps}, as nothing "
-                "is learned before"
+                f"learner.learning_starts = {starts}: expected fewer than total_steps = {self.total_steps}, because "
+                "learning starts after them"
             )
 
     @classmethod
     def of(cls, saved: Checkpoint) -> TrainConfig:
-        """Read the configuration of a checkpoint's run, see `from_json`."""
+        """Return the configuration of a checkpoint's run, see `from_json`."""
         return cls.from_json(saved.config, str(saved.path / "manifest.json"))
 
     @classmethod
     def from_json(cls, data: dict[str, Any], file: str = "recorded configuration") -> TrainConfig:
-        """The configuration that `dataclasses.asdict` gave, now or in earlier versions, which knew fewer settings.
+        """Create a configuration from the output of `dataclasses.asdict`; missing settings get their defaults.
 
         Args:
-            data: What was recorded.
-            file: Where it stands, for the message about its environment.
+            data: Recorded configuration.
+            file: File that holds it, for error messages.
 
         Raises:
-            CheckpointError: A setting is not known, or its type or value is not allowed; or the environment is in a
-                module that is not imported, see `gpu_envs.registry.recorded_id`.
+            CheckpointError: A setting is unknown or has an invalid type or value, or the environment is in a module
+                that is not imported, see `gpu_envs.definition.registry.recorded_id`.
         """
         where = "recorded configuration"
         data = _recorded(where, cls, data, {**get_type_hints(cls), "learner": dict[str, Any]})
         recorded_id(data["env_id"], file)
         try:
-            kind = algorithms.find(data["algorithm"]).config_type
+            kind = registry.find(data["algorithm"]).config_type
             learner = _recorded(f"{where}: learner", kind, data["learner"] or {}, get_type_hints(kind))
             return cls(**{**data, "learner": kind(**learner)})
         except ConfigError as error:
             raise CheckpointError(f"{where}: {error}") from None
 
     def check_same_run(self, recorded: dict[str, Any], where: str) -> None:
-        """Sees that this goes on with the run of a recorded configuration; CheckpointError names what differs."""
+        """Raise CheckpointError if a recorded configuration is of a different run."""
         other = TrainConfig.from_json(recorded, where)
         for name in FIXED:
             expected, got = getattr(self, name), getattr(other, name)
@@ -126,40 +138,40 @@ class TrainConfig:
 
     @property
     def rollout_steps(self) -> int:
-        """Steps of worlds in a rollout."""
+        """Environment steps of a rollout, summed over all environments."""
         return self.num_envs * self.learner.rollout_length
 
     @property
     def iterations(self) -> int:
-        """Rollouts to collect, rounded up."""
+        """Number of rollouts to collect."""
         return -(-self.total_steps // self.rollout_steps)
 
-    def use_threads(self) -> None:
-        """Tells torch, which takes any number and dies of too large a one."""
-        if self.threads:
-            torch.set_num_threads(min(self.threads, os.cpu_count() or 1))
+    def apply_num_threads(self) -> None:
+        """Set the number of PyTorch threads, limited to the number of cores."""
+        if self.num_threads:
+            torch.set_num_threads(min(self.num_threads, os.cpu_count() or 1))
 
     def prepare(self) -> None:
-        """Tells cuBLAS to be deterministic, which it hears only before CUDA starts in a process.
+        """Make cuBLAS deterministic if `deterministic` is set; this must happen before CUDA starts in a process.
 
         Raises:
-            ConfigError: It is too late for that.
+            ConfigError: CUDA has already started.
         """
         if not (self.deterministic and self.device.startswith("cuda")) or os.environ.get(CUBLAS):
             return
         if torch.cuda.is_initialized():
             raise ConfigError(
-                f"deterministic: CUDA runs already without {CUBLAS}; set {CUBLAS}=:4096:8 for the process"
+                f"deterministic: CUDA was already started without {CUBLAS}; set {CUBLAS}=:4096:8 for the process"
             )
         os.environ[CUBLAS] = ":4096:8"
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Within the block torch has the run's threads and determinism, and afterwards its own again."""
+        """Apply the number of threads and the determinism to PyTorch within the block."""
         threads = torch.get_num_threads()
         strict = torch.are_deterministic_algorithms_enabled()
         warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-        self.use_threads()
+        self.apply_num_threads()
         if self.deterministic:
             torch.use_deterministic_algorithms(True)
         try:
@@ -169,19 +181,25 @@ class TrainConfig:
             torch.use_deterministic_algorithms(strict, warn_only=warn_only)
 
 
+OPTION_FIELDS = tuple(
+    each.name for each in dataclasses.fields(TrainConfig) if each.name not in ("env_id", "env", "policies", "learner")
+)
+"""Fields of `TrainConfig` that options of `gpu-envs train` of the same names set."""
+
+
 def changed(
     config: TrainConfig, settings: Mapping[str, Any], where: str, allowed: Collection[str] | None = None
 ) -> TrainConfig:
-    """A configuration with other settings.
+    """Return a configuration with changed settings.
 
     Args:
-        config: Of the run.
-        settings: Fields of `TrainConfig`, and with "learner." before their names those of the learner's settings.
-        where: Begins messages.
-        allowed: Which fields of `TrainConfig` may change; None: all but `learner`.
+        config: Configuration of the run.
+        settings: Values by field of `TrainConfig`, or by "learner.FIELD" for settings of the learners.
+        where: Prefix of error messages.
+        allowed: Fields of `TrainConfig` that may change; None: all but `learner`.
 
     Raises:
-        ConfigError: A name or a value that does not fit.
+        ConfigError: A name or value is not valid.
     """
     own = {key: value for key, value in settings.items() if not key.startswith("learner.")}
     of_learner = {key.removeprefix("learner."): value for key, value in settings.items() if key.startswith("learner.")}
@@ -200,24 +218,24 @@ def changed(
         except CheckpointError as error:
             raise ConfigError(str(error)) from None
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in of_learner.items()}
-    learner = algorithms.find(config.algorithm).settings(**{**vars(config.learner), **values})
+    learner = registry.find(config.algorithm).settings(**{**vars(config.learner), **values})
     return dataclasses.replace(config, learner=learner, **own)
 
 
 def _recorded(where: str, kind: type[Any], data: Any, hints: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a recorded dataclass, checked and completed."""
+    """Check the settings of a recorded dataclass, and add those that are missing."""
     optional = [field.name for field in dataclasses.fields(kind) if has_default(field)]
     given = check_fields(where, data, hints, optional)
     return completed(kind, {name: tuple(each) if isinstance(each, list) else each for name, each in given.items()})
 
 
 def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
-    """Who plays each policy: groups, or single agents where the agents of a group do not all play the same.
+    """Return the groups that each policy controls, or single agents if the agents of a group have different policies.
 
-    `config.sharing` decides, and `config.policies` where it names the group or the agent.
+    `config.policies` overrides `config.sharing` for the groups and agents that it names.
 
     Raises:
-        ConfigError: `config.policies` names nobody, or a policy by what cannot be part of a file's name.
+        ConfigError: `config.policies` names an unknown group or agent, or a policy name is not valid in file names.
     """
     for who, name in config.policies.items():
         if who not in core.groups and who not in core.possible_agents:
@@ -241,7 +259,7 @@ def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
 
 
 def make_core(config: TrainConfig, num_envs: int, seed: int, **overrides: Any) -> Core:
-    """A core of the run's environment with its own number of worlds and seed."""
+    """Create environments of a run with a number of environments and a seed; `overrides` replace settings."""
     import gpu_envs
 
     settings = {**config.env, **overrides}
@@ -251,7 +269,7 @@ def make_core(config: TrainConfig, num_envs: int, seed: int, **overrides: Any) -
 
 
 def make_eval_core(config: TrainConfig, num_envs: int, seed: int, factory: CoreFactory = make_core) -> Core:
-    """A core for evaluation: its time limit truncates where that can be chosen, so that survivors can be told."""
+    """Create environments for evaluation; the time limit truncates, if configurable, so that survivors are known."""
     core = factory(config, num_envs, seed)
     if getattr(core.config, "time_limit", "truncation") == "truncation":
         return core

@@ -1,8 +1,8 @@
-"""Scripted policies: hunters chase the nearest prey, prey flees the nearest hunter. What trained ones are measured by.
+"""Scripted policies as baselines: hunters chase the nearest prey, prey flees from the nearest hunter.
 
-They look one move ahead: of all choices, hunters take the one that leads closest to the prey that is nearest now, prey
-the one that leads farthest from the nearest hunter. They read places from the worlds themselves, as an observation
-need not tell all of them (TagContinuous does not tell one's own heading).
+The policies look one move ahead. A hunter takes the action that leads closest to its nearest prey; prey takes the
+action that leads farthest from its nearest hunter. Positions are read from the state of the environments, because
+observations can be incomplete (TagContinuous does not observe an agent's own heading).
 """
 
 from __future__ import annotations
@@ -13,41 +13,55 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
-from gpu_envs.joint import rows_index
-from trainers.agents import agents_of, members_of
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import rows_index
+from trainers.base.agent_group import agent_rows_of, make_agent_group
 from warp_kernels.mpe import particles
 
+__all__ = [
+    "MOVES",
+    "PUSHES",
+    "SCRIPTED",
+    "SCRIPTS",
+    "ActionOutcomes",
+    "DeafListener",
+    "Script",
+    "ScriptedPolicy",
+    "simple_tag",
+    "tag_continuous",
+    "tag_gridworld",
+]
+
 SCRIPTED = "scripted"
-"""What they are called where opponents are named."""
+"""Name of these policies in options for opponents."""
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What the choices of n agents lead to, in E worlds."""
+class ActionOutcomes:
+    """Predicted positions after each action of n agents, in E environments."""
 
     now: Tensor
-    """(E, A, 2), where all agents are."""
+    """Current positions of all agents, (E, A, 2)."""
     places: Tensor
-    """(E, n, C, 2), where each of the C choices takes an agent."""
+    """Position of an agent after each of C actions, (E, n, C, 2)."""
     others: Tensor
-    """(E, A, 2), where all agents are expected by then."""
+    """Predicted positions of all agents, (E, A, 2)."""
     outside: Tensor | None = None
-    """(E, n, C), what a place costs prey, as a distance; None: nothing."""
+    """Cost of a position for prey, as a distance, (E, n, C); None: no cost."""
 
 
 PUSHES = ((0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0))
-"""Of SimpleTag: nothing, left, right, down, up."""
+"""Accelerations of the actions in SimpleTag: none, left, right, down, up."""
 MOVES = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))
-"""Of TagGridworld: stay, +x, -x, +y, -y."""
+"""Moves of the actions in TagGridworld: stay, +x, -x, +y, -y."""
 
 
-def simple_tag(core: Core, rows: slice | Tensor, pushes: Tensor) -> Outlook:
-    """A constant push (choices, 2) for some steps, without contacts and speed caps; others coast."""
+def simple_tag(core: Core, rows: slice | Tensor, pushes: Tensor) -> ActionOutcomes:
+    """Predict positions after some steps of constant acceleration, (C, 2), without contacts and speed limits."""
     ahead, state, params = 4, core.world_state, core.get_params()
     kept, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
-    glide = (1.0 - kept**ahead) / (1.0 - kept)  # an agent without a push is displaced by so many of its steps
+    glide = (1.0 - kept**ahead) / (1.0 - kept)  # displacement without acceleration, in units of one step
     place, velocity = state["pos"][:, : core.num_agents], state["vel"][:, : core.num_agents]
     coasting = place + dt * glide * velocity
     hunters = len(core.groups["adversary"])
@@ -60,17 +74,17 @@ def simple_tag(core: Core, rows: slice | Tensor, pushes: Tensor) -> Outlook:
     )  # (E or 1, A)
     reach = dt * dt * (ahead - glide) / (1.0 - kept) * accel[:, rows]
     places = coasting[:, rows, None] + reach[..., None, None] * pushes
-    return Outlook(place, places, coasting, 2.0 * (places.abs() - 0.9).clamp(min=0.0).sum(-1))
+    return ActionOutcomes(place, places, coasting, 2.0 * (places.abs() - 0.9).clamp(min=0.0).sum(-1))
 
 
-def tag_gridworld(core: Core, rows: slice | Tensor, moves: Tensor) -> Outlook:
-    """A move (choices, 2), up to the wall; others stay."""
+def tag_gridworld(core: Core, rows: slice | Tensor, moves: Tensor) -> ActionOutcomes:
+    """Predict positions after a move, (C, 2), limited by the walls; other agents stay."""
     cell, size = core.world_state["cell"].float(), core.get_params()["grid_length"][:, None, None, None]
-    return Outlook(cell, torch.minimum((cell[:, rows, None] + moves).clamp(min=0.0), size), cell)
+    return ActionOutcomes(cell, torch.minimum((cell[:, rows, None] + moves).clamp(min=0.0), size), cell)
 
 
-def tag_continuous(core: Core, rows: slice | Tensor, _: Tensor) -> Outlook:
-    """Every acceleration with every turn, up to the wall; others go on as they do. See `Outlook` for shapes."""
+def tag_continuous(core: Core, rows: slice | Tensor, _: Tensor) -> ActionOutcomes:
+    """Predict positions for all pairs of acceleration and turn, limited by walls; see `ActionOutcomes`."""
     state, params, config = core.world_state, core.get_params(), core.config
     p = {name: value[:, None, None] for name, value in params.items()}
     cap = p["max_speed"] * torch.cat(
@@ -82,7 +96,7 @@ def tag_continuous(core: Core, rows: slice | Tensor, _: Tensor) -> Outlook:
     )  # (E or 1, A, 1)
 
     def levels(what: str) -> Tensor:
-        """Nothing, then evenly from the least to the largest: (E or 1, 1, levels + 1)."""
+        """Return zero and evenly spaced levels from the smallest to the largest, (E or 1, 1, levels + 1)."""
         count = getattr(config, f"num_{what}_levels")
         share = torch.linspace(0.0, 1.0, count, device=core.device)
         values = p[f"min_{what}"] + share * (p[f"max_{what}"] - p[f"min_{what}"])
@@ -95,19 +109,19 @@ def tag_continuous(core: Core, rows: slice | Tensor, _: Tensor) -> Outlook:
     heading = torch.stack([turned.cos(), turned.sin()], -1)  # (E, n, turns, 2)
     places = place[:, rows, None] + (faster[..., None, None] * heading[:, :, None]).flatten(2, 3)
     places = torch.minimum(places.clamp(min=0.0), p["grid_length"][..., None])
-    return Outlook(place, places, place + speed * torch.cat([direction.cos(), direction.sin()], -1))
+    return ActionOutcomes(place, places, place + speed * torch.cat([direction.cos(), direction.sin()], -1))
 
 
 @dataclass(frozen=True)
 class Script:
-    """What there is to know of an environment of two groups, one of which hunts the other."""
+    """Description of an environment in which one group hunts the other."""
 
     hunters: str
-    """The group that hunts."""
-    look: Callable[[Core, slice | Tensor, Tensor], Outlook]
-    """look(core, rows, moves): what choices lead to."""
+    """Name of the hunting group."""
+    look: Callable[[Core, slice | Tensor, Tensor], ActionOutcomes]
+    """Predicts the outcomes of actions: look(core, rows, moves)."""
     moves: tuple[tuple[float, float], ...] = ()
-    """What the choices are, (C, 2), where that is all."""
+    """Effect of each action, (C, 2), if it is constant."""
 
 
 SCRIPTS: dict[str, Script] = {
@@ -115,23 +129,27 @@ SCRIPTS: dict[str, Script] = {
     "TagContinuous-v0": Script("tagger", tag_continuous),
     "TagGridworld-v0": Script("tagger", tag_gridworld, MOVES),
 }
-"""By environment."""
+"""Scripts by environment id."""
 
 
 class ScriptedPolicy:
-    """Chases or flees in the worlds of one core; acts like a `trainers.policy.Policy`."""
+    """Chase or flee in the environments of one core; has the interface of `trainers.models.policy.Policy`."""
 
     def __init__(self, core: Core, member: str) -> None:
-        """Plays a group, or an agent, of a core; raises ConfigError where there is no script for the environment."""
+        """Control a group or an agent of a core.
+
+        Raises:
+            ConfigError: There is no script for the environment.
+        """
         if core.id not in SCRIPTS:
             raise ConfigError(f"{core.id}: there are scripted policies for {', '.join(SCRIPTS)} only")
-        script, own = SCRIPTS[core.id], members_of(core, [member])
+        script, own = SCRIPTS[core.id], agent_rows_of(core, [member])
         self.core, self.look, self.rows = core, script.look, rows_index(own, core.device)
-        self.moves = torch.tensor(script.moves, device=core.device)  # here once: a copy of it is a wait on a GPU
+        self.moves = torch.tensor(script.moves, device=core.device)  # a copy per step would synchronize
         self.hunts = own[0] in core.groups[script.hunters]
         other = next(group for group in core.groups if (group == script.hunters) != self.hunts)
         self.others = rows_index(core.groups[other], core.device)
-        space = agents_of(core, [member]).space
+        space = make_agent_group(core, [member]).space
         self.sizes = [int(n) for n in getattr(space, "nvec", ())]
         self.throttles = core.action_buffer.dtype == torch.float32
         self.seed(0)
@@ -140,7 +158,7 @@ class ScriptedPolicy:
     def act(
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
     ) -> Tensor:
-        """Actions (E, n[, K]) in the core's worlds as they stand; its arguments are those of a `Policy`, all unused."""
+        """Return actions (E, n[, K]) for the current state of the core; the arguments of a `Policy` are unused."""
         look = self.look(self.core, self.rows, self.moves)
         ways = look.now[:, None, self.others] - look.now[:, self.rows, None]  # (E, n, others, 2)
         gone = ~self.core.alive[:, self.others]
@@ -151,32 +169,32 @@ class ScriptedPolicy:
             distance = distance - look.outside
         choice = distance.argmin(-1) if self.hunts else distance.argmax(-1)
         if self.throttles:
-            return torch.zeros_like(distance).scatter_(-1, choice[..., None], 1.0)  # all of one throttle
+            return torch.zeros_like(distance).scatter_(-1, choice[..., None], 1.0)  # full weight on one action
         if not self.sizes:
             return choice
         return torch.stack([choice // self.sizes[1], choice % self.sizes[1]], -1)
 
     def memory(self, *shape: int) -> None:
-        """It remembers nothing."""
+        """Return None: the policy is not recurrent."""
         return
 
     def seed(self, seed: int) -> None:
-        """It draws nothing at random."""
+        """Do nothing: the policy is deterministic."""
 
 
 class DeafListener:
-    """Of SimpleSpeakerListener: goes where it loses least without knowing which landmark is meant, their middle.
+    """Baseline for SimpleSpeakerListener: move to the middle of the landmarks, without using the speaker's message.
 
-    What a listener earns beyond this, it earns by understanding.
+    A listener with a higher return uses the message.
     """
 
     COAST = 5
-    """Steps that it looks ahead."""
+    """Steps of the prediction."""
 
     def act(
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
     ) -> Tensor:
-        """The push (E, n) after which it rolls closest to the middle; from observations (E, n, D)."""
+        """Return the accelerations (E, n) that lead closest to the middle, from observations (E, n, D)."""
         velocity, middle = obs[..., :2], obs[..., 2:8].unflatten(-1, (3, 2)).mean(-2)
         kept, dt = float(particles.KEPT_VELOCITY), float(particles.DT)
         pushes = torch.tensor(PUSHES, device=obs.device) * (5.0 * dt)  # mpe2's sensitivity of 5
@@ -185,7 +203,7 @@ class DeafListener:
         return (middle.unsqueeze(-2) - rolls).square().sum(-1).argmin(-1)
 
     def memory(self, *shape: int) -> None:
-        """It remembers nothing."""
+        """Return None: the policy is not recurrent."""
 
     def seed(self, seed: int) -> None:
-        """It draws nothing."""
+        """Do nothing: the policy is deterministic."""

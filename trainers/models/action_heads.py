@@ -1,10 +1,10 @@
-"""Action heads: what turns a network's outputs into actions.
+"""Action heads map a network's outputs to actions.
 
-They hold the mathematics of `torch.distributions` (Categorical, Normal, TransformedDistribution) without its argument
-checks, which cost more than the policies used here.
+They compute the same densities as `torch.distributions` (Categorical, Normal, TransformedDistribution), without its
+argument checks, which take longer than the small networks used here.
 
-Critics that judge actions see them as a code: (..., code_width) numbers in [-1, 1]. A continuous action's code is its
-place in the box, a discrete one's is one-hot. `relaxed` draws codes that gradients flow through.
+Critics of actions take them as codes: (..., code_width) numbers in [-1, 1]. The code of a continuous action is its
+position in the box, that of a discrete action is one-hot. `relaxed` samples differentiable codes.
 """
 
 from __future__ import annotations
@@ -16,16 +16,28 @@ import numpy as np
 from gymnasium import spaces
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.boxes import GaussianHead, TanhGaussianHead, TanhHead
-from trainers.categories import CategoricalHead, GreedyHead
-from trainers.files import check_fields
+from trainers.base.serialization import check_fields
+from trainers.models.continuous_heads import GaussianHead, TanhGaussianHead, TanhHead
+from trainers.models.discrete_heads import CategoricalHead, GreedyHead
 
-Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead  # what a policy's outputs mean
+__all__ = [
+    "BOX_KINDS",
+    "MAX_LOG_STD",
+    "Head",
+    "action_spec",
+    "check_action_spec",
+    "greedy_spec",
+    "make_head",
+    "spec_like",
+]
+
+Head = CategoricalHead | GaussianHead | TanhGaussianHead | TanhHead
+"""Head of a policy network."""
 _SQUASHED = {"tanh_gaussian": TanhGaussianHead, "tanh": TanhHead}
 BOX_KINDS = ("continuous", *_SQUASHED)
-"""Kinds of heads for a box, as `action_spec` takes them."""
+"""Kinds of heads for a Box space, as `action_spec` takes them."""
 MAX_LOG_STD = 80.0
-"""Largest logarithm of a standard deviation: its exponential and that of its negative are finite in float32."""
+"""Bound on the absolute log standard deviation, within which exponentials are finite in float32."""
 _BOUNDS = {"low": list[float], "high": list[float]}
 _FIELDS: dict[str, dict[str, Any]] = {
     "discrete": {"sizes": list[int]},
@@ -34,19 +46,19 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "continuous": {**_BOUNDS, "init_log_std": float},
     **dict.fromkeys(_SQUASHED, _BOUNDS),
 }
-"""Fields of a description beside its kind."""
+"""Fields of an action specification besides its kind."""
 
 
 def action_spec(space: spaces.Space[Any], init_log_std: float = 0.0, box: str = "continuous") -> dict[str, Any]:
-    """Describes an action space in JSON's terms, for `make_head` and for policies on disk.
+    """Describe an action space as JSON data, for `make_head` and for policies on disk.
 
     Args:
-        space: Of one agent.
-        init_log_std: That a Gaussian starts from.
-        box: Head of continuous actions: "continuous" is a Gaussian; "tanh_gaussian" and "tanh" need a bounded box.
+        space: Action space of one agent.
+        init_log_std: Initial log standard deviation of a Gaussian.
+        box: Head for Box spaces: "continuous" (Gaussian), "tanh_gaussian" or "tanh"; the last two need bounds.
 
     Raises:
-        ConfigError: There is no such head for the space.
+        ConfigError: The space has no such head.
     """
     if isinstance(space, spaces.Discrete):
         return {"kind": "discrete", "sizes": [int(space.n)]}
@@ -54,21 +66,21 @@ def action_spec(space: spaces.Space[Any], init_log_std: float = 0.0, box: str = 
         return {"kind": "multi_discrete", "sizes": [int(n) for n in space.nvec]}
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         if box in _SQUASHED and not space.is_bounded():
-            raise ConfigError(f"action space {space} has no bounds, which a {box} policy needs; ppo does without")
+            raise ConfigError(f"action space: expected bounds for a {box} policy, got {space}; use ppo")
         bounds = {"low": [float(x) for x in space.low], "high": [float(x) for x in space.high]}
         return {"kind": box, **bounds} | ({} if box in _SQUASHED else {"init_log_std": init_log_std})
-    raise ConfigError(f"action space {space} has no head: expected Discrete, MultiDiscrete or a Box of one dimension")
+    raise ConfigError(f"action space: expected Discrete, MultiDiscrete or a one-dimensional Box, got {space}")
 
 
 def greedy_spec(space: spaces.Space[Any], dueling: bool = False) -> dict[str, Any]:
-    """`action_spec` for learners of action values; ConfigError where actions are not Discrete."""
+    """Return `action_spec` for learners of action values; raise ConfigError unless the space is Discrete."""
     if isinstance(space, spaces.Discrete):
         return {"kind": "greedy", "sizes": [int(space.n)], "dueling": dueling}
-    raise ConfigError(f"action values need Discrete actions, got {space}; choose another algorithm, such as ppo")
+    raise ConfigError(f"action values: expected Discrete actions, got {space}; use another algorithm, such as ppo")
 
 
 def spec_like(given: dict[str, Any], space: spaces.Space[Any]) -> dict[str, Any]:
-    """What `given`, a policy's own, would be for a space: equal to it where the policy can act in the space."""
+    """Return the specification of `space` with the kind of head of `given`; equal to `given` if it fits the space."""
     if given["kind"] == "greedy" and isinstance(space, spaces.Discrete):
         return greedy_spec(space, given["dueling"])
     box = given["kind"] if given["kind"] in _SQUASHED else "continuous"
@@ -77,7 +89,7 @@ def spec_like(given: dict[str, Any], space: spaces.Space[Any]) -> dict[str, Any]
 
 
 def check_action_spec(where: str, spec: Any) -> None:
-    """Checks a description of an action space that was read from a file; CheckpointError names what is wrong."""
+    """Check an action specification read from a file; raise CheckpointError at the first invalid field."""
     kind = spec.get("kind") if isinstance(spec, dict) else None
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise CheckpointError(f"{where}: kind: expected one of {', '.join(_FIELDS)}, got {kind!r:.80}")
@@ -98,7 +110,7 @@ def check_action_spec(where: str, spec: Any) -> None:
 
 
 def make_head(spec: dict[str, Any]) -> Head:
-    """The head that `action_spec` or `greedy_spec` describes."""
+    """Return the head described by `action_spec` or `greedy_spec`."""
     if spec["kind"] == "greedy":
         return GreedyHead(*spec["sizes"], dueling=spec["dueling"])
     if spec["kind"] in _SQUASHED:

@@ -1,4 +1,4 @@
-"""Several policies as one: networks of equal shape act in one batched call."""
+"""Batched inference: policies with networks of equal shape act in one call."""
 
 from __future__ import annotations
 
@@ -9,41 +9,43 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from trainers.bodies import Network, with_ids
-from trainers.policy import Acts, Policy
-from trainers.streams import Stream
+from trainers.base.random_streams import Stream
+from trainers.models.networks import Network, with_ids
+from trainers.models.policy import Policy, PolicyModules
+
+__all__ = ["BatchedPolicies", "can_batch", "map_tensors"]
 
 M = TypeVar("M", bound=nn.Module)
 
 
-class Crew:
-    """P policies, or learners, with networks of one shape, each with rows of its own; plays like a policy.
+class BatchedPolicies:
+    """P policies, or learners, with networks of equal shape, each with its own rows; acts like one policy.
 
-    Tensors are those of `Policy.act` led by P. Weights are copies, stacked when it is made: it answers as the policies
-    did then, until `refresh`.
+    Tensors are those of `Policy.act` with a leading axis P. Weights are stacked copies, updated only by `refresh`.
     """
 
-    def __init__(self, members: Sequence[Acts]) -> None:
-        """Stacks weights; the members, which must be `alike`, stay as they are."""
+    def __init__(self, members: Sequence[PolicyModules]) -> None:
+        """Stack copies of the members' weights; all pairs of members must satisfy `can_batch`."""
         first = members[0]
         self.size, self.obs_width, self.ids = len(members), first.spec["obs_width"], first.spec.get("ids", 0)
         self.generator = first.generator
-        stack = self._stack = _Stack()
+        stack = self._stack = _StackedParameters()
         self.normalizer = stack.entrywise([member.normalizer for member in members])
         self.head = stack.entrywise([member.head for member in members])
         self.actor = _Networks([member.actor for member in members], stack)
 
     def refresh(self) -> None:
-        """Takes over what the members have learned since; tensors stay where they are."""
+        """Copy the members' present weights into the stacked tensors, in place."""
         self._stack.refresh()
 
     @torch.no_grad()
     def act(
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
     ) -> Tensor:
-        """Actions (P, E, n[, K]) for observations (P, E, n, D), masks (P, E, n, choices) and memories (P, E, n, H).
+        """Return actions (P, E, n[, K]) for observations (P, E, n, D) and masks (P, E, n, choices).
 
-        All samples come from one stream, that of the first policy.
+        `memory` (P, E, n, H) is the hidden state of recurrent policies, overwritten. All samples come from the
+        generator of the first policy.
         """
         if greedy:
             action = self.head.mode(self._outputs(obs, memory), mask)
@@ -55,36 +57,42 @@ class Crew:
     def sample(
         self, obs: Tensor, mask: Tensor | None, stream: Stream, memory: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What heads draw, (P, E, n[, K]), and log-probabilities (P, E, n); one generator for all, or one for each."""
+        """Return samples (P, E, n[, K]) and log-probabilities (P, E, n).
+
+        `stream` is one random stream for all policies, or one for each.
+        """
         return self.head.sample(self._outputs(obs, memory), stream, mask)
 
     def _outputs(self, obs: Tensor, memory: Tensor | None) -> Tensor:
         return self.actor(with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids), memory)
 
 
-def alike(one: object, other: object) -> bool:
-    """Whether two players can be of one crew: policies of equal shape and head, on one device, without a CNN."""
+def can_batch(one: object, other: object) -> bool:
+    """Return whether two policies can act in one batch: equal shape and head, one device, no CNN."""
     if not isinstance(one, Policy) or not isinstance(other, Policy):
         return False
     devices = {policy.normalizer.mean.device for policy in (one, other)}
-    return one.spec == other.spec and one.spec["body"] != "cnn" and len(devices) == 1
+    return one.spec == other.spec and one.spec["network"] != "cnn" and len(devices) == 1
 
 
-class _Stack:
-    """Tensors of P modules, stacked to (P, ...): copies, as the learners' own have to be apart on disk and in Adam."""
+class _StackedParameters:
+    """Stacks (P, ...) of the tensors of P modules.
+
+    They are copies, as every learner saves and optimizes its own weights.
+    """
 
     def __init__(self) -> None:
         self.copies: list[tuple[Tensor, list[Tensor]]] = []
 
     def __call__(self, tensors: Sequence[Tensor]) -> Tensor:
-        """A copy that is kept up to date."""
+        """Return the stack of tensors, and register it for `refresh`."""
         parts = [tensor.detach() for tensor in tensors]
         whole = torch.stack(parts)
         self.copies.append((whole, parts))
         return whole
 
     def entrywise(self, modules: Sequence[M]) -> M:
-        """One module for P that work entry by entry: its tensors (P, 1, 1, ...) broadcast over worlds and agents."""
+        """Return one module for P elementwise ones; its tensors (P, 1, 1, ...) broadcast over worlds and agents."""
         whole = copy.deepcopy(modules[0])
         parts = [dict([*module.named_parameters(), *module.named_buffers()]) for module in modules]
         for name in parts[0]:
@@ -96,17 +104,17 @@ class _Stack:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Copies all again."""
+        """Copy all source tensors into their stacks."""
         for whole, parts in self.copies:
             torch.stack(parts, out=whole)
 
 
 class _Networks:
-    """`Network.step` of P networks of one shape: every layer is one batched product."""
+    """`Network.step` of P networks of one shape; every layer is one batched matrix product."""
 
-    def __init__(self, networks: Sequence[Network], stack: _Stack) -> None:
+    def __init__(self, networks: Sequence[Network], stack: _StackedParameters) -> None:
         self.body = [_layer(layers, stack) for layers in zip(*(net.body for net in networks), strict=True)]
-        outs = [net.out for net in networks if isinstance(net.out, nn.Sequential)]  # behind a GRU
+        outs = [net.out for net in networks if isinstance(net.out, nn.Sequential)]  # after a GRU
         self.out = [_layer(layers, stack) for layers in zip(*outs, strict=True)]
         self.cells = [net.cell for net in networks if net.cell is not None]
         if self.cells:
@@ -114,7 +122,7 @@ class _Networks:
             self.onward = _Linear([(cell.weight_hh, cell.bias_hh) for cell in self.cells], stack)
 
     def __call__(self, x: Tensor, memory: Tensor | None) -> Tensor:
-        """(P, E, n, D) -> (P, E, n, outputs); memories (P, E, n, H) are overwritten."""
+        """Map (P, E, n, D) to (P, E, n, outputs); hidden states `memory` (P, E, n, H) are overwritten."""
         rows = x.flatten(1, -2)
         for layer in self.body:
             rows = layer(rows)
@@ -127,7 +135,7 @@ class _Networks:
         return rows.view(*x.shape[:-1], rows.shape[-1])
 
     def _remember(self, rows: Tensor, before: Tensor) -> Tensor:
-        """As `nn.GRUCell`: what to forget, what to keep, and what is new."""
+        """Return the next hidden states, as `nn.GRUCell` computes them."""
         forget_in, keep_in, new_in = self.inward(rows).chunk(3, -1)
         forget_on, keep_on, new_on = self.onward(before).chunk(3, -1)
         new = torch.tanh(new_in + torch.sigmoid(forget_in + forget_on) * new_on)
@@ -135,9 +143,9 @@ class _Networks:
 
 
 class _Linear:
-    """P linear layers: (P, rows, inputs) -> (P, rows, outputs)."""
+    """P linear layers: (P, rows, inputs) to (P, rows, outputs)."""
 
-    def __init__(self, layers: Sequence[tuple[Tensor, Tensor]], stack: _Stack) -> None:
+    def __init__(self, layers: Sequence[tuple[Tensor, Tensor]], stack: _StackedParameters) -> None:
         self.weight = stack([weight.T for weight, _ in layers])
         self.bias = stack([bias for _, bias in layers]).unsqueeze(1)
 
@@ -145,14 +153,14 @@ class _Linear:
         return torch.baddbmm(self.bias, rows, self.weight)
 
 
-def _layer(layers: Sequence[nn.Module], stack: _Stack) -> nn.Module | _Linear:
-    """A linear layer stacked; activations are the same for all."""
+def _layer(layers: Sequence[nn.Module], stack: _StackedParameters) -> nn.Module | _Linear:
+    """Return P linear layers as one, or the first of P equal activations."""
     linear = [(layer.weight, layer.bias) for layer in layers if isinstance(layer, nn.Linear)]
     return _Linear(linear, stack) if linear else layers[0]
 
 
-def mapped(crew: Crew, change: Callable[[Tensor], Tensor]) -> Crew:
-    """A crew whose tensors, (P, ...) each, are made of this one's: chosen members, or all on another device."""
+def map_tensors(batched: BatchedPolicies, change: Callable[[Tensor], Tensor]) -> BatchedPolicies:
+    """Return a copy whose tensors (P, ...) are mapped by `change`, such as a selection or a move to another device."""
 
     def entrywise(module: M) -> M:
         new = copy.copy(module)
@@ -170,12 +178,16 @@ def mapped(crew: Crew, change: Callable[[Tensor], Tensor]) -> Crew:
         new.weight, new.bias = change(old.weight), change(old.bias)
         return new
 
-    new = copy.copy(crew)
-    new._stack = _Stack()  # it has no members to follow
-    new.normalizer, new.head, new.actor = entrywise(crew.normalizer), entrywise(crew.head), copy.copy(crew.actor)
+    new = copy.copy(batched)
+    new._stack = _StackedParameters()  # a copy has no members to refresh from
+    new.normalizer, new.head, new.actor = (
+        entrywise(batched.normalizer),
+        entrywise(batched.head),
+        copy.copy(batched.actor),
+    )
     for name in ("body", "out"):
-        setattr(new.actor, name, [layer(old) for old in getattr(crew.actor, name)])
-    for name in ("inward", "onward") if crew.actor.cells else ():
-        setattr(new.actor, name, layer(getattr(crew.actor, name)))
+        setattr(new.actor, name, [layer(old) for old in getattr(batched.actor, name)])
+    for name in ("inward", "onward") if batched.actor.cells else ():
+        setattr(new.actor, name, layer(getattr(batched.actor, name)))
     new.size = len(new.normalizer.mean)
     return new

@@ -1,9 +1,10 @@
-"""Network bodies by settings: MLP, GRU and CNN, each with an output layer."""
+"""Networks configured by settings: MLP, GRU and CNN, each with an output layer."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,71 +12,75 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from trainers.nets import ACTIVATIONS, mlp
-from trainers.settings import setting
+from trainers.base.settings import setting
+
+__all__ = ["ACTIVATIONS", "Network", "NetworkConfig", "actor_width", "mlp", "polyak_update", "with_ids"]
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}  # name of the setting -> layer
 
 
 @dataclass(frozen=True)
-class BodyConfig:
-    """Settings of networks, part of every algorithm's."""
+class NetworkConfig:
+    """Network settings, shared by all algorithms."""
 
-    body: str = setting("mlp", ("mlp", "gru", "cnn"))
-    """"mlp"; "gru": an MLP and a recurrent layer that remembers within an episode; "cnn": convolutions, then an MLP."""
-    hidden: tuple[int, ...] = setting((64, 64), "in [1, 2**16]")
-    """Widths of the hidden layers; a GRU's is the last."""
+    network: str = setting("mlp", ("mlp", "gru", "cnn"))
+    """Kind of network: "mlp"; "gru", an MLP and a recurrent layer, for tasks that need memory within an episode; "cnn",
+    convolutions and an MLP, for image observations."""
+    hidden_sizes: tuple[int, ...] = setting((64, 64), "in [1, 2**16]")
+    """Widths of the hidden layers; with a GRU the last one is its hidden state's."""
     activation: str = setting("tanh", tuple(ACTIVATIONS))
-    """"tanh" or "relu"."""
-    image: tuple[int, ...] = setting((), ">= 1", needs={"body": "cnn"})
-    """For a CNN: channels, height and width of the picture that an observation begins with; what follows it goes to the
-    MLP."""
-    filters: tuple[int, ...] = setting((16, 32), ">= 1", needs={"body": "cnn"})
-    """For a CNN: filters of its 3 x 3 convolutions, which keep height and width."""
+    """Activation function of the hidden layers: "tanh" or "relu"."""
+    image: tuple[int, ...] = setting((), ">= 1", needs={"network": "cnn"})
+    """CNN only: channels, height and width of the image at the start of every observation. The other entries go to the
+    MLP
+    directly."""
+    conv_filters: tuple[int, ...] = setting((16, 32), ">= 1", needs={"network": "cnn"})
+    """CNN only: number of filters of each 3 x 3 convolution. Convolutions keep height and width."""
 
     def spec(self, obs_width: int) -> dict[str, Any]:
-        """What `Network` is built from, in JSON's terms, with D of its input."""
+        """Return the arguments of `Network` as JSON data, for inputs of width D."""
         return {
             "obs_width": obs_width,
-            "body": self.body,
-            "hidden": list(self.hidden),
+            "network": self.network,
+            "hidden_sizes": list(self.hidden_sizes),
             "activation": self.activation,
             "image": list(self.image),
-            "filters": list(self.filters),
+            "conv_filters": list(self.conv_filters),
         }
 
 
 class Network(nn.Module):
-    """Maps inputs (..., D) to outputs (..., outputs): convolutions, if any, MLP, GRU, if any, and a linear layer.
+    """Map inputs (..., D) to outputs (..., outputs): optional convolutions, MLP, optional GRU, linear layer.
 
-    What a GRU remembers is a tensor (..., H) that the caller keeps; H is `memory_width`, 0 for a network that remembers
-    nothing.
+    The caller keeps the hidden state (..., H) of a GRU. H is `hidden_width`, 0 for feedforward networks.
     """
 
     def __init__(
         self, spec: Mapping[str, Any], outputs: int, out_gain: float, generator: torch.Generator | None = None
     ) -> None:
-        """Draws orthogonal weights on the CPU, see `trainers.nets.mlp`.
+        """Draw orthogonal weights on the CPU, see `trainers.models.networks.mlp`.
 
         Args:
-            spec: See `BodyConfig.spec`.
+            spec: See `NetworkConfig.spec`.
             outputs: Width of the output.
-            out_gain: Gain of the last layer: 0.01 for a policy (starts near uniform), 1 for a critic.
-            generator: CPU generator that draws the weights.
+            out_gain: Gain of the last layer: 0.01 for a policy (nearly uniform at the start), 1 for a critic.
+            generator: CPU generator of the weights.
 
         Raises:
-            ConfigError: The picture of a CNN does not fit into D, or there is no hidden layer for a GRU.
+            ConfigError: The image of a CNN is larger than D, or a GRU has no hidden layer.
         """
         super().__init__()
-        hidden, activation, width = list(spec["hidden"]), spec["activation"], int(spec["obs_width"])
+        hidden, activation, width = list(spec["hidden_sizes"]), spec["activation"], int(spec["obs_width"])
         self.picture: list[int] = []
         self.convolutions: nn.Module | None = None
         self.cell: nn.GRUCell | None = None
-        self.memory_width = 0
-        if spec["body"] == "cnn":
-            width = self._see(list(spec["image"]), list(spec["filters"]), activation, width, generator)
-        if spec["body"] == "gru":
+        self.hidden_width = 0
+        if spec["network"] == "cnn":
+            width = self._see(list(spec["image"]), list(spec["conv_filters"]), activation, width, generator)
+        if spec["network"] == "gru":
             if not hidden:
-                raise ConfigError("learner.hidden = (): expected at least one width, that of the GRU")
-            self.memory_width = hidden[-1]
+                raise ConfigError("learner.hidden_sizes = (): expected at least the width of the GRU")
+            self.hidden_width = hidden[-1]
             self.body = mlp([width, *hidden], activation, math.sqrt(2.0), generator)
             self.body.append(ACTIVATIONS[activation]())
             self.cell = nn.GRUCell(hidden[-1], hidden[-1])
@@ -93,7 +98,7 @@ class Network(nn.Module):
     def _see(
         self, picture: list[int], filters: list[int], activation: str, width: int, generator: torch.Generator | None
     ) -> int:
-        """Builds the convolutions; returns the width of what the MLP gets."""
+        """Build the convolutions and return the input width of the MLP."""
         if len(picture) != 3 or math.prod(picture) > width:
             raise ConfigError(
                 f"learner.image = {tuple(picture)}: expected channels, height and width of at most the {width} numbers "
@@ -111,26 +116,30 @@ class Network(nn.Module):
         return channels * picture[1] * picture[2] + width - math.prod(picture)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., D) -> (..., outputs), for networks without memory."""
+        """Map (..., D) to (..., outputs); feedforward networks only."""
         assert self.cell is None, "a recurrent network needs step() or unroll()"
         return self.body(self._features(x))
 
     def step(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """One step in time: (..., D) and the memory (..., H) before it -> outputs and the memory after it."""
+        """Compute one time step from inputs (..., D) and hidden states `memory` (..., H).
+
+        Returns:
+            Outputs and the next hidden states.
+        """
         if self.cell is None:
             return self(x), memory
         assert memory is not None
         rows = self.body(x).flatten(0, -2)
-        new = self.cell(rows, memory.reshape(-1, self.memory_width)).view_as(memory)
+        new = self.cell(rows, memory.reshape(-1, self.hidden_width)).view_as(memory)
         return self.out(new), new
 
     def unroll(self, x: Tensor, memory: Tensor | None, begins: Tensor) -> Tensor:
-        """T steps in time, with gradients through all of them.
+        """Compute T time steps, with gradients through all of them.
 
         Args:
             x: (T, N, D).
-            memory: (N, H) before the first step; not read without a GRU.
-            begins: (T, N) bool, the memory is forgotten before this step.
+            memory: (N, H) hidden states before the first step; ignored without a GRU.
+            begins: (T, N) bool, hidden states are reset before this step.
 
         Returns:
             (T, N, outputs).
@@ -138,11 +147,11 @@ class Network(nn.Module):
         if self.cell is None:
             return self(x)
         assert memory is not None
-        return self.out(self.remember(x, memory, begins))
+        return self.out(self.hidden_states(x, memory, begins))
 
-    def remember(self, x: Tensor, memory: Tensor, begins: Tensor) -> Tensor:
-        """The memory after every step (T, N, H), of which `out` makes the outputs; arguments as `unroll`."""
-        assert self.cell is not None, "only a recurrent network remembers"
+    def hidden_states(self, x: Tensor, memory: Tensor, begins: Tensor) -> Tensor:
+        """Return the hidden states after every step (T, N, H), the inputs of `out`; arguments as in `unroll`."""
+        assert self.cell is not None, "hidden states need a recurrent network"
         features, kept = self.body(x), (~begins).unsqueeze(-1).to(x.dtype)
         remembered: list[Tensor] = []
         for t in range(x.shape[0]):
@@ -158,26 +167,55 @@ class Network(nn.Module):
 
 
 def with_ids(x: Tensor, agents: int) -> Tensor:
-    """Inputs (..., n, D) with every agent's place among the n as one-hot behind them, (..., n, D + n).
+    """Return inputs (..., n, D) with the one-hot index of each agent appended, (..., n, D + n).
 
     Args:
         x: Inputs.
-        agents: n; 0 leaves them as they are.
+        agents: n; 0 returns the inputs unchanged.
 
     Raises:
-        ConfigError: There are not n agents.
+        ConfigError: The number of agents is not n.
     """
     if not agents:
         return x
     if x.dim() < 2 or x.shape[-2] != agents:
         raise ConfigError(
-            f"this policy tells its {agents} agents apart: expected observations (..., {agents}, D), got "
-            f"{tuple(x.shape)}"
+            f"policy with indices of {agents} agents: expected observations (..., {agents}, D), got {tuple(x.shape)}"
         )
     ids = torch.eye(agents, dtype=x.dtype, device=x.device)
     return torch.cat([x, ids.expand(*x.shape[:-1], agents)], -1)
 
 
 def actor_width(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A policy's spec as its network needs it: the width of the input counts the one-hot places, see `with_ids`."""
+    """Return a policy's spec with the input width of its network, which includes one-hot indices, see `with_ids`."""
     return {**spec, "obs_width": spec["obs_width"] + spec.get("ids", 0)}
+
+
+def mlp(
+    sizes: Sequence[int], activation: str, out_gain: float, generator: torch.Generator | None = None
+) -> nn.Sequential:
+    """Return a multi-layer perceptron with orthogonal weights and zero biases, built on the CPU.
+
+    Source: initialization of Engstrom et al. 2020, "Implementation Matters in Deep Policy Gradients".
+
+    Args:
+        sizes: Widths from input to output.
+        activation: "tanh" or "relu", between layers.
+        out_gain: Gain of the last layer: 0.01 for a policy (nearly uniform at the start), 1 for a critic.
+        generator: CPU generator of the weights.
+    """
+    layers: list[nn.Module] = []
+    last = len(sizes) - 2
+    for i, (width_in, width_out) in enumerate(itertools.pairwise(sizes)):
+        linear = nn.Linear(width_in, width_out)
+        nn.init.orthogonal_(linear.weight, out_gain if i == last else math.sqrt(2.0), generator=generator)
+        nn.init.zeros_(linear.bias)
+        layers += [linear] if i == last else [linear, ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers)
+
+
+@torch.no_grad()
+def polyak_update(target: nn.Module, net: nn.Module, tau: float) -> None:
+    """Move the weights of a target network a share `tau` of the way towards those of `net`."""
+    for slow, fast in zip(target.parameters(), net.parameters(), strict=True):
+        slow.lerp_(fast, tau)

@@ -1,4 +1,4 @@
-"""A frozen policy: what evaluation, rendering and the league play with."""
+"""Frozen policies for evaluation, rendering and the league."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.bodies import BodyConfig, Network, actor_width, with_ids
-from trainers.files import (
+from trainers.base.serialization import (
     check_finite,
     check_tensors,
     parse_json,
@@ -24,89 +23,92 @@ from trainers.files import (
     write_json,
     write_tensors,
 )
-from trainers.heads import Head, check_action_spec, make_head
-from trainers.nets import ObservationNormalizer
-from trainers.settings import setting
+from trainers.base.settings import setting
+from trainers.models.action_heads import Head, check_action_spec, make_head
+from trainers.models.networks import Network, NetworkConfig, actor_width, with_ids
+from trainers.models.normalization import ObservationNormalizer
 
-FORMAT = "gpu-envs policy 2"  # of a policy's JSON file
+__all__ = ["FORMAT", "Policy", "PolicyModules", "PolicyProtocol", "PolicySpec", "freeze_policy"]
+
+FORMAT = "gpu-envs policy 3"  # format of a policy's JSON file
 
 
 @dataclass(frozen=True)
-class PolicySpec(BodyConfig):
-    """What a policy is built from, as its JSON file holds it."""
+class PolicySpec(NetworkConfig):
+    """Network and action specification of a policy, as in its JSON file."""
 
     obs_width: int = setting(0, ">= 0")
-    """D of its observations."""
+    """Width D of the observations."""
     ids: int = setting(0, ">= 0")
-    """Agents that it tells apart; 0: none."""
+    """Number of agents distinguished by one-hot indices; 0: none."""
     action: dict[str, Any] = field(default_factory=dict)
-    """See `trainers.heads.action_spec`."""
+    """Action specification, see `trainers.models.action_heads.action_spec`."""
 
 
-class Plays(Protocol):
-    """What can play agents: trained, scripted or any other."""
+class PolicyProtocol(Protocol):
+    """Interface of policies that control agents: trained, scripted or other."""
 
     def act(
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
     ) -> Tensor:
-        """Actions for the environment, see `Policy.act`."""
+        """Return actions for the environment, see `Policy.act`."""
         ...
 
     def memory(self, *shape: int) -> Tensor | None:
-        """What it remembers before an episode, `(*shape, H)` zeros; None if it remembers nothing."""
+        """Return the initial hidden state, zeros `(*shape, H)`; None for a policy that is not recurrent."""
         ...
 
     def seed(self, seed: int) -> None:
-        """Restarts the stream that samples are drawn from."""
+        """Restart the random stream of samples."""
         ...
 
 
-class Acts(Protocol):
-    """What a policy is made of: learners have it, and policies do."""
+class PolicyModules(Protocol):
+    """Modules of a policy, which policies and learners have."""
 
     @property
     def spec(self) -> dict[str, Any]:
-        """See `Policy`."""
+        """Network and action specification, see `Policy`."""
         ...
 
     @property
     def normalizer(self) -> ObservationNormalizer:
-        """Of the observations."""
+        """Normalizer of observations."""
         ...
 
     @property
     def actor(self) -> Network:
-        """Network."""
+        """Actor network."""
         ...
 
     @property
     def head(self) -> Head:
-        """Turns its outputs into actions."""
+        """Action head of the actor's outputs."""
         ...
 
     @property
     def generator(self) -> torch.Generator:
-        """Of the samples."""
+        """Generator of samples."""
         ...
 
 
 class Policy:
-    """Normaliser, actor and head of a learner at one moment, with a random stream of its own.
+    """Frozen copy of a learner's normalizer, actor and head, with its own random stream.
 
-    On disk it is `<path>.safetensors` (weights) beside `<path>.json` (the shape of the network).
+    Files: `<path>.safetensors` (weights) and `<path>.json` (network and action specification).
     """
 
     def __init__(
         self, spec: dict[str, Any], normalizer: ObservationNormalizer, actor: Network, head: Head, seed: int = 0
     ) -> None:
-        """Takes ownership of the modules.
+        """Take ownership of the modules.
 
         Args:
-            spec: JSON types only: a `BodyConfig.spec`, "action" and, where the policy tells n agents apart, "ids" = n.
-            normalizer: Of the observations.
-            actor: Network.
-            head: Turns its outputs into actions.
-            seed: Of the samples.
+            spec: JSON data: `NetworkConfig.spec`, "action" and, for a policy that distinguishes n agents, "ids" = n.
+            normalizer: Normalizer of observations.
+            actor: Actor network.
+            head: Action head of the actor's outputs.
+            seed: Random seed of samples.
         """
         self.spec = spec
         self.net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).requires_grad_(False)
@@ -116,36 +118,36 @@ class Policy:
         self.generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
     def memory(self, *shape: int) -> Tensor | None:
-        """What it remembers before an episode, zeros `(*shape, H)`; None if it remembers nothing."""
-        width = self.actor.memory_width
+        """Return the initial hidden state, zeros `(*shape, H)`; None for a policy that is not recurrent."""
+        width = self.actor.hidden_width
         return torch.zeros((*shape, width), device=self.normalizer.mean.device) if width else None
 
     def inputs(self, obs: Tensor) -> Tensor:
-        """What the network gets of observations, see `act`."""
+        """Return the network inputs of observations, see `act`."""
         return with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids)
 
     @torch.no_grad()
     def act(
         self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
     ) -> Tensor:
-        """Actions for the environment.
+        """Return actions for the environment.
 
         Args:
-            obs: (..., D), D at least the policy's own width (the rest is padding); (..., n, D) for a policy that tells
-                its n agents apart.
-            mask: (..., choices) True = legal.
-            greedy: Take the most probable action instead of a sample.
-            memory: (..., H) of `memory`, for a policy that remembers: read and then overwritten. The caller sets it to
-                zero where an episode begins.
+            obs: (..., D) with D at least the policy's own width, the rest being padding; (..., n, D) for a policy that
+                distinguishes n agents.
+            mask: (..., choices), True = legal.
+            greedy: Return the most probable action instead of a sample.
+            memory: (..., H) hidden state of a recurrent policy, overwritten. The caller resets it to zero at episode
+                starts.
 
         Returns:
-            (...) int64, (..., K) int64 or (..., K) float32, by the kind of the action space.
+            (...) int64, (..., K) int64 or (..., K) float32, depending on the action space.
 
         Raises:
-            ConfigError: It remembers, and no memory was given.
+            ConfigError: The policy is recurrent and `memory` is missing.
         """
-        if self.actor.memory_width and memory is None:
-            raise ConfigError("this policy remembers: expected act(..., memory=policy.memory(E, n)), got no memory")
+        if self.actor.hidden_width and memory is None:
+            raise ConfigError("recurrent policy: expected act(..., memory=policy.memory(E, n)), got no memory")
         params, remembered = self.actor.step(self.inputs(obs), memory)
         if memory is not None and remembered is not None:
             memory.copy_(remembered)
@@ -153,19 +155,19 @@ class Policy:
         return self.head.to_env(action)
 
     def seed(self, seed: int) -> None:
-        """Restarts the stream that samples are drawn from."""
+        """Restart the random stream of samples."""
         self.generator.manual_seed(seed)
 
     def save(self, path: Path) -> None:
-        """Writes `<path>.safetensors` and `<path>.json`."""
+        """Write `<path>.safetensors` and `<path>.json`."""
         write_tensors(path.with_suffix(".safetensors"), dict(self.net.state_dict()))
         write_json(path.with_suffix(".json"), {"format": FORMAT, **self.spec})
 
     @classmethod
     def load(cls, path: Path, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
-        """Reads what `save` wrote; raises CheckpointError where the two files are damaged or do not fit together."""
+        """Read the files written by `save`; raise CheckpointError if they are damaged or do not match."""
         file = path.with_suffix(".json")
-        spec = read_json(file, finite=False)  # a box may have no bounds
+        spec = read_json(file, finite=False)  # a box may be unbounded
         got = spec.pop("format", "no format")
         if got != FORMAT:
             raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
@@ -173,7 +175,7 @@ class Policy:
         return cls._of(spec, read_tensors(weights), str(file), str(weights), device, seed)
 
     def state_dict(self) -> dict[str, Tensor | str]:
-        """Weights and, as JSON, the shape of the network: what `from_state` takes."""
+        """Return the weights and the specification as JSON; see `from_state`."""
         return {
             **{f"net.{name}": tensor for name, tensor in self.net.state_dict().items()},
             "spec": json.dumps(self.spec),
@@ -181,10 +183,10 @@ class Policy:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], device: torch.device | str = "cpu", seed: int = 0) -> Policy:
-        """The policy that gave `state_dict`; CheckpointError where that is damaged."""
+        """Return the policy saved by `state_dict`; raise CheckpointError if the state is damaged."""
         given = {name.removeprefix("net."): value for name, value in state.items() if name.startswith("net.")}
         if not isinstance(spec := state.get("spec"), str):
-            raise CheckpointError(f"policy: expected its shape as JSON in a field 'spec', got {spec!r:.80}")
+            raise CheckpointError(f"policy: expected its specification as JSON in a field 'spec', got {spec!r:.80}")
         return cls._of(parse_json(spec, "policy", finite=False), given, "policy", "policy", device, seed)
 
     @classmethod
@@ -199,18 +201,18 @@ class Policy:
     ) -> Policy:
         read = read_record(PolicySpec, shape_from, spec, optional=("ids",))
         check_action_spec(f"{shape_from}: action", spec["action"])
-        if len(read.hidden) + len(read.filters) > len(weights):
+        if len(read.hidden_sizes) + len(read.conv_filters) > len(weights):
             raise CheckpointError(
                 f"{shape_from}: expected at most the {len(weights)} layers of {weights_from}, got more"
             )
         head = make_head(spec["action"])
         try:
-            with torch.device("meta"):  # sizes are compared with those of the weights before memory is taken
+            with torch.device("meta"):  # compare sizes with those of the weights before memory is allocated
                 normalizer = ObservationNormalizer(read.obs_width)
                 actor = Network(actor_width(spec), head.num_params, 0.01)
         except ConfigError as error:
             raise CheckpointError(f"{shape_from}: {error}") from error
-        except (RuntimeError, TypeError) as error:  # torch's words for sizes whose product 64 bits cannot hold
+        except (RuntimeError, TypeError) as error:  # raised by torch for sizes whose product exceeds 64 bits
             raise CheckpointError(f"{shape_from}: expected sizes as in {weights_from}, got larger ones") from error
         net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head})
         given = check_tensors(weights_from, weights, net.state_dict())
@@ -224,7 +226,7 @@ class Policy:
         return policy
 
 
-def snapshot(learner: Acts) -> Policy:
-    """A copy of what a learner has learned so far."""
+def freeze_policy(learner: PolicyModules) -> Policy:
+    """Return a frozen copy of a learner's policy."""
     normalizer, actor, head = copy.deepcopy((learner.normalizer, learner.actor, learner.head))
     return Policy(learner.spec, normalizer, actor, head, seed=learner.generator.initial_seed())

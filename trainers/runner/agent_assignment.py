@@ -1,4 +1,4 @@
-"""Seats: which agents a policy plays, and the learner behind it."""
+"""Assign agents to policies, and act with the learners of these policies."""
 
 from __future__ import annotations
 
@@ -9,63 +9,70 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gpu_envs.core import Core
 from gpu_envs.errors import ConfigError
-from gpu_envs.joint import rows_index
-from trainers import algorithms
-from trainers.acting import Acting, ActingTogether
-from trainers.agents import Agents, agents_of, members_of
-from trainers.config import TrainConfig, members_by_policy
-from trainers.learner import Central, Learner
-from trainers.problem import Player, Problem
-from trainers.rollout import Transition
-from trainers.settings import derived_seed
-from trainers.sharding import Shard
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import rows_index
+from trainers.algorithms import registry
+from trainers.algorithms.learner import CentralInput, Learner
+from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent, BatchedActorCriticAgents
+from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group
+from trainers.base.learner_spec import AgentSpec, LearnerSpec
+from trainers.base.seeding import derive_seed
+from trainers.base.shard import Shard
+from trainers.base.transition import Transition
+from trainers.config.train_config import TrainConfig, members_by_policy
+
+__all__ = ["ActingGroup", "CriticState", "PolicyAssignment", "acting_groups", "assign_policies"]
 
 
 @dataclass
-class Seat:
-    """The agents that one policy plays, and the learner of that policy."""
+class PolicyAssignment:
+    """The agents that one policy controls, and its learner."""
 
     members: tuple[str, ...]
-    """Groups, or agents where a group's agents have policies of their own."""
-    agents: Agents
-    """Their rows, spaces and masks."""
+    """Names of groups, or of single agents if the agents of a group have different policies."""
+    agents: AgentGroup
+    """Rows, spaces and masks of the agents."""
     learner: Learner
-    """Learns from what they do."""
-    whole: WholeWorld
-    """What its critic sees."""
+    """Learner of the policy."""
+    critic_state: CriticState
+    """Input of the learner's critic."""
 
 
 @dataclass
-class Part:
-    """Agents that are asked at once, those of one seat or of several, and what answers for them."""
+class ActingGroup:
+    """Agents of one or several policies that act in one batch."""
 
-    agents: Agents
-    """Rows, spaces and masks of those who are asked."""
-    answers: Learner | ActingTogether
-    """A seat's learner, or several in one batch."""
-    whole: WholeWorld
-    """What critics see."""
+    agents: AgentGroup
+    """Rows, spaces and masks of the agents."""
+    actor: Learner | BatchedActorCriticAgents
+    """Learner of one policy, or several learners in one batch."""
+    critic_state: CriticState
+    """Input of the learners' critics."""
 
     def start(self) -> None:
-        """Begins a rollout."""
-        if isinstance(self.answers, ActingTogether):
-            self.answers.start()
+        """Start a rollout."""
+        if isinstance(self.actor, BatchedActorCriticAgents):
+            self.actor.start()
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
-        """Asks for actions and writes them into those of all agents, (E, A[, K])."""
+        """Query the learners for actions and write them to the actions of all agents, (E, A[, K])."""
         mask, to_move = self.agents.mask(info.get("action_mask")), self._to_move(info)
-        obs = core.obs[:, self.agents.rows, : self.agents.width]
-        self.agents.put(self.answers.act(obs, mask, to_move, self.whole.now()), into)
+        obs = core.obs[:, self.agents.rows, : self.agents.obs_width]
+        self.agents.scatter_actions(self.actor.act(obs, mask, to_move, self.critic_state.now()), into)
 
     def observe(self, core: Core, info: Mapping[str, Tensor], action: Tensor, restarted: Tensor, valid: Tensor) -> None:
-        """Hands over the agents' part of the step that all agents' actions (E, A[, K]) led to.
+        """Store the transition of these agents.
 
-        What is not `valid` (E, A) is not learned from: agents that were dead before the step, or played by others.
+        Args:
+            core: The environments after the step.
+            info: Info of the step.
+            action: Actions of all agents, (E, A[, K]).
+            restarted: Environments that the step has reset, (E,) bool.
+            valid: Agents to learn from, (E, A) bool: alive before the step, and controlled by a learner.
         """
-        rows, width = self.agents.rows, self.agents.width
-        self.answers.observe(
+        rows, width = self.agents.rows, self.agents.obs_width
+        self.actor.observe(
             Transition(
                 reward=core.reward[:, rows],
                 terminated=core.terminated[:, rows],
@@ -76,9 +83,9 @@ class Part:
                 next_mask=self.agents.mask(info.get("action_mask")),
                 next_to_move=self._to_move(info),
                 restarted=restarted,
-                next_state=self.whole.now(),
-                final_state=self.whole.final(),
-                joint_action=action if self.whole.kind == "joint" else None,
+                next_state=self.critic_state.now(),
+                final_state=self.critic_state.final(),
+                joint_action=action if self.critic_state.kind == "joint" else None,
             )
         )
 
@@ -86,15 +93,19 @@ class Part:
         return info["to_move"][:, self.agents.rows] if "to_move" in info else None
 
 
-class WholeWorld:
-    """What centralised critics see of a core, now and at the end of episodes."""
+class CriticState:
+    """Input of centralized critics: the global state now and at the end of episodes."""
 
-    def __init__(self, core: Core, kind: Central) -> None:
-        """`kind` as `Learner.central`.
+    def __init__(self, core: Core, kind: CentralInput) -> None:
+        """Create the input for a kind of critic.
+
+        Args:
+            core: The environments.
+            kind: Kind of critic, see `trainers.algorithms.learner.Learner.central_input`.
 
         Raises:
-            ConfigError: The environment has a global state of its own, which is lost where an autoreset follows, and
-                cuts episodes, whose last state has to be valued.
+            ConfigError: The environment defines a global state, which an autoreset overwrites, and truncates episodes,
+                so that critics need the state before the autoreset.
         """
         self.core, self.kind = core, kind
         self.own = kind == "state" and core.definition.global_state_size > 0
@@ -109,24 +120,25 @@ class WholeWorld:
         self.columns = _columns(core) if kind == "state" and not self.own else None
 
     def now(self) -> Tensor | None:
-        """(E, S): the global state, or all agents' padded observations."""
+        """Return the global state, or the padded observations of all agents, (E, S)."""
         if self.kind is None:
             return None
         return self.core.state() if self.kind == "state" else self.core.obs.flatten(1)
 
     def final(self) -> Tensor | None:
-        """(E, S) before an autoreset, defined where agents were truncated in this step; None where there is no such."""
+        """Return the state before an autoreset, (E, S), valid where agents were truncated; None if not available."""
         if self.kind is None or self.own:
             return None
         core = self.core
         done = (core.terminated | core.truncated).unsqueeze(-1)
-        others = core.obs.masked_fill((core.steps == 0)[:, None, None], 0.0)  # still there, or zeros since they left
+        # agents that are not done: their observation, or zeros if the environment has just been reset
+        others = core.obs.masked_fill((core.elapsed_steps == 0)[:, None, None], 0.0)
         flat = torch.where(done, core.final_obs, others).flatten(1)
         return flat if self.columns is None else flat[:, self.columns]
 
 
 def _columns(core: Core) -> Tensor | None:
-    """Which columns of all agents' padded observations are in `core.state()`; None: all."""
+    """Return the columns of all agents' padded observations that `core.state()` contains; None: all."""
     widths = [core.observation_spaces[name].shape[0] for name in core.possible_agents]
     if set(widths) == {core.obs_width}:
         return None
@@ -134,77 +146,85 @@ def _columns(core: Core) -> Tensor | None:
     return torch.tensor(columns, device=core.device)
 
 
-def make_seats(
+def assign_policies(
     config: TrainConfig, core: Core, learning: Collection[str] | None = None, shard: Shard | None = None
-) -> dict[str, Seat]:
-    """One seat per policy, in the order of the environment's groups; of those in `learning` only, unless it is None.
+) -> dict[str, PolicyAssignment]:
+    """Create the learner of every policy, in the order of the environment's groups.
+
+    Args:
+        config: Configuration of the run.
+        core: The environments.
+        learning: Policies that get a learner; None: all.
+        shard: Share of the environments that `core` holds, if several processes train together.
 
     Raises:
-        ConfigError: Critics judge the actions of all learners, and some policies are to have none.
+        ConfigError: The critics need a learner of every policy, and `learning` leaves some out.
     """
-    make = algorithms.find(config.algorithm).learner_type
-    central: Central = getattr(config.learner, "central", None) or getattr(make, "central", None)
+    make = registry.find(config.algorithm).learner_type
+    central_input: CentralInput = getattr(config.learner, "central_input", None) or getattr(make, "central_input", None)
     sides = members_by_policy(config, core)
-    whole, players = WholeWorld(core, central), _players(core, sides)
-    seats = {}
+    whole, players = CriticState(core, central_input), _players(core, sides)
+    assignments = {}
     for index, (name, members) in enumerate(sides.items()):
         if learning is not None and name not in learning:
-            if central == "joint":
+            if central_input == "joint":
                 raise ConfigError(
-                    f"algorithm = {config.algorithm!r}: its critics need a learner of every policy; see ppo"
+                    f"algorithm = {config.algorithm!r}: its critics need a learner of every policy; use ppo"
                 )
             continue
-        agents = agents_of(core, members)
-        problem = Problem(
-            agents.width,
+        agents = make_agent_group(core, members)
+        problem = LearnerSpec(
+            agents.obs_width,
             agents.space,
             core.num_envs,
-            len(members_of(core, members)),
+            len(agent_rows_of(core, members)),
             config.total_steps,
             core.device,
-            seed=derived_seed(config.seed, index),  # a stream of its own for every learner
-            time_limit=core.definition.max_steps,
+            seed=derive_seed(config.seed, index),  # independent random streams of the learners
+            time_limit=core.definition.max_episode_steps,
             state_width=whole.width,
-            masked=core.action_mask is not None,
-            turns=core.to_move is not None,
-            players=players,
+            has_action_mask=core.action_mask is not None,
+            turn_based=core.to_move is not None,
+            agents=players,
             policy=name,
             shard=shard,
         )
-        seats[name] = Seat(tuple(members), agents, make(config.learner, problem), whole)
-    if central == "joint":
-        learners = {name: seat.learner for name, seat in seats.items()}
-        for seat in seats.values():
-            seat.learner.meet(learners)
-    return seats
+        assignments[name] = PolicyAssignment(tuple(members), agents, make(config.learner, problem), whole)
+    if central_input == "joint":
+        learners = {name: assignment.learner for name, assignment in assignments.items()}
+        for assignment in assignments.values():
+            assignment.learner.set_co_learners(learners)
+    return assignments
 
 
-def make_parts(seats: Mapping[str, Seat], core: Core) -> list[Part]:
-    """Who is asked at once: the seats of actor-critics of one shape, with equally many agents each; others alone."""
-    crews: dict[str, list[tuple[Seat, Acting]]] = {}
-    parts: list[Part] = []
-    for seat in seats.values():
-        acting = getattr(seat.learner, "acting", None)
-        if isinstance(acting, Acting) and acting.spec["body"] != "cnn":
-            crews.setdefault(f"{acting.spec} {acting.rollout.reward.shape}", []).append((seat, acting))
+def acting_groups(assignments: Mapping[str, PolicyAssignment], core: Core) -> list[ActingGroup]:
+    """Group policies that act in one batch: actor-critics with equal networks and equally many agents."""
+    batches: dict[str, list[tuple[PolicyAssignment, ActorCriticAgent]]] = {}
+    groups: list[ActingGroup] = []
+    for assignment in assignments.values():
+        acting = getattr(assignment.learner, "agent", None)
+        if isinstance(acting, ActorCriticAgent) and acting.spec["network"] != "cnn":
+            batches.setdefault(f"{acting.spec} {acting.rollout.reward.shape}", []).append((assignment, acting))
         else:
-            parts.append(Part(seat.agents, seat.learner, seat.whole))
-    for crew in crews.values():
-        first = crew[0][0]
-        if len(crew) == 1:
-            parts.append(Part(first.agents, first.learner, first.whole))
+            groups.append(ActingGroup(assignment.agents, assignment.learner, assignment.critic_state))
+    for batch in batches.values():
+        first = batch[0][0]
+        if len(batch) == 1:
+            groups.append(ActingGroup(first.agents, first.learner, first.critic_state))
             continue
-        rows = [row for seat, _ in crew for row in members_of(core, seat.members)]
+        rows = [row for assignment, _ in batch for row in agent_rows_of(core, assignment.members)]
         agents = dataclasses.replace(first.agents, rows=rows_index(rows, core.device))
-        parts.append(Part(agents, ActingTogether([acting for _, acting in crew]), first.whole))
-    return parts
+        groups.append(
+            ActingGroup(agents, BatchedActorCriticAgents([acting for _, acting in batch]), first.critic_state)
+        )
+    return groups
 
 
-def _players(core: Core, sides: Mapping[str, Sequence[str]]) -> tuple[Player, ...]:
-    """All agents in their order, with the policy of each."""
+def _players(core: Core, sides: Mapping[str, Sequence[str]]) -> tuple[AgentSpec, ...]:
+    """Return all agents in order, with the policy of each."""
     found = {}
     for name, members in sides.items():
-        agents = agents_of(core, members)
-        for place, row in enumerate(members_of(core, members)):
-            found[row] = Player(row, name, agents.width, agents.space, place)
+        agents = make_agent_group(core, members)
+        for place, row in enumerate(agent_rows_of(core, members)):
+            found[row] = AgentSpec(row, name, agents.obs_width, agents.space, place)
     return tuple(found[row] for row in range(core.num_agents))

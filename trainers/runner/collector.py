@@ -1,4 +1,4 @@
-"""Plays rollouts and learns from them: the inside of every training loop, ours and Lightning's."""
+"""Collect rollouts: the inner loop of every training."""
 
 from __future__ import annotations
 
@@ -8,160 +8,127 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gpu_envs.core import Core
 from gpu_envs.errors import CheckpointError
-from trainers.config import TrainConfig
-from trainers.episodes import Episodes
-from trainers.learner import ALONE, Descent, State, part_of
-from trainers.logs import Clock
-from trainers.opposition import Opposition
-from trainers.seats import make_parts, make_seats
-from trainers.sharding import Shard
-from trainers.stopping import check_finite, largest
+from gpu_envs.runtime.core import Core
+from trainers.base.phase_timer import PhaseTimer
+from trainers.base.state import State, select_prefix
+from trainers.config.train_config import TrainConfig
+from trainers.runner.agent_assignment import acting_groups
+from trainers.runner.episode_statistics import EpisodeStatistics
+from trainers.runner.learner_group import LearnerGroup
+from trainers.runner.opponents import Opponents
 
-OF_WORLDS = {"memory": 0, "pending": 0, "carried": 0, "replay": 1}
-"""Of learners' states, what holds something of each world, and along which axis."""
+__all__ = ["Collector"]
 
 
 class Collector:
-    """A core, one seat per policy, the parts in which they are asked for actions, and what stands between two steps.
+    """Step the environments with the learners' actions and store the transitions in their rollout buffers.
 
-    Inside a rollout nothing is read from the device and no Python runs per agent. On a GPU a rollout, policies
-    included, is recorded once as one CUDA graph and then replayed, unless `config.capture` is off.
+    Inside a rollout there is no host synchronization and no Python code per agent. On a GPU the rollout, including the
+    policies, is captured once as a CUDA graph and then replayed, if `config.cuda_graph` is set.
     """
 
-    descent: Descent = ALONE
-    """Makes the learners' gradient steps, see `Learner.descent`."""
-
     def __init__(
-        self, config: TrainConfig, core: Core, opposition: Opposition | None = None, shard: Shard | None = None
+        self, config: TrainConfig, core: Core, learners: LearnerGroup, opponents: Opponents | None = None
     ) -> None:
-        """Resets the core, which reuses its buffers, with the run's seed and builds the learners.
-
-        With an opposition only the policies that it names have learners. With a shard the core has its worlds.
-        """
-        self.core, self.opposition = core, opposition
-        self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
-        self.seats = make_seats(config, core, None if opposition is None else opposition.learners, shard)
-        if shard is not None:
-            self.follow(shard.descent)
-        self.parts = make_parts(self.seats, core)
-        self.length: int = config.learner.rollout_length
-        self.action: Tensor = core.action_buffer
-        self.episodes, self.clock = Episodes(core, self.length), Clock(core.device)
-        self.captures = config.capture and core.device.type == "cuda"
-        self.replay: Callable[[], Any] | None = None
-        self.recorded = 0  # version of the opposition
-
-    def follow(self, descent: Descent) -> None:
-        """Has all learners make their gradient steps by this, with other ranks."""
-        self.descent = descent
-        for seat in self.seats.values():
-            seat.learner.descent = descent
-
-    def collect(self) -> None:
-        """Plays one rollout. At its end the host waits for the device, to hear of refused actions."""
-        if not self.captures or (self.opposition is not None and self.opposition.waits):
-            self._play()
-        else:
-            version = 0 if self.opposition is None else self.opposition.version
-            if self.replay is None or self.recorded != version:
-                self.replay, self.recorded = self._record(), version
-            self.replay()
-            self.clock.replayed()
-        self.core.check()
-
-    @torch.no_grad()
-    def _play(self) -> None:
-        core, clock, opposition = self.core, self.clock, self.opposition
-        clock.start()
-        for part in self.parts:
-            part.start()
-        for t in range(self.length):
-            for part in self.parts:
-                part.act(core, self.info, self.action)
-            if opposition is not None:
-                opposition.act(core, self.info, self.action)
-            clock.mark("policy")
-            self.info = core.step(self.action)[4]
-            clock.mark("environment")
-            restarted = core.steps == 0  # after SAME_STEP's reset the clock stands at 0
-            valid = core.valid if opposition is None else core.valid & opposition.learns
-            for part in self.parts:
-                part.observe(core, self.info, self.action, restarted, valid)
-            if opposition is not None:
-                opposition.observe(core, self.info, restarted)
-            self.episodes.store(t, restarted, self.info)
-            clock.mark("storage")
-
-    def _record(self) -> Callable[[], Any]:
-        """Records a rollout as a CUDA graph. It is played for that, so everything goes back to where it was."""
-        learners = {name: seat.learner for name, seat in self.seats.items()}
-        before = {name: _kept(learner.state_dict()) for name, learner in learners.items()}
-        generators = [learner.generator for learner in learners.values()]
-        seated: State = {}
-        if self.opposition is not None:
-            seated = _kept(self.opposition.state_dict())
-            generators += self.opposition.generators
-
-        def play() -> None:
-            for learner in learners.values():
-                learner.rollout.rewind()
-            self._play()
-
-        replay = self.core.capture(play, generators)
-        for name, learner in learners.items():
-            learner.load_state_dict(before[name])
-        if self.opposition is not None:
-            self.opposition.load_state_dict(seated)
-        self.clock.read()  # the plays before the recording count for nothing
-        return replay
-
-    def update(self, iteration: int, where: Callable[[], str]) -> dict[str, float]:
-        """Every learner learns from the rollout; returns their metrics as "policy/metric", read at once.
+        """Reset the environments with the seed of the run.
 
         Args:
-            iteration: Number of the update, for messages.
-            where: Says what of the run is saved, likewise.
+            config: Configuration of the run.
+            core: The environments; their buffers must be reused.
+            learners: Learners that act and store transitions.
+            opponents: Other policies in the environments of the learners, if any.
+        """
+        self.core, self.learners, self.opponents = core, learners, opponents
+        self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
+        self.groups = acting_groups(learners.assignments, core)
+        self.rollout_length: int = config.learner.rollout_length
+        self.action: Tensor = core.action_buffer
+        self.episodes, self.timer = EpisodeStatistics(core, self.rollout_length), PhaseTimer(core.device)
+        self.uses_cuda_graph = config.cuda_graph and core.device.type == "cuda"
+        self._replay: Callable[[], Any] | None = None
+        self._captured_version = 0  # version of the opponents in the captured rollout
+
+    def collect(self) -> None:
+        """Collect one rollout.
+
+        The host synchronizes with the device once, at the end, to detect illegal actions.
 
         Raises:
-            GpuEnvsError: Metrics or networks are not finite, see `check_finite`.
+            GpuEnvsError: The environment refused an action.
         """
-        self.clock.start()
-        metrics: dict[str, Tensor] = {}
-        for name, seat in self.seats.items():
-            metrics |= {f"{name}/{key}": value for key, value in seat.learner.update().items()}
-        self.clock.mark("learning")
-        nets = {name: seat.learner.net for name, seat in self.seats.items()}
-        sizes = [largest(net).to(self.core.device) for net in nets.values()]
-        values = torch.stack([*sizes, *(value.float() for value in metrics.values())])
-        values = self.descent.mean(values).tolist()
-        sizes, values = values[: len(sizes)], values[len(sizes) :]
-        row = dict(zip(metrics, values, strict=True))
-        check_finite(iteration, row, nets, sizes, where)
-        return row
+        if not self.uses_cuda_graph or (self.opponents is not None and self.opponents.waits):
+            self._rollout()
+        else:
+            version = 0 if self.opponents is None else self.opponents.version
+            if self._replay is None or self._captured_version != version:
+                self._replay, self._captured_version = self._capture(), version
+            self._replay()
+            self.timer.replayed()
+        self.core.raise_pending_errors()
 
-    @property
-    def axes(self) -> dict[str, int]:
-        """The axis of worlds in what of `state_dict` is the learners' and of worlds, by what names begin with."""
-        return {f"learner.{name}.{kind}.": axis for name in self.seats for kind, axis in OF_WORLDS.items()}
+    @torch.no_grad()
+    def _rollout(self) -> None:
+        core, timer, opponents = self.core, self.timer, self.opponents
+        timer.start()
+        for group in self.groups:
+            group.start()
+        for t in range(self.rollout_length):
+            for group in self.groups:
+                group.act(core, self.info, self.action)
+            if opponents is not None:
+                opponents.act(core, self.info, self.action)
+            timer.mark("inference")
+            self.info = core.step(self.action)[4]
+            timer.mark("env_step")
+            restarted = core.elapsed_steps == 0  # autoreset "same_step" has set the counter to 0
+            valid = core.valid if opponents is None else core.valid & opponents.learns
+            for group in self.groups:
+                group.observe(core, self.info, self.action, restarted, valid)
+            if opponents is not None:
+                opponents.observe(core, self.info, restarted)
+            self.episodes.store(t, restarted, self.info)
+            timer.mark("storage")
+
+    def _capture(self) -> Callable[[], Any]:
+        """Capture a rollout as a CUDA graph; the rollouts this needs are undone afterwards."""
+        learners = {name: assignment.learner for name, assignment in self.learners.assignments.items()}
+        before = {name: _copy(learner.state_dict()) for name, learner in learners.items()}
+        generators = [learner.generator for learner in learners.values()]
+        opponents_before: State = {}
+        if self.opponents is not None:
+            opponents_before = _copy(self.opponents.state_dict())
+            generators += self.opponents.generators
+
+        def rollout() -> None:
+            for learner in learners.values():
+                learner.rollout.rewind()
+            self._rollout()
+
+        replay = self.core.capture(rollout, generators)
+        for name, learner in learners.items():
+            learner.load_state_dict(before[name])
+        if self.opponents is not None:
+            self.opponents.load_state_dict(opponents_before)
+        self.timer.read()  # rollouts before the capture do not count
+        return replay
 
     def state_dict(self) -> State:
-        """All that the next rollout and update depend on."""
+        """Return the state of the environments, the opponents and the episode statistics."""
         state: State = {f"core.{name}": tensor for name, tensor in self.core.get_state().items()}
-        for name, seat in self.seats.items():
-            state |= {f"learner.{name}.{key}": value for key, value in seat.learner.state_dict().items()}
-        if self.opposition is not None:
-            state |= {f"opposition.{key}": value for key, value in self.opposition.state_dict().items()}
+        if self.opponents is not None:
+            state |= {f"opponents.{key}": value for key, value in self.opponents.state_dict().items()}
         return {**state, "episodes.recent": self.episodes.recent}
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from `state_dict`; raises CheckpointError where it does not fit."""
-        self.core.set_state(part_of(state, "core."))
-        for name, seat in self.seats.items():
-            seat.learner.load_state_dict(part_of(state, f"learner.{name}."))
-        if self.opposition is not None:
-            self.opposition.load_state_dict(part_of(state, "opposition."))
+        """Restore what `state_dict` returned; other entries are ignored.
+
+        Raises:
+            CheckpointError: The state does not fit the environments or the opponents.
+        """
+        self.core.set_state(select_prefix(state, "core."))
+        if self.opponents is not None:
+            self.opponents.load_state_dict(select_prefix(state, "opponents."))
         recent = state.get("episodes.recent")
         if not isinstance(recent, Tensor) or recent.shape[1:] != self.episodes.recent.shape[1:]:
             wanted = f"a tensor (N, {len(self.core.groups)})"
@@ -169,8 +136,8 @@ class Collector:
         self.episodes.recent = recent.cpu()
 
 
-def _kept(state: State) -> State:
-    """A copy of what a rollout may change: all but the replay, which only updates do."""
+def _copy(state: State) -> State:
+    """Return a copy of the entries that a rollout can change: all but the replay, which only updates change."""
     return {
         name: value.clone() if isinstance(value, Tensor) and not name.startswith("replay.") else value
         for name, value in state.items()

@@ -1,4 +1,4 @@
-"""The episodes that end in a rollout: kept on the device as they end, read once per rollout."""
+"""Statistics of episodes that end in a rollout, stored on the device and read once per rollout."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from gpu_envs.core import Core
-from gpu_envs.joint import rows_index
-from trainers.learner import ALONE, Descent
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.agent_rows import rows_index
+from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+
+__all__ = ["RECENT", "EpisodeStatistics", "mean_returns"]
 
 RECENT = 100
-"""Finished episodes whose mean return a training may have as its goal."""
+"""Number of last episodes in the mean return that `TrainConfig.until_return` is compared with."""
 
 
-class Episodes:
-    """Returns and lengths of finished episodes, by group.
+class EpisodeStatistics:
+    """Returns and lengths of completed episodes, by group.
 
-    An agent counts when its world ends, not when it leaves: else those who leave early would be over-represented.
+    An agent counts when the episode of its environment ends, not when it leaves. Otherwise agents that leave early
+    would be over-represented.
     """
 
     recent: Tensor
-    """(N, G) float64 on the host: mean return per agent of each group in the last N <= RECENT episodes, oldest first;
-    within a step worlds stand in their order."""
+    """Mean return per agent of each group in the last N <= RECENT episodes, (N, G) float64 on the host, oldest first;
+    episodes that end in the same step are in the order of their environments."""
 
     def __init__(self, core: Core, length: int) -> None:
-        """Buffers for rollouts of `length` steps."""
+        """Create buffers for rollouts of `length` steps."""
         steps, device = (length, core.num_envs), core.device
         self.rows = {group: rows_index(rows, device) for group, rows in core.groups.items()}
         self.over = torch.zeros(steps, dtype=torch.bool, device=device)
@@ -35,43 +38,43 @@ class Episodes:
         self.recent = torch.zeros((0, len(self.rows)), dtype=torch.float64)
 
     def store(self, t: int, over: Tensor, info: Mapping[str, Tensor]) -> None:
-        """Copies what step t ended; nothing waits for the device.
+        """Store the episodes that a step ended, without host synchronization.
 
         Args:
             t: Step of the rollout.
-            over: (E,) bool, worlds whose episode ended.
-            info: What the core says of agents' last finished episodes, (E, A).
+            over: Environments whose episode ended, (E,) bool.
+            info: Info of the step, with return and length of each agent's last episode, (E, A).
         """
         self.over[t].copy_(over)
         self.returns[t].copy_(info["episode_return"])
         self.lengths[t].copy_(info["episode_length"])
 
-    def read(self, descent: Descent = ALONE) -> dict[str, float]:
-        """Means over agents and episodes of the rollout, those of other ranks included, NaN if none ended.
+    def read(self, reducer: GradientReducer = LOCAL_REDUCER) -> dict[str, float]:
+        """Return means over agents and episodes of the rollout on all ranks; NaN if no episode ended.
 
-        Waits for the device.
+        This synchronizes the host with the device.
         """
-        ended = self.over.flatten().nonzero().squeeze(-1)  # in the order of time
+        ended = self.over.flatten().nonzero().squeeze(-1)  # in the order of steps
         returns, lengths = (
             torch.stack([all_agents[:, rows].double().mean(1) for rows in self.rows.values()], 1)
             for all_agents in (buffer.flatten(0, 1)[ended] for buffer in (self.returns, self.lengths))
         )
-        latest = descent.in_time(ended[-RECENT:], returns[-RECENT:])
+        latest = reducer.gather_in_step_order(ended[-RECENT:], returns[-RECENT:])
         self.recent = torch.cat([self.recent, latest.cpu()])[-RECENT:]
         count = torch.full_like(returns[:1].sum(0), len(ended))
-        returns, lengths, count = descent.sum(torch.stack([returns.sum(0), lengths.sum(0), count]))
+        returns, lengths, count = reducer.sum(torch.stack([returns.sum(0), lengths.sum(0), count]))
         means = torch.stack([returns / count, lengths / count], 1).tolist()
         row = {}
         for group, (mean_return, mean_length) in zip(self.rows, means, strict=True):
-            row[f"{group}/return_per_agent"] = mean_return
-            row[f"{group}/episode_length"] = mean_length
+            row[f"{group}/episode_return_mean"] = mean_return
+            row[f"{group}/episode_length_mean"] = mean_length
         return row
 
     def recent_returns(self) -> dict[str, float]:
-        """Mean return per agent over the last RECENT episodes, by group; {} before so many have ended."""
+        """Return the mean return per agent over the last RECENT episodes, by group; {} before RECENT episodes."""
         return mean_returns(self.recent, list(self.rows))
 
 
 def mean_returns(recent: Tensor, groups: Sequence[str]) -> dict[str, float]:
-    """Means of `Episodes.recent`, (episodes, groups), by group; {} before there are RECENT episodes."""
+    """Return the means of `EpisodeStatistics.recent` (RECENT, groups), by group; {} before RECENT episodes."""
     return dict(zip(groups, recent.mean(0).tolist(), strict=True)) if len(recent) == RECENT else {}

@@ -1,4 +1,4 @@
-"""Others in a learner's worlds: who plays the agents that no learner plays, and whose steps are learned from."""
+"""Opponents of the learners: policies that control the other agents of their environments."""
 
 from __future__ import annotations
 
@@ -8,49 +8,55 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gpu_envs.core import Core
-from trainers.learner import State
+from gpu_envs.runtime.core import Core
+from trainers.base.state import State
+
+__all__ = ["Opponents"]
 
 
-class Opposition(Protocol):
-    """Seats others beside the learners, for whole episodes; a `Collector` asks it between two steps.
+class Opponents(Protocol):
+    """Policies that act in the environments of the learners, assigned for whole episodes; see `Collector`.
 
-    None of its calls within a rollout may read from a GPU, unless it `waits`, and its tensors stay where they are: a
-    rollout may be recorded as a CUDA graph.
+    Inside a rollout no method may read from a GPU, unless `waits` is set, and tensors must stay in place, because the
+    rollout may be captured as a CUDA graph.
     """
 
     learns: Tensor
-    """(E, A) bool, live: agents whose steps in the present episode are learned from."""
+    """Agents whose steps in the current episode are learned from, (E, A) bool; updated in place."""
     version: int
-    """Changes when its tensors have moved, between two rollouts: a recorded rollout is to be recorded again."""
+    """Number that changes when tensors were replaced between rollouts, so that a captured rollout is invalid."""
 
     @property
     def learners(self) -> Collection[str]:
-        """The policies that have a learner; others are played by the opposition alone."""
+        """Policies that have a learner; the opponents alone control all others."""
         ...
 
     @property
     def waits(self) -> bool:
-        """It has to wait for the device within a rollout, which is then not recorded but played step by step."""
+        """Whether a rollout needs host synchronization, which rules out CUDA graphs."""
         ...
 
     @property
     def generators(self) -> Sequence[torch.Generator]:
-        """All its randomness."""
+        """All random generators of the opponents."""
         ...
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
-        """Writes its players' actions over those of the learners, into those of all agents (E, A[, K])."""
+        """Write the opponents' actions to the actions of all agents, (E, A[, K]), over those of the learners."""
         ...
 
     def observe(self, core: Core, info: Mapping[str, Tensor], restarted: Tensor) -> None:
-        """Seats others where an episode begins: `restarted` (E,) bool, after the step whose result `info` tells."""
+        """Assign opponents to new episodes after a step; `restarted` (E,) bool marks environments that were reset."""
         ...
 
     def state_dict(self) -> State:
-        """All that a continuation needs, between two rollouts."""
+        """Return the state between two rollouts."""
         ...
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from `state_dict`; raises CheckpointError where it does not fit."""
+        """Restore what `state_dict` returned.
+
+        Raises:
+            CheckpointError: The state does not fit.
+        """
         ...

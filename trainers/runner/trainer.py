@@ -1,4 +1,4 @@
-"""The training loop: one environment, one learner per policy, rollouts and updates in turn."""
+"""The training loop: collect rollouts, update the learners, evaluate, log and save."""
 
 from __future__ import annotations
 
@@ -8,31 +8,39 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import checkpoint, runs
-from trainers.checkpoint import Checkpoint
-from trainers.collector import Collector
-from trainers.config import CoreFactory, TrainConfig, make_core
-from trainers.files import write_json
-from trainers.folder_lock import FolderLock, check_free
-from trainers.judge import Judge
-from trainers.logs import PHASES, Progress, RunLog
-from trainers.sharded_state import own_state, whole_state
-from trainers.sharding import Shard
-from trainers.stopping import Patience, signals
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.progress import Progress
+from trainers.base.phase_timer import PHASES
+from trainers.base.serialization import write_json
+from trainers.base.shard import Shard
+from trainers.base.state import State
+from trainers.config.train_config import CoreFactory, TrainConfig, make_core
+from trainers.distributed.checkpoint_state import gather_state, scatter_state
+from trainers.runner.collector import Collector
+from trainers.runner.early_stopping import EarlyStopping
+from trainers.runner.learner_group import LearnerGroup
+from trainers.runner.signals import signals
+from trainers.runner.train_result import TrainResult
+from trainers.runner.training_evaluator import TrainingEvaluator
+from trainers.storage import checkpoint, run_folder
+from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.folder_lock import FolderLock, check_free
+from trainers.storage.metrics_log import MetricsLog
+
+__all__ = ["Trainer", "train"]
 
 
 class Trainer:
-    """Collects rollouts from one core, updates one learner per policy, and keeps the run's files.
+    """Train one learner per policy in a batch of environments, and write the files of the run.
 
-    Inside a rollout nothing is read from the device and no Python runs per agent; metrics stay on the device and are
-    read once per iteration. With a shard it is one rank of several, of which each has a trainer for the same run.
+    Inside a rollout there is no host synchronization and no Python code per agent. Metrics stay on the device and are
+    read once per iteration. In a distributed training every rank has a trainer with its shard of the same run.
     """
 
     def __init__(
         self,
         config: TrainConfig,
-        out: Path | None = None,
+        run_dir: Path | None = None,
         resume: Checkpoint | None = None,
         factory: CoreFactory = make_core,
         progress: Progress | None = None,
@@ -40,192 +48,239 @@ class Trainer:
         shard: Shard | None = None,
         locked: bool = False,
     ) -> None:
-        """Builds environment and learners, and then opens the run's folder.
+        """Create environments and learners, then open the folder of the run.
 
         Args:
-            config: The run.
-            out: Its folder, not that of another run; if None a new one below out/, or the run's own with `resume`.
-            resume: Continue from here. Later checkpoints of the same run go aside, see `runs.set_aside`. With a shard
-                it is what `load_on_first` gave.
-            factory: Makes cores, `make_core` unless a test has its own.
+            config: Configuration of the run.
+            run_dir: Folder of the run, which must not hold another run. None: a new folder below out/, or the run's own
+                folder with `resume`.
+            resume: Checkpoint to continue from. Later checkpoints of the same run are moved, see
+                `trainers.storage.run_folder.archive_after`. With a shard, what `load_on_rank0` returned.
+            factory: Creates the environments.
             progress: Called after every iteration.
-            on_save: Called after every checkpoint with its folder, and the metrics of its iteration.
-            shard: Of `config.num_envs`, which worlds are here, and on which device; None: all, on `config.device`. What
-                is written the first rank writes.
-            locked: The process that started this one holds the folder's lock; else the first rank takes it, until `run`
-                has ended.
+            on_save: Called after every checkpoint with its folder and the metrics of its iteration.
+            shard: Share of the environments of this rank, and its device. None: all environments, on `config.device`.
+                Rank 0 writes the files.
+            locked: The parent process holds the lock of the folder. Otherwise rank 0 holds it until `run` returns.
 
         Raises:
-            ConfigError: `out` holds another run or cannot be made, or `resume` has `total_steps` behind it.
-            CheckpointError: `resume` does not fit `config` or lost its replay, or `eval_against` not the environment.
+            ConfigError: The folder holds another run or cannot be created, or no steps are left after `resume`.
+            CheckpointError: `resume` does not fit `config` or has no replay, or the policies of `eval_opponents` do not
+                fit the environment.
             GpuEnvsError: Another process writes in the folder.
         """
         if shard is not None:
             config = dataclasses.replace(config, device=str(shard.device))
         config.prepare()
-        self.shard = shard = shard or Shard.of(0, 1, config.num_envs)
+        self.shard = shard = shard or Shard.split(0, 1, config.num_envs)
         self.lock: FolderLock | None = None
-        out = shard.from_first(lambda: _free(runs.choose(out, resume), locked))
+        run_dir = shard.broadcast_from_rank0(
+            lambda: _check_unlocked(run_folder.resolve_run_dir(run_dir, resume), locked)
+        )
         self.config, self.progress, self.on_save = config, progress, on_save
         self.row: dict[str, float] = {}
         if resume is not None:
             _check_resume(config, resume)
-        self.core = factory(config, shard.num_envs, config.seed, **shard.offset_setting)
-        self.collector = shard.agreed(lambda: Collector(config, self.core, shard=shard))
-        self.seats, self.episodes = self.collector.seats, self.collector.episodes
+        self.core = factory(config, shard.num_envs, config.seed, **shard.core_settings)
+        self.learners = shard.run_on_all(lambda: LearnerGroup(config, self.core, shard=shard))
+        self.collector = shard.run_on_all(lambda: Collector(config, self.core, self.learners))
+        self.assignments, self.episodes = self.learners.assignments, self.collector.episodes
         self.iteration, self.steps, self.seconds = 0, 0, 0.0
         self.stopped_by: int | None = None
-        self.saved: int | None = None
-        self.aside: Path | None = None
-        self.shown: dict[str, str] = {}
-        self.judge = Judge(config, self.core, self.seats, factory)
-        self.patience = Patience(config.patience)
+        self.archived: Path | None = None
+        self._saved_iteration: int | None = None
+        self._shown_returns: dict[str, str] = {}
+        self.evaluator = TrainingEvaluator(config, self.core, self.assignments, factory)
+        self.early_stopping = EarlyStopping(config.patience)
         if resume is not None:
             self._restore(resume)
-        self.out = shard.from_first(lambda: self._open(out, resume, locked))
-        if resume is not None and shard.from_first(lambda: runs.belongs(resume, self.out)):
-            self.saved = resume.iteration
-            self.aside = shard.from_first(lambda: runs.set_aside(self.out, self.iteration))
-        elif resume is not None:  # a run in a folder of its own has its first checkpoint there
+        self.run_dir = shard.broadcast_from_rank0(lambda: self._open(run_dir, resume, locked))
+        if resume is not None and shard.broadcast_from_rank0(lambda: run_folder.is_run_of(resume, self.run_dir)):
+            self._saved_iteration = resume.iteration
+            self.archived = shard.broadcast_from_rank0(lambda: run_folder.archive_after(self.run_dir, self.iteration))
+        elif resume is not None:  # the first checkpoint of the new run
             self._save(resume.score)
-        if shard.first:
-            self.log = RunLog(self.out, after=self.iteration)
-            write_json(self.out / "config.json", dataclasses.asdict(config))
+        if shard.is_rank0:
+            self.log = MetricsLog(self.run_dir, after=self.iteration)
+            write_json(self.run_dir / "config.json", dataclasses.asdict(config))
 
-    def _open(self, out: Path | None, resume: Checkpoint | None, locked: bool) -> Path:
-        """On the first rank."""
+    def _open(self, run_dir: Path | None, resume: Checkpoint | None, locked: bool) -> Path:
+        """Create and lock the folder of the run, on rank 0."""
         if locked:
-            return runs.make_folder(out, self.config.env_id)
-        path, self.lock = runs.open_folder(out, self.config.env_id, resume)
+            return run_folder.make_folder(run_dir, self.config.env_id)
+        path, self.lock = run_folder.open_folder(run_dir, self.config.env_id, resume)
         return path
 
     def run(self) -> Path:
-        """Trains to `total_steps`, to what `reached` and `patience` say, or until SIGINT or SIGTERM.
+        """Train until `total_steps`, `until_return` or `patience` is reached, or until SIGINT or SIGTERM arrives.
 
-        The iteration in which a signal comes is finished, its evaluation too.
+        After a signal the current iteration and its evaluation are completed. `stopped_by` holds the signal.
 
         Returns:
-            The last checkpoint, saved in any case; on ranks after the first the run's folder, which may be elsewhere.
-            `stopped_by` holds the signal, if any.
+            The last checkpoint, which is always saved. Ranks other than 0 return the folder of the run.
 
         Raises:
-            GpuEnvsError: Losses, gradients or parameters are no longer finite; the checkpoints are from before.
+            DivergedError: Losses, gradients or parameters are no longer finite. Earlier checkpoints are kept.
         """
         try:
             with self.config.in_force(), signals(self._stop):
-                while self.iteration < self.config.iterations and not self._over():
+                while self.iteration < self.config.iterations and not self._should_stop():
                     self.iterate()
-            if self.saved != self.iteration:
+            if self._saved_iteration != self.iteration:
                 self._save(score=None)
         finally:
-            if self.shard.first:
+            if self.shard.is_rank0:
                 self.log.close()
             if self.lock is not None:
                 self.lock.release()
-        return checkpoint.find(self.out) if self.shard.first else self.out
+        return checkpoint.find(self.run_dir) if self.shard.is_rank0 else self.run_dir
+
+    def result(self) -> TrainResult:
+        """Return the result of the run, after `run`, on rank 0."""
+        return TrainResult(
+            config=self.config,
+            run_dir=self.run_dir,
+            checkpoint=checkpoint.find(self.run_dir),
+            policies=self.learners.policies(),
+            members={name: assignment.members for name, assignment in self.assignments.items()},
+            steps=self.steps,
+            seconds=self.seconds,
+            recent_returns=self.episodes.recent_returns(),
+            evaluations_since_best=self.early_stopping.evaluations_since_best,
+            stopped_by=self.stopped_by,
+        )
 
     @property
     def reached(self) -> bool:
-        """Whether the mean return of the last episodes is what `until_return` asks for, in every group."""
+        """Whether the mean return of the last episodes has reached `until_return` in every group."""
         goal, returns = self.config.until_return, self.episodes.recent_returns()
         return goal is not None and bool(returns) and min(returns.values()) >= goal
 
-    def _over(self) -> bool:
-        self.stopped_by = self.shard.largest(self.stopped_by or 0) or None
-        return self.stopped_by is not None or self.patience.over or self.reached
+    def _should_stop(self) -> bool:
+        self.stopped_by = self.shard.all_reduce_max(self.stopped_by or 0) or None
+        return self.stopped_by is not None or self.early_stopping.should_stop or self.reached
 
     def _stop(self, number: int) -> None:
         self.stopped_by = number
 
     def iterate(self) -> None:
-        """One rollout, one update of every learner, one row of metrics, and a checkpoint when it is due.
+        """Run one iteration: a rollout, an update of every learner, a row of metrics, and a checkpoint if one is due.
 
-        The row tells how long each phase took since the row before it was made up; the time of logging and of a
-        checkpoint, which follow it, is therefore in the next.
+        The row holds the duration of each phase since the previous row. Logging and the checkpoint come after the row,
+        so their time is in the next row.
         """
-        clock, begin = self.collector.clock, time.perf_counter()
+        timer, start = self.collector.timer, time.perf_counter()
         self.collector.collect()
-        metrics = self.collector.update(self.iteration + 1, self._kept)
-        episodes = self.episodes.read(self.collector.descent)
-        clock.mark("storage")
+        timer.start()
+        metrics = self.learners.update(self.iteration + 1, self._last_saved)
+        timer.mark("update")
+        episodes = self.episodes.read(self.learners.reducer)
+        timer.mark("storage")
         self.iteration += 1
-        taken = self.config.rollout_steps
-        self.steps += taken
-        lasted = time.perf_counter() - begin
-        self.seconds += lasted
+        self.steps += self.config.rollout_steps
+        duration = time.perf_counter() - start
+        self.seconds += duration
         scores: dict[str, float] = {}
-        due = self.iteration % self.config.checkpoint_every == 0 or self.iteration == self.config.iterations
+        due = self.iteration % self.config.checkpoint_interval == 0 or self.iteration == self.config.iterations
         if due and self.config.eval_episodes:
-            scores = self.shard.from_first(self.judge.scores)
-            self.patience.judge(scores["eval/score"])
-            clock.mark("evaluation")
-        phases = clock.read()
-        row = {"iteration": self.iteration, "steps": self.steps, "seconds": self.seconds}
-        row |= {"steps_per_second": taken / lasted, **{f"time/{phase}": phases.get(phase, 0.0) for phase in PHASES}}
+            scores = self.shard.broadcast_from_rank0(self.evaluator.scores)
+            self.early_stopping.update(scores["eval/score"])
+            timer.mark("evaluation")
+        phases = timer.read()
+        row = {"iteration": self.iteration, "env_steps": self.steps, "seconds": self.seconds}
+        row |= {"env_steps_per_second": self.config.rollout_steps / duration}
+        row |= {f"time/{phase}": phases.get(phase, 0.0) for phase in PHASES}
         self.row = row = row | episodes | metrics | scores
-        if self.shard.first:
+        if self.shard.is_rank0:
             self.log.write(row)
-        self._tell(row)
-        clock.mark("logging")
+        self._show_progress(row)
+        timer.mark("logging")
         if due:
             self._save(scores.get("eval/score"))
-            clock.mark("checkpoint")
+            timer.mark("checkpoint")
 
-    def _tell(self, row: dict[str, float]) -> None:
+    def _show_progress(self, row: dict[str, float]) -> None:
         if self.progress is not None:
-            for group in self.core.groups:  # the last known value: not every rollout sees the end of an episode
-                value = row[f"{group}/return_per_agent"]
-                self.shown[group] = self.shown.get(group, "-") if math.isnan(value) else f"{value:.2f}"
-            text = "  ".join(f"{group} {value}" for group, value in self.shown.items())
-            self.progress(self.steps, f"{row['steps_per_second']:,.0f} steps/s  return per agent: {text}")
+            for group in self.core.groups:  # the last known value: not every rollout contains the end of an episode
+                value = row[f"{group}/episode_return_mean"]
+                self._shown_returns[group] = (
+                    self._shown_returns.get(group, "-") if math.isnan(value) else f"{value:.2f}"
+                )
+            text = "  ".join(f"{group} {value}" for group, value in self._shown_returns.items())
+            self.progress(self.steps, f"{row['env_steps_per_second']:,.0f} steps/s  return per agent: {text}")
 
-    def _kept(self) -> str:
-        kept = checkpoint.every(self.out / "checkpoints")
-        return f"the last checkpoint before is {kept[-1]}" if kept else "there is no checkpoint yet"
+    def _last_saved(self) -> str:
+        saved = checkpoint.every(self.run_dir / "checkpoints")
+        return f"the last checkpoint before is {saved[-1]}" if saved else "there is no checkpoint yet"
+
+    def state_dict(self) -> State:
+        """Return the state of environments and learners of this rank."""
+        return {**self.collector.state_dict(), **self.learners.state_dict()}
 
     def _save(self, score: float | None) -> None:
-        """Writes a checkpoint of everything the next iteration depends on, all ranks' worlds."""
-        self.saved = self.iteration
-        state = whole_state(self.shard, self.collector.state_dict(), self.core, self.collector.axes)
-        if not self.shard.first:
+        """Write a checkpoint with the state of all ranks."""
+        self._saved_iteration = self.iteration
+        state = gather_state(self.shard, self.state_dict(), self.core, self.learners.env_axes)
+        if not self.shard.is_rank0:
             return
-        state |= {"trainer.seconds": self.seconds, "trainer.evaluations_since_best": self.patience.since}
-        if math.isfinite(self.patience.best):
-            state["trainer.best_score"] = self.patience.best
-        policies = {name: seat.learner.policy() for name, seat in self.seats.items()}
-        folder, config = self.out / "checkpoints", dataclasses.asdict(self.config)
-        keep = self.config.keep_last
+        state |= {
+            "trainer.seconds": self.seconds,
+            "trainer.evaluations_since_best": self.early_stopping.evaluations_since_best,
+        }
+        if math.isfinite(self.early_stopping.best_score):
+            state["trainer.best_score"] = self.early_stopping.best_score
+        folder, config = self.run_dir / "checkpoints", dataclasses.asdict(self.config)
+        keep, policies = self.config.keep_last_checkpoints, self.learners.policies()
         path = checkpoint.save(folder, self.iteration, self.steps, config, state, policies, score, keep)
-        if self.on_save is not None and self.row:  # what a resumed run begins with has been told of
+        if self.on_save is not None and self.row:  # without a row: the copy of a resumed run's checkpoint
             self.on_save(path, self.row)
 
     def _restore(self, resume: Checkpoint) -> None:
-        """Puts everything back."""
-        state = own_state(self.shard, resume.state, self.core, self.collector.axes)
+        """Restore the state of a checkpoint."""
+        state = scatter_state(self.shard, resume.state, self.core, self.learners.env_axes)
         self.collector.load_state_dict(state)
+        self.learners.load_state_dict(state)
         self.iteration, self.steps = resume.iteration, resume.steps
-        self.seconds = _number(resume, "trainer.seconds")
-        self.patience.since = int(_number(resume, "trainer.evaluations_since_best"))
+        self.seconds = resume.number("trainer.seconds")
+        self.early_stopping.evaluations_since_best = int(resume.number("trainer.evaluations_since_best"))
         if "trainer.best_score" in resume.state:
-            self.patience.best = _number(resume, "trainer.best_score")
+            self.early_stopping.best_score = resume.number("trainer.best_score")
 
 
-def _free(out: Path | None, locked: bool) -> Path | None:
-    """The folder, if no other process writes there."""
-    if out is not None and not locked:
-        check_free(out)
-    return out
+def train(
+    config: TrainConfig,
+    run_dir: Path | str | None = None,
+    *,
+    resume: Checkpoint | None = None,
+    progress: Progress | None = None,
+) -> TrainResult:
+    """Train the policies of a configuration in this process; `gpu-envs train` does the same.
+
+    Args:
+        config: Configuration of the run, such as `trainers.preset("SimpleTag-v0", "cpu")`.
+        run_dir: Folder of the run. None: a new folder below out/, or the run's own folder with `resume`.
+        resume: Checkpoint to continue from, see `trainers.load_checkpoint`.
+        progress: Called after every iteration with the number of steps and a line of text.
+
+    Raises:
+        ConfigError: The folder holds another run or cannot be created, or no steps are left after `resume`.
+        CheckpointError: `resume` does not fit `config`.
+        GpuEnvsError: Another process writes in the folder, or the training diverged.
+    """
+    trainer = Trainer(config, None if run_dir is None else Path(run_dir), resume, progress=progress)
+    trainer.run()
+    return trainer.result()
 
 
-def _number(resume: Checkpoint, name: str) -> float:
-    value = resume.state.get(name)
-    if not isinstance(value, int | float):
-        raise CheckpointError(f"{resume.path / 'manifest.json'}: {name}: expected a number, got {value!r}")
-    return value
+def _check_unlocked(run_dir: Path | None, locked: bool) -> Path | None:
+    """Return the folder; raise GpuEnvsError if another process writes there."""
+    if run_dir is not None and not locked:
+        check_free(run_dir)
+    return run_dir
 
 
 def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:
-    """Sees that a checkpoint is of this run and that something is left to do."""
+    """Raise an error if a checkpoint is of another run or no steps are left."""
     config.check_same_run(resume.config, str(resume.path / "manifest.json"))
     resume.check_resumable()
     if config.total_steps <= resume.steps:

@@ -1,14 +1,15 @@
-"""Checkpoints: one folder per iteration, safetensors and JSON only, complete or absent.
+"""Checkpoints: one folder per iteration with safetensors and JSON files, written atomically.
 
-    checkpoints/000000040/manifest.json             format, env id, configuration, seed, counters, score, file digests
-                          state.safetensors         environment, learners, optimisers, normalisers, random streams
-                          replay.safetensors        what learners keep to learn from; only the newest checkpoint has it
-                          policy-<name>.json, .safetensors    each policy by itself, for evaluation and the league
+The folder of a checkpoint, such as checkpoints/000000040, holds:
 
-A folder is written under a temporary name and renamed once everything in it is on disk, so that a process killed at
-any moment leaves only whole checkpoints. A replay can be most of a checkpoint by far: once a newer checkpoint is there
-with one, the older ones lose theirs. They can be evaluated, exported and played against; training goes on from the
-newest.
+- manifest.json: format, configuration, counters, score and digests of the files
+- state.safetensors: environments, learners, optimizers, normalizers and random streams
+- replay.safetensors: replay buffers; only the newest checkpoint of a run has this file
+- policy-NAME.json, policy-NAME.safetensors: each policy, for evaluation and leagues
+
+A folder is written under a temporary name and renamed when all files are on disk, so a killed process leaves only
+complete checkpoints. Replay buffers can be most of a checkpoint. A newer checkpoint therefore removes those of older
+ones, which can still be evaluated, exported and used as opponents; training resumes from the newest.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,95 +26,82 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError
-from gpu_envs.paths import LONGEST
-from trainers.files import (
+from trainers.base.serialization import (
     check_digests,
     fsync_folder,
-    read_json,
-    read_record,
     read_tensors,
     sha256,
     write_json,
     write_tensors,
 )
-from trainers.policy import Policy
-from trainers.settings import setting
+from trainers.models.policy import Policy
+from trainers.storage import zoo_entries
+from trainers.storage.checkpoint_manifest import (
+    FOLDER,
+    FORMAT,
+    REPLAY,
+    STATE,
+    check_run,
+    files_of,
+    read_manifest,
+)
+from trainers.storage.zoo_entries import ZOO
 
-FORMAT = "gpu-envs checkpoint 2"  # of manifest.json
-ZOO = "zoo:"
-"""Before the name of a model of `trainers.zoo`, in place of a path."""
-FOLDER = "checkpoints"  # of a run, which holds its checkpoints
-CONFIG = "config.json"  # file of a run, with its TrainConfig
-LEAGUE = "league.db"  # file of a league's run, whose policies are shown by commands of `league`
-REPLAY = "replay.safetensors"  # file of what a replay holds
+__all__ = ["IN_REPLAY", "LEAGUE", "Checkpoint", "best", "every", "find", "load", "load_policy", "save"]
+
+LEAGUE = "league.db"  # file of a league's run
 IN_REPLAY = ".replay."
-"""In the names of what goes there."""
-SUFFIXES = (".json", ".safetensors")
-"""Of the two files of a policy."""
-STATE = "state.safetensors"  # file of what a continuation needs
-OF_RUN = ("env_id", "env", "sharing", "policies", "algorithm")
-"""Settings that a checkpoint has in common with its run's config.json; trials of a search change others."""
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What manifest.json holds."""
-
-    format: str
-    """`FORMAT`."""
-    iteration: int = setting(0, ">= 0")
-    """See `Checkpoint`, as for the fields below."""
-    steps: int = setting(0, ">= 0")
-    """Steps of worlds."""
-    score: float | None = None
-    """What "best" is chosen by."""
-    config: dict[str, Any] = field(default_factory=dict)
-    """The run's TrainConfig."""
-    policies: list[str] = field(default_factory=list)
-    """Names of the policies."""
-    scalars: dict[str, int | float | str] = field(default_factory=dict)
-    """What the state holds beside tensors."""
-    sha256: dict[str, str] = field(default_factory=dict)
-    """Digests of the files, by their names."""
+"""Part of the names of tensors in `REPLAY`."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that has been read and verified."""
+    """A checkpoint that was read and verified."""
 
     path: Path
-    """Its folder."""
+    """Folder of the checkpoint."""
     iteration: int
-    """Rollouts that were learned from."""
+    """Number of completed iterations."""
     steps: int
-    """Steps of worlds that were played."""
+    """Environment steps, summed over all environments."""
     config: dict[str, Any]
-    """The run's TrainConfig as JSON."""
+    """TrainConfig of the run as JSON."""
     score: float | None
-    """What "best" is chosen by; higher is better."""
+    """Score that selects the best checkpoint; higher is better."""
     state: dict[str, Tensor | int | float | str]
-    """Everything a continuation needs, by name; see `check_resumable`."""
+    """State for resuming, by name; see `check_resumable`."""
     policies: tuple[str, ...]
-    """Names of the policies in it."""
+    """Names of the policies."""
     replay_left: bool = False
-    """It had a replay, which has left for that of a newer checkpoint."""
+    """Whether a newer checkpoint has removed the replay buffers of this one."""
 
     def check_resumable(self) -> None:
-        """Raises CheckpointError where the replay has left."""
+        """Raise CheckpointError if the replay buffers were removed."""
         if self.replay_left:
             newest = every(self.path.parent)[-1:]
             where = "the newest of its run" if newest in ([], [self.path]) else str(newest[0])
             raise CheckpointError(
-                f"{self.path}: its replay was not kept, as only that of the newest checkpoint is; resume from {where} "
-                "(this one can be evaluated, exported and played against)"
+                f"{self.path}: only the newest checkpoint keeps its replay; resume from {where} "
+                "(this one can be evaluated, exported and used as opponent)"
             )
 
+    def number(self, name: str) -> float:
+        """Return a number of the state.
+
+        Raises:
+            CheckpointError: The state has no such number.
+        """
+        value = self.state.get(name)
+        if not isinstance(value, int | float):
+            raise CheckpointError(f"{self.path / 'manifest.json'}: {name}: expected a number, got {value!r}")
+        return value
+
     def policy(self, name: str, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
-        """Loads one policy; raises CheckpointError for a name that is not there."""
+        """Load a policy; raise CheckpointError for an unknown name."""
         return Policy.load(self.path / f"policy-{self.name_of(name)}", device, seed)
 
     def name_of(self, name: str | None) -> str:
-        """The policy meant by a name, or by none where there is but one; raises CheckpointError."""
+        """Return the name of a policy; None is allowed if there is one policy. Raise CheckpointError otherwise."""
         return _name_of(self.path, self.policies, name)
 
 
@@ -125,25 +113,27 @@ def save(
     state: dict[str, Tensor | int | float | str],
     policies: dict[str, Policy],
     score: float | None = None,
-    keep_last: int = 3,
+    keep_last_checkpoints: int = 3,
 ) -> Path:
-    """Writes a checkpoint atomically, then removes older replays and all but the last `keep_last` and the best.
+    """Write a checkpoint atomically, then remove older replay buffers and checkpoints.
+
+    The last `keep_last_checkpoints` and the best one are kept.
 
     Args:
-        folder: The run's folder of checkpoints.
-        iteration: Names the checkpoint.
+        folder: Folder of the run's checkpoints.
+        iteration: Number of completed iterations, which names the checkpoint.
         steps: Environment steps so far.
         config: JSON configuration of the run, with env_id and seed.
         state: Tensors and JSON scalars by name.
         policies: Frozen policies by name.
-        score: What "best" is chosen by, None if not measured.
-        keep_last: Checkpoints to keep, at least 1.
+        score: Score that selects the best checkpoint; None: not evaluated.
+        keep_last_checkpoints: Number of recent checkpoints to keep, at least 1.
 
     Returns:
-        The checkpoint's folder.
+        The folder of the checkpoint.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob(".writing-*"):  # of a process that was killed
+    for leftover in folder.glob(".writing-*"):  # of a killed process
         shutil.rmtree(leftover)
     temporary = folder / f".writing-{os.getpid()}"
     temporary.mkdir()
@@ -167,30 +157,30 @@ def save(
     write_json(temporary / "manifest.json", manifest)
     final = folder / f"{iteration:09d}"
     replaced = folder / f".writing-{final.name}"
-    if final.exists():  # set aside, not removed: a kill in between costs a name, and the older checkpoints stand
+    if final.exists():  # renamed, not removed: after a kill in between the older checkpoints remain
         final.rename(replaced)
     temporary.rename(final)
     fsync_folder(folder)
     shutil.rmtree(replaced, ignore_errors=True)
-    for old in _outdated(folder, keep_last):
+    for old in _outdated(folder, keep_last_checkpoints):
         shutil.rmtree(old)
-    for older in every(folder):  # now that the new one is there, and durable
+    for older in every(folder):  # the new checkpoint is on disk
         if older.name < final.name:
             (older / REPLAY).unlink(missing_ok=True)
     return final
 
 
 def load(path: Path, device: torch.device | str = "cpu", replay: bool = True) -> Checkpoint:
-    """Reads and verifies a checkpoint.
+    """Read and verify a checkpoint.
 
     Args:
-        path: A checkpoint, or a run or its folder of checkpoints (then the last one).
-        device: Where the tensors go.
-        replay: Read what learners keep to learn from, too.
+        path: A checkpoint, or a run or its folder of checkpoints, whose last checkpoint is read.
+        device: Device for the tensors.
+        replay: Whether to read replay buffers.
 
     Raises:
-        CheckpointError: Nothing there, damaged, or of another format; the line names the file, expected and got, and
-            the last whole checkpoint before it, if there is one.
+        CheckpointError: There is no checkpoint, or it is damaged or has another format. The message names the file and
+            the last intact checkpoint before it, if any.
     """
     path = find(path)
     try:
@@ -200,26 +190,26 @@ def load(path: Path, device: torch.device | str = "cpu", replay: bool = True) ->
         whole = next((other for other in reversed(older) if _is_whole(other)), None)
         if whole is None:
             raise
-        raise CheckpointError(f"{error}; the last whole one before it is {whole}") from error
+        raise CheckpointError(f"{error}; the last intact one before it is {whole}") from error
 
 
 def load_policy(path: Path | str, name: str | None = None, device: torch.device | str = "cpu", seed: int = 0) -> Policy:
-    """One policy of a checkpoint, to play with: `policy.act(obs)`; nothing else of the checkpoint is read.
+    """Load one policy of a checkpoint, which returns actions by `policy.act(obs)`.
 
     Args:
-        path: A checkpoint, or a run (then its last one).
-        name: Which of its policies; None where there is but one.
-        device: Where it runs.
-        seed: Of its samples.
+        path: A checkpoint, a run, whose last checkpoint is used, or "zoo:NAME".
+        name: Name of the policy; None is allowed if there is one policy.
+        device: Device for the policy.
+        seed: Random seed of sampled actions.
 
     Raises:
-        CheckpointError: Nothing there, damaged, or several policies and no name.
+        CheckpointError: There is no checkpoint, it is damaged, or it has several policies and `name` is None.
     """
     path = find(Path(path))
     manifest = read_manifest(path)
     check_run(path, manifest)
     name = _name_of(path, manifest.policies, name)
-    check_digests(path, {file: manifest.sha256[file] for file in _files(name)})
+    check_digests(path, {file: manifest.sha256[file] for file in files_of(name)})
     return Policy.load(path / f"policy-{name}", device, seed)
 
 
@@ -260,56 +250,14 @@ def _is_whole(path: Path) -> bool:
     return True
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Reads the manifest of a checkpoint; raises CheckpointError where a field, or the files it names, are wrong."""
-    file = path / "manifest.json"
-    data = read_json(file)
-    if (got := data.get("format")) != FORMAT:
-        raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r:.80}")
-    manifest = read_record(Manifest, str(file), data)
-    for what, names in (("policies", manifest.policies), ("sha256", manifest.sha256)):
-        for name in names:
-            if not name.isprintable() or "/" in name or "\\" in name or len(name.encode()) > LONGEST:
-                raise CheckpointError(f"{file}: {what}: expected names of files in this folder, got {name!r:.80}")
-    if path.name.isdecimal() and int(path.name) != manifest.iteration:
-        raise CheckpointError(f"{file}: iteration: expected {int(path.name)} as its folder, got {manifest.iteration}")
-    needed = {STATE, *(each for name in manifest.policies for each in _files(name))}
-    if lacks := sorted(needed - manifest.sha256.keys()):
-        raise CheckpointError(f"{file}: sha256: expected a digest of {lacks[0]}, got none")
-    if more := sorted(manifest.sha256.keys() - needed - {REPLAY}):
-        raise CheckpointError(f"{file}: sha256: expected digests of this checkpoint's files, got one of {more[0]}")
-    return manifest
-
-
-def check_run(path: Path, manifest: Manifest) -> None:
-    """Checks that a checkpoint is of the run whose folder it is in, if any; CheckpointError names what differs."""
-    run = path.resolve().parent.parent / CONFIG
-    if path.resolve().parent.name != FOLDER or not run.exists():
-        return
-    recorded = read_json(run)
-    for name in OF_RUN:  # a version before may have had no such setting
-        if name in recorded and name in manifest.config and recorded[name] != manifest.config[name]:
-            expected, got = recorded[name], manifest.config[name]
-            raise CheckpointError(
-                f"{path / 'manifest.json'}: {name}: expected {expected!r:.80} as in {run}, got {got!r:.80}"
-            )
-
-
-def _files(name: str) -> list[str]:
-    """Files of a policy."""
-    return [f"policy-{name}{suffix}" for suffix in SUFFIXES]
-
-
 def find(path: Path) -> Path:
-    """The checkpoint folder that `path` means: itself, the last one of a run, or with "zoo:NAME" that of a model.
+    """Return the folder of a checkpoint: the path itself, the last checkpoint of a run, or the model of "zoo:NAME".
 
     Raises:
-        CheckpointError: There is none.
+        CheckpointError: There is no checkpoint.
     """
     if str(path).startswith(ZOO):
-        from trainers import zoo  # it stands on this file
-
-        return zoo.folder(str(path).removeprefix(ZOO))
+        return zoo_entries.folder(str(path).removeprefix(ZOO))
     if (path / "manifest.json").exists():
         return path
     for folder in (path, path / FOLDER):
@@ -320,14 +268,14 @@ def find(path: Path) -> Path:
             f"{path}: expected a checkpoint, or a run with checkpoints, got a league's run; "
             f"gpu-envs league render {path}, or gpu-envs watch {path}, shows its policies"
         )
-    hint = f"gpu-envs train ID --out {path} makes one"
+    hint = f"create one with gpu-envs train ID --run-dir {path}"
     raise CheckpointError(f"{path}: expected a checkpoint, or a run with checkpoints, got neither; {hint}")
 
 
 def best(folder: Path) -> Path | None:
-    """The checkpoint with the highest score, the later one of equals; None if none was scored.
+    """Return the checkpoint with the highest score, the later one of equals; None if none has a score.
 
-    One that cannot be read does not count: it must not end the run that goes on beside it.
+    Unreadable checkpoints are ignored, so that they do not stop a training.
     """
     scores = []
     for path in every(folder):
@@ -337,10 +285,10 @@ def best(folder: Path) -> Path | None:
 
 
 def every(folder: Path) -> list[Path]:
-    """Complete checkpoints of a folder, oldest first."""
+    """Return the complete checkpoints of a folder, oldest first."""
     return sorted(path for path in folder.glob("[0-9]*") if path.name.isdecimal() and (path / "manifest.json").exists())
 
 
-def _outdated(folder: Path, keep_last: int) -> list[Path]:
+def _outdated(folder: Path, keep_last_checkpoints: int) -> list[Path]:
     top = best(folder)
-    return [path for path in every(folder)[: -max(keep_last, 1)] if path != top]
+    return [path for path in every(folder)[: -max(keep_last_checkpoints, 1)] if path != top]

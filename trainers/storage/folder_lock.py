@@ -1,4 +1,4 @@
-"""The lock of a run's folder: one process writes a run. The kernel releases it when the process ends or is killed."""
+"""Lock of the folder of a run: one process writes a run. The kernel releases the lock when the process ends."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from pathlib import Path
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 
+__all__ = ["LOCK", "PATIENCE", "FolderLock", "check_free", "is_held", "shared"]
+
 LOCK = "run.lock"  # file in the folder of a run
 PATIENCE = 1.0
 """Seconds to wait for the lock: readers of a league hold it while they copy."""
-_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK  # a folder may come from anywhere: no link is written to, no pipe waited for
+_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK  # safe for untrusted folders: no write through links, no wait for pipes
 
 
 _own: weakref.WeakValueDictionary[tuple[int, int], FolderLock] = weakref.WeakValueDictionary()
 
 
 class FolderLock:
-    """Hold the lock of a folder until `release`, the end of a `with`, or the end of the process."""
+    """Hold the lock of a folder until `release`, the end of a `with` block, or the end of the process."""
 
     _file = -1
 
@@ -32,12 +34,12 @@ class FolderLock:
 
         Args:
             path: The folder.
-            instead: What else the caller could do, for the message.
-            take_over: Take it from an earlier holder of this process that has `take_over` too, such as a training that
-                was interrupted in a notebook.
+            instead: Alternative to waiting, for the error message.
+            take_over: Take the lock from an earlier holder in this process that also has `take_over`, such as a
+                training that was interrupted in a notebook.
 
         Raises:
-            ConfigError: The folder cannot be written in.
+            ConfigError: The folder is not writable.
             GpuEnvsError: Another process writes the run.
         """
         try:
@@ -80,7 +82,7 @@ class FolderLock:
 
 @contextlib.contextmanager
 def shared(path: Path) -> Iterator[bool]:
-    """Yield whether no process writes the run; none can begin to while this lasts."""
+    """Yield whether no process writes the run; no process can start to write it within the block."""
     if not (path / LOCK).is_file() or (path / LOCK).is_symlink():
         yield True
         return
@@ -98,9 +100,9 @@ def is_held(path: Path) -> bool:
 
 
 def check_free(path: Path) -> None:
-    """Raise GpuEnvsError if another process writes the run: an early answer, before long work."""
+    """Raise GpuEnvsError if another process writes the run, before long work starts."""
     if is_held(path) and _inode((path / LOCK).stat()) not in _own:
-        FolderLock(path).release()  # unless it has ended meanwhile, this names it
+        FolderLock(path).release()  # raises an error that names the process, unless it has ended
 
 
 def _inode(found: os.stat_result) -> tuple[int, int]:

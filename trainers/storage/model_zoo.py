@@ -1,7 +1,7 @@
-"""The model zoo: trained policies that come with the library, each with the command that made it and its evaluation.
+"""The model zoo: trained policies of the library, each with its training command and its evaluation.
 
-An entry is a checkpoint without what a continuation needs, so `gpu-envs eval`, `gpu-envs export` and
-`trainers.load_policy` take its folder.
+An entry is a checkpoint without the state for resuming, so `gpu-envs eval`, `gpu-envs export` and
+`trainers.load_policy` accept its folder.
 """
 
 from __future__ import annotations
@@ -11,43 +11,34 @@ from pathlib import Path
 from typing import Any
 
 from gpu_envs.errors import ConfigError
-from trainers import checkpoint
-from trainers.checkpoint import Checkpoint
-from trainers.files import read_json, write_json
+from trainers.base.serialization import read_json, write_json
+from trainers.storage import checkpoint
+from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.zoo_entries import FOLDER, folder
 
-FOLDER = Path(__file__).parent / "models"  # of the models that come with the package
+__all__ = ["MAX_BYTES", "about", "load", "put"]
+
 MAX_BYTES = 300_000
-"""Of an entry."""
-
-
-def names() -> list[str]:
-    """All entries."""
-    return sorted(path.name for path in FOLDER.iterdir() if (path / "about.json").exists()) if FOLDER.exists() else []
-
-
-def folder(name: str) -> Path:
-    """The folder of an entry; ConfigError names all entries where there is none of this name."""
-    if name not in names():
-        raise ConfigError(f"model zoo: expected one of {', '.join(names())}, got {name!r}")
-    return FOLDER / name
+"""Largest size of an entry [bytes]."""
 
 
 def load(name: str) -> Checkpoint:
-    """An entry as a checkpoint: `load(name).policy("agent")` is a policy, `.config` the run's configuration."""
+    """Load an entry as a checkpoint: `load(name).policy("agent")` is a policy, `.config` the run's configuration."""
     return checkpoint.load(folder(name))
 
 
 def about(name: str) -> dict[str, Any]:
-    """How an entry was made and what it reached.
+    """Return training command and evaluation of an entry.
 
-    "command", "commit", "goals" (each says "of" what, by which policies "playing", most probable actions or not, and
-    what was "reached": mean over "episodes" and half of the 95 % interval), "others" (the same of random policies).
+    The keys are "command", "commit", "goals" and "others" (evaluations of random policies). Each goal names its group
+    ("of"), the policies ("playing"), whether actions are greedy, the "episodes", and the result ("reached") as mean
+    and half-width of the 95 % interval.
     """
     return read_json(folder(name) / "about.json")
 
 
 def put(name: str, saved: Checkpoint, about: dict[str, Any]) -> Path:
-    """Makes an entry of a run's checkpoint in place of an older one of its name; ConfigError where it is too large."""
+    """Create or replace an entry from a checkpoint; raise ConfigError if it is too large."""
     policies = {policy: saved.policy(policy) for policy in saved.policies}
     target, fresh = FOLDER / name, FOLDER / f".{name}"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -57,7 +48,7 @@ def put(name: str, saved: Checkpoint, about: dict[str, Any]) -> Path:
     if size > MAX_BYTES:
         shutil.rmtree(fresh)
         raise ConfigError(
-            f"model zoo: {name} has {size:,} bytes, at most {MAX_BYTES:,} are allowed; train smaller nets"
+            f"model zoo: {name} has {size:,} bytes, at most {MAX_BYTES:,} are allowed; train smaller networks"
         )
     shutil.rmtree(target, ignore_errors=True)
     written.rename(target)

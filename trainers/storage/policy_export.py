@@ -1,4 +1,4 @@
-"""Policies as programs of torch.export: to run in other programs and languages, without this library."""
+"""Export policies as torch.export programs, which run in other programs and languages without this library."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import GpuEnvsError
-from trainers.categories import CategoricalHead
-from trainers.policy import Policy
+from trainers.models.discrete_heads import CategoricalHead
+from trainers.models.policy import Policy
+
+__all__ = ["CHECKED", "export_policy"]
 
 CHECKED = (1, 2, 257)
-"""Batch sizes that a written program is compared with its policy on."""
+"""Batch sizes for the comparison of an exported program with its policy."""
 
 
 class _Greedy(nn.Module):
@@ -24,7 +26,7 @@ class _Greedy(nn.Module):
         self.net, self.policy = policy.net, policy
 
     def forward(self, obs: Tensor, mask: Tensor | None = None, memory: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Greedy action, what describes the distribution it is taken from, and what is remembered, if anything."""
+        """Return the greedy action, the parameters of its distribution, and the hidden state of a recurrent policy."""
         actor, head = self.policy.actor, self.policy.head
         parameters, remembered = actor.step(self.policy.inputs(obs), memory)
         action = head.to_env(head.mode(parameters, mask))
@@ -32,32 +34,33 @@ class _Greedy(nn.Module):
 
 
 def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
-    """Writes a policy on the CPU for `torch.export.load` and compares what was written with it.
+    """Write a policy as a program for `torch.export.load`, and compare the program with the policy.
 
-    The program takes obs (N, D), for any N; mask= (N, choices) bool, if actions can be illegal; and memory= (N, H),
-    zeros where an episode begins, if the policy remembers. All are (N, n, ...) for a policy that tells its n agents
-    apart, and so is what it returns: the greedy action, as `Policy.act` gives it; what the policy's head makes a
-    distribution of, which is logits (N, sum of choices), no mask applied, action values as the network gives them, or
-    means (N, K) before they are mapped to the box, whose log standard deviation is the program's parameter
-    "net.head.log_std"; and the memory for the next step, if there is one.
+    Inputs are obs (N, D) for any N, mask= (N, choices) bool if actions can be illegal, and memory= (N, H) if the policy
+    is recurrent. The memory is the hidden state, zeros at the start of an episode. A policy with agent ids has tensors
+    (N, n, ...) for its n agents.
+
+    Outputs are the greedy action, as returned by `Policy.act`, the parameters of the distribution, and the memory for
+    the next step. The parameters are logits (N, sum of choices) without mask, action values, or means (N, K) before
+    they are mapped to the box. The log standard deviation is the program's parameter "net.head.log_std".
 
     Args:
-        policy: What to write.
+        policy: The policy, on the CPU.
         path: A file that ends in .pt2.
-        masked: The program takes a mask of legal actions.
+        masked: Whether the program takes a mask of legal actions.
 
     Returns:
-        Its inputs and outputs in words.
+        Inputs and outputs of the program as text.
 
     Raises:
-        GpuEnvsError: The written program answers otherwise than the policy.
+        GpuEnvsError: The exported program returns different actions than the policy.
     """
     batch = {0: torch.export.Dim("batch")}
     obs, rest = _inputs(policy, 3, masked, torch.Generator().manual_seed(0))
     shapes = dict.fromkeys(("obs", *rest), batch)
     with torch.no_grad():
         program = torch.export.export(_Greedy(policy).eval(), (obs,), rest, dynamic_shapes=shapes, strict=False)
-    program.example_inputs = None  # they would be pickled
+    program.example_inputs = None  # they would be saved as a pickle
     torch.export.save(program, path)
     _compare(policy, path, masked)
     team = (policy.ids,) if policy.ids else ()
@@ -68,24 +71,24 @@ def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
 
 
 def _words(shape: Sequence[int]) -> str:
-    """The shape of N rows, such as (N, 3)."""
+    """Return the shape of N rows as text, such as (N, 3)."""
     return f"({', '.join(('N', *map(str, shape)))})"
 
 
 def _compare(policy: Policy, path: Path, masked: bool) -> None:
-    """Plays the written program beside its policy."""
+    """Raise GpuEnvsError if the exported program and its policy return different values."""
     written, generator = torch.export.load(path).module(), torch.Generator().manual_seed(1)
     for size in CHECKED:
         obs, rest = _inputs(policy, size, masked, generator)
         action, _, *memory = written(obs, **rest)
-        expected = policy.act(obs, rest.get("mask"), greedy=True, memory=rest.get("memory"))  # overwrites its memory
+        expected = policy.act(obs, rest.get("mask"), greedy=True, memory=rest.get("memory"))  # overwrites the memory
         same = [(action, expected), *((each, rest["memory"]) for each in memory)]
         if any(got.dtype != wanted.dtype or not torch.allclose(got, wanted, atol=1e-6) for got, wanted in same):
-            raise GpuEnvsError(f"{path}: the exported program answers otherwise than its policy: do not use it")
+            raise GpuEnvsError(f"{path}: the exported program returns other values than its policy; do not use it")
 
 
 def _inputs(policy: Policy, size: int, masked: bool, generator: torch.Generator) -> tuple[Tensor, dict[str, Tensor]]:
-    """Random observations, masks with at least one legal action each, and memories, as far as there are any."""
+    """Return random observations, and masks and hidden states if the policy takes them."""
     rows = (size, policy.ids) if policy.ids else (size,)
     obs, rest = torch.randn((*rows, policy.obs_width), generator=generator), {}
     if masked:

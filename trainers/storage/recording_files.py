@@ -1,7 +1,7 @@
-"""Recorded episodes on disk: a folder of safetensors and JSON, complete or absent, never pickled.
+"""Files of recorded episodes: a folder with safetensors and JSON, written atomically.
 
-recording/manifest.json          format, environment and its settings, numbers of the episodes, the file's digest
-          steps.safetensors      what `gpu_envs.recording.Episode` holds, the steps of all episodes one after another
+- manifest.json: format, environment and settings, length of each episode, digest of the other file
+- steps.safetensors: tensors of `gpu_envs.runtime.episode_recorder.Episode`, all episodes concatenated
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from gpu_envs.core import Core
+from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError, ConfigError
-from gpu_envs.factory import check_played
-from gpu_envs.paths import check_folder
-from gpu_envs.recording import Episode, check_episode
-from gpu_envs.registry import recorded_id
-from trainers.evaluate import Outcome, Players, play
-from trainers.files import (
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.episode_recorder import Episode
+from gpu_envs.runtime.factory import check_played
+from gpu_envs.utils.paths import check_folder
+from trainers.base.serialization import (
     check_digests,
     check_finite,
     read_json,
@@ -34,43 +33,44 @@ from trainers.files import (
     write_json,
     write_tensors,
 )
-from trainers.logs import Progress
-from trainers.settings import setting
+from trainers.base.settings import setting
 
-FORMAT = "gpu-envs recording 1"  # of manifest.json
-STEPS = "steps.safetensors"  # file of all episodes' steps
-_STATE = "state."  # begins the names of the rules' State
-_NEEDED = ("obs", "action", "reward", "terminated", "truncated", "valid")  # tensors of every recording
+__all__ = ["FORMAT", "STEPS", "EpisodeRecord", "Recording", "RecordingManifest", "check_new", "load", "save"]
+
+FORMAT = "gpu-envs recording 1"  # format of manifest.json
+STEPS = "steps.safetensors"  # file of the steps of all episodes
+_STATE = "state."  # prefix of fields of the rules' State
+_NEEDED = ("obs", "action", "reward", "terminated", "truncated", "valid")  # required tensors
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """What manifest.json holds."""
+class RecordingManifest:
+    """Content of manifest.json."""
 
     format: str
-    """`FORMAT`."""
+    """Format, equal to `FORMAT`."""
     env_id: str
-    """See `Recording`, as for the next."""
+    """Id of the environment."""
     env: dict[str, Any]
-    """Settings of the environment."""
+    """Settings of the environment that differ from its defaults."""
     episodes: list[dict[str, Any]]
-    """Each as `EpisodeRecord`."""
+    """Episodes, each as an `EpisodeRecord`."""
     sha256: str
-    """Digest of the steps."""
+    """SHA-256 digest of the file with the steps."""
 
 
 @dataclass(frozen=True)
 class EpisodeRecord:
-    """What manifest.json holds of an episode, see `gpu_envs.recording.Episode`."""
+    """Entry of an episode in manifest.json, see `gpu_envs.runtime.episode_recorder.Episode`."""
 
     world: int = setting(0, ">= 0")
-    """Index of the world."""
+    """Index of the environment."""
     number: int = setting(0, ">= 0")
-    """Episodes before it."""
+    """Number of earlier episodes in the environment."""
     length: int = setting(1, ">= 1")
-    """T."""
+    """Number of steps."""
     params: dict[str, float] = field(default_factory=dict)
-    """Constants of the rules."""
+    """Environment parameters by name."""
 
 
 _STEPS = tuple(each.name for each in fields(Episode) if each.name not in ("world", "number", "state", "params"))
@@ -81,20 +81,20 @@ class Recording:
     """Episodes of one environment."""
 
     path: Path
-    """Its folder."""
+    """Folder of the recording."""
     env_id: str
-    """Environment that they were played in."""
+    """Id of the environment."""
     env: dict[str, Any]
-    """Its settings, where they differ from its defaults."""
+    """Settings of the environment that differ from its defaults."""
     episodes: list[Episode]
-    """One of a world after another."""
+    """Recorded episodes."""
 
     def check_core(self, core: Core) -> None:
-        """Check that the episodes are of an environment's agents; CheckpointError names what does not fit."""
+        """Raise CheckpointError if the episodes do not fit the agents of an environment."""
         most, file = _choices(core), self.path / STEPS
         for episode in self.episodes:
             try:
-                check_episode(core, episode)
+                core.check_episode(episode)
             except CheckpointError as error:
                 raise CheckpointError(f"{file}: {error}") from None
             check_finite(str(file), {"obs": episode.obs, "action": episode.action})
@@ -103,7 +103,7 @@ class Recording:
 
 
 def _choices(core: Core) -> Tensor | None:
-    """Choices of every agent, (A) or (A, K) as actions; None where actions are continuous."""
+    """Return the number of choices of every agent, (A) or (A, K); None for continuous actions."""
     if core.action_buffer.is_floating_point():
         return None
     most = torch.ones(core.action_buffer.shape[1:], dtype=torch.int64)
@@ -116,38 +116,24 @@ def _choices(core: Core) -> Tensor | None:
     return most
 
 
-def record(
-    core: Core, players: Players, seed: int, greedy: bool = False, progress: Progress | None = None
-) -> tuple[list[Episode], Outcome]:
-    """Plays and records the first episode of every world; arguments as `trainers.evaluate.play`."""
-
-    def tell(episodes: int) -> None:
-        if progress is not None:
-            progress(episodes, "recording")
-
-    with core.record(range(core.num_envs)) as recorder:
-        outcome = play(core, players, seed, greedy, finished_so_far=tell)
-        return [episode for episode in recorder.take() if episode.number == 0], outcome
-
-
 def check_new(path: Path) -> None:
-    """Checks that `save` can make a folder; ConfigError if it is there or cannot be made."""
+    """Raise ConfigError if a folder exists or cannot be created."""
     check_folder(path)
     if path.exists():
-        raise ConfigError(f"{path}: expected a folder that is not there yet")
+        raise ConfigError(f"{path}: expected a folder that does not exist")
 
 
 def save(path: Path, episodes: Sequence[Episode], env_id: str, env: Mapping[str, Any]) -> None:
-    """Writes episodes of one environment, of equal settings, to a new folder.
+    """Write episodes of one environment to a new folder.
 
     Args:
-        path: The folder; it must not be there yet.
-        episodes: At least one.
-        env_id: Environment, as `gpu_envs.make` takes it.
-        env: Its settings, where they differ from its defaults.
+        path: The folder, which must not exist.
+        episodes: At least one episode.
+        env_id: Id of the environment.
+        env: Settings of the environment that differ from its defaults.
 
     Raises:
-        ConfigError: The folder is there, or cannot be made, or there are no episodes.
+        ConfigError: The folder exists or cannot be created, or there are no episodes.
     """
     check_new(path)
     if not episodes:
@@ -160,9 +146,9 @@ def save(path: Path, episodes: Sequence[Episode], env_id: str, env: Mapping[str,
     temporary.mkdir(parents=True)
     try:
         write_tensors(temporary / "steps.safetensors", tensors)
-        told = [{"world": e.world, "number": e.number, "length": len(e), "params": e.params} for e in episodes]
+        records = [{"world": e.world, "number": e.number, "length": len(e), "params": e.params} for e in episodes]
         digest = sha256(temporary / STEPS)
-        manifest = {"format": FORMAT, "env_id": env_id, "env": dict(env), "episodes": told, "sha256": digest}
+        manifest = {"format": FORMAT, "env_id": env_id, "env": dict(env), "episodes": records, "sha256": digest}
         write_json(temporary / "manifest.json", manifest)
         temporary.rename(path)
     finally:
@@ -170,20 +156,20 @@ def save(path: Path, episodes: Sequence[Episode], env_id: str, env: Mapping[str,
 
 
 def load(path: Path) -> Recording:
-    """Reads what `save` wrote; raises CheckpointError where it is not there, damaged or does not fit together."""
+    """Read a folder that `save` wrote; raise CheckpointError if it is missing, damaged or inconsistent."""
     file, steps = path / "manifest.json", path / STEPS
     data = read_json(file, finite=False)
     if (got := data.get("format")) != FORMAT:
         raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r:.80}")
-    manifest = read_record(Manifest, str(file), data)
+    manifest = read_record(RecordingManifest, str(file), data)
     recorded_id(manifest.env_id, str(file))
     try:
         check_played(f"{file}: env", manifest.env)
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
-    told = [read_record(EpisodeRecord, f"{file}: episodes", each) for each in manifest.episodes]
+    records = [read_record(EpisodeRecord, f"{file}: episodes", each) for each in manifest.episodes]
     check_digests(path, {STEPS: manifest.sha256})
-    tensors, lengths = read_tensors(steps), [each.length for each in told]
+    tensors, lengths = read_tensors(steps), [each.length for each in records]
     for name in dict.fromkeys((*_NEEDED, *tensors)):
         if name not in tensors or tensors[name].shape[:1] != (sum(lengths),):
             raise CheckpointError(f"{steps}: {name}: expected {sum(lengths)} steps, as in {file.name}")
@@ -196,6 +182,6 @@ def load(path: Path) -> Recording:
             state={name.removeprefix(_STATE): part[i] for name, part in parts.items() if name.startswith(_STATE)},
             **{name: parts[name][i] for name in _STEPS if name in parts},
         )
-        for i, each in enumerate(told)
+        for i, each in enumerate(records)
     ]
     return Recording(path, manifest.env_id, manifest.env, episodes)

@@ -1,4 +1,4 @@
-"""The folder of a run: which one it gets, what it holds, and what is set aside when the run goes back in time."""
+"""The folder of a run: name, kind and lock, and the archive of checkpoints after the one that a run resumes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,30 @@ import time
 from pathlib import Path
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.paths import check_folder
-from trainers import checkpoint
-from trainers.checkpoint import Checkpoint
-from trainers.folder_lock import LOCK, FolderLock
-from trainers.logs import read_rows
+from gpu_envs.utils.paths import check_folder
+from trainers.storage import checkpoint, checkpoint_manifest
+from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.folder_lock import LOCK, FolderLock
+from trainers.storage.learning_curves import read_rows
+
+__all__ = [
+    "KINDS",
+    "SEARCH",
+    "TRACES",
+    "archive_after",
+    "check_kind",
+    "is_run_of",
+    "kind_of",
+    "make_folder",
+    "open_folder",
+    "resolve_run_dir",
+]
 
 TRACES = ("checkpoints", "metrics.csv", "config.json")
-"""Any of these shows that a folder holds a training."""
-SEARCH = "search.json"  # file in the folder of a search for settings
+"""Files that show that a folder holds a training."""
+SEARCH = "search.json"  # file of a search for settings
 KINDS = {"league": (checkpoint.LEAGUE,), "tune": (SEARCH,), "training": TRACES}
-"""Kinds of runs, and files that show that a folder holds one."""
+"""Files that show the kind of a run, by kind."""
 
 
 def kind_of(path: Path) -> str | None:
@@ -30,10 +43,12 @@ def _holds(path: Path, kind: str) -> bool:
 
 
 def check_kind(path: Path, kind: str) -> None:
-    """Raise ConfigError if a run of one kind is to begin in a folder of another, or among a run's checkpoints."""
+    """Raise ConfigError if a folder holds a run of another kind, or is among the checkpoints of a run."""
     for folder in (path.absolute(), *path.absolute().parents):
         run = folder.parent
-        if folder.name == checkpoint.FOLDER and all((run / name).exists() for name in ("metrics.csv", "config.json")):
+        if folder.name == checkpoint_manifest.FOLDER and all(
+            (run / name).exists() for name in ("metrics.csv", "config.json")
+        ):
             raise ConfigError(
                 f"{path}: a {kind} run needs a folder of its own, this one is among the checkpoints of {run}; "
                 "choose another"
@@ -44,16 +59,16 @@ def check_kind(path: Path, kind: str) -> None:
         )
 
 
-def choose(out: Path | None, resume: Checkpoint | None) -> Path | None:
-    """The folder that a run is to have; None means a new one, see `open_folder`. Nothing is made or changed yet.
+def resolve_run_dir(out: Path | None, resume: Checkpoint | None) -> Path | None:
+    """Return the folder for a run, without creating it; None means a new folder, see `open_folder`.
 
     Args:
-        out: The folder asked for; None: a new one, or the run's own where it is resumed.
-        resume: The checkpoint to go on from.
+        out: Requested folder. None: a new folder, or the run's own folder with `resume`.
+        resume: Checkpoint to continue from.
 
     Raises:
-        ConfigError: The folder holds another run, of any kind, or cannot be made.
-        CheckpointError: The metrics of the run to go on with are damaged.
+        ConfigError: The folder holds another run of any kind, or cannot be created.
+        CheckpointError: The metrics of the run to continue are damaged.
     """
     if out is None and resume is None:
         return None
@@ -62,12 +77,12 @@ def choose(out: Path | None, resume: Checkpoint | None) -> Path | None:
         assert resume is not None
         path = resume.path if resume.path.parent.name == "checkpoints" else resume.path.resolve()  # it may be "."
         if path.parent.name != "checkpoints":
-            raise ConfigError(f"{path}: a checkpoint outside of any run; name a folder with --out")
+            raise ConfigError(f"{path}: a checkpoint outside of any run; name a folder with --run-dir")
         out = path.parent.parent
     check_folder(out)
     check_kind(out, "training")
     trace = next((out / name for name in TRACES if (out / name).exists()), None)
-    if trace is None or own or (resume is not None and belongs(resume, out)):
+    if trace is None or own or (resume is not None and is_run_of(resume, out)):
         read_rows(out / "metrics.csv")
         return out
     if resume is not None:
@@ -77,26 +92,26 @@ def choose(out: Path | None, resume: Checkpoint | None) -> Path | None:
     raise ConfigError(f"{trace}: there is a run already; {what_to_do} choose another folder")
 
 
-def belongs(saved: Checkpoint, out: Path) -> bool:
-    """Whether a checkpoint is one of the run in `out`."""
+def is_run_of(saved: Checkpoint, out: Path) -> bool:
+    """Return whether a checkpoint belongs to the run in `out`."""
     return saved.path.resolve().parent == (out / "checkpoints").resolve()
 
 
 def open_folder(out: Path | None, env_id: str, resume: Checkpoint | None = None) -> tuple[Path, FolderLock]:
-    """Make the folder that `choose` gave, see `make_folder`, and take its lock.
+    """Create the folder that `resolve_run_dir` returned, see `make_folder`, and take its lock.
 
     Raises:
-        ConfigError: Another process has begun a run there since `choose`.
+        ConfigError: Another process has started a run there since `resolve_run_dir`.
         GpuEnvsError: Another process writes there.
     """
     path = make_folder(out, env_id)
     lock = FolderLock(path, take_over=True)
-    choose(path, resume)
+    resolve_run_dir(path, resume)
     return path, lock
 
 
 def make_folder(out: Path | None, env_id: str) -> Path:
-    """Makes the folder that `choose` gave; for None one below out/, with the environment's name and the time."""
+    """Create the folder that `resolve_run_dir` returned; for None, out/<environment>-<time>."""
     if out is None:
         name = env_id.rpartition(":")[2]
         return _new_folder(Path("out") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -104,13 +119,11 @@ def make_folder(out: Path | None, env_id: str) -> Path:
     return out
 
 
-def set_aside(out: Path, iteration: int) -> Path | None:
-    """Puts what a run made after `iteration` into a folder below it, itself a run, and so loses nothing.
-
-    Checkpoints move; the other files, which the run goes on to overwrite, are copied.
+def archive_after(out: Path, iteration: int) -> Path | None:
+    """Move the checkpoints after an iteration to a new folder below rewound/, and copy the other files there.
 
     Returns:
-        The folder, None if there was no later checkpoint.
+        The new folder, which holds a run; None if there was no later checkpoint.
     """
     later = [path for path in checkpoint.every(out / "checkpoints") if int(path.name) > iteration]
     if not later:
@@ -120,13 +133,13 @@ def set_aside(out: Path, iteration: int) -> Path | None:
         if file.is_file() and "tfevents" not in file.name and file.name != LOCK:
             shutil.copy2(file, aside)
     (aside / "checkpoints").mkdir()
-    for path in reversed(later):  # killed in between, the run goes on from those that are left
+    for path in reversed(later):  # after a kill in between, the run continues from the remaining ones
         path.rename(aside / "checkpoints" / path.name)
     return aside
 
 
 def _new_folder(path: Path) -> Path:
-    """Makes a folder of this name, or with -2, -3, ... where there is one: no two processes get the same."""
+    """Create a folder with this name, or with the suffix -2, -3, ... if it exists; two processes never share one."""
     number = 1
     while True:
         folder = path if number == 1 else path.with_name(f"{path.name}-{number}")

@@ -9,39 +9,41 @@ from warp_kernels.classic.trigonometry import sine_cosine, wrap
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "decimal", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
-    dt: float  # time between steps [s]
+    dt: float  # time step [s]
     link_length_1: float  # of the upper link [m]
     link_mass_1: float  # [kg]
     link_mass_2: float  # [kg]
-    link_com_pos_1: float  # from its joint to the centre of mass [m]
+    link_com_pos_1: float  # from its joint to the center of mass [m]
     link_com_pos_2: float  # [m]
     link_moi: float  # moment of inertia of either link [kg m^2]
     gravity: float  # [m/s^2]
     max_vel_1: float  # [rad/s]
     max_vel_2: float  # [rad/s]
     torque: float  # of the motor [N m]
-    torque_noise_max: float  # largest disturbance of the torque, either way, drawn every step [N m]
+    torque_noise_max: float  # maximum of the torque noise, sampled in every step [N m]
     nips: int  # 1: the dynamics printed in the paper, 0: those of the book
     goal_height: float  # cos-sum of the links that ends the episode when it is exceeded
-    start_low: float  # every part of the start lies in [start_low, start_high) [rad, rad/s]
-    start_high: float  # end of it, not included [rad, rad/s]
+    start_low: float  # every component of the initial motion is in [start_low, start_high) [rad, rad/s]
+    start_high: float  # exclusive upper end [rad, rad/s]
 
 
 @wp.struct
 class State:
-    """E worlds."""
+    """State of E worlds."""
 
     motion: wp.array(dtype=wp.vec4)  # (E,) angles of link 1 (0: down), link 2 (0: straight) [rad], speeds [rad/s]
 
 
 @wp.func(inline=True)
 def decimal(constant: float) -> wp.float64:
-    """The number of up to six decimals that a constant means: in single precision 0.2 is 3e-9 too much."""
+    """Return a parameter rounded to six decimals in double precision: as float32, 0.2 is 3e-9 too large."""
     million = wp.float64(1000000.0)
     return wp.rint(wp.float64(constant) * million) / million
 
@@ -52,7 +54,7 @@ def rules() -> Rules:
 
     @wp.func
     def change(params: Params, motion: wp.vec4d, torque: wp.float64) -> wp.vec4d:
-        """Time derivative of the motion."""
+        """Return the time derivative of the motion."""
         two = wp.float64(2.0)
         mass_1 = decimal(params.link_mass_1)
         mass_2 = decimal(params.link_mass_2)
@@ -80,7 +82,7 @@ def rules() -> Rules:
 
     @wp.func
     def swing(params: Params, state: State, io: IO, env: int):
-        """One Runge-Kutta step of fourth order. Writes the motion, the reward and terminated.
+        """Integrate one fourth-order Runge-Kutta step; write the motion, the reward and terminated.
 
         In double precision: a step is so long that at full speed it enlarges the errors of single precision a
         thousandfold.
@@ -114,7 +116,7 @@ def rules() -> Rules:
 
     @wp.func
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Cosine and sine of both angles, and their speeds."""
+        """Write cosine and sine of both angles, and the angular velocities."""
         motion = state.motion[env]
         first = sine_cosine(motion[0])
         second = sine_cosine(motion[1])
@@ -127,7 +129,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Every part of the motion anywhere in the start's range."""
+        """Sample every component of the motion uniformly in the start range."""
         width = params.start_high - params.start_low
         u = philox.uniform4(rng, 0, philox.RESET, 0)
         state.motion[env] = wp.vec4(

@@ -9,31 +9,33 @@ from warp_kernels.classic.trigonometry import sine_cosine
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
     gravity: float  # [m/s^2]
     masscart: float  # [kg]
     masspole: float  # [kg]
     length: float  # half the pole's length [m]
     force_mag: float  # of a push [N]
-    tau: float  # time between steps [s]
-    theta_threshold_radians: float  # the pole has fallen beyond this angle, either side [rad]
-    x_threshold: float  # the cart has left the track beyond this place, either side [m]
-    semi_implicit: int  # 1: places move by the new velocities, 0: by the old ones (explicit Euler)
-    step_reward: float  # for a step that leaves the pole up
+    tau: float  # time step [s]
+    theta_threshold_radians: float  # absolute angle beyond which the episode terminates [rad]
+    x_threshold: float  # absolute position beyond which the episode terminates [m]
+    semi_implicit: int  # 1: positions are updated with the new velocities, 0: with the old ones (explicit Euler)
+    step_reward: float  # per step that does not end the episode
     fall_reward: float  # for the step that ends the episode
-    start_low: float  # every part of the start lies in [start_low, start_high) [m, m/s, rad, rad/s]
-    start_high: float  # end of it, not included [m, m/s, rad, rad/s]
+    start_low: float  # every component of the initial motion is in [start_low, start_high) [m, m/s, rad, rad/s]
+    start_high: float  # exclusive upper end [m, m/s, rad, rad/s]
 
 
 @wp.struct
 class State:
-    """E worlds."""
+    """State of E worlds."""
 
-    motion: wp.array(dtype=wp.vec4)  # (E,) cart's place [m] and speed [m/s], pole's angle [rad] and speed [rad/s]
+    motion: wp.array(dtype=wp.vec4)  # (E,) cart's position [m] and speed [m/s], pole's angle [rad] and speed [rad/s]
 
 
 @cache
@@ -42,7 +44,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def push(params: Params, state: State, io: IO, env: int):
-        """One step of cart and pole. Writes the motion, the reward and terminated."""
+        """Integrate one step; write the motion, the reward and terminated."""
         motion = state.motion[env]
         x = motion[0]
         x_dot = motion[1]
@@ -75,14 +77,14 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """The motion."""
+        """Write the motion."""
         motion = state.motion[env]
         for column in range(4):
             io.obs[env, agent, column] = motion[column]
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Every part of the motion anywhere in the start's range."""
+        """Sample every component of the motion uniformly in the start range."""
         width = params.start_high - params.start_low
         u = philox.uniform4(rng, 0, philox.RESET, 0)
         state.motion[env] = wp.vec4(

@@ -9,32 +9,34 @@ from warp_kernels.classic.trigonometry import sine_cosine
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "roll", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world. The height of the ground is sin(3 x); times are counted in steps."""
+    """Environment parameters. The height of the ground is sin(3 x); times are counted in steps."""
 
     min_position: float  # wall on the left [m]
     max_position: float  # wall on the right [m]
     max_speed: float  # [m/step]
-    goal_position: float  # the flag; the episode ends from here on [m]
-    goal_velocity: float  # slowest arrival that counts [m/step]
+    goal_position: float  # the episode terminates from here on [m]
+    goal_velocity: float  # minimum velocity at the goal [m/step]
     force: float  # acceleration of a push [m/step^2]
-    gravity: float  # acceleration along the steepest ground [m/step^2]
+    gravity: float  # maximum acceleration by the slope [m/step^2]
     start_low: float  # the car starts at rest, anywhere in [start_low, start_high) [m]
-    start_high: float  # end of it, not included [m]
+    start_high: float  # exclusive upper end [m]
 
 
 @wp.struct
 class State:
-    """E worlds."""
+    """State of E worlds."""
 
-    motion: wp.array(dtype=wp.vec2)  # (E,) the car's place [m] and velocity [m/step]
+    motion: wp.array(dtype=wp.vec2)  # (E,) position [m] and velocity [m/step]
 
 
 @wp.func(inline=True)
 def roll(position: float, velocity: float, low: float, high: float, fastest: float) -> wp.vec2:
-    """The car's place and velocity after a step at this velocity; the wall on the left stops it."""
+    """Return position and velocity after a step at this velocity; the left wall stops the car."""
     new_velocity = wp.clamp(velocity, -fastest, fastest)
     new_position = wp.clamp(position + new_velocity, low, high)
     if new_position == low and new_velocity < 0.0:
@@ -48,7 +50,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def drive(params: Params, state: State, io: IO, env: int):
-        """Push left, not at all or right. Writes the motion, the reward and terminated."""
+        """Push left, not at all or right; write the motion, the reward and terminated."""
         motion = state.motion[env]
         slope = sine_cosine(3.0 * motion[0])[1]
         push = float(io.choice[env, 0, 0] - wp.int64(1)) * params.force
@@ -60,14 +62,14 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """The motion."""
+        """Write the motion."""
         motion = state.motion[env]
         io.obs[env, agent, 0] = motion[0]
         io.obs[env, agent, 1] = motion[1]
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """At rest, anywhere in the start's range."""
+        """Sample a position uniformly in the start range, at rest."""
         u = philox.unit(philox.bits(rng, 0, philox.RESET, 0)[0])
         state.motion[env] = wp.vec2(params.start_low + (params.start_high - params.start_low) * u, 0.0)
 

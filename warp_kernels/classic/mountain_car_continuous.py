@@ -10,30 +10,32 @@ from warp_kernels.classic.trigonometry import sine_cosine
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world. The height of the ground is sin(3 x); times are counted in steps."""
+    """Environment parameters. The height of the ground is sin(3 x); times are counted in steps."""
 
     min_position: float  # wall on the left [m]
     max_position: float  # wall on the right [m]
     max_speed: float  # [m/step]
-    goal_position: float  # the flag; the episode ends from here on [m]
-    goal_velocity: float  # slowest arrival that counts [m/step]
-    max_action: float  # full throttle; more counts as this much
+    goal_position: float  # the episode terminates from here on [m]
+    goal_velocity: float  # minimum velocity at the goal [m/step]
+    max_action: float  # actions are clipped to this absolute value
     power: float  # acceleration at a throttle of 1 [m/step^2]
-    gravity: float  # acceleration along the steepest ground [m/step^2]
-    goal_reward: float  # for the arrival
+    gravity: float  # maximum acceleration by the slope [m/step^2]
+    goal_reward: float  # at the goal
     action_cost: float  # times the square of the action, every step
     start_low: float  # the car starts at rest, anywhere in [start_low, start_high) [m]
-    start_high: float  # end of it, not included [m]
+    start_high: float  # exclusive upper end [m]
 
 
 @wp.struct
 class State:
-    """E worlds."""
+    """State of E worlds."""
 
-    motion: wp.array(dtype=wp.vec2)  # (E,) the car's place [m] and velocity [m/step]
+    motion: wp.array(dtype=wp.vec2)  # (E,) position [m] and velocity [m/step]
 
 
 @cache
@@ -42,9 +44,9 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def drive(params: Params, state: State, io: IO, env: int):
-        """Accelerate by the throttle. Writes the motion, the reward and terminated.
+        """Accelerate by the throttle; write the motion, the reward and terminated.
 
-        An action beyond full throttle, where it is let through, costs what it says though it moves the car no further.
+        An accepted action beyond full throttle costs its square, but moves the car like full throttle.
         """
         motion = state.motion[env]
         action = io.control[env, 0, 0]
@@ -59,14 +61,14 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """The motion."""
+        """Write the motion."""
         motion = state.motion[env]
         io.obs[env, agent, 0] = motion[0]
         io.obs[env, agent, 1] = motion[1]
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """At rest, anywhere in the start's range."""
+        """Sample a position uniformly in the start range, at rest."""
         u = philox.unit(philox.bits(rng, 0, philox.RESET, 0)[0])
         state.motion[env] = wp.vec2(params.start_low + (params.start_high - params.start_low) * u, 0.0)
 

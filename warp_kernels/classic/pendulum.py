@@ -9,27 +9,29 @@ from warp_kernels.classic.trigonometry import sine_cosine, wrap
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
     g: float  # gravity [m/s^2]
     m: float  # mass of the rod [kg]
-    l: float  # its length [m]
-    dt: float  # time between steps [s]
+    l: float  # length of the rod [m]
+    dt: float  # time step [s]
     max_speed: float  # [rad/s]
-    max_torque: float  # of the motor; more counts as this much [N m]
-    start_angle: float  # largest angle at the start, either side [rad]
-    start_speed: float  # largest angular velocity at the start, either way [rad/s]
+    max_torque: float  # torques are clipped to this absolute value [N m]
+    start_angle: float  # largest absolute initial angle [rad]
+    start_speed: float  # largest absolute initial angular velocity [rad/s]
 
 
 @wp.struct
 class State:
-    """E worlds."""
+    """State of E worlds."""
 
-    motion: wp.array(dtype=wp.vec2)  # (E,) angle from upright, counter-clockwise, in [-pi, pi] [rad]; its speed [rad/s]
-    torque: wp.array(dtype=float)  # (E,) of the last step, for pictures [N m]
+    motion: wp.array(dtype=wp.vec2)  # (E,) angle from upright, counter-clockwise, in [-pi, pi] [rad]; its rate [rad/s]
+    torque: wp.array(dtype=float)  # (E,) torque of the last step, for rendering [N m]
 
 
 @cache
@@ -38,7 +40,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def turn(params: Params, state: State, io: IO, env: int):
-        """One step of the motor and gravity. Writes the motion, the torque and the reward."""
+        """Integrate one step; write the motion, the torque and the reward."""
         motion = state.motion[env]
         angle = motion[0]
         speed = motion[1]
@@ -52,7 +54,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Where the free end is, in lengths of the rod, and the angular velocity."""
+        """Write the position of the free end in lengths of the rod, and the angular velocity."""
         motion = state.motion[env]
         turned = sine_cosine(motion[0])
         io.obs[env, agent, 0] = turned[1]
@@ -61,7 +63,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Any angle and speed within the start's range."""
+        """Sample an angle and a speed uniformly in the start range."""
         word = philox.bits(rng, 0, philox.RESET, 0)
         angle = (2.0 * philox.unit(word[0]) - 1.0) * params.start_angle
         speed = (2.0 * philox.unit(word[1]) - 1.0) * params.start_speed

@@ -1,4 +1,4 @@
-"""A whole step as a list of phases: the runner's own around the author's."""
+"""A whole step as a list of phases: those of the framework around those of the environment."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,25 +9,28 @@ from warp_kernels import episode
 from warp_kernels.episode import IO
 from warp_kernels.rules import WORLD, Phase, Rules, agent_phase, world_phase
 
-FEW = 16  # agents up to which a loop over them is worth unrolling
+__all__ = ["MAX_UNROLLED_AGENTS", "Parts", "step_phases"]
+
+MAX_UNROLLED_AGENTS = 16  # most agents for which unrolling a loop over them pays
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A step is ``play`` and ``start``; a reset by mask is ``renew`` and ``start``."""
+    """Phases of a step (``play`` and ``start``) and of a reset by mask (``renew`` and ``start``)."""
 
-    play: tuple[Phase, ...]  # moves, rewards, ends
-    renew: tuple[Phase, ...]  # what a reset does before episodes start
-    start: tuple[Phase, ...]  # in worlds where an episode starts
+    play: tuple[Phase, ...]  # actions, rewards, ends
+    renew: tuple[Phase, ...]  # phases of a reset before episodes start
+    start: tuple[Phase, ...]  # phases of worlds where an episode starts
 
 
-def step_phases(rules: Rules, blind: bool = False) -> Parts:
-    """The whole step and the reset by mask as phases: the runner's own around the author's.
+def step_phases(rules: Rules, without_observation: bool = False) -> Parts:
+    """Return the phases of a whole step and of a reset by mask.
 
     Args:
         rules: The environment's rules.
-        blind: Observe nothing but the ends of episodes, and trust actions. Needs ``rules.legal``; for steps whose
-            observations nobody reads and whose actions were drawn, see :func:`warp_kernels.schedules.build_play`.
+        without_observation: Observe only the ends of episodes, and do not check actions. Needs ``rules.legal``. For
+            steps whose observations are not read and whose actions were sampled, see
+            :func:`~warp_kernels.framework.schedules.build_play`.
     """
     Params, State = rules.params, rules.state
     if rules.continuous:
@@ -35,8 +38,8 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
     else:
         check, clear = episode.discrete_check(rules.action_size, rules.masked, rules.turn_based, rules.num_choices)
     num_agents, num_choices, masked, turn_based = rules.num_agents, rules.num_choices, rules.masked, rules.turn_based
-    fouls = turn_based and not blind  # may happen
-    advance = episode.tick_in_turns if fouls else episode.tick
+    allow_illegal = turn_based and not without_observation  # illegal actions can occur
+    advance = episode.advance_clock_in_turns if allow_illegal else episode.advance_clock
     start, start_agent, look, legal, stake = rules.reset, rules.reset_agent, rules.observe, rules.legal, rules.stake
     has_start, has_start_agent = start is not None, start_agent is not None
     has_legal, has_stake = legal is not None, stake is not None
@@ -48,22 +51,22 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
         io.reward[env, agent] = 0.0
         io.terminated[env, agent] = False
         io.truncated[env, agent] = False
-        asked = valid
-        if wp.static(fouls):
+        decides = valid
+        if wp.static(allow_illegal):
             io.refused[env, agent] = False
-            asked = valid and io.to_move[env, agent]
-        if not asked:
+            decides = valid and io.to_move[env, agent]
+        if not decides:
             clear(io, env, agent)
-        elif wp.static(not blind):
+        elif wp.static(not without_observation):
             check(io, env, agent)
 
     @wp.func(inline=True)
-    def tick(params: Params, state: State, io: IO, env: int):
+    def advance_clock(params: Params, state: State, io: IO, env: int):
         advance(io, env)
 
     @wp.func(inline=True)
     def rest(io: IO, env: int, agent: int):
-        """Leave an agent that does not decide one legal action, the no-op."""
+        """Leave one legal action, the no-op, to an agent that does not decide."""
         n = int(io.action_mask.shape[2]) - 1
         if wp.static(num_choices > 0):
             n = num_choices - 1
@@ -76,9 +79,9 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
     def look_around(params: Params, state: State, io: IO, env: int, agent: int):
         if wp.static(has_legal):
             legal(params, state, io, env, agent)
-        if wp.static(not blind):
+        if wp.static(not without_observation):
             look(params, state, io, env, agent)
-        if wp.static(fouls):  # else nobody asks before the next ordinary step
+        if wp.static(allow_illegal):  # otherwise nothing reads the mask before the next ordinary step
             if not io.to_move[env, agent]:
                 rest(io, env, agent)
 
@@ -86,7 +89,7 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
         if io.valid[env, agent]:
             look_around(params, state, io, env, agent)
-        elif wp.static(not blind):  # an agent that has left sees nothing
+        elif wp.static(not without_observation):  # an agent that has left observes zeros
             column = int(io.obs.shape[2]) - 1
             while column >= 0:
                 io.obs[env, agent, column] = 0.0
@@ -99,7 +102,7 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
     @wp.func(inline=True)
     def look_last(params: Params, state: State, io: IO, env: int, agent: int):
         """Observe into io.final_obs."""
-        io.obs = io.final_obs  # of this function's own copy
+        io.obs = io.final_obs  # in this function's copy of the struct
         look(params, state, io, env, agent)
 
     @wp.func(inline=True)
@@ -110,8 +113,8 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
 
     @wp.func(inline=True)
     def leave(params: Params, state: State, io: IO, env: int, agent: int):
-        if wp.static(fouls):
-            if not io.active[env]:  # nothing has been played: the episode is over, or the mover is asked again
+        if wp.static(allow_illegal):
+            if not io.active[env]:  # no step was played: the episode is over, or the world waits for another action
                 io.valid[env, agent] = False
             elif io.forfeit[env] > 0:
                 io.terminated[env, agent] = True
@@ -145,7 +148,7 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
                     io.to_move[env, agent] = False
                 io.episode_return[env, agent] = total
                 io.episode_length[env, agent] = io.step[env]
-                if wp.static(blind):  # nobody has looked yet
+                if wp.static(without_observation):  # not observed in this step
                     look_last(params, state, io, env, agent)
                 else:
                     column = int(io.obs.shape[2]) - 1
@@ -163,12 +166,12 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
     @wp.func(inline=True)
     def anyone_alive(io: IO, env: int):
         anyone = bool(False)
-        if wp.static(num_agents <= FEW):
+        if wp.static(num_agents <= MAX_UNROLLED_AGENTS):
             for agent in range(num_agents):
                 anyone = anyone or io.alive[env, agent]
         else:
             agent = int(0)
-            while agent < num_agents and not anyone:  # mostly the first one settles it
+            while agent < num_agents and not anyone:  # mostly the first agent is alive
                 anyone = io.alive[env, agent]
                 agent += 1
         return anyone
@@ -186,7 +189,7 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
 
     @wp.func(inline=True)
     def start_anew(params: Params, state: State, io: IO, env: int):
-        if io.restart[env]:  # the runner has written the mask, and the step counts to start at
+        if io.restart[env]:  # the host has written the mask and the step counts to start at
             elapsed = io.step[env]
             renew(io, env)
             io.step[env] = elapsed
@@ -199,7 +202,7 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
 
     @wp.func(inline=True)
     def withdraw(params: Params, state: State, io: IO, env: int, agent: int):
-        if io.restart[env]:  # no step led here
+        if io.restart[env]:  # no step led to this observation
             io.valid[env, agent] = False
 
     @wp.func(inline=True)
@@ -219,23 +222,30 @@ def step_phases(rules: Rules, blind: bool = False) -> Parts:
     def restarts(io: IO, env: int):
         return io.restart[env]
 
-    own = [_when_active(rules, phase, fouls) for phase in rules.phases]
-    survey = [_where(rules, phase, restarts) for phase in rules.survey]
+    own = [_when_active(rules, phase, allow_illegal) for phase in rules.phases]
+    survey = [_where(rules, phase, restarts) for phase in rules.build_grid]
     begun = [world_phase(begin_world)] if has_start else []
     return Parts(
-        play=(agent_phase(begin), world_phase(tick), *own, agent_phase(observe), agent_phase(leave), world_phase(turn)),
+        play=(
+            agent_phase(begin),
+            world_phase(advance_clock),
+            *own,
+            agent_phase(observe),
+            agent_phase(leave),
+            world_phase(turn),
+        ),
         renew=(world_phase(start_anew), agent_phase(withdraw)),
         start=(*begun, agent_phase(rejoin), *survey, agent_phase(reobserve)),
     )
 
 
-def _when_active(rules: Rules, phase: Phase, fouls: bool) -> Phase:
-    """Wrap an author's phase in "is this world active", so that autoreset modes never appear in rules."""
+def _when_active(rules: Rules, phase: Phase, allow_illegal: bool) -> Phase:
+    """Restrict a phase of the environment to active worlds, so that rules need not know autoreset modes."""
 
     @wp.func(inline=True)
     def plays(io: IO, env: int):
         played = io.active[env]
-        if wp.static(fouls):
+        if wp.static(allow_illegal):
             played = played and io.forfeit[env] == 0
         return played
 
@@ -243,7 +253,7 @@ def _when_active(rules: Rules, phase: Phase, fouls: bool) -> Phase:
 
 
 def _where(rules: Rules, phase: Phase, holds: Any) -> Phase:
-    """Wrap an author's phase in a condition ``holds(io, env)``."""
+    """Restrict a phase of the environment to worlds with ``holds(io, env)``."""
     Params, State, run = rules.params, rules.state, phase.run
 
     @wp.func(inline=True)

@@ -1,7 +1,7 @@
-"""Two players in turn put their marks on a board, and a line of them wins: what ConnectFour and TicTacToe share.
+"""Board games in which two players place marks in turn and a line wins: base of ConnectFour and TicTacToe.
 
 A player's marks are bits of one number: bit ``column * (rows + 1) + row``. The bit above each column stays empty, so
-that shifted lines do not run over the edge of the board.
+that shifted lines do not cross the edge of the board.
 """
 
 from typing import Any
@@ -12,27 +12,29 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["at", "bit", "game", "line_finder"]
+
 
 @wp.func
 def bit(index: int) -> wp.uint64:
-    """The number with this bit alone."""
+    """Return the number with only this bit set."""
     return wp.uint64(1) << wp.uint64(index)
 
 
 @wp.func
 def at(bits: wp.uint64, index: int) -> int:
-    """A bit, 0 or 1."""
+    """Return a bit, 0 or 1."""
     return int((bits >> wp.uint64(index)) & wp.uint64(1))
 
 
 def line_finder(rows: int, length: int) -> Any:
-    """Build the function that finds so many marks in a row: upward, sideways, along either diagonal."""
+    """Build the function that finds a line of this length: vertical, horizontal or diagonal."""
     upward, down_right, right, up_right = (wp.constant(wp.uint64(step)) for step in (1, rows, rows + 1, rows + 2))
-    further = length - 1  # Warp unrolls up to a name, not up to a difference
+    further = length - 1  # Warp unrolls loops up to a name, not up to an expression
 
     @wp.func
     def along(bits: wp.uint64, step: wp.uint64) -> wp.uint64:
-        """The bits where a line in one direction begins."""
+        """Return the bits at which a line in one direction starts."""
         run = bits
         for _mark in range(further):
             run = run & (run >> step)
@@ -50,12 +52,12 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
     """Build the rules of such a game.
 
     Args:
-        key: Names the specialisation.
+        key: Name of the specialization.
         params: Warp struct with ``win_reward``.
         state: Warp struct with ``marks`` (E, 2) uint64 and ``mover`` (E,).
-        sizes: Rows, columns, marks in a row that win, choices.
-        place: ``place(filled, choice)`` gives the bit that a mark takes on a board filled so.
-        is_free: ``is_free(filled, choice)`` tells whether it can be chosen.
+        sizes: Rows, columns, length of a winning line, number of actions.
+        place: ``place(filled, choice)`` returns the bit of the new mark for an action on this board.
+        is_free: ``is_free(filled, choice)`` returns whether the action is legal.
     """
     Params, State = params, state
     rows, columns, length, num_choices = sizes
@@ -65,7 +67,7 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
 
     @wp.func(inline=True)
     def put(params: Params, state: State, io: IO, env: int):
-        """The mover's mark is put, and perhaps the game is over. Writes marks, mover, rewards and terminated."""
+        """Place the mark of the player to act; write marks, mover, rewards and terminated."""
         mover = state.mover[env]
         others = state.marks[env, 1 - mover]
         own = state.marks[env, mover]
@@ -82,7 +84,7 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
 
     @wp.func(inline=True)
     def legal(params: Params, state: State, io: IO, env: int, agent: int):
-        """What the mover may choose; the framework leaves the other one the no-op."""
+        """Write the legal actions of the player to act; the framework masks the opponent."""
         moves = state.mover[env] == agent
         io.to_move[env, agent] = moves
         if moves:
@@ -92,7 +94,7 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Own marks, then the other's, row by row; then whether one is on the move."""
+        """Write own marks, then the opponent's, row by row; then whether it is the agent's turn."""
         own = state.marks[env, agent]
         others = state.marks[env, 1 - agent]
         for row in range(rows):
@@ -109,7 +111,7 @@ def game(key: str, params: type, state: type, sizes: tuple[int, int, int, int], 
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """An empty board; player 0 begins."""
+        """Clear the board; player 0 starts."""
         state.marks[env, 0] = wp.uint64(0)
         state.marks[env, 1] = wp.uint64(0)
         state.mover[env] = 0

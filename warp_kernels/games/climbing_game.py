@@ -1,4 +1,4 @@
-"""ClimbingGame: two players who earn the same look for the best cell of a 3 x 3 table, one step; by the numbers in it.
+"""ClimbingGame: a one-step cooperative game with a 3 x 3 payoff table, named after its default numbers.
 
 Claus and Boutilier 1998, "The dynamics of reinforcement learning in cooperative multiagent systems".
 """
@@ -11,12 +11,14 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world: what both players earn."""
+    """Environment parameters: payoffs of both players."""
 
-    payoff_00: float  # where player 0 chooses 0 and player 1 chooses 0
+    payoff_00: float  # player 0 chooses 0 and player 1 chooses 0
     payoff_01: float  # 0 and 1
     payoff_02: float  # 0 and 2
     payoff_10: float  # 1 and 0
@@ -29,9 +31,9 @@ class Params:
 
 @wp.struct
 class State:
-    """E worlds, two players."""
+    """State of E worlds, two players."""
 
-    last: wp.array2d(dtype=int)  # (E, 2) what was chosen; -1 before
+    last: wp.array2d(dtype=int)  # (E, 2) last actions; -1 before the step
 
 
 @cache
@@ -40,7 +42,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def pay(params: Params, state: State, io: IO, env: int):
-        """Look up the joint action. Writes the last choices and both rewards."""
+        """Look up the payoff of the joint action; write the last actions and both rewards."""
         table = wp.mat33(
             params.payoff_00,
             params.payoff_01,
@@ -61,13 +63,13 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Oneself, one-hot; there is nothing else to know."""
+        """Write the own row, one-hot."""
         for player in range(2):
             io.obs[env, agent, player] = float(player == agent)
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Nobody has chosen yet."""
+        """Clear the last actions."""
         for player in range(2):
             state.last[env, player] = -1
 

@@ -7,20 +7,22 @@ import warp as wp
 from warp_kernels.games import boards
 from warp_kernels.rules import Rules
 
+__all__ = ["Params", "State", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
-    win_reward: float  # for the winner; the loser pays as much
+    win_reward: float  # of the winner; the loser gets the negative
 
 
 @wp.struct
 class State:
-    """E worlds, two players."""
+    """State of E worlds, two players."""
 
     marks: wp.array2d(dtype=wp.uint64)  # (E, 2) a player's discs: bit column * (rows + 1) + row, row 0 at the bottom
-    mover: wp.array(dtype=int)  # (E,) who is on the move; -1 when the game is over
+    mover: wp.array(dtype=int)  # (E,) player to act; -1 after the end of the game
 
 
 @cache
@@ -30,7 +32,7 @@ def rules(rows: int, columns: int, x_in_row: int) -> Rules:
 
     @wp.func
     def drop(filled: wp.uint64, column: int) -> wp.uint64:
-        """One more at the bottom carries through the column's discs and comes to rest on the first free cell."""
+        """Return the lowest free cell of a column: adding the bottom bit carries through its discs."""
         bottom = column * (rows + 1)
         return (filled + boards.bit(bottom)) & (one_column << wp.uint64(bottom))
 

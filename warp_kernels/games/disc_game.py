@@ -1,4 +1,4 @@
-"""DiscGame: two points of a disc, and whoever is a quarter turn behind the other earns the most.
+"""DiscGame: each player chooses a point of a disc; a quarter turn behind the opponent earns the most.
 
 Balduzzi et al. 2019, "Open-ended learning in symmetric zero-sum games": the disc game.
 """
@@ -11,19 +11,21 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
-    num_steps: int  # T [steps]; the observation tells t / T
+    num_steps: int  # T [steps]; observations contain t / T
 
 
 @wp.struct
 class State:
-    """E worlds, two players."""
+    """State of E worlds, two players."""
 
-    last: wp.array2d(dtype=wp.vec2)  # (E, 2) last point, on the unit disc; the middle at the start
+    last: wp.array2d(dtype=wp.vec2)  # (E, 2) last points on the unit disc; the center at the start
 
 
 @cache
@@ -32,7 +34,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def show(params: Params, state: State, io: IO, env: int):
-        """Points outside the disc count as the nearest on it. Writes the last points and both rewards."""
+        """Project points to the disc; write the last points and both rewards."""
         for player in range(2):
             point = wp.vec2(io.control[env, player, 0], io.control[env, player, 1])
             state.last[env, player] = point / wp.max(wp.length(point), 1.0)
@@ -44,7 +46,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Both last points, the own one first; the time."""
+        """Write both last points, own one first, and the time."""
         for further in range(2):
             last = state.last[env, (agent + further) % 2]
             io.obs[env, agent, 2 * further] = last[0]
@@ -53,7 +55,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Nobody has chosen yet."""
+        """Clear the last actions."""
         for player in range(2):
             state.last[env, player] = wp.vec2(0.0, 0.0)
 

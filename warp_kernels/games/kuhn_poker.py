@@ -1,7 +1,7 @@
-"""KuhnPoker: one card each, one bet, and the highest card in the game wins. OpenSpiel 2.0.2's kuhn_poker.
+"""KuhnPoker: one card per player, one bet, and the highest remaining card wins. OpenSpiel 2.0.2's kuhn_poker.
 
-P players act in row order. Who is reached by nobody's bet passes or bets; after a bet each of the others passes once,
-which folds, or bets as much, which calls. All pass, or all have answered the bet, and the cards are shown.
+P players act in row order. Without a bet, the player to act passes or bets. After a bet, each other player passes (a
+fold) or bets the same (a call) once. The showdown follows when all players have passed or responded to the bet.
 """
 
 from functools import cache
@@ -13,43 +13,45 @@ from warp_kernels.episode import IO
 from warp_kernels.games import cards
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "observation_width", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
-    ante: float  # what everybody pays into the pot at the start [chips]
-    bet: float  # what a bet adds [chips]
+    ante: float  # initial payment of every player [chips]
+    bet: float  # payment of a bet [chips]
 
 
 @wp.struct
 class State:
-    """E worlds, P players."""
+    """State of E worlds, P players."""
 
     card: wp.array2d(dtype=int)  # (E, P) 0 (lowest) to P
-    turn: wp.array(dtype=int)  # (E,) actions taken so far; turn % P is on the move
+    turn: wp.array(dtype=int)  # (E,) actions taken so far; player turn % P is to act
     bets: wp.array(dtype=int)  # (E,) bit t: action t of the game was a bet
     first_bet: wp.array(dtype=int)  # (E,) number of the action that was the first bet; -1: none yet
 
 
 def observation_width(num_players: int) -> int:
-    """Oneself, own card, what every action was."""
+    """Return the width of an observation: own row, own card, all actions."""
     return num_players + (num_players + 1) + 2 * (2 * num_players - 1)
 
 
 @cache
 def rules(num_players: int) -> Rules:
     """Build the rules for 2 to 10 players."""
-    longest = 2 * num_players - 1  # actions: all but the last pass, the last bets, and the others answer
+    longest = 2 * num_players - 1  # all pass except the last player, who bets; the other players respond
 
     @wp.func(inline=True)
     def is_in(bets: int, player: int):
-        """Whether a player has bet, in its first or second action."""
+        """Return whether a player has bet in its first or second action."""
         return (((bets >> player) | (bets >> (player + num_players))) & 1) == 1
 
     @wp.func(inline=True)
     def act(params: Params, state: State, io: IO, env: int):
-        """The mover passes or bets; perhaps the cards are shown. Writes turn, bets, rewards and terminated."""
+        """Pass or bet, and settle at the showdown; write turn, bets, rewards and terminated."""
         turn = state.turn[env]
         bets = state.bets[env]
         first_bet = state.first_bet[env]
@@ -79,14 +81,14 @@ def rules(num_players: int) -> Rules:
 
     @wp.func(inline=True)
     def legal(params: Params, state: State, io: IO, env: int, agent: int):
-        """Passing and betting are always allowed."""
+        """Mark both actions as legal."""
         io.to_move[env, agent] = state.turn[env] % num_players == agent
         io.action_mask[env, agent, 0] = True
         io.action_mask[env, agent, 1] = True
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Oneself, own card, and every action so far, all one-hot."""
+        """Write own row, own card and all actions so far, one-hot."""
         for player in range(num_players):
             io.obs[env, agent, player] = float(player == agent)
         card = state.card[env, agent]
@@ -104,12 +106,12 @@ def rules(num_players: int) -> Rules:
 
     @wp.func(inline=True)
     def stake(params: Params, state: State, env: int, agent: int):
-        """A foul costs what has been paid."""
+        """Return the loss by an illegal action: the chips already paid."""
         return params.ante + wp.where(is_in(state.bets[env], agent), params.bet, 0.0)
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """A card for everybody out of P + 1; player 0 begins."""
+        """Deal a card of P + 1 to every player; player 0 starts."""
         deck = wp.uint64(cards.FULL_DECK)
         for player in range(num_players):
             left = num_players + 1 - player

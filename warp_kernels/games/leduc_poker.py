@@ -1,7 +1,7 @@
-"""LeducPoker: one card each and one on the table, two rounds of betting. OpenSpiel 2.0.2's leduc_poker, two players.
+"""LeducPoker: one card per player and a public card, two betting rounds. OpenSpiel 2.0.2's leduc_poker, two players.
 
 Six cards, two of each rank: card // 2 is the rank. A raise is 2 chips in the first round and 4 in the second, and
-there are two a round. A pair with the table wins, else the higher rank; equal ranks share.
+there are at most two per round. A pair with the public card wins, otherwise the higher rank; equal ranks share the pot.
 """
 
 from functools import cache
@@ -13,41 +13,56 @@ from warp_kernels.episode import IO
 from warp_kernels.games import cards
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = [
+    "CALL",
+    "CARDS",
+    "FOLD",
+    "MAX_RAISES",
+    "OBSERVATION_WIDTH",
+    "PAIR",
+    "PUBLIC",
+    "RAISE",
+    "STORY",
+    "Params",
+    "State",
+    "rules",
+]
+
 # Actions, as OpenSpiel numbers them.
 FOLD = wp.constant(0)
 CALL = wp.constant(1)
 RAISE = wp.constant(2)
 
-CARDS = wp.constant(6)  # of the deck: three ranks in two suits
-PUBLIC = wp.constant(2)  # place of the public card in State.card, behind the players'
-MAX_RAISES = wp.constant(2)  # of a round
-STORY = wp.constant(8)  # bits of a round's story: two for each of call, raise, raise, call
+CARDS = wp.constant(6)  # size of the deck: three ranks in two suits
+PUBLIC = wp.constant(2)  # index of the public card in State.card, after those of the players
+MAX_RAISES = wp.constant(2)  # per round
+STORY = wp.constant(8)  # bits of the actions of a round: two for each of call, raise, raise, call
 PAIR = wp.constant(3)  # beats every rank
 
 OBSERVATION_WIDTH = 2 + 6 + 6 + 2 * 8
-"""Oneself, own card, public card, what every action was."""
+"""Width of an observation: own row, own card, public card, all actions."""
 
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
-    ante: int  # what both pay into the pot at the start [chips]
-    first_raise: int  # what a raise adds in the first round [chips]
-    second_raise: int  # and in the second [chips]
+    ante: int  # initial payment of both players [chips]
+    first_raise: int  # payment of a raise in the first round [chips]
+    second_raise: int  # in the second round [chips]
 
 
 @wp.struct
 class State:
-    """E worlds, two players."""
+    """State of E worlds, two players."""
 
-    card: wp.array2d(dtype=int)  # (E, 3) 0 to 5: one a player, then the public one, face down in the first round
-    chips: wp.array2d(dtype=int)  # (E, 2) what a player has paid into the pot [chips]
+    card: wp.array2d(dtype=int)  # (E, 3) 0 to 5: one per player, then the public card, face down in the first round
+    chips: wp.array2d(dtype=int)  # (E, 2) payments of each player [chips]
     round: wp.array(dtype=int)  # (E,) 0 or 1
     taken: wp.array(dtype=int)  # (E,) actions taken in this round
     raised: wp.array(dtype=int)  # (E,) raises in this round
-    story: wp.array2d(dtype=int)  # (E, 2) by round: bit 2 k where its action k was a call, bit 2 k + 1 where a raise
-    mover: wp.array(dtype=int)  # (E,) who is on the move
+    story: wp.array2d(dtype=int)  # (E, 2) by round: bit 2 k if action k was a call, bit 2 k + 1 if a raise
+    mover: wp.array(dtype=int)  # (E,) player to act
 
 
 @cache
@@ -60,7 +75,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def act(params: Params, state: State, io: IO, env: int):
-        """The mover folds, calls or raises; perhaps the round or the game is over. Writes everything but cards."""
+        """Fold, call or raise, and end the round or the game; write all fields except the cards."""
         mover = state.mover[env]
         other = 1 - mover
         now = state.round[env]
@@ -68,8 +83,8 @@ def rules() -> Rules:
         choice = int(io.choice[env, mover, 0])
         folds = choice == FOLD
         raises = choice == RAISE
-        closes = choice == CALL and taken > 0  # an answer ends the round
-        # random play takes every branch at random: the fewer the quicker
+        closes = choice == CALL and taken > 0  # a call after another action ends the round
+        # Random rollouts take branches at random: fewer branches are faster.
         more = wp.where(raises, wp.where(now == 0, params.first_raise, params.second_raise), 0)
         state.chips[env, mover] = wp.where(folds, state.chips[env, mover], state.chips[env, other] + more)
         state.story[env, now] = state.story[env, now] | (choice << (2 * taken))
@@ -81,7 +96,7 @@ def rules() -> Rules:
             public = state.card[env, PUBLIC]
             lead = strength(state.card[env, mover], public) - strength(state.card[env, other], public)
             sign = wp.where(folds or lead < 0, -1, wp.where(lead > 0, 1, 0))
-            # the winner gains what the loser has paid; all have paid alike when the cards are shown
+            # The winner gains the payment of the loser; at a showdown both payments are equal.
             gain = float(sign * state.chips[env, mover])
             io.reward[env, mover] = gain
             io.reward[env, other] = -gain
@@ -90,15 +105,15 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def legal(params: Params, state: State, io: IO, env: int, agent: int):
-        """Folding where there is something to pay, calling always, raising twice a round."""
+        """Mark legal actions: fold after a raise, call always, raise twice per round."""
         io.to_move[env, agent] = state.mover[env] == agent
-        io.action_mask[env, agent, FOLD] = state.raised[env] > 0  # the mover never has the last raise
+        io.action_mask[env, agent, FOLD] = state.raised[env] > 0  # the last raise is the opponent's
         io.action_mask[env, agent, CALL] = True
         io.action_mask[env, agent, RAISE] = state.raised[env] < MAX_RAISES
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Oneself, own card, the public card once it is shown, every action so far, all one-hot."""
+        """Write own row, own card, the revealed public card and all actions so far, one-hot."""
         own = state.card[env, agent]
         public = wp.where(state.round[env] == 1, state.card[env, PUBLIC], -1)
         for player in range(2):
@@ -113,12 +128,12 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def stake(params: Params, state: State, env: int, agent: int):
-        """A foul costs what folding would."""
+        """Return the loss by an illegal action: that of a fold."""
         return state.chips[env, agent]
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Three different cards; both pay the ante; player 0 begins."""
+        """Deal three different cards and collect the antes; player 0 starts."""
         word = philox.bits(rng, 0, philox.RESET, 0)
         deck = wp.uint64(cards.FULL_DECK)
         for place in range(3):

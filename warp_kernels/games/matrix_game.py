@@ -1,4 +1,4 @@
-"""MatrixGame: all players choose at once, and a table says what everybody earns; played for a number of steps.
+"""MatrixGame: a repeated normal-form game with simultaneous actions and a payoff table.
 
 Normal-form games after von Neumann and Morgenstern (1944); compared with OpenSpiel 2.0.2's matrix games.
 """
@@ -12,35 +12,37 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "memory", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
-    num_steps: int  # T [steps]; the observation tells t / T
+    num_steps: int  # T [steps]; observations contain t / T
 
 
 @wp.struct
 class State:
-    """E worlds, P players, J joint actions."""
+    """State of E worlds, P players, J joint actions."""
 
-    payoff: wp.array3d(dtype=float)  # (E, J, P) J counts the joint actions row by row, player 0's choice the slowest
-    last: wp.array2d(dtype=int)  # (E, P) everybody's last choice; -1 at the start
+    payoff: wp.array3d(dtype=float)  # (E, J, P) payoffs of joint actions J in C order
+    last: wp.array2d(dtype=int)  # (E, P) last action of each player; -1 at the start
 
 
 def memory(params: type, state: type, num_players: int) -> tuple[Any, Any]:
-    """Build what repeated games share: observe and reset.
+    """Build observe and reset of repeated games.
 
     Args:
         params: Warp struct with ``num_steps``.
         state: Warp struct with ``last`` (E, P).
-        num_players: P.
+        num_players: Number of players P.
     """
     Params, State = params, state
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Everybody's last choice one-hot, own first, then on in row order around the table; the time."""
+        """Write the last action of every player, one-hot, own first, then cyclically in row order; then the time."""
         column = int(0)
         for further in range(num_players):
             player = (agent + further) % num_players
@@ -54,7 +56,7 @@ def memory(params: type, state: type, num_players: int) -> tuple[Any, Any]:
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Nobody has chosen yet."""
+        """Clear the last actions."""
         for player in range(num_players):
             state.last[env, player] = -1
 
@@ -63,12 +65,12 @@ def memory(params: type, state: type, num_players: int) -> tuple[Any, Any]:
 
 @cache
 def rules(num_players: int) -> Rules:
-    """Build the rules for a number of players; how many choices each has is known to the buffers."""
+    """Build the rules for a number of players; the buffers define the number of actions of each."""
     observe, reset = memory(Params, State, num_players)
 
     @wp.func(inline=True)
     def pay(params: Params, state: State, io: IO, env: int):
-        """Look up the joint action. Writes the last choices and all rewards."""
+        """Look up the payoff of the joint action; write the last actions and all rewards."""
         joint = int(0)
         for player in range(num_players):
             choice = int(io.choice[env, player, 0])

@@ -8,18 +8,20 @@ from warp_kernels.episode import IO
 from warp_kernels.games import matrix_game
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
-    num_steps: int  # T [steps]; the observation tells t / T
-    win_reward: float  # for the winner of a step; the loser pays as much
+    num_steps: int  # T [steps]; observations contain t / T
+    win_reward: float  # of the winner of a step; the loser gets the negative
 
 
 @wp.struct
 class State:
-    """E worlds, two players."""
+    """State of E worlds, two players."""
 
     last: wp.array2d(dtype=int)  # (E, 2) last choice: 0 rock, 1 paper, 2 scissors; -1 at the start
 
@@ -31,7 +33,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def show(params: Params, state: State, io: IO, env: int):
-        """Paper beats rock, scissors beat paper, rock beats scissors. Writes the last choices and both rewards."""
+        """Paper beats rock, scissors beat paper, rock beats scissors; write the last actions and both rewards."""
         for player in range(2):
             state.last[env, player] = int(io.choice[env, player, 0])
         lead = (state.last[env, 0] - state.last[env, 1] + 3) % 3

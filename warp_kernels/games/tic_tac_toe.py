@@ -7,37 +7,39 @@ import warp as wp
 from warp_kernels.games import boards
 from warp_kernels.rules import Rules
 
+__all__ = ["Params", "State", "index_of", "is_free", "mark", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
-    win_reward: float  # for the winner; the loser pays as much
+    win_reward: float  # of the winner; the loser gets the negative
 
 
 @wp.struct
 class State:
-    """E worlds, two players."""
+    """State of E worlds, two players."""
 
     marks: wp.array2d(dtype=wp.uint64)  # (E, 2) a player's marks: bit 4 * column + row, row 0 at the top
-    mover: wp.array(dtype=int)  # (E,) who is on the move; -1 when the game is over
+    mover: wp.array(dtype=int)  # (E,) player to act; -1 after the end of the game
 
 
 @wp.func
 def index_of(cell: int) -> int:
-    """Bit of a cell; cells are counted row by row."""
+    """Return the bit index of a cell; cells are counted row by row."""
     return 4 * (cell % 3) + cell // 3
 
 
 @wp.func
 def mark(filled: wp.uint64, cell: int) -> wp.uint64:
-    """The bit of the cell."""
+    """Return the bit of the cell."""
     return boards.bit(index_of(cell))
 
 
 @wp.func
 def is_free(filled: wp.uint64, cell: int) -> bool:
-    """Whether nobody has marked the cell."""
+    """Return whether the cell is free."""
     return boards.at(filled, index_of(cell)) == 0
 
 

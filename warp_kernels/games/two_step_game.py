@@ -1,4 +1,4 @@
-"""TwoStepGame: player 0 chooses which of two tables both then play for. Both earn the same.
+"""TwoStepGame: player 0 chooses one of two payoff tables for a cooperative game.
 
 Rashid et al. 2018, "QMIX: monotonic value function factorisation for deep multi-agent reinforcement learning",
 section 5.
@@ -12,24 +12,26 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, world_phase
 
+__all__ = ["Params", "State", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world: what both players earn in the second step."""
+    """Environment parameters: payoffs of both players in the second step."""
 
-    payoff_a: float  # in table A, whatever they choose
-    payoff_b_00: float  # in table B, where both choose 0
-    payoff_b_01: float  # in table B, where player 0 chooses 0 and player 1 chooses 1
-    payoff_b_10: float  # in table B, the other way round
-    payoff_b_11: float  # in table B, where both choose 1
+    payoff_a: float  # in table A, for all actions
+    payoff_b_00: float  # in table B, both choose 0
+    payoff_b_01: float  # in table B, player 0 chooses 0 and player 1 chooses 1
+    payoff_b_10: float  # in table B, player 0 chooses 1 and player 1 chooses 0
+    payoff_b_11: float  # in table B, both choose 1
 
 
 @wp.struct
 class State:
-    """E worlds, two players."""
+    """State of E worlds, two players."""
 
-    table: wp.array(dtype=int)  # (E,) that of the second step: 0 is A, 1 is B; -1 before player 0 has chosen
-    last: wp.array2d(dtype=int)  # (E, 2) choices of the second step; -1 before
+    table: wp.array(dtype=int)  # (E,) table of the second step: 0 is A, 1 is B; -1 before the choice
+    last: wp.array2d(dtype=int)  # (E, 2) actions of the second step; -1 before
 
 
 @cache
@@ -38,7 +40,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def act(params: Params, state: State, io: IO, env: int):
-        """Choose the table, or look up the joint action in it. Writes table, last choices and rewards."""
+        """Choose the table, or look up the payoff of the joint action; write table, last actions and rewards."""
         row = int(io.choice[env, 0, 0])
         column = int(io.choice[env, 1, 0])
         table = state.table[env]
@@ -56,7 +58,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Where the game stands (to choose a table, in A, in B; zeros when it is over) and oneself, one-hot."""
+        """Write the stage (choose a table, A, B; zeros after the end) and the own row, one-hot."""
         table = state.table[env]
         playing = state.last[env, 0] < 0
         for place in range(3):
@@ -66,7 +68,7 @@ def rules() -> Rules:
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Nobody has chosen yet."""
+        """Clear the last actions."""
         state.table[env] = -1
         for player in range(2):
             state.last[env, player] = -1

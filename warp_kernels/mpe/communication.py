@@ -1,7 +1,7 @@
-"""What agents of the multi-agent particle environments (MPE) say, as in mpe2 1.1.1 ``_mpe_utils/``.
+"""Communication of the multi-agent particle environments (MPE), as in mpe2 1.1.1 ``_mpe_utils/``.
 
-An utterance has a loudness per letter. It comes from the present step's action, is there once bodies have moved, and is
-heard in the observation that follows; an episode starts in silence.
+A message has a loudness per letter. It is set by the action of a step and is part of the next observation. An episode
+starts with silence, all letters at 0.
 """
 
 from typing import Any
@@ -11,33 +11,35 @@ import warp as wp
 from warp_kernels.episode import IO
 from warp_kernels.rules import Phase, agent_phase
 
-PUSHES = wp.constant(5)  # choices, or components, that move an agent; its words come behind
+__all__ = ["PUSHES", "channel"]
+
+PUSHES = wp.constant(5)  # number of actions, or components, that move an agent; those of letters follow
 
 
 def channel(
     Params: type, State: type, num_speakers: int, num_letters: int, continuous: bool, moves: bool
 ) -> tuple[Phase, Any, Any]:
-    """Build what speakers need.
+    """Build the phase and functions of speakers.
 
     Args:
-        Params: The scenario's.
-        State: The scenario's, with ``said`` (E, S, L) float, the loudness of each letter.
-        num_speakers: S; the speakers are the first agents.
-        num_letters: L.
-        continuous: Kind of the actions. Discrete: one letter, at loudness 1. Continuous: every letter, as loud as the
-            action's component for it.
-        moves: Speakers also push: discrete choice = letter * 5 + push, continuous words behind five pushes. Else the
-            action is the word alone.
+        Params: Params of the scenario.
+        State: State of the scenario, with ``said`` (E, S, L) float, the loudness of each letter.
+        num_speakers: Number of speakers S, which are the first agents.
+        num_letters: Size of the alphabet L.
+        continuous: Continuous actions, with a component per letter for its loudness; discrete actions are one letter
+            at loudness 1.
+        moves: Speakers also push: a discrete action is letter * 5 + push, a continuous action has five pushes first.
+            If False, the action is the message only.
 
     Returns:
-        The phase that speaks; ``hear(state, io, env, agent, speaker, column)``, which writes an utterance into L
-        columns of an observation; and ``hush(state, env)``, the silence at the start of an episode.
+        The phase that sets messages; ``hear(state, io, env, agent, speaker, column)``, which writes a message into L
+        columns of an observation; and ``hush(state, env)``, which sets silence at the start of an episode.
     """
     first = int(PUSHES) if moves else 0
 
     @wp.func(inline=True)
     def speak(params: Params, state: State, io: IO, env: int, agent: int):
-        """Writes what the agent has said."""
+        """Write the message of the agent."""
         if agent < num_speakers:
             if wp.static(continuous):
                 for letter in range(num_letters):
@@ -56,7 +58,7 @@ def channel(
 
     @wp.func(inline=True)
     def hush(state: State, env: int):
-        for speaker in range(state.said.shape[1]):  # rare, so not unrolled
+        for speaker in range(state.said.shape[1]):  # not unrolled, as it runs rarely
             for letter in range(state.said.shape[2]):
                 state.said[env, speaker, letter] = 0.0
 

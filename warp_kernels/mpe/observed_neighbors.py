@@ -1,4 +1,4 @@
-"""Whom an agent sees: everyone in order, or the nearest few, as in mpe2 1.1.1 ``partial_observability.py``."""
+"""Observations of other discs: all in row order, or the nearest ones, as in mpe2 1.1.1 ``partial_observability.py``."""
 
 from typing import Any
 
@@ -6,24 +6,26 @@ import warp as wp
 
 from warp_kernels.episode import IO
 
+__all__ = ["nearest_after", "observe_neighbors", "slots"]
+
 
 @wp.func
 def nearest_after(
     pos: wp.array2d(dtype=wp.vec2), env: int, agent: int, first: int, end: int, squared: float, entity: int
 ):
-    """The next of an agent's neighbours by distance; of equally far ones the lower row comes first.
+    """Return the next neighbor of an agent by distance; of equal distances the lower row comes first.
 
     Args:
         pos: (E, N) [m]
         env: World
-        agent: Who looks; passed over
-        first: First row among whom to search
-        end: Row behind the last
-        squared: Squared distance of the neighbour before [m^2]; -1 for the first call
-        entity: Row of the neighbour before; -1 for the first call
+        agent: Observing agent, which is skipped
+        first: First row of the search
+        end: Row after the last one
+        squared: Squared distance of the previous neighbor [m^2]; -1 for the first call
+        entity: Row of the previous neighbor; -1 for the first call
 
     Returns:
-        Squared distance [m^2] and row; row -1 where there is none any more.
+        Squared distance [m^2] and row; row -1 if there is no further neighbor.
     """
     here = pos[env, agent]
     best = float(wp.inf)
@@ -39,23 +41,23 @@ def nearest_after(
 
 
 def slots(count: int, most: int | None) -> int:
-    """How many places an observation holds for ``count`` others of whom at most ``most`` (None: all) are seen."""
+    """Return the number of observed discs out of ``count``; ``most`` limits them, None observes all."""
     return count if most is None else most
 
 
-def sight(State: type, first: int, end: int, most: int | None = None, what: Any = None) -> Any:
+def observe_neighbors(State: type, first: int, end: int, most: int | None = None, what: Any = None) -> Any:
     """Build ``see(state, io, env, agent, column) -> int``, a part of ``observe``.
 
-    It writes two numbers of each of the discs ``first .. end - 1``, the agent itself left out, from a column on; and
-    returns the column behind. All are written in row order, or with ``most`` the nearest that many, nearest first, then
-    zeros where there are fewer.
+    The function writes two numbers for each of the discs ``first .. end - 1`` except the agent itself, starting at a
+    column, and returns the next column. All discs are written in row order. With ``most``, only the nearest ones are
+    written, nearest first, padded with zeros.
 
     Args:
-        State: The scenario's, with ``pos`` (E, N) vec2 [m].
-        first: First row among whom to look.
-        end: Row behind the last.
-        most: How many of the nearest are seen; None: all.
-        what: ``f(state, env, agent, other) -> vec2``, what is seen of another; None: where it is from here [m].
+        State: State of the scenario, with ``pos`` (E, N) vec2 [m].
+        first: First row to observe.
+        end: Row after the last one.
+        most: Number of nearest discs to observe; None observes all.
+        what: ``f(state, env, agent, other) -> vec2``, the observed value of a disc; None is its relative position [m].
     """
 
     @wp.func(inline=True)

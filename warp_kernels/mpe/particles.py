@@ -1,4 +1,4 @@
-"""The physics of the multi-agent particle environments (MPE), as in mpe2 1.1.1 ``_mpe_utils/core.py``.
+"""Physics of the multi-agent particle environments (MPE), as in mpe2 1.1.1 ``_mpe_utils/core.py``.
 
 Discs that push each other apart, damping, a speed cap. Integration is explicit Euler: a position moves by the *old*
 velocity, then the velocity changes.
@@ -12,6 +12,22 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Phase, agent_phase
 
+__all__ = [
+    "CONTACT_FORCE",
+    "CONTACT_MARGIN",
+    "DENSE",
+    "KEPT_VELOCITY",
+    "REACH",
+    "accelerate",
+    "contact",
+    "motion",
+    "outside",
+    "random_placement",
+    "relayout",
+    "steering",
+    "terminate_success",
+]
+
 DT = wp.constant(0.1)  # [s]
 KEPT_VELOCITY = wp.constant(0.75)  # 1 - damping 0.25
 CONTACT_FORCE = wp.constant(100.0)  # [N/m]
@@ -21,7 +37,7 @@ REACH = wp.constant(0.02)  # [m] beyond this gap the contact force is below 1e-7
 
 @wp.func(inline=True)
 def contact(here: wp.vec2, there: wp.vec2, touch: float) -> wp.vec2:
-    """Force [N] on a disc at ``here`` from one at ``there`` [m]; they touch at distance ``touch`` [m].
+    """Return the force [N] on a disc at ``here`` by one at ``there`` [m]; they touch at distance ``touch`` [m].
 
     mpe2: force = 100 * delta / dist * logaddexp(0, -(dist - touch) / 1e-3) * 1e-3.
     """
@@ -32,13 +48,13 @@ def contact(here: wp.vec2, there: wp.vec2, touch: float) -> wp.vec2:
         dist = wp.sqrt(squared)
         z = (touch - dist) / CONTACT_MARGIN
         penetration = (wp.max(z, 0.0) + wp.log(1.0 + wp.exp(-wp.abs(z)))) * CONTACT_MARGIN
-        force = (CONTACT_FORCE * penetration / wp.max(dist, 1.0e-8)) * delta  # mpe2 divides 0 by 0 where discs coincide
+        force = (CONTACT_FORCE * penetration / wp.max(dist, 1.0e-8)) * delta  # mpe2 divides 0 by 0 for coinciding discs
     return force
 
 
 @wp.func(inline=True)
 def accelerate(velocity: wp.vec2, force: wp.vec2, max_speed: float) -> wp.vec2:
-    """The next velocity [m/s] of a unit mass: damped, pushed, capped (a cap below 0 is none)."""
+    """Return the next velocity [m/s] of a unit mass with damping, force and speed cap (below 0: no cap)."""
     v = velocity * KEPT_VELOCITY + force * DT
     squared = wp.dot(v, v)
     if max_speed >= 0.0 and squared > max_speed * max_speed:
@@ -48,7 +64,7 @@ def accelerate(velocity: wp.vec2, force: wp.vec2, max_speed: float) -> wp.vec2:
 
 @wp.func
 def outside(x: float) -> float:
-    """mpe2's measure of having left the arena along one axis, x from its centre [m]: 0 well inside, at most 10."""
+    """Return mpe2's penalty for leaving the arena along one axis, x from its center [m]: 0 inside, at most 10."""
     away = wp.abs(x)
     penalty = float(0.0)
     if away >= 1.0:
@@ -59,10 +75,10 @@ def outside(x: float) -> float:
 
 
 def steering(continuous: bool) -> Any:
-    """Build ``steer(io, env, agent) -> vec2``: where an agent pushes, each axis in [-1, 1].
+    """Build ``steer(io, env, agent) -> vec2``, the push of an agent, each axis in [-1, 1].
 
-    Discrete: nothing, left, right, down, up; whatever an agent says stands above, choice = letter * 5 + push.
-    Continuous: the first five components, in the same order.
+    Discrete actions are nothing, left, right, down, up; with communication the action is letter * 5 + push.
+    Continuous actions have these pushes as the first five components.
     """
 
     @wp.func(inline=True)
@@ -82,18 +98,18 @@ def steering(continuous: bool) -> Any:
 
 
 @wp.func(inline=True)
-def succeed(io: IO, env: int, agent: int):
-    """End an agent's episode by success; on the last step mpe2 truncates it instead."""
+def terminate_success(io: IO, env: int, agent: int):
+    """Terminate an agent's episode by success, except in the last step, which mpe2 truncates."""
     if io.step[env] < io.max_steps or io.max_steps == 0:
         io.terminated[env, agent] = True
 
 
-def scatter(State: type, num_agents: int, landmarks_within: float = 1.0) -> Any:
-    """Build ``place(state, env, rng)``: agents anywhere in [-1, 1)^2 [m], at rest; landmarks within their own half."""
+def random_placement(State: type, num_agents: int, landmarks_within: float = 1.0) -> Any:
+    """Build ``place(state, env, rng)``: agents uniform in [-1, 1)^2 [m] at rest, landmarks in a square of their own."""
 
     @wp.func
     def place(state: State, env: int, rng: philox.Stream):
-        for entity in range(state.pos.shape[1]):  # rare, so not unrolled
+        for entity in range(state.pos.shape[1]):  # not unrolled, as it runs rarely
             u = philox.uniform4(rng, entity, philox.RESET, 0)
             half = wp.where(entity < num_agents, 1.0, landmarks_within)
             state.pos[env, entity] = wp.vec2((2.0 * u[0] - 1.0) * half, (2.0 * u[1] - 1.0) * half)
@@ -103,8 +119,8 @@ def scatter(State: type, num_agents: int, landmarks_within: float = 1.0) -> Any:
     return place
 
 
-def lay(State: type, num_agents: int, num_entities: int) -> Any:
-    """Build ``Rules.lay`` of a scenario whose discs push each other: A agents, N entities of any kind."""
+def relayout(State: type, num_agents: int, num_entities: int) -> Any:
+    """Build ``Rules.relayout`` of a scenario with collisions: A agents, N entities in total."""
 
     @wp.func(inline=True)
     def dense(state: State, n: int):
@@ -117,7 +133,7 @@ def lay(State: type, num_agents: int, num_entities: int) -> Any:
 
 
 DENSE = ("pos", "vel", "force")
-"""``Definition.dense`` where :func:`lay` is used."""
+"""Value of ``EnvDefinition.dense`` for :func:`relayout`."""
 
 
 def motion(
@@ -131,22 +147,22 @@ def motion(
     size_of: Any = None,
     pace_of: Any = None,
 ) -> tuple[Phase, ...]:
-    """Build the phases of a step of physics: forces, then explicit Euler.
+    """Build the phases of a physics step: forces, then explicit Euler.
 
     Args:
-        Params: The scenario's.
-        State: The scenario's, with ``pos`` (E, N) vec2 [m], agents first; ``vel`` (E, A) vec2 [m/s]; and, where discs
-            push each other, ``force`` (E, A) vec2 [N].
-        num_agents: A.
-        num_entities: N, discs that push each other: agents first.
-        continuous: Kind of the actions.
+        Params: Params of the scenario.
+        State: State of the scenario, with ``pos`` (E, N) vec2 [m], agents first; ``vel`` (E, A) vec2 [m/s]; and, with
+            collisions, ``force`` (E, A) vec2 [N].
+        num_agents: Number of agents A.
+        num_entities: Number of colliding discs N, agents first.
+        continuous: Continuous actions instead of discrete ones.
         accel_of: ``f(params, agent) -> float``, force at full throttle [N].
-        cap_of: ``f(params, agent) -> float``, speed cap [m/s]; below 0: none.
-        size_of: ``f(params, entity) -> float``, radius [m]; None: nothing collides.
-        pace_of: ``f(state, env, agent) -> float``, share of force and cap that an agent has at present; None: all.
+        cap_of: ``f(params, agent) -> float``, speed cap [m/s]; below 0 for no cap.
+        size_of: ``f(params, entity) -> float``, radius [m]; None for no collisions.
+        pace_of: ``f(state, env, agent) -> float``, current factor of force and cap; None for 1.
 
     Returns:
-        One phase, or two where discs push each other: what all siblings feel is summed up before anybody moves.
+        One phase, or two with collisions: all forces are summed up before any agent moves.
     """
     steer = steering(continuous)
 
@@ -170,14 +186,14 @@ def motion(
 
         @wp.func(inline=True)
         def drift(params: Params, state: State, io: IO, env: int, agent: int):
-            """Nobody is in anybody's way. Writes the agent's position and velocity."""
+            """Move without collisions; write the agent's position and velocity."""
             go(params, state, env, agent, throttle(params, state, io, env, agent))
 
         return (agent_phase(drift),)
 
     @wp.func
     def push(params: Params, state: State, io: IO, env: int, agent: int):
-        """Sum the forces on an agent; writes its force."""
+        """Sum the forces on an agent; write its force."""
         here = state.pos[env, agent]
         size = size_of(params, agent)
         total = throttle(params, state, io, env, agent)
@@ -188,7 +204,7 @@ def motion(
 
     @wp.func
     def move(params: Params, state: State, io: IO, env: int, agent: int):
-        """Explicit Euler; writes the agent's position and velocity."""
+        """Integrate by explicit Euler; write the agent's position and velocity."""
         go(params, state, env, agent, state.force[env, agent])
 
     return agent_phase(push), agent_phase(move)

@@ -9,33 +9,35 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import neighbours, particles
+from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase
+
+__all__ = ["OBSERVATION", "Params", "State", "rules"]
 
 OBSERVATION = 4  # own velocity, the landmark's relative position
 
 
 @wp.struct
 class Params:
-    """Constants of a world; the agent's mass is 1 kg."""
+    """Environment parameters; the agent's mass is 1 kg."""
 
     accel: float  # force at full throttle [N]
 
 
 @wp.struct
 class State:
-    """E worlds, 1 agent, 2 entities."""
+    """State of E worlds, 1 agent, 2 entities."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, 2) [m]
     vel: wp.array2d(dtype=wp.vec2)  # (E, 1) [m/s]
-    benchmark: wp.array3d(dtype=float)  # (E, 1, 0) mpe2 has no figures for this scenario
+    benchmark: wp.array3d(dtype=float)  # (E, 1, 0) mpe2 has no benchmark data here
 
 
 @cache
 def rules(continuous: bool) -> Rules:
     """Build the rules."""
-    place = particles.scatter(State, 1)
-    see_landmark = neighbours.sight(State, 1, 2)
+    place = particles.random_placement(State, 1)
+    see_landmark = observed_neighbors.observe_neighbors(State, 1, 2)
 
     @wp.func(inline=True)
     def accel_of(params: Params, agent: int):
@@ -47,13 +49,13 @@ def rules(continuous: bool) -> Rules:
 
     @wp.func(inline=True)
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """The agent pays for its squared distance to the landmark. Writes the reward."""
+        """Write the reward: the negative squared distance to the landmark."""
         delta = state.pos[env, 1] - state.pos[env, agent]
         io.reward[env, agent] = -wp.dot(delta, delta)
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Own velocity [m/s], the landmark from here [m]."""
+        """Write own velocity [m/s] and the relative position of the landmark [m]."""
         vel = state.vel[env, agent]
         io.obs[env, agent, 0] = vel[0]
         io.obs[env, agent, 1] = vel[1]
@@ -61,7 +63,7 @@ def rules(continuous: bool) -> Rules:
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """The agent and the landmark anywhere in [-1, 1)^2 [m], at rest."""
+        """Place the agent and the landmark uniformly in [-1, 1)^2 [m], at rest."""
         place(state, env, rng)
 
     return Rules(

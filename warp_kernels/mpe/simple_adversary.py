@@ -1,4 +1,4 @@
-"""SimpleAdversary: MPE's simple_adversary as in mpe2 1.1.1. Good agents cover up which landmark is the goal.
+"""SimpleAdversary: MPE's simple_adversary as in mpe2 1.1.1. Good agents conceal which landmark is the goal.
 
 Entities: the adversary, the good agents, then as many landmarks as good agents. Nothing collides.
 """
@@ -9,31 +9,33 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import neighbours, particles
+from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase
+
+__all__ = ["Params", "State", "observation_width", "rules"]
 
 
 @wp.struct
 class Params:
-    """Constants of a world; an agent's mass is 1 kg."""
+    """Environment parameters; an agent's mass is 1 kg."""
 
     accel: float  # force at full throttle [N]
 
 
 @wp.struct
 class State:
-    """E worlds, A = 1 + N agents, N landmarks."""
+    """State of E worlds, A = 1 + N agents, N landmarks."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, A + N) [m]
     vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]
-    goal: wp.array(dtype=int)  # (E,) which landmark counts, from 0
-    away: wp.array2d(dtype=float)  # (E, A) from each agent to the goal [m]
-    benchmark: wp.array3d(dtype=float)  # (E, A, N + 1) mpe2's benchmark_data; (E, A, 0) where it is not asked for
+    goal: wp.array(dtype=int)  # (E,) index of the goal landmark
+    away: wp.array2d(dtype=float)  # (E, A) distance of each agent to the goal [m]
+    benchmark: wp.array3d(dtype=float)  # (E, A, N + 1) mpe2's benchmark_data; (E, A, 0) if disabled
 
 
 def observation_width(num_good: int, agents_seen: int | None, landmarks_seen: int | None, adversary: bool) -> int:
-    """The goal, which the adversary does not see, landmarks, other agents."""
-    seen = neighbours.slots(num_good, landmarks_seen) + neighbours.slots(num_good, agents_seen)
+    """Return the width of an observation: the goal (good agents only), landmarks, other agents."""
+    seen = observed_neighbors.slots(num_good, landmarks_seen) + observed_neighbors.slots(num_good, agents_seen)
     return 2 * (seen if adversary else seen + 1)
 
 
@@ -41,11 +43,11 @@ def observation_width(num_good: int, agents_seen: int | None, landmarks_seen: in
 def rules(
     num_good: int, continuous: bool, agents_seen: int | None, landmarks_seen: int | None, benchmark: bool
 ) -> Rules:
-    """Build the rules for a number of good agents, and of neighbours seen (None: all)."""
+    """Build the rules for a number of good agents and of observed neighbors (None: all)."""
     num_agents = 1 + num_good
-    place = particles.scatter(State, num_agents)
-    see_landmarks = neighbours.sight(State, num_agents, num_agents + num_good, landmarks_seen)
-    see_agents = neighbours.sight(State, 0, num_agents, agents_seen)
+    place = particles.random_placement(State, num_agents)
+    see_landmarks = observed_neighbors.observe_neighbors(State, num_agents, num_agents + num_good, landmarks_seen)
+    see_agents = observed_neighbors.observe_neighbors(State, 0, num_agents, agents_seen)
 
     @wp.func(inline=True)
     def accel_of(params: Params, agent: int):
@@ -63,7 +65,7 @@ def rules(
 
     @wp.func(inline=True)
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """The adversary wants to be at the goal; good agents want one of them there, and it away. Writes the reward."""
+        """Write the reward: adversary near the goal; good agents with one of them near it and the adversary away."""
         reward = -state.away[env, 0]
         if agent > 0:
             nearest = float(wp.inf)
@@ -85,7 +87,7 @@ def rules(
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """The goal, which the adversary does not see, landmarks and agents from here [m]."""
+        """Write relative positions of the goal (good agents only), landmarks and agents [m]."""
         column = int(0)
         if agent > 0:
             delta = state.pos[env, num_agents + state.goal[env]] - state.pos[env, agent]
@@ -97,7 +99,7 @@ def rules(
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Agents and landmarks anywhere in [-1, 1)^2 [m], at rest; any landmark is the goal."""
+        """Place agents and landmarks uniformly in [-1, 1)^2 [m], at rest, and sample the goal."""
         place(state, env, rng)
         state.goal[env] = philox.below(philox.bits(rng, 0, philox.RESET, 1)[0], num_good)
 

@@ -1,6 +1,6 @@
 """SimpleCrypto: MPE's simple_crypto as in mpe2 1.1.1. Alice sends Bob a secret letter over a channel that Eve hears.
 
-Agents: Eve, Bob, Alice. Nobody moves. mpe2 scatters its discs over a plane that nobody sees; there is none here.
+Agents: Eve, Bob, Alice. No agent moves. mpe2 places its discs on a plane that is not observed; it is omitted here.
 """
 
 from functools import cache
@@ -9,49 +9,51 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import speech
+from warp_kernels.mpe import communication
 from warp_kernels.rules import Rules, agent_phase
 
-EVE = wp.constant(0)  # row of the one that listens in
-BOB = wp.constant(1)  # row of the one that is spoken to
-ALICE = wp.constant(2)  # row of the one that speaks
-NUM_AGENTS = 3  # all of them
-LETTERS = wp.constant(4)  # of the alphabet
-SECRETS = wp.constant(2)  # of them, the first, goals and keys are drawn
+__all__ = ["ALICE", "BOB", "EVE", "LETTERS", "NUM_AGENTS", "SECRETS", "Params", "State", "rules"]
+
+EVE = wp.constant(0)  # row of the eavesdropper
+BOB = wp.constant(1)  # row of the receiver
+ALICE = wp.constant(2)  # row of the sender
+NUM_AGENTS = 3  # Eve, Bob and Alice
+LETTERS = wp.constant(4)  # size of the alphabet
+SECRETS = wp.constant(2)  # goals and keys are sampled from the first letters
 
 
 @wp.struct
 class Params:
-    """Constants of a world."""
+    """Environment parameters."""
 
-    bob_weight: float  # of Bob's squared error in his and Alice's reward
-    eve_weight: float  # of Eve's squared error in everyone's reward
+    bob_weight: float  # weight of Bob's squared error in his and Alice's reward
+    eve_weight: float  # weight of Eve's squared error in the reward of all agents
 
 
 @wp.struct
 class State:
-    """E worlds, A agents, L letters."""
+    """State of E worlds, A agents, L letters."""
 
-    goal: wp.array(dtype=int)  # (E,) letter that Alice shall tell
+    goal: wp.array(dtype=int)  # (E,) letter that Alice sends
     key: wp.array(dtype=int)  # (E,) letter that Alice and Bob share
     said: wp.array3d(dtype=float)  # (E, A, L) loudness of each letter
-    benchmark: wp.array3d(dtype=float)  # (E, A, 2 L) said, then the goal, one letter at 1; (E, A, 0) unless asked for
+    benchmark: wp.array3d(dtype=float)  # (E, A, 2 L) messages, then the goal, one-hot; (E, A, 0) if disabled
 
 
 @cache
 def rules(continuous: bool, benchmark: bool) -> Rules:
     """Build the rules for a kind of actions, with or without benchmark data."""
-    speak, hear, hush = speech.channel(Params, State, NUM_AGENTS, LETTERS, continuous, moves=False)
+    speak, hear, hush = communication.channel(Params, State, NUM_AGENTS, LETTERS, continuous, moves=False)
 
     @wp.func(inline=True)
     def show(io: IO, env: int, agent: int, column: int, shown: int):
-        """One letter at 1, in L columns of the observation."""
+        """Write a letter, one-hot, into L columns of the observation."""
         for letter in range(LETTERS):
             io.obs[env, agent, column + letter] = wp.where(letter == shown, 1.0, 0.0)
 
     @wp.func(inline=True)
     def error(state: State, env: int, agent: int):
-        """Squared distance of what an agent said from the goal; silence is no error."""
+        """Return the squared distance of an agent's message from the goal; 0 for silence."""
         total = float(0.0)
         loud = bool(False)
         for letter in range(LETTERS):
@@ -63,7 +65,7 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
 
     @wp.func(inline=True)
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """Eve pays for her error; Bob and Alice earn it, and pay for Bob's. Writes the reward, and benchmark data."""
+        """Write the rewards by the errors of Eve and Bob, and benchmark data."""
         eve = params.eve_weight * error(state, env, EVE)
         if agent == EVE:
             io.reward[env, agent] = -eve
@@ -76,7 +78,7 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Alice: goal and key. Bob: key and what Alice said. Eve: what Alice said."""
+        """Write goal and key (Alice), key and Alice's message (Bob), or Alice's message (Eve)."""
         if agent == ALICE:
             show(io, env, agent, 0, state.goal[env])
             show(io, env, agent, LETTERS, state.key[env])
@@ -88,7 +90,7 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Any goal and key; silence."""
+        """Sample goal and key, and set silence."""
         word = philox.bits(rng, 0, philox.RESET, 0)
         state.goal[env] = philox.below(word[0], SECRETS)
         state.key[env] = philox.below(word[1], SECRETS)

@@ -1,6 +1,6 @@
 """SimplePush: MPE's simple_push as in mpe2 1.1.1. An adversary keeps a good agent from its goal, by force.
 
-Entities: the adversary, the good agent, two landmarks. Agents push each other; landmarks are in nobody's way.
+Entities: the adversary, the good agent, two landmarks. Agents push each other; landmarks do not collide.
 """
 
 from functools import cache
@@ -9,8 +9,10 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import neighbours, particles
+from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase
+
+__all__ = ["GOOD", "OBSERVATIONS", "Params", "State", "rules"]
 
 OBSERVATIONS = {"adversary": 8, "agent": 19}  # widths by group
 GOOD = wp.constant(1)  # row of the good agent; the landmarks are rows 2 and 3
@@ -18,7 +20,7 @@ GOOD = wp.constant(1)  # row of the good agent; the landmarks are rows 2 and 3
 
 @wp.struct
 class Params:
-    """Constants of a world; an agent's mass is 1 kg."""
+    """Environment parameters; an agent's mass is 1 kg."""
 
     agent_size: float  # radius [m]
     accel: float  # force at full throttle [N]
@@ -26,22 +28,22 @@ class Params:
 
 @wp.struct
 class State:
-    """E worlds, 2 agents, 4 entities."""
+    """State of E worlds, 2 agents, 4 entities."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, 4) [m]
     vel: wp.array2d(dtype=wp.vec2)  # (E, 2) [m/s]
-    force: wp.array2d(dtype=wp.vec2)  # (E, 2) [N] of the present step
-    goal: wp.array(dtype=int)  # (E,) which landmark counts, 0 or 1
-    away: wp.array2d(dtype=float)  # (E, 2) from each agent to the goal [m]
-    benchmark: wp.array3d(dtype=float)  # (E, 2, 0) mpe2 has no figures for this scenario
+    force: wp.array2d(dtype=wp.vec2)  # (E, 2) [N] in the current step
+    goal: wp.array(dtype=int)  # (E,) index of the goal landmark, 0 or 1
+    away: wp.array2d(dtype=float)  # (E, 2) distance of each agent to the goal [m]
+    benchmark: wp.array3d(dtype=float)  # (E, 2, 0) mpe2 has no benchmark data here
 
 
 @cache
 def rules(continuous: bool) -> Rules:
     """Build the rules."""
-    place = particles.scatter(State, 2)
-    see_landmarks = neighbours.sight(State, 2, 4)
-    see_other = neighbours.sight(State, 0, 2)
+    place = particles.random_placement(State, 2)
+    see_landmarks = observed_neighbors.observe_neighbors(State, 2, 4)
+    see_other = observed_neighbors.observe_neighbors(State, 0, 2)
 
     @wp.func(inline=True)
     def size_of(params: Params, entity: int):
@@ -63,21 +65,21 @@ def rules(continuous: bool) -> Rules:
 
     @wp.func(inline=True)
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """The good agent wants to be at the goal; the adversary wants to be nearer than it. Writes the reward."""
+        """Write the reward: good agent near the goal; adversary nearer to it than the good agent."""
         io.reward[env, agent] = wp.where(agent == GOOD, 0.0, state.away[env, GOOD]) - state.away[env, agent]
 
     @wp.func(inline=True)
     def paint(io: IO, env: int, agent: int, column: int, landmark: int, rest: float, bright: float):
-        """Write a colour (r, g, b): green for landmark 0, blue for landmark 1."""
+        """Write a color (r, g, b): green for landmark 0, blue for landmark 1."""
         io.obs[env, agent, column] = rest
         io.obs[env, agent, column + 1] = wp.where(landmark == 0, bright, rest)
         io.obs[env, agent, column + 2] = wp.where(landmark == 1, bright, rest)
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Own velocity [m/s], landmarks and the other agent from here [m].
+        """Write own velocity [m/s] and relative positions of landmarks and the other agent [m].
 
-        The good agent also sees the goal, its own colour, which is the goal's, and the landmarks' colours.
+        The good agent also sees the goal, its own color, which is the goal's, and the landmarks' colors.
         """
         vel = state.vel[env, agent]
         io.obs[env, agent, 0] = vel[0]
@@ -98,7 +100,7 @@ def rules(continuous: bool) -> Rules:
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Agents and landmarks anywhere in [-1, 1)^2 [m], at rest; either landmark is the goal."""
+        """Place agents and landmarks uniformly in [-1, 1)^2 [m], at rest, and sample the goal."""
         place(state, env, rng)
         state.goal[env] = philox.below(philox.bits(rng, 0, philox.RESET, 1)[0], 2)
 
@@ -116,6 +118,6 @@ def rules(continuous: bool) -> Rules:
         ),
         reset=reset,
         observe=observe,
-        lay=particles.lay(State, 2, 4),
+        relayout=particles.relayout(State, 2, 4),
         max_unroll=1,
     )

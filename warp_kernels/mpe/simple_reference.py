@@ -1,4 +1,4 @@
-"""SimpleReference: MPE's simple_reference as in mpe2 1.1.1. Two agents each know where the other should go, and say so.
+"""SimpleReference: MPE's simple_reference as in mpe2 1.1.1. Two agents know and communicate the goal of each other.
 
 Entities: the two agents, then three landmarks. Nothing collides.
 """
@@ -9,32 +9,34 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import particles, speech
+from warp_kernels.mpe import communication, particles
 from warp_kernels.rules import Rules, agent_phase
 
-AGENTS = wp.constant(2)  # the first rows
-LANDMARKS = wp.constant(3)  # the rows behind them
-ENTITIES = wp.constant(5)  # both
-LETTERS = wp.constant(10)  # of the alphabet
-LIT = wp.constant(0.75)  # a landmark's colour in its own channel of red, green, blue
-UNLIT = wp.constant(0.25)  # and in the two others
+__all__ = ["AGENTS", "ENTITIES", "LANDMARKS", "LETTERS", "LIT", "UNLIT", "Params", "State", "rules"]
+
+AGENTS = wp.constant(2)  # number of agents, the first rows
+LANDMARKS = wp.constant(3)  # number of landmarks, the next rows
+ENTITIES = wp.constant(5)  # agents and landmarks
+LETTERS = wp.constant(10)  # size of the alphabet
+LIT = wp.constant(0.75)  # a landmark's color in its own channel of red, green, blue
+UNLIT = wp.constant(0.25)  # in the other two channels
 
 
 @wp.struct
 class Params:
-    """Constants of a world; a disc's mass is 1 kg."""
+    """Environment parameters; a disc's mass is 1 kg."""
 
     accel: float  # force at full throttle [N]
-    local_ratio: float  # share of an agent's own part in its reward; the rest is the mean of both
+    local_ratio: float  # weight of an agent's own reward; the mean of both has the weight 1 - local_ratio
 
 
 @wp.struct
 class State:
-    """E worlds, A agents, N entities, L letters."""
+    """State of E worlds, A agents, N entities, L letters."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, N) [m]
     vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]
-    goal: wp.array2d(dtype=int)  # (E, A) landmark that this agent knows and the other one should go to
+    goal: wp.array2d(dtype=int)  # (E, A) goal landmark of the other agent, known to this one
     said: wp.array3d(dtype=float)  # (E, A, L) loudness of each letter
     benchmark: wp.array3d(dtype=float)  # (E, A, 0) mpe2 has no benchmark data here
 
@@ -42,7 +44,7 @@ class State:
 @cache
 def rules(continuous: bool) -> Rules:
     """Build the rules for a kind of actions."""
-    speak, hear, hush = speech.channel(Params, State, AGENTS, LETTERS, continuous, moves=True)
+    speak, hear, hush = communication.channel(Params, State, AGENTS, LETTERS, continuous, moves=True)
 
     @wp.func(inline=True)
     def accel_of(params: Params, agent: int):
@@ -54,20 +56,20 @@ def rules(continuous: bool) -> Rules:
 
     @wp.func(inline=True)
     def astray(state: State, env: int, agent: int):
-        """How far the other agent is from the landmark that this one knows [m]."""
+        """Return the distance of the other agent to its goal [m]."""
         gap = state.pos[env, 1 - agent] - state.pos[env, AGENTS + state.goal[env, agent]]
         return wp.sqrt(wp.dot(gap, gap))
 
     @wp.func(inline=True)
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """Each pays for the other's distance, in parts for its own telling and for both. Writes the reward."""
+        """Write the reward by the distances of both agents to their goals."""
         mine = astray(state, env, agent)
         mean = 0.5 * (mine + astray(state, env, 1 - agent))
         io.reward[env, agent] = -mean * (1.0 - params.local_ratio) - mine * params.local_ratio
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Own velocity [m/s], landmarks from here [m], colour of the landmark to tell, what the other said."""
+        """Write own velocity [m/s], relative landmarks [m], color of the other agent's goal, and its message."""
         here = state.pos[env, agent]
         vel = state.vel[env, agent]
         io.obs[env, agent, 0] = vel[0]
@@ -81,8 +83,8 @@ def rules(continuous: bool) -> Rules:
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Everything anywhere in [-1, 1)^2 [m], at rest and silent; any goals."""
-        for entity in range(state.pos.shape[1]):  # rare, so not unrolled
+        """Place all entities uniformly in [-1, 1)^2 [m], at rest and silent, and sample the goals."""
+        for entity in range(state.pos.shape[1]):  # not unrolled, as it runs rarely
             u = philox.uniform4(rng, entity, philox.RESET, 0)
             state.pos[env, entity] = wp.vec2(2.0 * u[0] - 1.0, 2.0 * u[1] - 1.0)
         for agent in range(state.vel.shape[1]):
@@ -96,7 +98,7 @@ def rules(continuous: bool) -> Rules:
         params=Params,
         state=State,
         num_agents=int(AGENTS),
-        action_size=int(speech.PUSHES) + int(LETTERS) if continuous else 1,
+        action_size=int(communication.PUSHES) + int(LETTERS) if continuous else 1,
         continuous=continuous,
         phases=(
             *particles.motion(Params, State, int(AGENTS), int(ENTITIES), continuous, accel_of, cap_of),

@@ -1,4 +1,4 @@
-"""SimpleSpeakerListener: MPE's simple_speaker_listener as in mpe2 1.1.1. One knows the goal and talks, one goes.
+"""SimpleSpeakerListener: MPE's simple_speaker_listener as in mpe2 1.1.1. A speaker knows the goal, a listener moves.
 
 Entities: speaker, listener, three landmarks. Nothing collides, and the speaker stays where it is.
 """
@@ -9,45 +9,59 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import particles, speech
+from warp_kernels.mpe import communication, particles
 from warp_kernels.rules import Rules, agent_phase
 
-SPEAKER = wp.constant(0)  # its row
-LISTENER = wp.constant(1)  # its row
-AGENTS = wp.constant(2)  # the first rows
-LANDMARKS = wp.constant(3)  # the rows behind them
-ENTITIES = wp.constant(5)  # both
-LETTERS = wp.constant(3)  # of the alphabet
-LIT = wp.constant(0.65)  # a landmark's colour in its own channel of red, green, blue
-UNLIT = wp.constant(0.15)  # and in the two others
+__all__ = [
+    "AGENTS",
+    "ENTITIES",
+    "LANDMARKS",
+    "LETTERS",
+    "LISTENER",
+    "LIT",
+    "SPEAKER",
+    "UNLIT",
+    "Params",
+    "State",
+    "rules",
+]
+
+SPEAKER = wp.constant(0)  # row of this agent
+LISTENER = wp.constant(1)  # row of this agent
+AGENTS = wp.constant(2)  # number of agents, the first rows
+LANDMARKS = wp.constant(3)  # number of landmarks, the next rows
+ENTITIES = wp.constant(5)  # agents and landmarks
+LETTERS = wp.constant(3)  # size of the alphabet
+LIT = wp.constant(0.65)  # a landmark's color in its own channel of red, green, blue
+UNLIT = wp.constant(0.15)  # in the other two channels
 
 
 @wp.struct
 class Params:
-    """Constants of a world; the listener's mass is 1 kg."""
+    """Environment parameters; the listener's mass is 1 kg."""
 
     accel: float  # force of the listener at full throttle [N]
 
 
 @wp.struct
 class State:
-    """E worlds, A agents, N entities, L letters."""
+    """State of E worlds, A agents, N entities, L letters."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, N) [m]
-    vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]; the speaker's stays 0
-    goal: wp.array(dtype=int)  # (E,) landmark that the speaker knows and the listener should go to
+    vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]; that of the speaker is 0
+    goal: wp.array(dtype=int)  # (E,) goal landmark of the listener, known to the speaker
     said: wp.array3d(dtype=float)  # (E, 1, L) loudness of each letter
-    benchmark: wp.array3d(dtype=float)  # (E, A, 1) the reward; (E, A, 0) unless asked for
+    benchmark: wp.array3d(dtype=float)  # (E, A, 1) the reward; (E, A, 0) if disabled
 
 
 @cache
 def rules(continuous: bool, benchmark: bool) -> Rules:
     """Build the rules for a kind of actions, with or without benchmark data."""
-    speak, hear, hush = speech.channel(Params, State, 1, LETTERS, continuous, moves=False)
+    speak, hear, hush = communication.channel(Params, State, 1, LETTERS, continuous, moves=False)
 
     @wp.func(inline=True)
     def accel_of(params: Params, agent: int):
-        return wp.where(agent == LISTENER, params.accel, 0.0)  # nothing pushes the speaker: it keeps its velocity, 0
+        return wp.where(agent == LISTENER, params.accel, 0.0)  # the speaker does not move
 
     @wp.func(inline=True)
     def cap_of(params: Params, agent: int):
@@ -55,7 +69,7 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
 
     @wp.func(inline=True)
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """Both pay for the listener's squared distance. Writes the reward, and benchmark data."""
+        """Write the reward, the negative squared distance of the listener, and benchmark data."""
         gap = state.pos[env, LISTENER] - state.pos[env, AGENTS + state.goal[env]]
         reward = -wp.dot(gap, gap)
         io.reward[env, agent] = reward
@@ -64,7 +78,7 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Speaker: colour of the goal. Listener: own velocity [m/s], landmarks from here [m], what was said."""
+        """Write the goal color (speaker), or own velocity [m/s], relative landmarks [m] and the message (listener)."""
         if agent == SPEAKER:
             for landmark in range(LANDMARKS):
                 io.obs[env, agent, landmark] = wp.where(landmark == state.goal[env], LIT, UNLIT)
@@ -81,8 +95,8 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Everything anywhere in [-1, 1)^2 [m], at rest and silent; any goal."""
-        for entity in range(state.pos.shape[1]):  # rare, so not unrolled
+        """Place all entities uniformly in [-1, 1)^2 [m], at rest and silent, and sample the goals."""
+        for entity in range(state.pos.shape[1]):  # not unrolled, as it runs rarely
             u = philox.uniform4(rng, entity, philox.RESET, 0)
             state.pos[env, entity] = wp.vec2(2.0 * u[0] - 1.0, 2.0 * u[1] - 1.0)
         for agent in range(state.vel.shape[1]):
@@ -95,7 +109,7 @@ def rules(continuous: bool, benchmark: bool) -> Rules:
         params=Params,
         state=State,
         num_agents=int(AGENTS),
-        action_size=int(speech.PUSHES) if continuous else 1,
+        action_size=int(communication.PUSHES) if continuous else 1,
         continuous=continuous,
         phases=(
             *particles.motion(Params, State, int(AGENTS), int(ENTITIES), continuous, accel_of, cap_of),

@@ -1,6 +1,6 @@
-"""SimpleSpread: MPE's simple_spread as in mpe2 1.1.1. Agents share out the landmarks and keep clear of each other.
+"""SimpleSpread: MPE's simple_spread as in mpe2 1.1.1. Agents cover all landmarks and avoid collisions.
 
-Entities: agents, then as many landmarks. Agents push each other; landmarks are in nobody's way.
+Entities: agents, then as many landmarks. Agents push each other; landmarks do not collide.
 """
 
 from functools import cache
@@ -9,52 +9,54 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import neighbours, particles
+from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase, item_phase
 
-BENCHMARK = 4  # figures of mpe2's benchmark_data
+__all__ = ["BENCHMARK", "Params", "State", "observation_width", "rules"]
+
+BENCHMARK = 4  # number of values in mpe2's benchmark_data
 
 
 @wp.struct
 class Params:
-    """Constants of a world; a disc's mass is 1 kg."""
+    """Environment parameters; a disc's mass is 1 kg."""
 
     agent_size: float  # radius [m]
     accel: float  # force at full throttle [N]
-    collision_penalty: float  # per other agent in touch, before it is weighed
+    collision_penalty: float  # per touching agent, before weighting
     capture_radius: float  # a landmark with an agent closer than this is covered [m]
-    local_ratio: float  # weight of an agent's own penalty; the distances, which all share, weigh 1 - local_ratio
-    terminate_on_success: int  # 1: the episode ends once all landmarks are covered
-    curriculum: int  # 1: stages are in force
-    curriculum_stage: int  # 0: collisions are free; 1 and above: they cost
+    local_ratio: float  # weight of an agent's own penalty; the shared distances have the weight 1 - local_ratio
+    terminate_on_success: int  # 1: the episode terminates when all landmarks are covered
+    curriculum: int  # 1: the curriculum is enabled
+    curriculum_stage: int  # 0: no collision penalty; 1 and above: with penalty
 
 
 @wp.struct
 class State:
-    """E worlds, N agents, N landmarks."""
+    """State of E worlds, N agents, N landmarks."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, 2 N) [m]
     vel: wp.array2d(dtype=wp.vec2)  # (E, N) [m/s]
-    force: wp.array2d(dtype=wp.vec2)  # (E, N) [N] of the present step
-    nearest: wp.array2d(dtype=float)  # (E, N) from each landmark to the nearest agent [m]
-    benchmark: wp.array3d(dtype=float)  # (E, N, 4) mpe2's benchmark_data; (E, N, 0) where it is not asked for
+    force: wp.array2d(dtype=wp.vec2)  # (E, N) [N] in the current step
+    nearest: wp.array2d(dtype=float)  # (E, N) distance of each landmark to the nearest agent [m]
+    benchmark: wp.array3d(dtype=float)  # (E, N, 4) mpe2's benchmark_data; (E, N, 0) if disabled
 
 
 def observation_width(num_agents: int, agents_seen: int | None, landmarks_seen: int | None) -> int:
-    """Own velocity and position, landmarks, other agents, two numbers of what each of those says."""
-    others = neighbours.slots(num_agents - 1, agents_seen)
-    return 4 + 2 * neighbours.slots(num_agents, landmarks_seen) + 4 * others
+    """Return the width of an observation: own velocity and position, landmarks, other agents, two zeros per agent."""
+    others = observed_neighbors.slots(num_agents - 1, agents_seen)
+    return 4 + 2 * observed_neighbors.slots(num_agents, landmarks_seen) + 4 * others
 
 
 @cache
 def rules(
     num_agents: int, continuous: bool, agents_seen: int | None, landmarks_seen: int | None, benchmark: bool
 ) -> Rules:
-    """Build the rules for a number of agents, and of neighbours seen (None: all)."""
-    place = particles.scatter(State, num_agents)
-    see_landmarks = neighbours.sight(State, num_agents, 2 * num_agents, landmarks_seen)
-    see_agents = neighbours.sight(State, 0, num_agents, agents_seen)
-    silence = 2 * neighbours.slots(num_agents - 1, agents_seen)
+    """Build the rules for a number of agents and of observed neighbors (None: all)."""
+    place = particles.random_placement(State, num_agents)
+    see_landmarks = observed_neighbors.observe_neighbors(State, num_agents, 2 * num_agents, landmarks_seen)
+    see_agents = observed_neighbors.observe_neighbors(State, 0, num_agents, agents_seen)
+    silence = 2 * observed_neighbors.slots(num_agents - 1, agents_seen)
 
     @wp.func(inline=True)
     def size_of(params: Params, entity: int):
@@ -70,7 +72,7 @@ def rules(
 
     @wp.func(inline=True)
     def look_out(params: Params, state: State, io: IO, env: int, landmark: int):
-        """Find the distance from a landmark to the nearest agent; writes it."""
+        """Write the distance of a landmark to the nearest agent."""
         here = state.pos[env, num_agents + landmark]
         nearest = float(wp.inf)
         for agent in range(num_agents):
@@ -91,7 +93,7 @@ def rules(
 
     @wp.func(inline=True)
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """All pay for uncovered landmarks, each for its own collisions. Writes reward and terminated."""
+        """Write reward (shared distances of landmarks, own collisions) and terminated."""
         total = float(0.0)
         covered = bool(True)
         for landmark in range(num_agents):
@@ -103,11 +105,11 @@ def rules(
             own = params.collision_penalty * collisions_of(params, state, env, agent)
         io.reward[env, agent] = -total * (1.0 - params.local_ratio) - own * params.local_ratio
         if covered and params.terminate_on_success == 1:
-            particles.succeed(io, env, agent)
+            particles.terminate_success(io, env, agent)
 
     @wp.func
     def tell(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write mpe2's benchmark_data: own figure, collisions, sum of the distances [m], landmarks covered."""
+        """Write mpe2's benchmark_data: own reward, collisions, sum of the distances [m], covered landmarks."""
         total = float(0.0)
         covered = float(0.0)
         for landmark in range(num_agents):
@@ -122,7 +124,7 @@ def rules(
 
     @wp.func(inline=True)
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Own velocity [m/s] and place [m], landmarks and agents from here [m]; what silent agents say is 0."""
+        """Write own velocity [m/s], position [m], relative landmarks and agents [m], and zeros for messages."""
         vel = state.vel[env, agent]
         here = state.pos[env, agent]
         io.obs[env, agent, 0] = vel[0]
@@ -136,7 +138,7 @@ def rules(
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Agents and landmarks anywhere in [-1, 1)^2 [m], at rest."""
+        """Place agents and landmarks uniformly in [-1, 1)^2 [m], at rest."""
         place(state, env, rng)
 
     motion = particles.motion(Params, State, num_agents, num_agents, continuous, accel_of, cap_of, size_of)
@@ -155,6 +157,6 @@ def rules(
         ),
         reset=reset,
         observe=observe,
-        lay=particles.lay(State, num_agents, 2 * num_agents),
+        relayout=particles.relayout(State, num_agents, 2 * num_agents),
         max_unroll=2,
     )

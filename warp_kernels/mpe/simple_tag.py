@@ -10,16 +10,18 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import neighbours, particles
+from warp_kernels.mpe import observed_neighbors, particles
 from warp_kernels.rules import Rules, agent_phase
 
-SLOWEST = wp.constant(0.5)  # share of their force and speed cap that good agents have in the first stage
-QUICKER = wp.constant(0.25)  # what every further stage adds, up to all
+__all__ = ["QUICKER", "SLOWEST", "Params", "Sizes", "State", "rules"]
+
+SLOWEST = wp.constant(0.5)  # factor of the good agents' force and speed cap in the first stage
+QUICKER = wp.constant(0.25)  # increase per further stage, up to 1
 
 
 @wp.struct
 class Params:
-    """Constants of a world; a disc's mass is 1 kg."""
+    """Environment parameters; a disc's mass is 1 kg."""
 
     adversary_size: float  # radius [m]
     good_size: float  # radius [m]
@@ -28,44 +30,46 @@ class Params:
     good_accel: float  # [N]
     adversary_max_speed: float  # [m/s]
     good_max_speed: float  # [m/s]
-    tag_reward: float  # per adversary and good agent in touch
-    terminate_on_success: int  # 1: the episode ends once every good agent is touched
-    curriculum: int  # 1: stages are in force
-    curriculum_stage: int  # 0, 1, 2: good agents are half, three quarters, all as quick; from the next reset on
+    tag_reward: float  # per touch of an adversary and a good agent
+    terminate_on_success: int  # 1: the episode terminates when every good agent is touched
+    curriculum: int  # 1: the curriculum is enabled
+    curriculum_stage: (
+        int  # 0, 1, 2: good agents have a half, three quarters, all of their speed; from the next reset on
+    )
 
 
 @wp.struct
 class State:
-    """E worlds, A agents, N entities."""
+    """State of E worlds, A agents, N entities."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, N) [m]
     vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]
-    force: wp.array2d(dtype=wp.vec2)  # (E, A) [N] of the present step
-    hits: wp.array2d(dtype=int)  # (E, A) adversaries in touch with this good agent
-    pace: wp.array(dtype=float)  # (E,) share of their force and speed cap that good agents have in this episode
-    benchmark: wp.array3d(dtype=float)  # (E, A, 1) mpe2's benchmark_data; (E, A, 0) where it is not asked for
+    force: wp.array2d(dtype=wp.vec2)  # (E, A) [N] in the current step
+    hits: wp.array2d(dtype=int)  # (E, A) number of adversaries that touch this good agent
+    pace: wp.array(dtype=float)  # (E,) factor of the good agents' force and speed cap in this episode
+    benchmark: wp.array3d(dtype=float)  # (E, A, 1) mpe2's benchmark_data; (E, A, 0) if disabled
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the rules are specialised to."""
+    """Compile-time parameters of the rules."""
 
-    num_good: int  # good agents, behind the adversaries
-    num_adversaries: int  # adversaries, the first rows
-    num_obstacles: int  # obstacles, behind all agents
-    continuous: bool  # actions are boxes
-    agents_seen: int | None = None  # nearest agents observed; None: all
-    landmarks_seen: int | None = None  # nearest obstacles observed; None: all
-    benchmark: bool = False  # tell mpe2's benchmark_data
+    num_good: int  # number of good agents, after the adversaries
+    num_adversaries: int  # number of adversaries, the first rows
+    num_obstacles: int  # number of obstacles, after all agents
+    continuous: bool  # continuous actions
+    agents_seen: int | None = None  # number of nearest agents observed; None: all
+    landmarks_seen: int | None = None  # number of nearest obstacles observed; None: all
+    benchmark: bool = False  # with mpe2's benchmark_data
 
     def observation_width(self, adversary: bool) -> int:
-        """Own velocity and position, obstacles, other agents, velocities of the other good agents.
+        """Return the width of an observation: own velocity and position, obstacles, agents, velocities of good agents.
 
-        Where only the nearest agents are seen, each of them has a place for its velocity, an adversary's is 0.
+        If only the nearest agents are observed, each of them has a velocity; that of an adversary is 0.
         """
-        others = neighbours.slots(self.num_good + self.num_adversaries - 1, self.agents_seen)
-        moving = neighbours.slots(self.num_good - (0 if adversary else 1), self.agents_seen)
-        return 4 + 2 * (neighbours.slots(self.num_obstacles, self.landmarks_seen) + others + moving)
+        others = observed_neighbors.slots(self.num_good + self.num_adversaries - 1, self.agents_seen)
+        moving = observed_neighbors.slots(self.num_good - (0 if adversary else 1), self.agents_seen)
+        return 4 + 2 * (observed_neighbors.slots(self.num_obstacles, self.landmarks_seen) + others + moving)
 
 
 @cache
@@ -74,16 +78,16 @@ def rules(sizes: Sizes) -> Rules:
     num_adversaries, num_agents = sizes.num_adversaries, sizes.num_adversaries + sizes.num_good
     num_entities = num_agents + sizes.num_obstacles
     agents_seen = sizes.agents_seen
-    place = particles.scatter(State, num_agents, landmarks_within=0.9)
-    see_obstacles = neighbours.sight(State, num_agents, num_entities, sizes.landmarks_seen)
-    see_agents = neighbours.sight(State, 0, num_agents, agents_seen)
+    place = particles.random_placement(State, num_agents, landmarks_within=0.9)
+    see_obstacles = observed_neighbors.observe_neighbors(State, num_agents, num_entities, sizes.landmarks_seen)
+    see_agents = observed_neighbors.observe_neighbors(State, 0, num_agents, agents_seen)
 
     @wp.func(inline=True)
     def velocity(state: State, env: int, agent: int, other: int):
         return wp.where(other < num_adversaries, wp.vec2(0.0, 0.0), state.vel[env, other])
 
-    movers = num_adversaries if agents_seen is None else 0  # all good agents, or the nearest of all
-    see_velocities = neighbours.sight(State, movers, num_agents, agents_seen, velocity)
+    movers = num_adversaries if agents_seen is None else 0  # first row of good agents, or of all agents
+    see_velocities = observed_neighbors.observe_neighbors(State, movers, num_agents, agents_seen, velocity)
 
     @wp.func
     def size_of(params: Params, entity: int):
@@ -108,7 +112,7 @@ def rules(sizes: Sizes) -> Rules:
 
     @wp.func
     def touch(params: Params, state: State, io: IO, env: int, agent: int):
-        """Count the adversaries on a good agent; writes its hits."""
+        """Write the number of adversaries that touch a good agent."""
         if agent >= num_adversaries:
             here = state.pos[env, agent]
             reach = params.good_size + params.adversary_size
@@ -121,14 +125,14 @@ def rules(sizes: Sizes) -> Rules:
 
     @wp.func
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """Every adversary earns every touch; a good agent pays its own and for leaving. Writes reward, terminated."""
+        """Write reward (all touches for adversaries, own touches and leaving for good agents) and terminated."""
         touches = int(0)
         caught = bool(True)
         for good in range(num_adversaries, num_agents):
             touches += state.hits[env, good]
             caught = caught and state.hits[env, good] > 0
         if caught and params.terminate_on_success == 1:
-            particles.succeed(io, env, agent)
+            particles.terminate_success(io, env, agent)
         if agent < num_adversaries:
             io.reward[env, agent] = params.tag_reward * float(touches)
         else:
@@ -138,7 +142,7 @@ def rules(sizes: Sizes) -> Rules:
 
     @wp.func
     def tell(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write mpe2's benchmark_data: how many good agents an adversary touches; 0 of a good agent."""
+        """Write mpe2's benchmark_data: number of good agents that an adversary touches; 0 for a good agent."""
         count = float(0.0)
         if agent < num_adversaries:
             for good in range(num_adversaries, num_agents):
@@ -149,7 +153,7 @@ def rules(sizes: Sizes) -> Rules:
 
     @wp.func
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Own velocity and place, obstacles and agents from here [m], velocities of other good agents [m/s]."""
+        """Write own velocity and position, relative obstacles and agents [m], velocities of good agents [m/s]."""
         here = state.pos[env, agent]
         vel = state.vel[env, agent]
         io.obs[env, agent, 0] = vel[0]
@@ -162,7 +166,7 @@ def rules(sizes: Sizes) -> Rules:
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Agents anywhere in [-1, 1)^2 at rest, obstacles in [-0.9, 0.9)^2 [m]; good agents as quick as the stage."""
+        """Place agents in [-1, 1)^2 at rest and obstacles in [-0.9, 0.9)^2 [m]; set the pace of the stage."""
         place(state, env, rng)
         stage = float(wp.max(params.curriculum_stage, 0))
         state.pace[env] = wp.where(params.curriculum == 1, wp.min(SLOWEST + QUICKER * stage, 1.0), 1.0)
@@ -185,6 +189,6 @@ def rules(sizes: Sizes) -> Rules:
         ),
         reset=reset,
         observe=observe,
-        lay=particles.lay(State, num_agents, num_entities),
+        relayout=particles.relayout(State, num_agents, num_entities),
         max_unroll=6,
     )

@@ -1,4 +1,4 @@
-"""SimpleWorldComm: MPE's simple_world_comm as in mpe2 1.1.1. A hunt among forests that hide, with food and a leader.
+"""SimpleWorldComm: MPE's simple_world_comm as in mpe2 1.1.1. A chase with hiding forests, food and a leader.
 
 Entities: the leading adversary, the other adversaries, good agents; then obstacles, food, forests. Agents and obstacles
 are solid; food and forests are places.
@@ -10,16 +10,18 @@ import warp as wp
 
 from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.mpe import particles, speech
+from warp_kernels.mpe import communication, particles
 from warp_kernels.rules import Rules, agent_phase
 
-LEADER = wp.constant(0)  # its row
-LETTERS = wp.constant(4)  # of the leader's alphabet
+__all__ = ["LEADER", "LETTERS", "Params", "State", "observation_width", "rules"]
+
+LEADER = wp.constant(0)  # row of this agent
+LETTERS = wp.constant(4)  # size of the leader's alphabet
 
 
 @wp.struct
 class Params:
-    """Constants of a world; a disc's mass is 1 kg."""
+    """Environment parameters; a disc's mass is 1 kg."""
 
     adversary_size: float  # radius [m]
     good_size: float  # radius [m]
@@ -30,28 +32,28 @@ class Params:
     good_accel: float  # [N]
     adversary_max_speed: float  # [m/s]
     good_max_speed: float  # [m/s]
-    tag_reward: float  # per adversary and good agent in touch
+    tag_reward: float  # per touch of an adversary and a good agent
     food_reward: float  # per food that a good agent touches
-    leave_cost: float  # of a good agent, per unit of outside(x)
-    hunger_cost: float  # of a good agent, per distance to the nearest food [1/m]
-    chase_cost: float  # of an adversary, per distance to the nearest good agent [1/m]
+    leave_cost: float  # cost of a good agent per unit of outside(x)
+    hunger_cost: float  # cost of a good agent per distance to the nearest food [1/m]
+    chase_cost: float  # cost of an adversary per distance to the nearest good agent [1/m]
 
 
 @wp.struct
 class State:
-    """E worlds, A agents, N entities, F forests, L letters."""
+    """State of E worlds, A agents, N entities, F forests, L letters."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, N) [m]
     vel: wp.array2d(dtype=wp.vec2)  # (E, A) [m/s]
-    force: wp.array2d(dtype=wp.vec2)  # (E, A) [N] of the present step
-    hits: wp.array2d(dtype=int)  # (E, A) agents of the other side in touch with this one
+    force: wp.array2d(dtype=wp.vec2)  # (E, A) [N] in the current step
+    hits: wp.array2d(dtype=int)  # (E, A) number of opposing agents that touch this one
     inside: wp.array3d(dtype=wp.bool)  # (E, A, F) the agent touches the forest
     said: wp.array3d(dtype=float)  # (E, 1, L) loudness of each of the leader's letters
-    benchmark: wp.array3d(dtype=float)  # (E, A, 1) good agents in touch with an adversary; (E, A, 0) unless asked for
+    benchmark: wp.array3d(dtype=float)  # (E, A, 1) number of good agents that touch an adversary; (E, A, 0) if disabled
 
 
 def observation_width(good: int, adversaries: int, obstacles: int, food: int, forests: int, adversary: bool) -> int:
-    """Own velocity and position, relative positions, others' velocities, forests, the leader's words."""
+    """Return the width of an observation: own motion, relative positions, velocities, forests, the leader's message."""
     seen = 4 + 2 * (obstacles + food + forests) + 2 * (good + adversaries - 1) + forests
     return seen + (2 * good + int(LETTERS) if adversary else 2 * (good - 1))
 
@@ -66,12 +68,12 @@ def rules(
     continuous: bool,
     benchmark: bool,
 ) -> Rules:
-    """Build the rules for these numbers of agents and places."""
+    """Build the rules for these numbers of agents and landmarks."""
     num_agents = num_good + num_adversaries
     num_solid = num_agents + num_obstacles
     first_forest = num_solid + num_food
     num_entities = first_forest + num_forests
-    speak, hear, hush = speech.channel(Params, State, 1, LETTERS, continuous, moves=True)
+    speak, hear, hush = communication.channel(Params, State, 1, LETTERS, continuous, moves=True)
 
     @wp.func
     def size_of(params: Params, entity: int):
@@ -97,14 +99,14 @@ def rules(
 
     @wp.func(inline=True)
     def shelter(params: Params, state: State, env: int, agent: int):
-        """Note the forests that an agent touches."""
+        """Write the forests that an agent touches."""
         reach = params.forest_size + size_of(params, agent)
         for forest in range(num_forests):
             state.inside[env, agent, forest] = distance(state, env, agent, first_forest + forest) < reach
 
     @wp.func
     def touch(params: Params, state: State, io: IO, env: int, agent: int):
-        """Writes the agent's hits and forests."""
+        """Write the agent's hits and forests."""
         reach = params.good_size + params.adversary_size
         hits = int(0)
         for other in range(num_agents):
@@ -116,10 +118,10 @@ def rules(
 
     @wp.func
     def score(params: Params, state: State, io: IO, env: int, agent: int):
-        """Writes the reward, and benchmark data.
+        """Write the reward and benchmark data.
 
-        Every adversary earns every touch and pays for its way to the nearest prey. A good agent pays for being touched,
-        for leaving and for its way to the nearest food, and earns the food it touches.
+        Every adversary is rewarded for every touch and pays for its distance to the nearest prey. A good agent pays
+        for touches, for leaving and for its distance to the nearest food, and is rewarded for touched food.
         """
         reward = float(0.0)
         nearest = float(1.0e30)
@@ -145,7 +147,7 @@ def rules(
 
     @wp.func(inline=True)
     def sees(state: State, env: int, agent: int, other: int):
-        """Two see each other in one forest, or both in the open; the leader sees everyone."""
+        """Return visibility: both agents share a forest or are outside of forests; the leader sees all agents."""
         together = bool(False)
         covered = bool(False)
         for forest in range(num_forests):
@@ -162,7 +164,7 @@ def rules(
 
     @wp.func
     def observe(params: Params, state: State, io: IO, env: int, agent: int):
-        """Own velocity and place, everything from here [m], others' velocities [m/s]; whom one cannot see is at 0."""
+        """Write own motion, relative positions [m] and velocities [m/s]; 0 for agents that are not visible."""
         here = state.pos[env, agent]
         put(io, env, agent, 0, state.vel[env, agent])
         put(io, env, agent, 2, here)
@@ -191,8 +193,8 @@ def rules(
 
     @wp.func
     def reset(params: Params, state: State, env: int, rng: philox.Stream):
-        """Agents anywhere in [-1, 1)^2 at rest, the rest in [-0.9, 0.9)^2 [m]; silence."""
-        for entity in range(state.pos.shape[1]):  # rare, so not unrolled
+        """Place agents in [-1, 1)^2 at rest and other entities in [-0.9, 0.9)^2 [m]; set silence."""
+        for entity in range(state.pos.shape[1]):  # not unrolled, as it runs rarely
             u = philox.uniform4(rng, entity, philox.RESET, 0)
             half = wp.where(entity < num_agents, 1.0, 0.9)
             state.pos[env, entity] = wp.vec2((2.0 * u[0] - 1.0) * half, (2.0 * u[1] - 1.0) * half)
@@ -207,7 +209,7 @@ def rules(
         params=Params,
         state=State,
         num_agents=num_agents,
-        action_size=int(speech.PUSHES) + int(LETTERS) if continuous else 1,
+        action_size=int(communication.PUSHES) + int(LETTERS) if continuous else 1,
         continuous=continuous,
         phases=(
             *particles.motion(Params, State, num_agents, num_solid, continuous, accel_of, cap_of, size_of),
@@ -217,6 +219,6 @@ def rules(
         ),
         reset=reset,
         observe=observe,
-        lay=particles.lay(State, num_agents, num_entities),
+        relayout=particles.relayout(State, num_agents, num_entities),
         max_unroll=1,
     )

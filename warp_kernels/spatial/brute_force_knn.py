@@ -1,6 +1,6 @@
-"""Who is nearest: keys that put agents in one order, and a search through all of them.
+"""K nearest agents by brute force, and the keys that order agents by distance.
 
-``warp_kernels/cells.py`` has the search for crowds, with the same answers bit for bit.
+``warp_kernels/spatial/cell_grid.py`` searches among many agents, with equal results bit for bit.
 """
 
 from typing import Any
@@ -9,15 +9,17 @@ import warp as wp
 
 from warp_kernels.rules import LAST
 
+__all__ = ["FAR", "FINITE", "distance", "distance_of", "key", "row_of", "sweep"]
+
 FAR = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
-"""Key of nobody, behind every other."""
+"""Key of an empty slot, larger than every other key."""
 FINITE = wp.constant(3.4028234e38)
-"""The largest float that is a number."""
+"""Largest finite float32."""
 
 
 @wp.func(inline=True)
 def distance(a: wp.vec2, b: wp.vec2):
-    """Between two places [m]."""
+    """Return the distance between two positions [m]."""
     dx = a[0] - b[0]
     dy = a[1] - b[1]
     return wp.sqrt(dx * dx + dy * dy)
@@ -25,37 +27,36 @@ def distance(a: wp.vec2, b: wp.vec2):
 
 @wp.func(inline=True)
 def key(dist: float, row: int):
-    """Keys order by distance (positive floats order like their bits), then by row."""
+    """Return a key that orders by distance (positive floats order like their bits), then by row."""
     return (wp.uint64(wp.cast(dist, wp.uint32)) << wp.uint64(32)) | wp.uint64(row)
 
 
 @wp.func(inline=True)
 def distance_of(packed: wp.uint64):
-    """Distance of a key [m]; NaN for nobody."""
+    """Return the distance of a key [m]; NaN for FAR."""
     return wp.cast(wp.uint32(packed >> wp.uint64(32)), float)
 
 
 @wp.func(inline=True)
 def row_of(packed: wp.uint64):
-    """Row of a key."""
+    """Return the row of a key."""
     return int(packed & wp.uint64(0x7FFFFFFF))
 
 
 def sweep(num_agents: int, count: int) -> Any:
-    """Build the search for the nearest ``count`` through all, for as many agents as a grid does not pay for.
+    """Build the brute-force search for the nearest ``count`` agents, for agent counts where a grid does not pay.
 
-    Those found last time are close still. How far they are now bounds how far the nearest can be, and that leaves a
-    handful to put in order. The first loop is laid out for a CPU's vector units: plain numbers at strides that are
-    known, and no branches.
+    The neighbors found last time are still close. Their distances now bound the distance of the nearest agents, which
+    leaves few agents to sort. The first loop suits a CPU's vector units: scalars at constant strides, no branches.
     """
-    ROOM = -(-(count + 4) // 8) * 8  # keys put in order at once
+    ROOM = -(-(count + 4) // 8) * 8  # keys sorted at once
     Keys = wp.types.vector(length=ROOM, dtype=wp.uint64)
     Places = wp.types.vector(length=ROOM, dtype=int)
     SPAN = min(num_agents, 32)
 
     @wp.func(inline=True)
     def in_order(keys: Keys, listed: int):
-        """Sort by counting: a key's place is how many are smaller."""
+        """Sort by counting: the position of a key is the number of smaller keys."""
         places = Places()
         j = int(0)
         while j < listed:
@@ -76,7 +77,7 @@ def sweep(num_agents: int, count: int) -> Any:
     def distance_to(
         place: wp.array3d(dtype=float), seen: wp.array2d(dtype=wp.bool), env: int, other: int, here: wp.vec2
     ):
-        """Distance of another agent, infinite where it is hidden."""
+        """Return the distance to another agent, infinite where it is hidden."""
         dx = place[env, other, 0] - here[0]
         dy = place[env, other, 1] - here[1]
         return wp.where(seen[env, other], wp.sqrt(dx * dx + dy * dy), wp.inf)
@@ -91,7 +92,7 @@ def sweep(num_agents: int, count: int) -> Any:
         first: int,
         base: int,
     ):
-        """Bits of a span of agents within the bound, bit 0 for row ``base``."""
+        """Return the agents of a span that are within the bound as bits, bit 0 for row ``base``."""
         begin = wp.min(first, num_agents - SPAN)
         bits = wp.uint32(0)
         i = int(0)
@@ -110,7 +111,7 @@ def sweep(num_agents: int, count: int) -> Any:
         env: int,
         agent: int,
     ):
-        """Keys of the nearest to an agent, not counting itself. ``near`` holds their rows, last time's before."""
+        """Return the keys of the nearest other agents. ``near`` holds the rows of the last search and gets the new."""
         place = wp.array(ptr=pos.ptr, shape=(pos.shape[0], num_agents, 2), dtype=float)
         seen = wp.array(ptr=shown.ptr, shape=(pos.shape[0], num_agents), dtype=wp.bool)
         here = pos[env, agent]
@@ -119,7 +120,7 @@ def sweep(num_agents: int, count: int) -> Any:
             row = near[env, agent, slot]
             dist = distance_to(place, seen, env, wp.max(row, 0), here)
             bound = wp.max(bound, wp.where(row < 0, wp.inf, dist))
-        bound = wp.min(bound, FINITE)  # nobody who is hidden
+        bound = wp.min(bound, FINITE)  # excludes hidden agents
         found = Keys(FAR)
         listed = int(0)
         base = int(0)
@@ -133,7 +134,7 @@ def sweep(num_agents: int, count: int) -> Any:
                 rest = left & (left - wp.uint64(1))
                 other = base + int(wp.bit_count((left ^ rest) - wp.uint64(1)))
                 left = rest
-                if listed == ROOM:  # keep the nearest, go on behind them
+                if listed == ROOM:  # keep the nearest and continue after them
                     kept = in_order(found, listed)
                     listed = int(0)
                     while listed < count:

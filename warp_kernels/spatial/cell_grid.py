@@ -1,11 +1,11 @@
-"""The nearest of many: a uniform grid of cells over a square, built anew whenever the agents have moved.
+"""K nearest agents in a uniform grid of cells over a square, rebuilt whenever the agents have moved.
 
-A search looks into the cells around its own until no nearer agent can be left, so that its cost does not grow with the
-number of agents, as long as they do not crowd into few cells. Answers are those of a search through all, bit for bit:
-keys put agents in one order, whatever order they are found in.
+A search visits the cells around its own until no nearer agent can be left. Its cost does not grow with the number of
+agents as long as few agents share a cell. The results equal those of the brute-force search bit for bit, because keys
+define one order of agents.
 
-Rules that use it have ``grid_length`` in Params; in State ``pos``, ``shown`` (whom searches find) and the arrays named
-by :func:`shapes`; and the phases of :func:`survey` after every move and as ``Rules.survey``.
+Rules that use it have ``grid_length`` in Params; in State ``pos``, ``shown`` (agents that searches find) and the arrays
+named by :func:`shapes`; and the phases of :func:`build_grid` after every move and as ``Rules.build_grid``.
 """
 
 import math
@@ -14,25 +14,27 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.episode import IO
-from warp_kernels.neighbours import FAR, distance, distance_of, key
 from warp_kernels.rules import Phase, agent_phase, item_phase
+from warp_kernels.spatial.brute_force_knn import FAR, distance, distance_of, key
+
+__all__ = ["ROUNDING", "build_grid", "cells_a_side", "line", "search", "shapes"]
 
 ROUNDING = wp.constant(1.0e-6)
-"""What rounding may move a place against the border of a cell, as a share of the lengths that enter."""
+"""Bound of the rounding error of a position relative to a cell border, as a fraction of the lengths involved."""
 
 
 @wp.func(inline=True)
 def cells_a_side(num_agents: int, num_nearest: int) -> int:
-    """Cells along a side of the square: by measurement, a search for K is quickest with K / 5 agents in a cell."""
+    """Return the number of cells along a side; measured, a search for K is fastest with K / 5 agents per cell."""
     return max(1, math.isqrt(5 * num_agents // max(num_nearest, 5)))
 
 
 def shapes(num_agents: int, num_nearest: int) -> dict[str, tuple[int, ...]]:
-    """Arrays of State that the grid needs: ints, and vec2 for ``spot``.
+    """Return the shapes of the State arrays that the grid needs: ints, and vec2 for ``spot``.
 
-    ``cells`` holds where the agents of a cell begin; a row of cells has one entry more, where its last cell ends, and
-    the last entry of all counts the agents. ``slot`` is an agent's number in its cell; ``who`` and ``spot`` are rows
-    and places in the order of cells.
+    ``cells`` holds the index of the first agent of every cell. A row of cells has one more entry, the end of its last
+    cell, and the last entry of all counts the agents. ``slot`` is an agent's index in its cell. ``who`` and ``spot``
+    are the agents' rows and positions in the order of cells.
     """
     side = cells_a_side(num_agents, num_nearest)
     return {"cells": (side * (side + 1) + 1,), **dict.fromkeys(("slot", "who", "spot"), (num_agents,))}
@@ -40,15 +42,16 @@ def shapes(num_agents: int, num_nearest: int) -> dict[str, tuple[int, ...]]:
 
 @wp.func(inline=True)
 def line(coordinate: float, length: float, side: int):
-    """Row or column of the cell that holds a coordinate; what lies outside the square belongs to its border."""
+    """Return the row or column of the cell of a coordinate; coordinates outside the square map to its border."""
     return int(wp.clamp(coordinate * (float(side) / length), 0.0, float(side - 1)))
 
 
-def survey(params_type: Any, state_type: Any, num_agents: int, num_nearest: int) -> tuple[Phase, ...]:
-    """Build the phases that put everyone who is shown into the cells.
+def build_grid(params_type: Any, state_type: Any, num_agents: int, num_nearest: int) -> tuple[Phase, ...]:
+    """Build the phases that sort all shown agents into cells.
 
-    The named exception to the law of phases: siblings of ``count`` and ``lay_out`` add to one number by atomics, so the
-    order inside a cell is any, and on a GPU also that of rows of cells. What a search answers does not depend on it.
+    They are an exception to phase isolation: siblings of ``count`` and ``lay_out`` add to one number by atomics. The
+    order inside a cell is therefore undefined, and on a GPU also the order of rows of cells. Search results do not
+    depend on it.
     """
     side = cells_a_side(num_agents, num_nearest)
     width = side + 1
@@ -65,14 +68,14 @@ def survey(params_type: Any, state_type: Any, num_agents: int, num_nearest: int)
 
     @wp.func(inline=True)
     def count(params: params_type, state: state_type, io: IO, env: int, agent: int):
-        """Count the agents of a cell. Writes the agent's number in it."""
+        """Count the agents of a cell, and write the agent's index in it."""
         if state.shown[env, agent]:
             cell = cell_of(state.pos[env, agent], params.grid_length)
             state.slot[env, agent] = wp.atomic_add(state.cells, env, cell, 1)
 
     @wp.func(inline=True)
     def lay_out(params: params_type, state: state_type, io: IO, env: int, row: int):
-        """Give a row of cells its places, one cell behind the other. Writes where each begins."""
+        """Assign consecutive index ranges to the cells of a row, and write where each begins."""
         first = row * width
         last = first + side
         here = int(0)
@@ -87,7 +90,7 @@ def survey(params_type: Any, state_type: Any, num_agents: int, num_nearest: int)
 
     @wp.func(inline=True)
     def settle(params: params_type, state: state_type, io: IO, env: int, agent: int):
-        """Take the agent's place in its cell."""
+        """Write the agent's row and position at its index in its cell."""
         if state.shown[env, agent]:
             here = state.pos[env, agent]
             place = state.cells[env, cell_of(here, params.grid_length)] + state.slot[env, agent]
@@ -103,7 +106,7 @@ def survey(params_type: Any, state_type: Any, num_agents: int, num_nearest: int)
 
 
 def search(num_agents: int, num_nearest: int, count: int) -> Any:
-    """Build the search for the nearest ``count``, in a grid made for ``num_nearest``."""
+    """Build the search for the nearest ``count`` agents in a grid that was sized for ``num_nearest``."""
     Keys = wp.types.vector(length=count, dtype=wp.uint64)
     LAST = count - 1
     side = cells_a_side(num_agents, num_nearest)
@@ -121,14 +124,14 @@ def search(num_agents: int, num_nearest: int, count: int) -> Any:
         rows: int,
         reach: float,
     ):
-        """Keys of the nearest to an agent among the first ``rows`` of agents, not counting itself.
+        """Return the keys of the nearest other agents among the first ``rows`` agents.
 
-        Those beyond ``reach`` [m] may be missing. It looks at the cells of a square around the agent, then, in cells it
-        has not seen, as far as the last of those it has found; where they are too few the square is doubled.
+        Agents beyond ``reach`` [m] may be missing. The search visits the cells of a square around the agent, then new
+        cells up to the distance of the last agent found. If it has found too few agents, it doubles the square.
         """
         found = Keys(FAR)
-        far = reach  # distance of the last one, once there are so many
-        within = wp.min(length / float(side), reach)  # everyone so near is seen by the end of a round
+        far = reach  # distance of the last of ``count`` found agents
+        within = wp.min(length / float(side), reach)  # all agents within this distance are found by the end of a round
         seen_left = int(0)
         seen_right = int(-1)
         seen_bottom = int(0)
@@ -141,7 +144,7 @@ def search(num_agents: int, num_nearest: int, count: int) -> Any:
             bottom = line(here[1] - half, length, side)
             top = line(here[1] + half, length, side)
             for row in range(bottom, top + 1):
-                parts = wp.where(row < seen_bottom or row > seen_top, 1, 2)  # all of the row, or its two ends
+                parts = wp.where(row < seen_bottom or row > seen_top, 1, 2)  # the whole row, or its two ends
                 for part in range(parts):
                     first = wp.where(part == 0, left, seen_right + 1)
                     last = wp.where(parts == 2 and part == 0, seen_left - 1, right)

@@ -4,33 +4,34 @@ Rows: taggers first, then runners. Observed before tags take effect, so fresh vi
 """
 
 from functools import cache
-from typing import Any
 
 import warp as wp
 
-from warp_kernels import cells, neighbours, philox
+from warp_kernels import philox
 from warp_kernels.episode import IO
-from warp_kernels.neighbours import FAR, distance, distance_of, row_of
 from warp_kernels.rules import Rules, agent_phase
+from warp_kernels.spatial import cell_grid
+from warp_kernels.spatial.brute_force_knn import distance, distance_of, row_of
+from warp_kernels.tag.tag_observation import TWO_PI, observation, observation_width
 
-TWO_PI = wp.constant(6.2831855)  # [rad]
+__all__ = ["Params", "State", "global_state_width", "observation_width", "rules"]
+
 HALF_PI = wp.constant(1.5707964)  # [rad]
-FEATURES = 7  # of another agent: dx, dy, d speed, d acceleration, d direction, type, alive
 
 
 @wp.struct
 class Params:
-    """Constants of a world. One step is the unit of time."""
+    """Environment parameters. The unit of time is one step."""
 
     grid_length: float  # side of the square [m]
-    episode_length: int  # T [steps]; the observation tells t / T
+    episode_length: int  # T [steps]; observations contain t / T
     tagging_margin: float  # a runner closer than this to a tagger is tagged [m]
     max_speed: float  # [m/step]
     skill_level_tagger: float  # factor of a tagger's speed cap
     skill_level_runner: float  # factor of a runner's speed cap
-    min_acceleration: float  # smallest change of speed to choose from [m/step^2]
+    min_acceleration: float  # smallest selectable acceleration [m/step^2]
     max_acceleration: float  # largest [m/step^2]
-    min_turn: float  # smallest turn to choose from [rad/step]
+    min_turn: float  # smallest selectable turn [rad/step]
     max_turn: float  # largest [rad/step]
     edge_hit_penalty: float  # <= 0
     step_penalty_for_tagger: float  # <= 0
@@ -43,31 +44,26 @@ class Params:
 
 @wp.struct
 class State:
-    """E worlds, A agents."""
+    """State of E worlds, A agents."""
 
     pos: wp.array2d(dtype=wp.vec2)  # (E, A) [m]
     speed: wp.array2d(dtype=float)  # (E, A) [m/step]
     acceleration: wp.array2d(dtype=float)  # (E, A) [m/step^2]
     direction: wp.array2d(dtype=float)  # (E, A) [rad] in [0, 2 pi)
-    shown: wp.array2d(dtype=wp.bool)  # (E, A) alive as others see it: before this step's tags
-    caught_by: wp.array2d(dtype=int)  # (E, A) row of the tagger that tags this runner in this step, else -1
+    shown: wp.array2d(dtype=wp.bool)  # (E, A) alive before this step's tags, as observed
+    caught_by: wp.array2d(dtype=int)  # (E, A) row of the tagger that tags this runner in this step, or -1
     tags: wp.array2d(dtype=int)  # (E, number of taggers) runners that a tagger tags in this step
     left: wp.array(dtype=int)  # (E,) 1: a runner stays in the game after this step
-    near: wp.array3d(dtype=int)  # (E, A, K) rows last observed as nearest, -1 for none; empty where unused
-    cells: wp.array2d(dtype=int)  # (E, cells) the grid, see warp_kernels/cells.py; empty without, as the next three
-    slot: wp.array2d(dtype=int)  # (E, A) an agent's number in its cell
+    near: wp.array3d(dtype=int)  # (E, A, K) nearest rows of the last observation, -1 for none; empty if unused
+    cells: wp.array2d(dtype=int)  # (E, cells) grid of spatial/cell_grid.py; empty without, as the next three
+    slot: wp.array2d(dtype=int)  # (E, A) index of an agent in its cell
     who: wp.array2d(dtype=int)  # (E, A) rows in the order of cells
-    spot: wp.array2d(dtype=wp.vec2)  # (E, A) places in the order of cells [m]
-    start: wp.array2d(dtype=wp.vec3)  # (E, A) given x [m], y [m], direction [rad]; empty where starts are drawn
-
-
-def observation_width(num_agents: int, num_observed: int, full: bool) -> int:
-    """Seven features of every other agent, or of the nearest ones, and the time."""
-    return FEATURES * (num_agents - 1 if full else num_observed) + 1
+    spot: wp.array2d(dtype=wp.vec2)  # (E, A) positions in the order of cells [m]
+    start: wp.array2d(dtype=wp.vec3)  # (E, A) fixed start x [m], y [m], direction [rad]; empty for random starts
 
 
 def global_state_width(num_agents: int) -> int:
-    """Seven numbers per agent, and the time."""
+    """Return the width of the global state: seven numbers per agent, and the time."""
     return 7 * num_agents + 1
 
 
@@ -85,26 +81,22 @@ def rules(
     """Build the rules.
 
     Args:
-        num_taggers: Rows 0 .. num_taggers - 1.
-        num_runners: The rows behind them.
-        num_acceleration_levels: Accelerations to choose from, besides none.
-        num_turn_levels: Turns to choose from, besides none.
-        num_observed: K, neighbours in a partial observation.
-        full: Observe all others in row order instead.
-        start: "random" (every world and episode anew), "fixed" (one draw for all) or "given" (State.start).
-        grid: Look for neighbours in a grid of cells instead of among all; the answers are the same.
+        num_taggers: Number of taggers, rows 0 .. num_taggers - 1.
+        num_runners: Number of runners, the next rows.
+        num_acceleration_levels: Number of accelerations, in addition to none.
+        num_turn_levels: Number of turns, in addition to none.
+        num_observed: Number of neighbors K in a partial observation.
+        full: Observe all other agents in row order instead.
+        start: "random" (per world and episode), "fixed" (one sample for all) or "given" (State.start).
+        grid: Search neighbors in a grid of cells instead of among all agents; results are equal.
     """
     num_agents = num_taggers + num_runners
-    slots = num_agents - 1 if full else num_observed
-    Slots = wp.types.vector(length=max(num_observed, 1), dtype=float)
-    nearest_of_all = neighbours.sweep(num_agents, max(num_observed, 1))
-    nearest_others = cells.search(num_agents, num_observed, max(num_observed, 1))
-    nearest_tagger = cells.search(num_agents, num_observed, 1)
+    nearest_tagger = cell_grid.search(num_agents, num_observed, 1)
 
     # Structs travel by value into a function that is not inlined; helpers of hot loops are.
     @wp.func(inline=True)
     def level(choice: int, low: float, high: float, levels: int):
-        """Entry of the table [0] + linspace(low, high, levels), in float64 as NumPy fills it."""
+        """Return an entry of the table [0] + linspace(low, high, levels), in float64 as in NumPy."""
         value = float(0.0)
         if choice == levels and levels > 1:
             value = high
@@ -115,7 +107,7 @@ def rules(
 
     @wp.func(inline=True)
     def move(params: Params, state: State, io: IO, env: int, agent: int):
-        """Turn, accelerate, move, stop at the wall. Writes the agent's kinematics and the first part of its reward."""
+        """Turn, accelerate, move, stop at the wall; write the agent's kinematics and the first part of its reward."""
         if agent < num_taggers:
             state.tags[env, agent] = 0
         if agent == 0:
@@ -129,9 +121,9 @@ def rules(
             turn = level(int(io.choice[env, agent, 1]), params.min_turn, params.max_turn, num_turn_levels)
             direction = state.direction[env, agent] + turn
             if direction <= -TWO_PI or direction >= 2.0 * TWO_PI:
-                direction = wp.mod(direction, TWO_PI)  # C's fmod: the sign of the dividend
+                direction = wp.mod(direction, TWO_PI)  # C's fmod: with the sign of the dividend
             elif direction >= TWO_PI:
-                direction -= TWO_PI  # as exact, and quicker
+                direction -= TWO_PI  # equally exact, and faster
             if direction < 0.0:
                 direction += TWO_PI
             is_tagger = agent < num_taggers
@@ -157,12 +149,12 @@ def rules(
 
     @wp.func(inline=True)
     def seek(params: Params, state: State, io: IO, env: int, agent: int):
-        """Who tags this runner: the nearest tagger, the lowest row among equals, if close enough. Writes caught_by."""
+        """Find the nearest tagger within the tagging distance, the lowest row of several; write caught_by."""
         caught_by = int(-1)
         if agent >= num_taggers and io.valid[env, agent]:
             here = state.pos[env, agent]
             nearest = params.tagging_margin
-            near = 1.00001 * nearest * nearest  # spares nearly all of the square roots
+            near = 1.00001 * nearest * nearest  # avoids most square roots
             for tagger in range(num_taggers):
                 way = state.pos[env, tagger] - here
                 if wp.length_sq(way) <= near:
@@ -174,7 +166,7 @@ def rules(
 
     @wp.func(inline=True)
     def seek_in_cells(params: Params, state: State, io: IO, env: int, agent: int):
-        """The same, in the cells within reach of a tag. Writes caught_by."""
+        """Search the same tagger in the cells within the tagging distance; write caught_by."""
         caught_by = int(-1)
         if agent >= num_taggers and io.valid[env, agent]:
             nearest = nearest_tagger(
@@ -194,9 +186,9 @@ def rules(
 
     @wp.func(inline=True)
     def tally(params: Params, state: State, io: IO, env: int, agent: int):
-        """Count the tags of every tagger, and note whether a runner is left. Adds to tags, sets left.
+        """Count the tags of every tagger and set whether a runner is left; add to tags, write left.
 
-        By atomics, as exceptions to the law of phases: the sums do not depend on the order of siblings.
+        Atomic additions are an exception to phase isolation: the sums do not depend on the order of agents.
         """
         if agent >= num_taggers and io.valid[env, agent]:
             caught_by = state.caught_by[env, agent]
@@ -207,7 +199,7 @@ def rules(
 
     @wp.func(inline=True)
     def tag(params: Params, state: State, io: IO, env: int, agent: int):
-        """Pay for tags. Writes the agent's reward, and terminated where a runner leaves or no runner is left."""
+        """Write the agent's reward for tags, and terminated if a runner leaves or no runner is left."""
         if io.valid[env, agent]:
             reward = io.reward[env, agent]
             if agent < num_taggers:
@@ -226,108 +218,14 @@ def rules(
             io.reward[env, agent] = reward
 
     @wp.func(inline=True)
-    def look_at(params: Params, state: State, io: IO, env: int, agent: int, other: int, slot: int):
-        """Write the seven features of one other agent."""
-        diagonal = wp.sqrt(2.0) * params.grid_length
-        top_speed = params.max_speed + 1.0e-10
-        here = state.pos[env, agent]
-        there = state.pos[env, other]
-        io.obs[env, agent, slot] = (there[0] - here[0]) / diagonal
-        io.obs[env, agent, slots + slot] = (there[1] - here[1]) / diagonal
-        io.obs[env, agent, 2 * slots + slot] = (state.speed[env, other] - state.speed[env, agent]) / top_speed
-        acceleration = state.acceleration[env, other] - state.acceleration[env, agent]
-        io.obs[env, agent, 3 * slots + slot] = acceleration / top_speed
-        io.obs[env, agent, 4 * slots + slot] = (state.direction[env, other] - state.direction[env, agent]) / TWO_PI
-        io.obs[env, agent, 5 * slots + slot] = wp.where(other < num_taggers, 1.0, 0.0)
-        io.obs[env, agent, 6 * slots + slot] = wp.where(state.shown[env, other], 1.0, 0.0)
-
-    @wp.func(inline=True)
-    def observe_all(params: Params, state: State, io: IO, env: int, agent: int):
-        """Every other agent in row order, then the time."""
-        slot = int(0)
-        for other in range(num_agents):
-            if other != agent:
-                look_at(params, state, io, env, agent, other, slot)
-                slot += 1
-        io.obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
-
-    @wp.func(inline=True)
-    def show(params: Params, state: State, io: IO, env: int, agent: int, found: Any):
-        """Write the features of those found, zeros where nobody is, then the time.
-
-        They are gathered first and written then, in an array laid anew at sizes that are known, so that a CPU's
-        vector units divide and write.
-        """
-        x = Slots()
-        y = Slots()
-        speed = Slots()
-        acceleration = Slots()
-        direction = Slots()
-        tagger = Slots()
-        shown = Slots()
-        n = state.pos.shape[0]
-        places = wp.array(ptr=state.pos.ptr, shape=(n, num_agents, 2), dtype=float)
-        speeds = wp.array(ptr=state.speed.ptr, shape=(n, num_agents), dtype=float)
-        accelerations = wp.array(ptr=state.acceleration.ptr, shape=(n, num_agents), dtype=float)
-        directions = wp.array(ptr=state.direction.ptr, shape=(n, num_agents), dtype=float)
-        seen = wp.array(ptr=state.shown.ptr, shape=(n, num_agents), dtype=wp.bool)
-        slot = int(0)
-        while slot < num_observed:
-            if found[slot] != FAR:
-                other = row_of(found[slot])
-                x[slot] = places[env, other, 0] - places[env, agent, 0]
-                y[slot] = places[env, other, 1] - places[env, agent, 1]
-                speed[slot] = speeds[env, other] - speeds[env, agent]
-                acceleration[slot] = accelerations[env, other] - accelerations[env, agent]
-                direction[slot] = directions[env, other] - directions[env, agent]
-                tagger[slot] = wp.where(other < num_taggers, 1.0, 0.0)
-                shown[slot] = wp.where(seen[env, other], 1.0, 0.0)
-            slot += 1
-        diagonal = wp.sqrt(2.0) * params.grid_length
-        top_speed = params.max_speed + 1.0e-10
-        obs = wp.array(ptr=io.obs.ptr, shape=(io.obs.shape[0], num_agents, FEATURES * slots + 1), dtype=float)
-        slot = int(0)
-        while slot < num_observed:
-            obs[env, agent, slot] = x[slot] / diagonal
-            obs[env, agent, slots + slot] = y[slot] / diagonal
-            obs[env, agent, 2 * slots + slot] = speed[slot] / top_speed
-            obs[env, agent, 3 * slots + slot] = acceleration[slot] / top_speed
-            obs[env, agent, 4 * slots + slot] = direction[slot] / TWO_PI
-            obs[env, agent, 5 * slots + slot] = tagger[slot]
-            obs[env, agent, 6 * slots + slot] = shown[slot]
-            slot += 1
-        obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
-
-    @wp.func(inline=True)
-    def observe_nearest(params: Params, state: State, io: IO, env: int, agent: int):
-        """The K nearest alive agents, nearest first, then the time. Equal distances go to the lowest row."""
-        show(params, state, io, env, agent, nearest_of_all(state.pos, state.shown, state.near, env, agent))
-
-    @wp.func(inline=True)
-    def observe_in_cells(params: Params, state: State, io: IO, env: int, agent: int):
-        """The same, out of the cells around the agent."""
-        found = nearest_others(
-            state.cells,
-            state.who,
-            state.spot,
-            env,
-            agent,
-            state.pos[env, agent],
-            params.grid_length,
-            num_agents,
-            float(wp.inf),
-        )
-        show(params, state, io, env, agent, found)
-
-    @wp.func(inline=True)
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
-        """Anywhere on the square, facing along an axis, at rest."""
+        """Place an agent uniformly on the square, facing along an axis, at rest."""
         if wp.static(start == "given"):
             given = state.start[env, agent]
             state.pos[env, agent] = wp.vec2(given[0], given[1])
             state.direction[env, agent] = given[2]
         else:
-            if wp.static(start == "fixed"):  # one draw for every world and episode of a seed
+            if wp.static(start == "fixed"):  # one sample for all worlds and episodes of a seed
                 rng.world = wp.uint32(0)
                 rng.episode = wp.uint32(0)
             word = philox.bits(rng, agent, philox.RESET, 0)
@@ -343,7 +241,7 @@ def rules(
 
     @wp.func(inline=True)
     def global_state(params: Params, state: State, io: IO, env: int, agent: int):
-        """Place, motion, type and life of every agent, each about 0 to 1, then the time."""
+        """Write position, motion, type and alive flag of every agent, about 0 to 1, then the time."""
         column = 7 * agent
         here = state.pos[env, agent]
         io.global_state[env, column] = here[0] / params.grid_length
@@ -359,8 +257,10 @@ def rules(
     sizes = (
         f"{num_taggers} {num_runners} {num_acceleration_levels} {num_turn_levels} {num_observed} {full} {start} {grid}"
     )
-    survey = cells.survey(Params, State, num_agents, num_observed) if grid else ()
-    few_taggers = num_taggers * num_taggers <= num_agents  # ask them all: cells might be searched far for so few
+    survey = cell_grid.build_grid(Params, State, num_agents, num_observed) if grid else ()
+    few_taggers = (
+        num_taggers * num_taggers <= num_agents
+    )  # search all of them: with few taggers the cell search visits many cells
     return Rules(
         key=f"tag_continuous {sizes}",
         params=Params,
@@ -375,9 +275,9 @@ def rules(
             agent_phase(tally),
             agent_phase(tag),
         ),
-        survey=survey,
+        build_grid=survey,
         reset_agent=reset_agent,
-        observe=observe_all if full else observe_in_cells if grid else observe_nearest,
+        observe=observation(Params, State, num_agents, num_taggers, num_observed, full, grid),
         global_state=global_state,
         max_unroll=16 if num_agents > 16 else 1,
     )

@@ -1,4 +1,4 @@
-"""TagGridworld: WarpDrive 2.7.1's gridworld Tag. Taggers hunt one runner over the cells 0 .. grid_length of a square.
+"""TagGridworld: WarpDrive 2.7.1's gridworld Tag. Taggers chase one runner over the cells 0 .. grid_length of a square.
 
 Rows: taggers first (type 0), the runner last (type 1), the opposite of TagContinuous, as in WarpDrive.
 """
@@ -11,29 +11,31 @@ from warp_kernels import philox
 from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase
 
+__all__ = ["Params", "State", "observation_width", "rules"]
+
 
 @wp.struct
 class Params:
-    """Constants of a world; penalties and costs are magnitudes, and subtracted."""
+    """Environment parameters; penalties and costs are magnitudes that are subtracted."""
 
-    grid_length: int  # largest coordinate [cells]; grid_length + 1 cells a side
-    episode_length: int  # T [steps]; the observation tells t / T
+    grid_length: int  # largest coordinate [cells]; a side has grid_length + 1 cells
+    episode_length: int  # T [steps]; observations contain t / T
     wall_hit_penalty: float  # for running into the wall
     tag_reward_for_tagger: float  # for every tagger, when the runner is tagged
     tag_penalty_for_runner: float  # for the runner, when it is tagged
-    step_cost_for_tagger: float  # every step without a tag; the runner earns as much
+    step_cost_for_tagger: float  # per step without a tag; the runner gets the same as reward
 
 
 @wp.struct
 class State:
-    """E worlds, A agents."""
+    """State of E worlds, A agents."""
 
     cell: wp.array2d(dtype=wp.vec2i)  # (E, A) [cells]
-    start: wp.array2d(dtype=wp.vec2i)  # (E, A) given start [cells]; empty where starts are drawn
+    start: wp.array2d(dtype=wp.vec2i)  # (E, A) fixed start [cells]; empty for random starts
 
 
 def observation_width(num_agents: int, full: bool) -> int:
-    """Places, types, oneself and the time; or oneself, the other side, own type and the time."""
+    """Return the width of an observation: all agents and the time, or own cell, opposing cell, type and time."""
     return 4 * num_agents + 1 if full else 6
 
 
@@ -42,16 +44,16 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
     """Build the rules.
 
     Args:
-        num_taggers: Rows 0 .. num_taggers - 1; the runner is the row behind them.
-        full: Observe everyone.
-        start: "random" (every world and episode anew) or "given" (State.start).
+        num_taggers: Number of taggers, the first rows; the runner is the last row.
+        full: Observe all agents.
+        start: "random" (per world and episode) or "given" (State.start).
     """
     num_agents = num_taggers + 1
     runner = num_taggers
 
     @wp.func(inline=True)
     def move(params: Params, state: State, io: IO, env: int, agent: int):
-        """Stay, +x, -x, +y or -y, stopping at the wall. Writes the agent's cell and the first part of its reward."""
+        """Stay or move +x, -x, +y, -y up to the wall; write the agent's cell and the first part of its reward."""
         choice = int(io.choice[env, agent, 0])
         cell = state.cell[env, agent]
         x = cell[0] + wp.where(choice == 1, 1, 0) - wp.where(choice == 2, 1, 0)
@@ -64,7 +66,7 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
 
     @wp.func(inline=True)
     def tag(params: Params, state: State, io: IO, env: int, agent: int):
-        """A tagger on the runner's cell, after all have moved, ends the game. Writes reward and terminated."""
+        """End the game if a tagger is on the runner's cell after all moves; write reward and terminated."""
         target = state.cell[env, runner]
         tagged = bool(False)
         for tagger in range(num_taggers):
@@ -80,7 +82,7 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
 
     @wp.func(inline=True)
     def observe_all(params: Params, state: State, io: IO, env: int, agent: int):
-        """All x, all y, types of all, oneself as one-hot, the time."""
+        """Write x, y and type of all agents, the own row as one-hot, and the time."""
         size = float(params.grid_length)
         for other in range(num_agents):
             cell = state.cell[env, other]
@@ -92,7 +94,7 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
 
     @wp.func(inline=True)
     def observe_prey(params: Params, state: State, io: IO, env: int, agent: int):
-        """Own cell; the runner's (for the runner: its nearest tagger's, the lowest row among equals); type; time."""
+        """Write the own cell, the runner's (for the runner: the nearest tagger's, lowest row first), type and time."""
         size = float(params.grid_length)
         here = state.cell[env, agent]
         there = state.cell[env, runner]
@@ -115,7 +117,7 @@ def rules(num_taggers: int, full: bool, start: str) -> Rules:
 
     @wp.func(inline=True)
     def reset_agent(params: Params, state: State, env: int, agent: int, rng: philox.Stream):
-        """Any cell, or the given one."""
+        """Place an agent on a random cell or its fixed start."""
         if wp.static(start == "given"):
             state.cell[env, agent] = state.start[env, agent]
         else:

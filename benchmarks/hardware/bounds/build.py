@@ -1,4 +1,4 @@
-"""Compile a bound with gcc, once per source and machine, and step it on tensors laid out as the core's."""
+"""Compile a bound with gcc, once per source and machine, and step it on tensors with the layout of the core."""
 
 import ctypes
 import hashlib
@@ -13,19 +13,19 @@ from typing import ClassVar
 import torch
 
 # No contraction: every product is rounded as in the kernels, so that distances and ties agree bit for bit.
-# No errno from sqrtf, which would keep loops with a square root from vectorising.
+# No errno from sqrtf, which would keep loops with a square root from vectorizing.
 FLAGS = ["-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC", "-lm"]
-OUT = Path(__file__).resolve().parents[2] / "out" / "bounds"
+OUT = Path(__file__).resolve().parents[3] / "out" / "bounds"
 NO_ERROR = 2**63 - 1
 
 
 def compiler() -> str | None:
-    """Path of gcc, None where there is none."""
+    """Return the path of gcc, or None."""
     return shutil.which("gcc")
 
 
 def compiler_version() -> str:
-    """Gcc's version, "none" where there is no gcc."""
+    """Return the version of gcc, or "none"."""
     gcc = compiler()
     if gcc is None:
         return "none"
@@ -48,12 +48,12 @@ def compile_c(name: str) -> ctypes.CDLL:
 
 
 class Bound:
-    """A batch of worlds stepped by C. Subclasses give the struct of their C source, field by field.
+    """A batch of worlds stepped by C. Subclasses define the fields of the struct of their C source.
 
     Args:
-        num_envs: Worlds.
-        threads: OpenMP threads.
-        constants: Value of every constant of the struct, in its order: a number, or a tensor for a pointer.
+        num_envs: Number of worlds.
+        threads: Number of OpenMP threads.
+        constants: Values of the constants of the struct in order: a number, or a tensor for a pointer.
     """
 
     source: ClassVar[str]
@@ -89,7 +89,7 @@ class Bound:
         getattr(self.library, function)(ctypes.byref(self.batch), self.num_envs)
 
     def step(self, action: torch.Tensor) -> None:
-        """Play one step; action (E, A) or (E, A, K) int64, contiguous, read in place."""
+        """Step all worlds; action (E, A) or (E, A, K) int64, contiguous, read in place."""
         self.batch.action = action.data_ptr()
         self.call("step")
         if self.error.value != NO_ERROR:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import torch
 
-from benchmarks.bounds.build import Bound
+from benchmarks.hardware.bounds.build import Bound
 
 AGENTS, ENTITIES, WIDTH = 4, 6, 16
 
@@ -14,8 +14,8 @@ class SimpleTagBound(Bound):
     """A batch of worlds stepped by ``simple_tag.c``.
 
     Args:
-        num_envs: Worlds.
-        threads: OpenMP threads.
+        num_envs: Number of worlds.
+        threads: Number of OpenMP threads.
     """
 
     source = "simple_tag"

@@ -161,7 +161,7 @@ static void step_world(Batch *b, long e) {
     float best[AGENTS];
     int tagger[AGENTS];
     for (int i = TAGGERS; i < AGENTS; i++) best[i] = INFINITY;
-    for (int j = 0; j < TAGGERS; j++) // runners inside, so that the loop vectorises; the first of equals is the lowest id
+    for (int j = 0; j < TAGGERS; j++) // runners inside, so that the loop vectorizes; the first of equals is the lowest id
         for (int i = TAGGERS; i < AGENTS; i++) {
             float dx = x[j] - x[i], dy = y[j] - y[i], dist = sqrtf(dx * dx + dy * dy);
             tagger[i] = dist < best[i] ? j : tagger[i];

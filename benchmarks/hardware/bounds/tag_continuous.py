@@ -1,4 +1,4 @@
-"""The C step of TagContinuous-v0: 5 taggers, 100 runners, the 10 nearest seen, nobody exits."""
+"""The C step of TagContinuous-v0: 5 taggers, 100 runners, the 10 nearest observed, no exits."""
 
 import ctypes
 from typing import ClassVar
@@ -6,15 +6,15 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from benchmarks.bounds.build import Bound
+from benchmarks.hardware.bounds.build import Bound
 
 TAGGERS, RUNNERS, NEAREST = 5, 100, 10
 AGENTS, WIDTH = TAGGERS + RUNNERS, 7 * NEAREST + 1
-CONFIG = {"runner_exits_game_after_tagged": False}  # what differs from the environment's defaults
+CONFIG = {"runner_exits_game_after_tagged": False}  # differences from the environment's defaults
 
 
 def action_table(high: float, levels: int = 10) -> torch.Tensor:
-    """Float32 levels between -high and high, with a leading 0 for the no-op."""
+    """Return float32 levels between -high and high, with a leading 0 for the no-op."""
     high = float(np.float32(high))
     return torch.from_numpy(np.concatenate([[0.0], np.linspace(-high, high, levels)]).astype(np.float32))
 
@@ -23,8 +23,8 @@ class TagContinuousBound(Bound):
     """A batch of worlds stepped by ``tag_continuous.c``.
 
     Args:
-        num_envs: Worlds.
-        threads: OpenMP threads.
+        num_envs: Number of worlds.
+        threads: Number of OpenMP threads.
     """
 
     source = "tag_continuous"

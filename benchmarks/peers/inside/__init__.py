@@ -1,1 +1,1 @@
-"""What runs inside a peer's environment. It imports nothing of this project but ``child.py``, save for ``door.py``."""
+"""Programs that run in the virtual environment of a peer; only ``interface.py`` imports this project."""

@@ -7,13 +7,13 @@ from benchmarks.peers.inside.child import BATCHES, one_by_one, serve
 
 
 def build(task):
-    """``game``: an id with a vector environment of its own; ``vector``: False takes what ``gymnasium.make`` gives."""
+    """``game``: an id with a vector environment; ``vector``: False for ``gymnasium.make``."""
     vector = task["options"].get("vector", True)
     return 1, one_by_one(batch(task["game"], task["worlds"]) if vector else single(task["game"]))
 
 
 def batch(game, worlds):
-    """Plays the i-th step of a batch, which starts anew by itself."""
+    """Run the i-th step of a batch with autoreset."""
     envs = gymnasium.make_vec(game, worlds, vectorization_mode="vector_entry_point")
     envs.reset(seed=1)
     actions = np.random.default_rng(0).integers(envs.single_action_space.n, size=(BATCHES, worlds))
@@ -21,7 +21,7 @@ def batch(game, worlds):
 
 
 def single(game):
-    """Plays the i-th step of one world, which is reset where its episode ends."""
+    """Run the i-th step of one world with a reset at the end of its episode."""
     env = gymnasium.make(game)
     env.reset(seed=1)
     actions = np.random.default_rng(0).integers(env.action_space.n, size=BATCHES)

@@ -1,22 +1,22 @@
-"""A door of this project that needs a library of its own. The one file here that imports the project."""
+"""An interface of this project that needs a library of its own. The one file here that imports the project."""
 
 import torch
 
-from benchmarks import hotspots
-from benchmarks.cases import Case
-from benchmarks.cases import build as opened
-from benchmarks.doors import missing
+from benchmarks.hardware import hotspots
 from benchmarks.peers.inside.child import one_by_one, serve
+from benchmarks.throughput.cases import Case
+from benchmarks.throughput.cases import build as opened
+from benchmarks.throughput.interfaces import missing
 
 
 def build(task):
-    """``entrance``: the door, a name of ``benchmarks.doors.DOORS``."""
+    """``interface``: the interface, a name of ``benchmarks.throughput.interfaces.INTERFACES``."""
     torch.set_num_threads(task["threads"])
-    entrance = task["options"]["entrance"]
-    absent = missing(entrance)
+    interface = task["options"]["interface"]
+    absent = missing(interface)
     if absent is not None:
         raise ModuleNotFoundError(f"{absent} is not there")
-    case = Case(task["game"], task["worlds"], entrance, False, task["threads"], device=task["device"])
+    case = Case(task["game"], task["worlds"], interface, False, task["threads"], device=task["device"])
     step = opened(case)
     step()
     told = hotspots.told(hotspots.shares(step))

@@ -14,7 +14,7 @@ SHORTEST, LONGEST = 10, 1000
 def rounds(reset, step, actions, worlds):
     """A function that plays so many steps, or the next multiple of a call.
 
-    Everything a step gives stays in the carry, so that nothing of it is optimised away.
+    Everything a step gives stays in the carry, so that nothing of it is optimized away.
 
     Args:
         reset: key -> (obs, state).

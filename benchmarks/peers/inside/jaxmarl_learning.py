@@ -1,4 +1,4 @@
-"""What JaxMARL's published settings of IPPO learn in a number of steps: the bar for SimpleSpread in docs/learning.md.
+"""Returns of JaxMARL's published IPPO settings: the threshold for SimpleSpread in docs/learning.md.
 
 Its only argument is JSON: "game", "worlds", "steps" (of worlds), "seeds" (how many), "rate" (learning rate at the
 start, annealed to 0 as published). It prints JSON: the mean return per agent and episode of each seed's last policy.

@@ -68,7 +68,7 @@ def loss(params, rows, advantage, target):
 
 
 def advantages(rows, last):
-    """Generalised advantage estimates (T, rows)."""
+    """Generalized advantage estimates (T, rows)."""
 
     def back(carry, row):
         ahead, following = carry
@@ -81,13 +81,13 @@ def advantages(rows, last):
 
 
 def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
-    """What it takes to train on a world whose agents have equal spaces, such as "MPE_simple_spread_v3".
+    """Return the training functions for a game whose agents have equal spaces, such as "MPE_simple_spread_v3".
 
     Args:
         game: Name of the world.
         worlds: Simulated at once.
         total: Steps of worlds after which the learning rate, annealed linearly, is 0; None: it stays.
-        seed: Of everything.
+        seed: Random seed.
         rate: Learning rate at the start.
 
     Returns:
@@ -100,7 +100,7 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
     width, choices = env.observation_space(names[0]).shape[0], env.action_space(names[0]).n
     if total is not None:
         rate = optax.linear_schedule(rate, 0.0, total // (STEPS * worlds) * EPOCHS * MINIBATCHES)
-    optimiser = optax.chain(optax.clip_by_global_norm(MAX_GRAD_NORM), optax.adam(rate, eps=1e-5))
+    optimizer = optax.chain(optax.clip_by_global_norm(MAX_GRAD_NORM), optax.adam(rate, eps=1e-5))
 
     def stacked(by_agent):
         return jnp.stack([by_agent[name] for name in names]).reshape(count, -1)
@@ -118,7 +118,7 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
 
     def minibatch(carry, batch):
         params, moments = carry
-        updates, moments = optimiser.update(jax.grad(loss)(params, *batch), moments)
+        updates, moments = optimizer.update(jax.grad(loss)(params, *batch), moments)
         return (optax.apply_updates(params, updates), moments), None
 
     def epoch(carry, key, batch):
@@ -149,7 +149,7 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
         "critic": layers(keys[1], (width, HIDDEN, HIDDEN, 1), 1.0),
     }
     obs, state = jax.vmap(env.reset)(jax.random.split(keys[2], worlds))
-    return len(names), (params, optimiser.init(params), state, stacked(obs), keys[3]), rollout, update
+    return len(names), (params, optimizer.init(params), state, stacked(obs), keys[3]), rollout, update
 
 
 def build(task):

@@ -1,4 +1,4 @@
-"""VMAS: worlds in torch tensors. It has no autoreset: the whole batch starts anew when its episode is over."""
+"""VMAS: worlds in torch tensors. It has no autoreset: the whole batch is reset at the end of its episode."""
 
 import torch
 import vmas

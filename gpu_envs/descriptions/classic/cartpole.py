@@ -1,38 +1,40 @@
-"""What the numbers of CartPole-v1 mean."""
+"""Observations, actions and rewards of CartPole-v1."""
 
 from collections.abc import Sequence
 
-from gpu_envs.meanings import ANY, Block, Reward, Table
+from gpu_envs.descriptions.base import ANY, ObservationBlock, RewardTerm, Table
 
-# Who is shown on the page, by title: agent, settings.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {"The agent": ("agent_0", {})}
-# Causes of reward.
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("agent", "every step that leaves pole and cart in their bounds", "step_reward"),
-    Reward("agent", "the step that does not", "fall_reward"),
+    RewardTerm("agent", "every step after which pole and cart are within their bounds", "step_reward"),
+    RewardTerm("agent", "the step that leaves the bounds", "fall_reward"),
 )
 
 
-def actions() -> list[Table]:
-    """Two pushes."""
+def action_tables() -> list[Table]:
+    """Return the action table."""
     return [Table("`Discrete(2)`", ("index", "push"), ((0, "left, -x"), (1, "right, +x")))]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
     return ("left", "right")
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent."""
 
     def part(index):
         return lambda world, row: world.state["motion"][index]
 
     x, angle = 2 * config.x_threshold, 2 * config.theta_threshold_radians
     return [
-        Block("place of the cart, 0 in the middle", "m", -x, x, part(0)),
-        Block("velocity of the cart", "m/s", -ANY, ANY, part(1)),
-        Block("angle of the pole, 0 upright, to the right positive", "rad", -angle, angle, part(2)),
-        Block("angular velocity of the pole", "rad/s", -ANY, ANY, part(3)),
+        ObservationBlock("position of the cart, 0 in the middle", "m", -x, x, part(0)),
+        ObservationBlock("velocity of the cart", "m/s", -ANY, ANY, part(1)),
+        ObservationBlock("angle of the pole, 0 upright, positive to the right", "rad", -angle, angle, part(2)),
+        ObservationBlock("angular velocity of the pole", "rad/s", -ANY, ANY, part(3)),
     ]

@@ -1,28 +1,34 @@
-"""What the numbers of MountainCar-v0 mean."""
+"""Observations, actions and rewards of MountainCar-v0."""
 
 from collections.abc import Sequence
 
-from gpu_envs.meanings import Block, Reward, Table
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
 
-# Who is shown on the page, by title: agent, settings.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {"The agent": ("agent_0", {})}
-# Causes of reward.
-REWARDS = (Reward("agent", "every step, the last one too", "-1"),)
+# Reward terms, in the order of the documentation page.
+REWARDS = (RewardTerm("agent", "every step, including the last one", "-1"),)
 
 
-def actions() -> list[Table]:
-    """A push either way, or none."""
+def action_tables() -> list[Table]:
+    """Return the action table."""
     return [Table("`Discrete(3)`", ("index", "push"), ((0, "left, -x"), (1, "none"), (2, "right, +x")))]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
     return ("left", "none", "right")
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent."""
     return [
-        Block("place", "m", config.min_position, config.max_position, lambda world, row: world.state["motion"][0]),
-        Block("velocity", "m/step", -config.max_speed, config.max_speed, lambda world, row: world.state["motion"][1]),
+        ObservationBlock(
+            "position", "m", config.min_position, config.max_position, lambda world, row: world.state["motion"][0]
+        ),
+        ObservationBlock(
+            "velocity", "m/step", -config.max_speed, config.max_speed, lambda world, row: world.state["motion"][1]
+        ),
     ]

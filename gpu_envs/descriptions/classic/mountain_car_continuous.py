@@ -1,20 +1,20 @@
-"""What the numbers of MountainCarContinuous-v0 mean."""
+"""Observations, actions and rewards of MountainCarContinuous-v0."""
 
-from gpu_envs.meanings import Reward, Table
-from gpu_envs.meanings.classic.mountain_car import blocks
+from gpu_envs.descriptions.base import RewardTerm, Table
+from gpu_envs.descriptions.classic.mountain_car import observation_blocks
 
-__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks"]
+__all__ = ["OBSERVATIONS", "REWARDS", "action_tables", "observation_blocks"]
 
-# Who is shown on the page, by title: agent, settings.
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {"The agent": ("agent_0", {})}
-# Causes of reward.
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("agent", "every step", "-`action_cost` action²"),
-    Reward("agent", "arrival", "goal_reward"),
+    RewardTerm("agent", "every step", "-`action_cost` action²"),
+    RewardTerm("agent", "the step that reaches the goal", "goal_reward"),
 )
 
 
-def actions() -> list[Table]:
-    """The throttle."""
+def action_tables() -> list[Table]:
+    """Return the action table."""
     table = Table("`Box(-1, 1, (1,))`", ("component", "throttle", "range"), ((0, "forward, +x", "[-1, 1]"),))
     return [table]

@@ -1,35 +1,37 @@
-"""What the numbers of ClimbingGame-v0 mean."""
+"""Observations, actions and rewards of ClimbingGame-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.games.climbing_game import CLIMBING, Config
-from gpu_envs.meanings import Block, Reward, Table
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
+from gpu_envs.envs.games.climbing_game import CLIMBING, Config
 
-# Who is shown on the page, by title: agent, settings.
-OBSERVATIONS = {"Everyone": ("player_0", {})}
-# Causes of reward.
-REWARDS = (Reward("player", "at the end, both alike", "the table's payoff at the joint action"),)
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
+OBSERVATIONS = {"Any player": ("player_0", {})}
+# Reward terms, in the order of the documentation page.
+REWARDS = (RewardTerm("player", "at the end, for both players", "the table's payoff at the joint action"),)
 
 
-def actions() -> list[Table]:
-    """The one table: `player_0` chooses the row."""
+def action_tables() -> list[Table]:
+    """Return the payoff table; `player_0` chooses the row."""
     rows = tuple((row, *(f"{CLIMBING[3 * row + column]:g}" for column in range(3))) for row in range(3))
     head = ("index of `player_0`", "`player_1` 0", "`player_1` 1", "`player_1` 2")
-    return [Table("`Discrete(3)`, and what both earn in the climbing game", head, rows)]
+    return [Table("`Discrete(3)`, and the payoff of both players", head, rows)]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
     return [f"{('row', 'column')[row]} {index}" for index in range(3)]
 
 
-def blocks(config: Config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
     return [
-        Block(
-            "1 in one's own place: player 0, player 1",
+        ObservationBlock(
+            "own row, one-hot",
             "",
             0,
             1,

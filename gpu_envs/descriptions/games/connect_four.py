@@ -1,32 +1,34 @@
-"""What the numbers of ConnectFour-v0 mean."""
+"""Observations, actions and rewards of ConnectFour-v0."""
 
 from collections.abc import Sequence
 
-from gpu_envs.games.connect_four import Config
-from gpu_envs.meanings import Block, Reward, Table
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
+from gpu_envs.envs.games.connect_four import Config
 
-# Who is shown on the page, by title: agent, settings.
-OBSERVATIONS = {"Everyone": ("player_0", {})}
-# Causes of reward.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
+OBSERVATIONS = {"Any player": ("player_0", {})}
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("player", "its disc completes a line", "win_reward"),
-    Reward("player", "the other's disc completes a line", "-win_reward"),
+    RewardTerm("player", "its disc completes a line", "win_reward"),
+    RewardTerm("player", "the opponent's disc completes a line", "-win_reward"),
 )
 
 
-def actions() -> list[Table]:
-    """The one table."""
+def action_tables() -> list[Table]:
+    """Return the action table."""
     rows = tuple((column, f"column {column}" + (", the leftmost" if column == 0 else "")) for column in range(7))
     return [Table("`Discrete(columns)`: the mover's disc falls into a column", ("index", "where"), rows)]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
     return [f"column {column}" for column in range(config.columns)]
 
 
-def blocks(config: Config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
     high, wide = config.rows, config.columns
 
     def discs(player: int):
@@ -37,9 +39,11 @@ def blocks(config: Config, row: int) -> list[Block]:
         return read
 
     cells = tuple(f"row {y}, column {x}" for y in range(high) for x in range(wide))
-    order = "row by row from the bottom: 1 in its place, else 0"
+    order = "row by row from the bottom: 1 where present, else 0"
     return [
-        Block(f"own discs, {order}", "", 0, 1, discs(row), high * wide, cells),
-        Block(f"the other's discs, {order}", "", 0, 1, discs(1 - row), high * wide, cells),
-        Block("1 for who is on the move, else 0", "", 0, 1, lambda world, row: world.state["mover"] == row),
+        ObservationBlock(f"own discs, {order}", "", 0, 1, discs(row), high * wide, cells),
+        ObservationBlock(f"the opponent's discs, {order}", "", 0, 1, discs(1 - row), high * wide, cells),
+        ObservationBlock(
+            "1 if it is the agent's turn, else 0", "", 0, 1, lambda world, row: world.state["mover"] == row
+        ),
     ]

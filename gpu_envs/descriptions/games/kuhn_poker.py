@@ -1,35 +1,37 @@
-"""What the numbers of KuhnPoker-v0 mean."""
+"""Observations, actions and rewards of KuhnPoker-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.games.kuhn_poker import Config
-from gpu_envs.meanings import Block, Reward, Table
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
+from gpu_envs.envs.games.kuhn_poker import Config
 
-# Who is shown on the page, by title: agent, settings.
-OBSERVATIONS = {"Everyone, two players": ("player_0", {"num_players": 2})}
-# Causes of reward.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
+OBSERVATIONS = {"Any player, two players": ("player_0", {"num_players": 2})}
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("player", "the game ends", "-ante"),
-    Reward("player", "the game ends, and it has bet", "-bet"),
-    Reward("winner", "the game ends", "all that has been paid"),
+    RewardTerm("player", "the game ends", "-ante"),
+    RewardTerm("player", "the game ends, and it has bet", "-bet"),
+    RewardTerm("winner", "the game ends", "the pot"),
 )
 
 
-def actions() -> list[Table]:
-    """The one table."""
-    rows = ((0, "pass", "check, or fold where somebody has bet"), (1, "bet", "bet, or call where somebody has bet"))
-    return [Table("`Discrete(2)`, as OpenSpiel numbers them", ("index", "action", "is to"), rows)]
+def action_tables() -> list[Table]:
+    """Return the action table."""
+    rows = ((0, "pass", "check, or fold if a player has bet"), (1, "bet", "bet, or call if a player has bet"))
+    return [Table("`Discrete(2)`, as OpenSpiel numbers them", ("index", "action", "meaning"), rows)]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return actions()[0].column(1)
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return action_tables()[0].column(1)
 
 
-def blocks(config: Config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
     players = config.num_players
 
     def story(world, row):
@@ -37,16 +39,16 @@ def blocks(config: Config, row: int) -> list[Block]:
         return [flag for t in range(2 * players - 1) for flag in _pass_or_bet(t < turn, bets >> t & 1)]
 
     return [
-        Block("oneself: 1 in one's own place", "", 0, 1, lambda world, row: np.eye(players)[row], players),
-        Block(
-            "own card: 1 in its place, lowest first",
+        ObservationBlock("own seat, one-hot", "", 0, 1, lambda world, row: np.eye(players)[row], players),
+        ObservationBlock(
+            "own card, one-hot, lowest rank first",
             "",
             0,
             1,
             lambda world, row: np.eye(players + 1)[world.state["card"][row]],
             players + 1,
         ),
-        Block(
+        ObservationBlock(
             "every action of the game so far (passed, bet)", "", 0, 1, story, 2 * (2 * players - 1), ("passed", "bet")
         ),
     ]

@@ -1,38 +1,40 @@
-"""What the numbers of LeducPoker-v0 mean."""
+"""Observations, actions and rewards of LeducPoker-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.games.leduc_poker import Config
-from gpu_envs.meanings import Block, Reward, Table
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
+from gpu_envs.envs.games.leduc_poker import Config
 
-# Who is shown on the page, by title: agent, settings.
-OBSERVATIONS = {"Everyone": ("player_0", {})}
-# Causes of reward.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
+OBSERVATIONS = {"Any player": ("player_0", {})}
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("winner", "the game ends", "what the other has paid"),
-    Reward("loser", "the game ends", "-what it has paid"),
+    RewardTerm("winner", "the game ends", "the chips paid by the opponent"),
+    RewardTerm("loser", "the game ends", "-(the chips it paid)"),
 )
 
 
-def actions() -> list[Table]:
-    """The one table."""
+def action_tables() -> list[Table]:
+    """Return the action table."""
     rows = (
-        (0, "fold", "where there is something to pay"),
-        (1, "call", "always; checks where there is nothing to pay"),
-        (2, "raise", "twice a round"),
+        (0, "fold", "if the opponent has raised"),
+        (1, "call", "always; a check if there is nothing to call"),
+        (2, "raise", "until two raises in a round"),
     )
     return [Table("`Discrete(3)`, as OpenSpiel numbers them", ("index", "action", "legal"), rows)]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return actions()[0].column(1)
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return action_tables()[0].column(1)
 
 
-def blocks(config: Config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
 
     def public(world, row):
         return np.eye(6)[world.state["card"][2]] * (world.state["round"] == 1)
@@ -41,16 +43,20 @@ def blocks(config: Config, row: int) -> list[Block]:
         return lambda world, row: [int(world.state["story"][number]) >> index & 1 for index in range(8)]
 
     return [
-        Block("oneself: 1 in one's own place", "", 0, 1, lambda world, row: np.eye(2)[row], 2),
-        Block(
-            "own card: 1 in its place; two suits of the lowest rank first",
+        ObservationBlock("own seat, one-hot", "", 0, 1, lambda world, row: np.eye(2)[row], 2),
+        ObservationBlock(
+            "own card, one-hot, lowest rank first, two suits per rank",
             "",
             0,
             1,
             lambda world, row: np.eye(6)[world.state["card"][row]],
             6,
         ),
-        Block("public card, likewise; zeros in the first round", "", 0, 1, public, 6),
-        Block("every action of the first round (called, raised)", "", 0, 1, story(0), 8, ("called", "raised")),
-        Block("every action of the second round (called, raised)", "", 0, 1, story(1), 8, ("called", "raised")),
+        ObservationBlock("public card, one-hot in the same order; zeros in the first round", "", 0, 1, public, 6),
+        ObservationBlock(
+            "every action of the first round (called, raised)", "", 0, 1, story(0), 8, ("called", "raised")
+        ),
+        ObservationBlock(
+            "every action of the second round (called, raised)", "", 0, 1, story(1), 8, ("called", "raised")
+        ),
     ]

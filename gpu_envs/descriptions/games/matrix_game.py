@@ -1,13 +1,15 @@
-"""What the numbers of MatrixGame-v0 mean."""
+"""Observations, actions and rewards of MatrixGame-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.games.matrix_game import Config
-from gpu_envs.meanings import Block, Reward, Table
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
+from gpu_envs.envs.games.matrix_game import Config
 
-# Who is shown on the page, by title: agent, settings.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {
     "The default, two players of two choices": ("player_0", {"payoff": Config().payoff}),
     "Two players of two and three choices, the first": (
@@ -15,24 +17,24 @@ OBSERVATIONS = {
         {"payoff": (((1, -1), (2, 0), (0, 0)), ((0, 3), (-1, 1), (4, -4)))},
     ),
 }
-# Causes of reward.
-REWARDS = (Reward("player", "every step", "its payoff at the joint action"),)
+# Reward terms, in the order of the documentation page.
+REWARDS = (RewardTerm("player", "every step", "its payoff at the joint action"),)
 
 
-def actions() -> list[Table]:
-    """The one table."""
+def action_tables() -> list[Table]:
+    """Return the action table."""
     rows = ((0, "cooperate", "3 or 0"), (1, "defect", "5 or 1"))
-    head = ("index", "of the default game", "earns where the other cooperates or defects")
+    head = ("index", "meaning in the default game", "payoff if the opponent cooperates or defects")
     return [Table("`Discrete(n_i)` for player i: the index along axis i of `payoff`", head, rows)]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return actions()[0].column(1) if np.array_equal(config.table(), Config().table()) else ()
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return action_tables()[0].column(1) if np.array_equal(config.table(), Config().table()) else ()
 
 
-def blocks(config: Config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
     *counts, players = config.table().shape
 
     def last_of(player: int):
@@ -45,12 +47,12 @@ def blocks(config: Config, row: int) -> list[Block]:
     order = [(row + further) % players for further in range(players)]
     own, *others = order
     return [
-        Block("own last choice: 1 in its place; zeros at the start", "", 0, 1, last_of(own), counts[own]),
+        ObservationBlock("own last choice, one-hot; zeros at the start", "", 0, 1, last_of(own), counts[own]),
         *(
-            Block(
-                f"last choice of the player {further} further on, likewise"
+            ObservationBlock(
+                f"last choice of the player {further} rows further, one-hot; zeros at the start"
                 if further > 1
-                else "last choice of the next player, likewise",
+                else "last choice of the next player, one-hot; zeros at the start",
                 "",
                 0,
                 1,
@@ -59,5 +61,5 @@ def blocks(config: Config, row: int) -> list[Block]:
             )
             for further, p in enumerate(others, start=1)
         ),
-        Block("time", "`num_steps`", 0, 1, lambda world, row: world.time),
+        ObservationBlock("time", "`num_steps`", 0, 1, lambda world, row: world.time),
     ]

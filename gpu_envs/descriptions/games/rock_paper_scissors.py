@@ -1,41 +1,45 @@
-"""What the numbers of RockPaperScissors-v0 mean."""
+"""Observations, actions and rewards of RockPaperScissors-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.games.rock_paper_scissors import Config
-from gpu_envs.meanings import Block, Reward, Table
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
+from gpu_envs.envs.games.rock_paper_scissors import Config
 
-# Who is shown on the page, by title: agent, settings.
-OBSERVATIONS = {"Everyone": ("player_0", {})}
-# Causes of reward.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
+OBSERVATIONS = {"Any player": ("player_0", {})}
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("player", "every step its choice beats the other's", "win_reward"),
-    Reward("player", "every step its choice is beaten", "-win_reward"),
+    RewardTerm("player", "every step in which its choice beats the opponent's", "win_reward"),
+    RewardTerm("player", "every step in which the opponent's choice beats its own", "-win_reward"),
 )
 
 
-def actions() -> list[Table]:
-    """The one table."""
+def action_tables() -> list[Table]:
+    """Return the action table."""
     rows = ((0, "rock", "scissors"), (1, "paper", "rock"), (2, "scissors", "paper"))
     return [Table("`Discrete(3)`", ("index", "choice", "beats"), rows)]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return actions()[0].column(1)
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return action_tables()[0].column(1)
 
 
-def blocks(config: Config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
 
     def last_of(player: int):
         return lambda world, row: np.arange(3) == world.state["last"][player]
 
-    names = actions()[0].column(1)
+    names = action_tables()[0].column(1)
     return [
-        Block("own last choice: 1 in its place; zeros at the start", "", 0, 1, last_of(row), 3, names),
-        Block("the other's last choice, likewise", "", 0, 1, last_of(1 - row), 3, names),
-        Block("time", "`num_steps`", 0, 1, lambda world, row: world.time),
+        ObservationBlock("own last choice, one-hot; zeros at the start", "", 0, 1, last_of(row), 3, names),
+        ObservationBlock(
+            "the opponent's last choice, one-hot; zeros at the start", "", 0, 1, last_of(1 - row), 3, names
+        ),
+        ObservationBlock("time", "`num_steps`", 0, 1, lambda world, row: world.time),
     ]

@@ -1,34 +1,36 @@
-"""What the numbers of TicTacToe-v0 mean."""
+"""Observations, actions and rewards of TicTacToe-v0."""
 
 from collections.abc import Sequence
 
-from gpu_envs.games.tic_tac_toe import Config
-from gpu_envs.meanings import Block, Reward, Table
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table
+from gpu_envs.envs.games.tic_tac_toe import Config
 
-# Who is shown on the page, by title: agent, settings.
-OBSERVATIONS = {"Everyone": ("player_0", {})}
-# Causes of reward.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
+OBSERVATIONS = {"Any player": ("player_0", {})}
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("player", "its mark completes a line", "win_reward"),
-    Reward("player", "the other's mark completes a line", "-win_reward"),
+    RewardTerm("player", "its mark completes a line", "win_reward"),
+    RewardTerm("player", "the opponent's mark completes a line", "-win_reward"),
 )
 # Rows and columns of the board.
 DOWN, ACROSS = ("top", "middle", "bottom"), ("left", "middle", "right")
 
 
-def actions() -> list[Table]:
-    """The one table."""
+def action_tables() -> list[Table]:
+    """Return the action table."""
     rows = tuple((3 * y + x, f"{DOWN[y]} row, {ACROSS[x]} column") for y in range(3) for x in range(3))
     return [Table("`Discrete(9)`: the mover marks a cell", ("index", "where"), rows)]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return actions()[0].column(1)
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return action_tables()[0].column(1)
 
 
-def blocks(config: Config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
 
     def marks(player: int):
         def read(world, row):
@@ -37,10 +39,12 @@ def blocks(config: Config, row: int) -> list[Block]:
 
         return read
 
-    cells = actions()[0].column(1)
-    order = "row by row from the top: 1 in its place, else 0"
+    cells = action_tables()[0].column(1)
+    order = "row by row from the top: 1 where present, else 0"
     return [
-        Block(f"own marks, {order}", "", 0, 1, marks(row), 9, cells),
-        Block(f"the other's marks, {order}", "", 0, 1, marks(1 - row), 9, cells),
-        Block("1 for who is on the move, else 0", "", 0, 1, lambda world, row: world.state["mover"] == row),
+        ObservationBlock(f"own marks, {order}", "", 0, 1, marks(row), 9, cells),
+        ObservationBlock(f"the opponent's marks, {order}", "", 0, 1, marks(1 - row), 9, cells),
+        ObservationBlock(
+            "1 if it is the agent's turn, else 0", "", 0, 1, lambda world, row: world.state["mover"] == row
+        ),
     ]

@@ -1,16 +1,16 @@
-"""What the numbers of Simple-v0 mean."""
+"""Observations, actions and rewards of Simple-v0."""
 
-from gpu_envs.meanings import Block, Reward
-from gpu_envs.meanings.mpe import CRUISE, actions, choices, own_velocity, seen
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm
+from gpu_envs.descriptions.mpe.particles import CRUISE, action_names, action_tables, own_velocity, seen
 
-__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks", "choices"]
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
-# Who is shown on the page, by title: agent, settings.
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {"The agent": ("agent_0", {})}
-# Causes of reward.
-REWARDS = (Reward("agent", "every step", "-(distance to the landmark [m])²"),)
+# Reward terms, in the order of the documentation page.
+REWARDS = (RewardTerm("agent", "every step", "-(distance to the landmark [m])²"),)
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent."""
     return [own_velocity(CRUISE), seen("the landmark", row, [1], None)]

@@ -1,28 +1,30 @@
-"""What the numbers of SimpleAdversary-v0 mean."""
+"""Observations, actions and rewards of SimpleAdversary-v0."""
 
-from gpu_envs.meanings import Block, Reward
-from gpu_envs.meanings.mpe import actions, choices, seen, the_goal
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm
+from gpu_envs.descriptions.mpe.particles import action_names, action_tables, seen, the_goal
 
-__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks", "choices"]
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
-# Settings in which only the nearest are seen.
+# Settings with partial observability.
 FEW = {"N": 3, "num_agent_neighbors": 1, "num_landmark_neighbors": 2}
-# Who is shown on the page, by title: agent, settings.
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {
     "The adversary": ("adversary_0", {}),
     "A good agent": ("agent_0", {}),
     "A good agent with `N=3, num_agent_neighbors=1, num_landmark_neighbors=2`": ("agent_0", FEW),
 }
-# Causes of reward.
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("adversary", "every step", "-(its distance to the goal [m])"),
-    Reward("agent", "every step, the same for all good agents", "-(distance of the nearest of them to the goal [m])"),
-    Reward("agent", "every step", "+(the adversary's distance to the goal [m])"),
+    RewardTerm("adversary", "every step", "-(its distance to the goal [m])"),
+    RewardTerm(
+        "agent", "every step, shared by all good agents", "-(distance of the nearest good agent to the goal [m])"
+    ),
+    RewardTerm("agent", "every step", "+(the adversary's distance to the goal [m])"),
 )
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
     agents = 1 + config.N
     shared = [
         seen("landmarks", row, range(agents, agents + config.N), config.num_landmark_neighbors),

@@ -1,25 +1,27 @@
-"""What the numbers of SimpleCrypto-v0 mean."""
+"""Observations, actions and rewards of SimpleCrypto-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.meanings import Block, Reward, Table, World
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table, World
 
-# Who is shown on the page, by title: agent, settings.
+__all__ = ["ALICE", "LETTERS", "OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {"Eve": ("eve_0", {}), "Bob": ("bob_0", {}), "Alice": ("alice_0", {})}
 ALICE = 2  # her row
-LETTERS = 4  # that there are
-# Causes of reward.
+LETTERS = 4  # size of the alphabet
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("alice, bob", "every step, per unit of Eve's error", "eve_weight"),
-    Reward("alice, bob", "every step, per unit of Bob's error", "-bob_weight"),
-    Reward("eve", "every step, per unit of her error", "-eve_weight"),
+    RewardTerm("alice, bob", "every step, per unit of Eve's error", "eve_weight"),
+    RewardTerm("alice, bob", "every step, per unit of Bob's error", "-bob_weight"),
+    RewardTerm("eve", "every step, per unit of her error", "-eve_weight"),
 )
 
 
-def actions() -> list[Table]:
-    """Both kinds of action."""
+def action_tables() -> list[Table]:
+    """Return the tables of discrete and of continuous actions."""
     letters = [f"letter {letter}" for letter in range(LETTERS)]
     return [
         Table("`Discrete(4)`, the default: one letter at full loudness", ("index", "word"), tuple(enumerate(letters))),
@@ -31,13 +33,13 @@ def actions() -> list[Table]:
     ]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return actions()[0].column(1)
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return action_tables()[0].column(1)
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
 
     def drawn(name):
         return lambda world, row: np.eye(LETTERS)[world.state[name]]
@@ -45,7 +47,7 @@ def blocks(config, row: int) -> list[Block]:
     def heard(world: World, row: int) -> np.ndarray:
         return world.state["said"][ALICE]
 
-    goal = Block("goal, the letter to tell (1 in its place)", "", 0, 1, drawn("goal"), LETTERS)
-    key = Block("key (1 in its letter's place)", "", 0, 1, drawn("key"), LETTERS)
-    words = Block("what Alice said in this step, letter by letter", "loudness", 0, 1, heard, LETTERS)
+    goal = ObservationBlock("goal, the letter to send, one-hot", "", 0, 1, drawn("goal"), LETTERS)
+    key = ObservationBlock("key, one-hot", "", 0, 1, drawn("key"), LETTERS)
+    words = ObservationBlock("Alice's message in this step, one value per letter", "loudness", 0, 1, heard, LETTERS)
     return {0: [words], 1: [key, words], 2: [goal, key]}[row]

@@ -1,24 +1,26 @@
-"""What the numbers of SimpleReference-v0 mean."""
+"""Observations, actions and rewards of SimpleReference-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.meanings import ANY, Block, Reward, Table, World
-from gpu_envs.meanings.mpe import STEER, short
+from gpu_envs.descriptions.base import ANY, ObservationBlock, RewardTerm, Table, World
+from gpu_envs.descriptions.mpe.particles import STEER, short
 
-# Who is shown on the page, by title: agent, settings.
+__all__ = ["LETTERS", "OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {"Both agents": ("agent_0", {})}
-LETTERS = 10  # that there are
-# Causes of reward.
+LETTERS = 10  # size of the alphabet
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("agent", "every step", "-`local_ratio` × d(oneself)"),
-    Reward("agent", "every step", "-(1 - `local_ratio`) × (d(agent_0) + d(agent_1)) / 2"),
+    RewardTerm("agent", "every step", "-`local_ratio` × d(own row)"),
+    RewardTerm("agent", "every step", "-(1 - `local_ratio`) × (d(agent_0) + d(agent_1)) / 2"),
 )
 
 
-def actions() -> list[Table]:
-    """Both kinds of action."""
+def action_tables() -> list[Table]:
+    """Return the tables of discrete and of continuous actions."""
     both = [f"letter {letter}, {push}" for letter in range(LETTERS) for push in STEER]
     apart = [*STEER, *(f"letter {letter}" for letter in range(LETTERS))]
     return [
@@ -36,13 +38,13 @@ def actions() -> list[Table]:
     ]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return short(actions()[0].column(1))
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return short(action_tables()[0].column(1))
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
 
     def velocity(world: World, row: int) -> np.ndarray:
         return world.state["vel"][row]
@@ -50,15 +52,19 @@ def blocks(config, row: int) -> list[Block]:
     def landmarks(world: World, row: int) -> np.ndarray:
         return (world.state["pos"][2:] - world.state["pos"][row]).ravel()
 
-    def colour(world: World, row: int) -> np.ndarray:
+    def color(world: World, row: int) -> np.ndarray:
         return 0.25 + 0.5 * np.eye(3)[world.state["goal"][row]]
 
     def heard(world: World, row: int) -> np.ndarray:
         return world.state["said"][1 - row]
 
     return [
-        Block("own velocity (x, y)", "m/s", -ANY, ANY, velocity, 2, ("x", "y")),
-        Block("landmarks relative to oneself (x, y of each)", "m", -ANY, ANY, landmarks, 6, ("x", "y")),
-        Block("colour (r, g, b) of the landmark where the other should go", "", 0.25, 0.75, colour, 3, ("r", "g", "b")),
-        Block("what the other said in this step, letter by letter", "loudness", 0, 1, heard, LETTERS),
+        ObservationBlock("own velocity (x, y)", "m/s", -ANY, ANY, velocity, 2, ("x", "y")),
+        ObservationBlock("landmarks relative to the agent (x, y of each)", "m", -ANY, ANY, landmarks, 6, ("x", "y")),
+        ObservationBlock(
+            "color (r, g, b) of the other agent's goal landmark", "", 0.25, 0.75, color, 3, ("r", "g", "b")
+        ),
+        ObservationBlock(
+            "the other agent's message in this step, one value per letter", "loudness", 0, 1, heard, LETTERS
+        ),
     ]

@@ -1,21 +1,23 @@
-"""What the numbers of SimpleSpeakerListener-v0 mean."""
+"""Observations, actions and rewards of SimpleSpeakerListener-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.meanings import ANY, Block, Reward, Table, World
-from gpu_envs.meanings.mpe import STEER, short
+from gpu_envs.descriptions.base import ANY, ObservationBlock, RewardTerm, Table, World
+from gpu_envs.descriptions.mpe.particles import STEER, short
 
-# Who is shown on the page, by title: agent, settings.
+__all__ = ["LETTERS", "OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {"The speaker": ("speaker_0", {}), "The listener": ("listener_0", {})}
-LETTERS = 3  # that there are
-# Causes of reward.
-REWARDS = (Reward("speaker, listener", "every step", "-(distance of the listener from the goal)² [m²]"),)
+LETTERS = 3  # size of the alphabet
+# Reward terms, in the order of the documentation page.
+REWARDS = (RewardTerm("speaker, listener", "every step", "-(distance of the listener from the goal)² [m²]"),)
 
 
-def actions() -> list[Table]:
-    """Of either agent, both kinds of action."""
+def action_tables() -> list[Table]:
+    """Return the tables of discrete and of continuous actions of both agents."""
     letters = [f"letter {letter}" for letter in range(LETTERS)]
     return [
         Table(
@@ -42,15 +44,15 @@ def actions() -> list[Table]:
     ]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return short(actions()[row].column(1))
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return short(action_tables()[row].column(1))
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
 
-    def colour(world: World, row: int) -> np.ndarray:
+    def color(world: World, row: int) -> np.ndarray:
         return 0.15 + 0.5 * np.eye(3)[world.state["goal"]]
 
     def velocity(world: World, row: int) -> np.ndarray:
@@ -63,9 +65,9 @@ def blocks(config, row: int) -> list[Block]:
         return world.state["said"][0]
 
     if row == 0:
-        return [Block("colour (r, g, b) of the goal", "", 0.15, 0.65, colour, 3, ("r", "g", "b"))]
+        return [ObservationBlock("color (r, g, b) of the goal", "", 0.15, 0.65, color, 3, ("r", "g", "b"))]
     return [
-        Block("own velocity (x, y)", "m/s", -ANY, ANY, velocity, 2, ("x", "y")),
-        Block("landmarks relative to oneself (x, y of each)", "m", -ANY, ANY, landmarks, 6, ("x", "y")),
-        Block("what the speaker said in this step, letter by letter", "loudness", 0, 1, heard, LETTERS),
+        ObservationBlock("own velocity (x, y)", "m/s", -ANY, ANY, velocity, 2, ("x", "y")),
+        ObservationBlock("landmarks relative to the agent (x, y of each)", "m", -ANY, ANY, landmarks, 6, ("x", "y")),
+        ObservationBlock("the speaker's message in this step, one value per letter", "loudness", 0, 1, heard, LETTERS),
     ]

@@ -1,30 +1,30 @@
-"""What the numbers of SimpleSpread-v0 mean."""
+"""Observations, actions and rewards of SimpleSpread-v0."""
 
-from gpu_envs.meanings import Block, Reward
-from gpu_envs.meanings.mpe import actions, choices, own_position, own_velocity, seen, wide
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm
+from gpu_envs.descriptions.mpe.particles import action_names, action_tables, own_position, own_velocity, seen, wide
 
-__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks", "choices"]
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
-# Settings in which only the nearest are seen.
+# Settings with partial observability.
 FEW = {"num_agent_neighbors": 1, "num_landmark_neighbors": 2}
-# Who is shown on the page, by title: agent, settings.
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {
     "An agent": ("agent_0", {"num_landmark_neighbors": None}),
     "An agent with `num_agent_neighbors=1, num_landmark_neighbors=2`": ("agent_0", FEW),
 }
-# Causes of reward.
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward(
+    RewardTerm(
         "agent",
-        "every step, the same for all",
+        "every step, shared by all agents",
         "-(1 - `local_ratio`) · (sum over landmarks of the distance to the nearest agent [m])",
     ),
-    Reward("agent", "every step, per other agent in touch with it", "-`local_ratio` · `collision_penalty`"),
+    RewardTerm("agent", "every step, per other agent that touches it", "-`local_ratio` · `collision_penalty`"),
 )
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
     n = config.N
     others = n - 1 if config.num_agent_neighbors is None else config.num_agent_neighbors
     return wide(
@@ -33,6 +33,6 @@ def blocks(config, row: int) -> list[Block]:
             own_position(),
             seen("landmarks", row, range(n, 2 * n), config.num_landmark_neighbors),
             seen("other agents", row, range(n), config.num_agent_neighbors),
-            Block("what those agents say: they are silent", "", 0.0, 0.0, lambda world, row: 0.0, 2 * others),
+            ObservationBlock("messages of those agents: always 0", "", 0.0, 0.0, lambda world, row: 0.0, 2 * others),
         ]
     )

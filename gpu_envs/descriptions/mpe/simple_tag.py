@@ -1,30 +1,38 @@
-"""What the numbers of SimpleTag-v0 mean."""
+"""Observations, actions and rewards of SimpleTag-v0."""
 
 import numpy as np
 
-from gpu_envs.meanings import Block, Reward, World
-from gpu_envs.meanings.mpe import actions, choices, nearest, own_position, own_velocity, seen, wide
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, World
+from gpu_envs.descriptions.mpe.particles import (
+    action_names,
+    action_tables,
+    nearest,
+    own_position,
+    own_velocity,
+    seen,
+    wide,
+)
 
-__all__ = ["OBSERVATIONS", "REWARDS", "actions", "blocks", "choices"]
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
 
-# Settings in which only the nearest are seen.
+# Settings with partial observability.
 FEW = {"num_good": 2, "num_agent_neighbors": 2, "num_landmark_neighbors": 1}
-# Who is shown on the page, by title: agent, settings.
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {
     "An adversary": ("adversary_0", {}),
     "A good agent": ("agent_0", {}),
-    "Anyone with `num_agent_neighbors=2, num_landmark_neighbors=1`": ("adversary_0", FEW),
+    "Any agent with `num_agent_neighbors=2, num_landmark_neighbors=1`": ("adversary_0", FEW),
 }
-# Causes of reward.
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("adversary", "every step, per touch of any adversary and any good agent", "tag_reward"),
-    Reward("agent", "every step, per adversary that touches it", "-tag_reward"),
-    Reward("agent", "every step", "-outside(x) - outside(y), see the rules"),
+    RewardTerm("adversary", "every step, per touch of any adversary and any good agent", "tag_reward"),
+    RewardTerm("agent", "every step, per adversary that touches it", "-tag_reward"),
+    RewardTerm("agent", "every step", "-outside(x) - outside(y), see the rules"),
 )
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
     adversaries, count = config.num_adversaries, config.num_adversaries + config.num_good
     entities, most = count + config.num_obstacles, config.num_agent_neighbors
     good = [other for other in range(adversaries, count) if other != row]
@@ -49,6 +57,6 @@ def blocks(config, row: int) -> list[Block]:
             own_position(),
             seen("obstacles", row, range(count, entities), config.num_landmark_neighbors),
             seen("other agents", row, range(count), most),
-            Block(name, "m/s", -1.3, 1.3, read, width, ("x", "y")),
+            ObservationBlock(name, "m/s", -1.3, 1.3, read, width, ("x", "y")),
         ]
     )

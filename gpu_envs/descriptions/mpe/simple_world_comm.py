@@ -1,33 +1,35 @@
-"""What the numbers of SimpleWorldComm-v0 mean."""
+"""Observations, actions and rewards of SimpleWorldComm-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.meanings import ANY, Block, Reward, Table, World
-from gpu_envs.meanings.mpe import STEER, short
+from gpu_envs.descriptions.base import ANY, ObservationBlock, RewardTerm, Table, World
+from gpu_envs.descriptions.mpe.particles import STEER, short
 
-# Who is shown on the page, by title: agent, settings.
+__all__ = ["LETTERS", "OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {
     "The leader": ("leadadversary_0", {}),
     "Another adversary": ("adversary_0", {}),
     "A good agent": ("agent_0", {}),
 }
-LETTERS = 4  # that there are
-XY = ("x", "y")  # of a place or a velocity
-# Causes of reward.
+LETTERS = 4  # size of the alphabet
+XY = ("x", "y")  # of a position or a velocity
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("leadadversary, adversary", "every step, per touch of any adversary and any good agent", "tag_reward"),
-    Reward("leadadversary, adversary", "every step, per metre to the nearest good agent", "-chase_cost"),
-    Reward("agent", "every step, per adversary that touches it", "-tag_reward"),
-    Reward("agent", "every step, per unit of outside(x) + outside(y), see the rules", "-leave_cost"),
-    Reward("agent", "every step, per food that it touches", "food_reward"),
-    Reward("agent", "every step, per metre to the nearest food", "-hunger_cost"),
+    RewardTerm("leadadversary, adversary", "every step, per touch of any adversary and any good agent", "tag_reward"),
+    RewardTerm("leadadversary, adversary", "every step, per meter to the nearest good agent", "-chase_cost"),
+    RewardTerm("agent", "every step, per adversary that touches it", "-tag_reward"),
+    RewardTerm("agent", "every step, per unit of outside(x) + outside(y), see the rules", "-leave_cost"),
+    RewardTerm("agent", "every step, per food that it touches", "food_reward"),
+    RewardTerm("agent", "every step, per meter to the nearest food", "-hunger_cost"),
 )
 
 
-def actions() -> list[Table]:
-    """Of the leader and of everyone else, both kinds of action."""
+def action_tables() -> list[Table]:
+    """Return the tables of discrete and of continuous actions of the leader and of the other agents."""
     both = [f"letter {letter}, {push}" for letter in range(LETTERS) for push in STEER]
     apart = [*STEER, *(f"letter {letter}" for letter in range(LETTERS))]
     return [
@@ -37,7 +39,7 @@ def actions() -> list[Table]:
             tuple(enumerate(both)),
         ),
         Table(
-            "Everyone else, `Discrete(5)`, the default: full throttle in one direction",
+            "Other agents, `Discrete(5)`, the default: full throttle in one direction",
             ("index", "push"),
             tuple(enumerate(STEER)),
         ),
@@ -48,7 +50,7 @@ def actions() -> list[Table]:
             tuple((index, word if index else "nothing, ignored", "[0, 1]") for index, word in enumerate(apart)),
         ),
         Table(
-            "Everyone else, `Box(0, 1, (5,))`, with `continuous_actions=True`: a throttle per direction; opposite ones "
+            "Other agents, `Box(0, 1, (5,))`, with `continuous_actions=True`: a throttle per direction; opposite ones "
             "subtract",
             ("component", "push", "range"),
             tuple((index, word if index else "nothing, ignored", "[0, 1]") for index, word in enumerate(STEER)),
@@ -56,13 +58,13 @@ def actions() -> list[Table]:
     ]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return short(actions()[min(row, 1)].column(1))
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return short(action_tables()[min(row, 1)].column(1))
 
 
-def blocks(config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
     adversaries, count = config.num_adversaries, config.num_adversaries + config.num_good
     food = count + config.num_obstacles
     forests = food + config.num_food
@@ -99,22 +101,28 @@ def blocks(config, row: int) -> list[Block]:
         return world.state["said"][0]
 
     adversary = row < adversaries
-    cap, sight = 1.0 if adversary else 1.3, "; 0 where out of sight" if row else ""
-    speeds = Block(
+    cap, sight = 1.0 if adversary else 1.3, "; 0 if not visible" if row else ""
+    speeds = ObservationBlock(
         f"velocities of the other good agents (x, y of each){sight}", "m/s", -1.3, 1.3, velocities, 2 * len(good), XY
     )
-    covers = Block("forests: 1 where one is in it, else -1", "", -1, 1, hides, config.num_forests)
+    covers = ObservationBlock("forests: 1 if the agent is inside, else -1", "", -1, 1, hides, config.num_forests)
     named = [
-        Block("own velocity (x, y)", "m/s", -cap, cap, own("vel"), 2, XY),
-        Block("own position (x, y)", "m", -ANY, ANY, own("pos"), 2, XY),
-        Block(
-            "obstacles relative to oneself (x, y of each)", "m", -ANY, ANY, places(count, food), 2 * (food - count), XY
+        ObservationBlock("own velocity (x, y)", "m/s", -cap, cap, own("vel"), 2, XY),
+        ObservationBlock("own position (x, y)", "m", -ANY, ANY, own("pos"), 2, XY),
+        ObservationBlock(
+            "obstacles relative to the agent (x, y of each)",
+            "m",
+            -ANY,
+            ANY,
+            places(count, food),
+            2 * (food - count),
+            XY,
         ),
-        Block(
-            "food relative to oneself (x, y of each)", "m", -ANY, ANY, places(food, forests), 2 * (forests - food), XY
+        ObservationBlock(
+            "food relative to the agent (x, y of each)", "m", -ANY, ANY, places(food, forests), 2 * (forests - food), XY
         ),
-        Block(
-            "forests relative to oneself (x, y of each)",
+        ObservationBlock(
+            "forests relative to the agent (x, y of each)",
             "m",
             -ANY,
             ANY,
@@ -122,8 +130,8 @@ def blocks(config, row: int) -> list[Block]:
             2 * config.num_forests,
             XY,
         ),
-        Block(
-            f"other agents relative to oneself (x, y of each, row order){sight}",
+        ObservationBlock(
+            f"other agents relative to the agent (x, y of each, row order){sight}",
             "m",
             -ANY,
             ANY,
@@ -134,5 +142,9 @@ def blocks(config, row: int) -> list[Block]:
         *((speeds, covers) if adversary else (covers, speeds)),
     ]
     if adversary:
-        named.append(Block("what the leader said in this step, letter by letter", "loudness", 0, 1, heard, LETTERS))
+        named.append(
+            ObservationBlock(
+                "the leader's message in this step, one value per letter", "loudness", 0, 1, heard, LETTERS
+            )
+        )
     return [block for block in named if block.width]

@@ -1,33 +1,35 @@
-"""What the numbers of TagContinuous-v0 mean."""
+"""Observations, actions and rewards of TagContinuous-v0."""
 
 import numpy as np
 
-from gpu_envs.meanings import Block, Reward, Table, World
-from gpu_envs.tag.tag_continuous import Config
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table, World
+from gpu_envs.envs.tag.tag_continuous import Config
 
-# Who is shown on the page, by title: agent, settings.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "level", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {
-    "The nearest (default)": ("tagger_0", {}),
-    "Everyone, with `use_full_observation=True`": ("tagger_0", {"use_full_observation": True}),
+    "Nearest agents only (default)": ("tagger_0", {}),
+    "All agents, with `use_full_observation=True`": ("tagger_0", {"use_full_observation": True}),
 }
-# Causes of reward.
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("tagger", "every step", "step_penalty_for_tagger"),
-    Reward("runner", "every step it starts alive", "step_reward_for_runner"),
-    Reward("both", "every step it runs into the wall", "edge_hit_penalty"),
-    Reward("tagger", "per runner it tags", "tag_reward_for_tagger"),
-    Reward("runner", "it is tagged", "tag_penalty_for_runner"),
-    Reward("runner", "at t = T, if it has not left the game", "end_of_game_reward_for_runner"),
+    RewardTerm("tagger", "every step", "step_penalty_for_tagger"),
+    RewardTerm("runner", "every step that it starts alive", "step_reward_for_runner"),
+    RewardTerm("both", "every step in which it runs into the wall", "edge_hit_penalty"),
+    RewardTerm("tagger", "per runner it tags", "tag_reward_for_tagger"),
+    RewardTerm("runner", "it is tagged", "tag_penalty_for_runner"),
+    RewardTerm("runner", "at t = T, if it has not left the game", "end_of_game_reward_for_runner"),
 )
 
 
 def level(index: int, low: float, high: float, levels: int) -> float:
-    """Entry of an action table: none, then evenly from low to high."""
+    """Return an entry of an action table: 0, then evenly spaced values from low to high."""
     return 0.0 if index == 0 else float(np.linspace(low, high, levels)[index - 1])
 
 
-def actions() -> list[Table]:
-    """The two tables, by index, for the default settings."""
+def action_tables() -> list[Table]:
+    """Return the table of both action components for the default settings."""
     c = Config()
     count = max(c.num_acceleration_levels, c.num_turn_levels) + 1
 
@@ -47,8 +49,8 @@ def actions() -> list[Table]:
     return [Table(title, head, rows)]
 
 
-def choices(config: Config, row: int) -> list[list[str]]:
-    """Names of the actions of any agent: what is added to the acceleration [m/step²], and to the direction."""
+def action_names(config: Config, row: int) -> list[list[str]]:
+    """Return the names of both action components: change of acceleration [m/step²] and change of direction [rad]."""
     c = config
     faster = (c.min_acceleration, c.max_acceleration, c.num_acceleration_levels)
     turned = (c.min_turn, c.max_turn, c.num_turn_levels)
@@ -58,8 +60,8 @@ def choices(config: Config, row: int) -> list[list[str]]:
     ]
 
 
-def blocks(config: Config, row: int) -> list[Block]:
-    """Observation of the agent in a row; others are told from each other by their place in every block."""
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row; every block lists the other agents in the same order."""
     count = config.num_taggers + config.num_runners
     slots = count - 1 if config.use_full_observation else config.num_other_agents_observed
     skill = max(config.skill_level_tagger, config.skill_level_runner)
@@ -74,7 +76,7 @@ def blocks(config: Config, row: int) -> list[Block]:
         return sorted(shown, key=lambda other: (distance[other], other))[:slots]
 
     def over(table, unit):
-        """Values of the others, or their difference to one's own, in that unit; zeros where nobody is."""
+        """Read a value per observed agent, in this unit; zeros in unused slots."""
 
         def read(world: World, row: int) -> np.ndarray:
             others, column = seen(world, row), np.zeros(slots, np.float32)
@@ -93,12 +95,32 @@ def blocks(config: Config, row: int) -> list[Block]:
     diagonal, half = 2**0.5 * config.grid_length, 0.5**0.5
     far, fast, length = "√2 `grid_length`", "`max_speed`", config.max_speed
     return [
-        Block("x of the other minus one's own", far, -half, half, over(difference("pos", 0), diagonal), slots),
-        Block("y, likewise", far, -half, half, over(difference("pos", 1), diagonal), slots),
-        Block("speed, likewise", fast, -skill, skill, over(difference("speed"), length), slots),
-        Block("acceleration, likewise", fast, -2 * skill, 2 * skill, over(difference("acceleration"), length), slots),
-        Block("direction, likewise, not wrapped", "2π", -1, 1, over(difference("direction"), 2 * np.pi), slots),
-        Block(
+        ObservationBlock(
+            "x of the other agent minus own x", far, -half, half, over(difference("pos", 0), diagonal), slots
+        ),
+        ObservationBlock(
+            "y of the other agent minus own y", far, -half, half, over(difference("pos", 1), diagonal), slots
+        ),
+        ObservationBlock(
+            "speed of the other agent minus own speed", fast, -skill, skill, over(difference("speed"), length), slots
+        ),
+        ObservationBlock(
+            "acceleration of the other agent minus own acceleration",
+            fast,
+            -2 * skill,
+            2 * skill,
+            over(difference("acceleration"), length),
+            slots,
+        ),
+        ObservationBlock(
+            "direction of the other agent minus own direction, not wrapped",
+            "2π",
+            -1,
+            1,
+            over(difference("direction"), 2 * np.pi),
+            slots,
+        ),
+        ObservationBlock(
             "1 for a tagger, 0 for a runner",
             "",
             0,
@@ -106,6 +128,6 @@ def blocks(config: Config, row: int) -> list[Block]:
             over(lambda w, _: np.arange(count) < config.num_taggers, 1),
             slots,
         ),
-        Block("1 for alive before this step's tags", "", 0, 1, over(lambda w, _: w.state["shown"], 1), slots),
-        Block("time", "`episode_length`", 0, 1, lambda world, _: world.time),
+        ObservationBlock("1 if alive before this step's tags", "", 0, 1, over(lambda w, _: w.state["shown"], 1), slots),
+        ObservationBlock("time", "`episode_length`", 0, 1, lambda world, _: world.time),
     ]

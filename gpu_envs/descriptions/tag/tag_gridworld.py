@@ -1,41 +1,43 @@
-"""What the numbers of TagGridworld-v0 mean."""
+"""Observations, actions and rewards of TagGridworld-v0."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_envs.meanings import Block, Reward, Table, World
-from gpu_envs.tag.tag_gridworld import Config
+from gpu_envs.descriptions.base import ObservationBlock, RewardTerm, Table, World
+from gpu_envs.envs.tag.tag_gridworld import Config
 
-# Who is shown on the page, by title: agent, settings.
+__all__ = ["OBSERVATIONS", "REWARDS", "action_names", "action_tables", "observation_blocks"]
+
+# Observation tables of the documentation page, by title: (agent, settings).
 OBSERVATIONS = {
-    "Everyone (default)": ("tagger_0", {}),
-    "The other side only, a tagger, with `use_full_observation=False`": ("tagger_0", {"use_full_observation": False}),
-    "The other side only, the runner": ("runner_0", {"use_full_observation": False}),
+    "All agents (default)": ("tagger_0", {}),
+    "A tagger, with `use_full_observation=False`": ("tagger_0", {"use_full_observation": False}),
+    "The runner, with `use_full_observation=False`": ("runner_0", {"use_full_observation": False}),
 }
-# Causes of reward.
+# Reward terms, in the order of the documentation page.
 REWARDS = (
-    Reward("both", "every step it runs into the wall", "-wall_hit_penalty"),
-    Reward("tagger", "every step without a tag", "-step_cost_for_tagger"),
-    Reward("runner", "every step without a tag", "step_cost_for_tagger"),
-    Reward("tagger", "any tagger tags the runner", "tag_reward_for_tagger"),
-    Reward("runner", "it is tagged", "-tag_penalty_for_runner"),
+    RewardTerm("both", "every step in which it runs into the wall", "-wall_hit_penalty"),
+    RewardTerm("tagger", "every step without a tag", "-step_cost_for_tagger"),
+    RewardTerm("runner", "every step without a tag", "step_cost_for_tagger"),
+    RewardTerm("tagger", "any tagger tags the runner", "tag_reward_for_tagger"),
+    RewardTerm("runner", "it is tagged", "-tag_penalty_for_runner"),
 )
 
 
-def actions() -> list[Table]:
-    """The one table."""
+def action_tables() -> list[Table]:
+    """Return the action table."""
     rows = tuple(enumerate(("stay", "+x", "-x", "+y", "-y")))
     return [Table("`Discrete(5)`: one cell along an axis", ("index", "move"), rows)]
 
 
-def choices(config, row: int) -> Sequence[str]:
-    """Names of the actions of the agent in a row."""
-    return actions()[0].column(1)
+def action_names(config, row: int) -> Sequence[str]:
+    """Return the names of the actions of the agent in this row."""
+    return action_tables()[0].column(1)
 
 
-def blocks(config: Config, row: int) -> list[Block]:
-    """Observation of the agent in a row."""
+def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
+    """Return the observation blocks of the agent in this row."""
     count, runner = config.num_taggers + 1, config.num_taggers
 
     def places(axis: int):
@@ -49,22 +51,24 @@ def blocks(config: Config, row: int) -> list[Block]:
 
     def nearest_tagger(world: World, row: int) -> int:
         taggers = world.state["cell"][:runner].astype(int)
-        return int(np.argmin(((taggers - world.state["cell"][row]) ** 2).sum(1)))  # the first of equals
+        return int(
+            np.argmin(((taggers - world.state["cell"][row]) ** 2).sum(1))
+        )  # the first of several nearest taggers
 
     XY = ("x", "y")
-    time = Block("time", "`episode_length`", 0, 1, lambda world, row: world.time)
+    time = ObservationBlock("time", "`episode_length`", 0, 1, lambda world, row: world.time)
     cells = "`grid_length`"
     if config.use_full_observation:
         return [
-            Block("x of all, row order", cells, 0, 1, places(0), count),
-            Block("y of all", cells, 0, 1, places(1), count),
-            Block("type of all: 0 tagger, 1 runner", "", 0, 1, one_hot(lambda row: runner), count),
-            Block("oneself: 1 in one's own place, else 0", "", 0, 1, one_hot(lambda row: row), count),
+            ObservationBlock("x of all agents in row order", cells, 0, 1, places(0), count),
+            ObservationBlock("y of all agents", cells, 0, 1, places(1), count),
+            ObservationBlock("type of all agents: 0 tagger, 1 runner", "", 0, 1, one_hot(lambda row: runner), count),
+            ObservationBlock("own row, one-hot", "", 0, 1, one_hot(lambda row: row), count),
             time,
         ]
     if row == runner:
-        met = Block(
-            "cell (x, y) of the nearest tagger, the lowest row among equals",
+        met = ObservationBlock(
+            "cell (x, y) of the nearest tagger, the lowest row among ties",
             cells,
             0,
             1,
@@ -73,10 +77,10 @@ def blocks(config: Config, row: int) -> list[Block]:
             XY,
         )
     else:
-        met = Block("cell (x, y) of the runner", cells, 0, 1, place_of(lambda world, row: runner), 2, XY)
+        met = ObservationBlock("cell (x, y) of the runner", cells, 0, 1, place_of(lambda world, row: runner), 2, XY)
     return [
-        Block("own cell (x, y)", cells, 0, 1, place_of(lambda world, row: row), 2, XY),
+        ObservationBlock("own cell (x, y)", cells, 0, 1, place_of(lambda world, row: row), 2, XY),
         met,
-        Block("own type: 0 tagger, 1 runner", "", 0, 1, lambda world, row: float(row == runner)),
+        ObservationBlock("own type: 0 tagger, 1 runner", "", 0, 1, lambda world, row: float(row == runner)),
         time,
     ]

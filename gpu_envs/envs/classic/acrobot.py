@@ -1,4 +1,4 @@
-"""Acrobot-v1 on the host: settings, spaces, drawing. Rules: ``warp_kernels/classic/acrobot.py``."""
+"""Host module of Acrobot-v1: settings, spaces, drawing; rules in ``warp_kernels/classic/acrobot.py``."""
 
 import math
 from dataclasses import dataclass
@@ -8,58 +8,60 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.classic.starts import BOUNDS, bounds
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import acrobot
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["START", "Config", "build", "draw"]
 
 START = (-0.1, 0.1)
-"""Range of every part of the motion at the start [rad, rad/s]."""
+"""Range of the initial motion [rad, rad/s]."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of Acrobot-v1, under Gymnasium's names (attributes of its class, in small letters) and its defaults."""
+    """Settings of Acrobot-v1, with the names (lower case attributes of the class) and defaults of Gymnasium."""
 
     book_or_nips: str = setting("book", choices=("book", "nips"))
-    """Dynamics as in the book, or as printed in the paper, which leaves out terms."""
+    """Dynamics of the book, or those of the paper, which omits terms."""
     torque_noise_max: float = setting(0.0, low=0.0)
-    """Largest disturbance of the torque, either way, drawn every step [N m]."""
+    """Maximum of the torque noise, sampled uniformly in every step [N m]."""
     torque: float = setting(1.0)
-    """Torque of the motor, either way: Gymnasium's AVAIL_TORQUE is [-torque, 0, torque] [N m]."""
+    """Torque of the motor; AVAIL_TORQUE of Gymnasium is [-torque, 0, torque] [N m]."""
     dt: float = setting(0.2, low=0.0)
-    """Time between steps [s]."""
+    """Time step [s]."""
     link_length_1: float = setting(1.0, low=1e-6)
     """Length of the upper link [m]."""
     link_length_2: float = setting(1.0, low=1e-6)
-    """Length of the lower link, for pictures [m]."""
+    """Length of the lower link, for rendering only [m]."""
     link_mass_1: float = setting(1.0, low=1e-6)
     """Mass of the upper link [kg]."""
     link_mass_2: float = setting(1.0, low=1e-6)
     """Mass of the lower link [kg]."""
     link_com_pos_1: float = setting(0.5)
-    """From the pivot to the upper link's centre of mass [m]."""
+    """Distance from the pivot to the center of mass of the upper link [m]."""
     link_com_pos_2: float = setting(0.5)
-    """From the joint to the lower link's centre of mass [m]."""
+    """Distance from the joint to the center of mass of the lower link [m]."""
     link_moi: float = setting(1.0, low=1e-6)
     """Moment of inertia of either link [kg m²]."""
     max_vel_1: float = setting(4 * math.pi, low=0.0)
-    """Largest angular velocity of the upper link, either way [rad/s]."""
+    """Maximum absolute angular velocity of the upper link [rad/s]."""
     max_vel_2: float = setting(9 * math.pi, low=0.0)
-    """Largest angular velocity of the lower link, either way [rad/s]."""
+    """Maximum absolute angular velocity of the lower link [rad/s]."""
     max_episode_steps: int = setting(500, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     own = "torque_noise_max torque dt link_length_1 link_mass_1 link_mass_2 link_com_pos_1 link_com_pos_2 link_moi"
     high = np.array([1.0, 1.0, 1.0, 1.0, config.max_vel_1, config.max_vel_2], np.float32)
-    return Definition(
+    return EnvDefinition(
         rules=acrobot.rules(),
         params={name: getattr(config, name) for name in (*own.split(), "max_vel_1", "max_vel_2")}
         | {
@@ -74,8 +76,8 @@ def build(config: Config) -> Definition:
         groups={"agent": (0,)},
         observation_spaces={"agent_0": spaces.Box(-high, high, dtype=np.float32)},
         action_spaces={"agent_0": spaces.Discrete(3)},
-        max_steps=config.max_episode_steps,
-        limit_terminates=False,
+        max_episode_steps=config.max_episode_steps,
+        time_limit_terminates=False,
         reset_options=lambda options: bounds(options, *START),
         reset_option_names=BOUNDS,
         draw=draw,
@@ -83,9 +85,9 @@ def build(config: Config) -> Definition:
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the two links, and the height that the free end must reach."""
-    from gpu_envs.rendering import BLUE, DARK, GREEN, ORANGE, Scene, circles, join, lines
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: the two links and the target height of the free end."""
+    from gpu_envs.rendering.scene import BLUE, DARK, GREEN, ORANGE, Scene, circles, join, lines
 
     motion, params = core.world_state["motion"][envs], core.get_params(envs)
     upper, lower = params["link_length_1"][:, None], core.config.link_length_2
@@ -93,7 +95,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     reach = upper + lower
 
     def hanging(angle: torch.Tensor, length: torch.Tensor | float) -> torch.Tensor:
-        """From a joint to the end of a link (W, 1, 2); angles from hanging down, counter-clockwise."""
+        """Return the vector (W, 1, 2) from a joint to the end of a link; angle 0 hangs down, counter-clockwise."""
         return length * torch.stack([torch.sin(angle), -torch.cos(angle)], -1)
 
     pivot = torch.zeros_like(hanging(first, 1.0))

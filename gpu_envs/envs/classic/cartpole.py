@@ -1,4 +1,4 @@
-"""CartPole-v1 on the host: settings, spaces, drawing. Rules: ``warp_kernels/classic/cartpole.py``."""
+"""Host module of CartPole-v1: settings, spaces, drawing; rules in ``warp_kernels/classic/cartpole.py``."""
 
 import math
 from dataclasses import dataclass
@@ -8,25 +8,27 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.classic.starts import BOUNDS, bounds
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import cartpole
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["START", "Config", "build", "draw"]
 
 START = (-0.05, 0.05)
-"""Range of every part of the motion at the start [m, m/s, rad, rad/s]."""
+"""Range of the initial motion [m, m/s, rad, rad/s]."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of CartPole-v1, under Gymnasium's names (arguments and attributes) and with its defaults."""
+    """Settings of CartPole-v1, with the names (arguments and attributes) and defaults of Gymnasium."""
 
     sutton_barto_reward: bool = setting(False)
-    """Reward 0 a step and -1 for the last one, instead of 1 a step."""
+    """Reward 0 per step and -1 in the last one, instead of 1 per step."""
     gravity: float = setting(9.8)
     """Gravity [m/s²]."""
     masscart: float = setting(1.0, low=1e-6)
@@ -34,27 +36,27 @@ class Config:
     masspole: float = setting(0.1, low=0.0)
     """Mass of the pole [kg]."""
     length: float = setting(0.5, low=1e-6)
-    """Half the pole's length [m]."""
+    """Half the length of the pole [m]."""
     force_mag: float = setting(10.0)
     """Force of a push [N]."""
     tau: float = setting(0.02, low=0.0)
-    """Time between steps [s]."""
+    """Time step [s]."""
     kinematics_integrator: str = setting("euler", choices=("euler", "semi-implicit euler"))
-    """Whether places move by the old velocities or by the new ones."""
+    """Integrator: positions are updated with the old ("euler") or the new velocities."""
     theta_threshold_radians: float = setting(12 * 2 * math.pi / 360, low=0.0)
-    """The pole has fallen beyond this angle, either side [rad]."""
+    """Absolute angle of the pole beyond which the episode terminates [rad]."""
     x_threshold: float = setting(2.4, low=0.0)
-    """The cart has left the track beyond this place, either side [m]."""
+    """Absolute position of the cart beyond which the episode terminates [m]."""
     max_episode_steps: int = setting(500, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     own = ["gravity", "masscart", "masspole", "length", "force_mag", "tau", "theta_threshold_radians", "x_threshold"]
-    # twice the thresholds, so that the observation that ends an episode lies inside
+    # Twice the thresholds, so that the last observation of an episode is inside.
     high = np.array([config.x_threshold * 2, np.inf, config.theta_threshold_radians * 2, np.inf], np.float32)
-    return Definition(
+    return EnvDefinition(
         rules=cartpole.rules(),
         params={name: getattr(config, name) for name in own}
         | {
@@ -69,8 +71,8 @@ def build(config: Config) -> Definition:
         groups={"agent": (0,)},
         observation_spaces={"agent_0": spaces.Box(-high, high, dtype=np.float32)},
         action_spaces={"agent_0": spaces.Discrete(2)},
-        max_steps=config.max_episode_steps,
-        limit_terminates=False,
+        max_episode_steps=config.max_episode_steps,
+        time_limit_terminates=False,
         reset_options=lambda options: bounds(options, *START),
         reset_option_names=BOUNDS,
         draw=draw,
@@ -78,9 +80,9 @@ def build(config: Config) -> Definition:
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the cart on its track between the two ends, the pole as it leans."""
-    from gpu_envs.rendering import DARK, GREY, ORANGE, RED, Scene, boxes, circles, join, lines
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: the track with its two ends, the cart and the pole."""
+    from gpu_envs.rendering.scene import DARK, GRAY, ORANGE, RED, Scene, boxes, circles, join, lines
 
     motion, params = core.world_state["motion"][envs], core.get_params(envs)
     x, angle = motion[:, 0], motion[:, 2]
@@ -88,7 +90,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     zero, size = torch.zeros_like(x), 0.16 * end  # of the cart
 
     def places(*points: tuple) -> torch.Tensor:
-        """Points (x, y) by world as (W, N, 2)."""
+        """Return points (x, y) as a tensor (W, N, 2)."""
         return torch.stack([torch.stack(torch.broadcast_tensors(*point, zero)[:2], -1) for point in points], 1)
 
     axle = places((x, zero))
@@ -96,14 +98,14 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     track, low, wide = -0.9 * size, -0.6 * end, size[:, None]
     cart = boxes(places((x, -0.25 * size)), torch.stack([size, 0.45 * size], -1)[:, None], DARK)
     parts = [
-        boxes(places((zero, 0.5 * (track + low))), torch.stack([end, 0.5 * (track - low)], -1)[:, None], GREY, 0.3),
-        lines(places((-end, track)), places((end, track)), 0.03 * end[:, None], GREY),
+        boxes(places((zero, 0.5 * (track + low))), torch.stack([end, 0.5 * (track - low)], -1)[:, None], GRAY, 0.3),
+        lines(places((-end, track)), places((end, track)), 0.03 * end[:, None], GRAY),
         lines(places((-end, track), (end, track)), places((-end, track + size), (end, track + size)), 0.1 * wide, RED),
         circles(
             places((x - 0.55 * size, track + 0.2 * size), (x + 0.55 * size, track + 0.2 * size)), 0.22 * wide, DARK
         ),
         cart,
         lines(axle, tip, 0.3 * wide, ORANGE),
-        circles(axle, 0.13 * wide, GREY),
+        circles(axle, 0.13 * wide, GRAY),
     ]
     return Scene(join(*parts), torch.stack([-end, low, end, low + 2.0 * end], -1), agents=cart)

@@ -1,4 +1,4 @@
-"""MountainCar-v0 on the host: settings, spaces, drawing. Rules: ``warp_kernels/classic/mountain_car.py``."""
+"""Host module of MountainCar-v0: settings, spaces, drawing; rules in ``warp_kernels/classic/mountain_car.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,61 +7,63 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.classic.starts import BOUNDS, bounds
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.envs.classic.reset_ranges import BOUNDS, bounds
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.classic import mountain_car
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["START", "Config", "build", "check_walls", "draw", "track_space"]
 
 START = (-0.6, -0.4)
-"""Range of the car's place at the start [m]."""
+"""Range of the initial position of the car [m]."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of MountainCar-v0, under Gymnasium's names (arguments and attributes) and with its defaults."""
+    """Settings of MountainCar-v0, with the names (arguments and attributes) and defaults of Gymnasium."""
 
     goal_velocity: float = setting(0.0)
-    """Slowest arrival that counts [m/step]."""
+    """Minimum velocity at the goal [m/step]."""
     goal_position: float = setting(0.5)
-    """Where the flag stands [m]."""
+    """Position of the goal [m]."""
     min_position: float = setting(-1.2)
-    """The wall on the left [m]."""
+    """Position of the left wall [m]."""
     max_position: float = setting(0.6)
-    """The wall on the right [m]."""
+    """Position of the right wall [m]."""
     max_speed: float = setting(0.07, low=0.0)
-    """Largest velocity, either way [m/step]."""
+    """Maximum absolute velocity [m/step]."""
     force: float = setting(0.001)
     """Acceleration of a push [m/step²]."""
     gravity: float = setting(0.0025)
-    """Acceleration along the steepest ground [m/step²]."""
+    """Maximum acceleration by the slope [m/step²]."""
     max_episode_steps: int = setting(200, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
 
     def __post_init__(self) -> None:
-        """Rules between fields."""
+        """Check conditions that involve several fields."""
         check_walls(self.min_position, self.max_position)
 
 
 def check_walls(low: float, high: float) -> None:
-    """Raise ConfigError where no place is between the walls."""
+    """Raise a ConfigError unless the left wall is left of the right wall."""
     if low >= high:
         raise ConfigError(f"min_position must be below max_position, got {low} and {high}")
 
 
 def track_space(low: float, high: float, speed: float) -> spaces.Box:
-    """Observation space of a car between two walls."""
+    """Return the observation space of a car between two walls."""
     return spaces.Box(np.array([low, -speed], np.float32), np.array([high, speed], np.float32), dtype=np.float32)
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     own = ["goal_velocity", "goal_position", "min_position", "max_position", "max_speed", "force", "gravity"]
-    return Definition(
+    return EnvDefinition(
         rules=mountain_car.rules(),
         params={name: getattr(config, name) for name in own} | {"start_low": START[0], "start_high": START[1]},
         state={"motion": ()},
@@ -69,8 +71,8 @@ def build(config: Config) -> Definition:
         groups={"agent": (0,)},
         observation_spaces={"agent_0": track_space(config.min_position, config.max_position, config.max_speed)},
         action_spaces={"agent_0": spaces.Discrete(3)},
-        max_steps=config.max_episode_steps,
-        limit_terminates=False,
+        max_episode_steps=config.max_episode_steps,
+        time_limit_terminates=False,
         reset_options=lambda options: bounds(options, *START),
         reset_option_names=BOUNDS,
         draw=draw,
@@ -78,16 +80,16 @@ def build(config: Config) -> Definition:
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the mountain, the flag on its slope, the car."""
-    from gpu_envs.rendering import BLUE, DARK, GREEN, GREY, RED, Scene, boxes, circles, join, lines
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: the mountain, the goal flag and the car."""
+    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, GREEN, RED, Scene, boxes, circles, join, lines
 
     params = core.get_params(envs)
     low, high = params["min_position"][:, None], params["max_position"][:, None]
     unit = (high - low) / 1.8
 
     def ground(x: torch.Tensor) -> torch.Tensor:
-        """Place of the ground (W, N, 2), flattened as Gymnasium draws it."""
+        """Return points of the ground (W, N, 2), with the height scale of Gymnasium."""
         return torch.stack([x, 0.45 * torch.sin(3.0 * x)], -1)
 
     edges = low + (high - low) * torch.linspace(0.0, 1.0, 97, device=core.device)
@@ -111,10 +113,10 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         lines(surface[:, :-1], surface[:, 1:], 0.012 * unit, GREEN),
         lines(flag, top, 0.012 * unit, DARK),
         boxes(cloth, torch.stack([0.045 * unit, 0.035 * unit], -1), RED),
-        lines(roof - 0.025 * along * size, roof + 0.02 * along * size, 0.05 * unit, GREY),
+        lines(roof - 0.025 * along * size, roof + 0.02 * along * size, 0.05 * unit, GRAY),
         lines(body - 0.06 * along * size, body + 0.06 * along * size, 0.05 * unit, BLUE),
         circles(wheels, 0.03 * unit, DARK),
-        circles(wheels, 0.012 * unit, GREY),
+        circles(wheels, 0.012 * unit, GRAY),
     ]
     box = torch.cat([low, floor, high, floor + (high - low)], 1)
     return Scene(join(*parts), box, background=(0.93, 0.96, 0.99), agents=circles(body, 0.085 * unit, BLUE))

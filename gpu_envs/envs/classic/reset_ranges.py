@@ -1,19 +1,21 @@
-"""Options of a reset that widen or narrow the start, under Gymnasium's names and with its defaults."""
+"""Reset options for the range of the initial state, with the names and defaults of Gymnasium."""
 
 import math
 from typing import Any
 
 from gpu_envs.errors import ConfigError, shown
 
+__all__ = ["BOUNDS", "bounds", "number"]
+
 BOUNDS = ("low", "high")
-"""Names of the options that :func:`bounds` reads."""
+"""Names of the options of :func:`bounds`."""
 
 
 def number(options: dict[str, Any], name: str, default: float) -> float:
-    """An option as a float.
+    """Return an option as a float.
 
     Raises:
-        ConfigError: It is no finite number.
+        ConfigError: The value is not a finite number.
     """
     try:
         value = float(options.get(name, default))
@@ -25,15 +27,15 @@ def number(options: dict[str, Any], name: str, default: float) -> float:
 
 
 def bounds(options: dict[str, Any], low: float, high: float) -> dict[str, float]:
-    """The constants start_low and start_high that the options "low" and "high" ask for; none if they are not there.
+    """Return the parameters start_low and start_high of the options "low" and "high"; an empty dict without them.
 
     Args:
-        options: Of a reset.
-        low: Usual start_low.
-        high: Usual start_high.
+        options: Options of the reset.
+        low: Default of start_low.
+        high: Default of start_high.
 
     Raises:
-        ConfigError: One is no finite number, or low > high.
+        ConfigError: An option is not a finite number, or low > high.
     """
     if "low" not in options and "high" not in options:
         return {}

@@ -1,4 +1,7 @@
-"""ClimbingGame-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/games/climbing_game.py``."""
+"""Host module of ClimbingGame-v0: settings, agents, spaces, drawing.
+
+The rules are in ``warp_kernels/games/climbing_game.py``.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,17 +9,19 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, box, integers
+from gpu_envs.utils.settings import setting
 from warp_kernels.games import climbing_game
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "CELLS", "CLIMBING", "Config", "build", "draw"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 CELLS = tuple(f"payoff_{row}{column}" for row in range(3) for column in range(3))
-"""Constants that hold the table, row by row; player 0 chooses the row."""
+"""Environment parameters of the payoff table, row by row; player 0 chooses the row."""
 CLIMBING = (11.0, -30.0, 0.0, -30.0, 7.0, 6.0, 0.0, 0.0, 5.0)  # payoffs, a row per action of player 0
 
 
@@ -25,19 +30,19 @@ class Config:
     """Settings of ClimbingGame-v0."""
 
     game: str = setting("climbing", choices=("climbing", "penalty"))
-    """Which of the paper's two tables."""
+    """Payoff table of the paper."""
     penalty: float = setting(-100.0, high=0.0)
-    """The paper's k: what both earn in the penalty game where they aim at different ones of its two best cells."""
+    """Payoff k of the paper: that of both players in the penalty game if they aim at different optimal cells."""
 
     def table(self) -> tuple[float, ...]:
-        """The nine payoffs, row by row."""
+        """Return the nine payoffs, row by row."""
         k = self.penalty
         return CLIMBING if self.game == "climbing" else (10.0, 0.0, k, 0.0, 2.0, 0.0, k, 0.0, 10.0)
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
-    return Definition(
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    return EnvDefinition(
         rules=climbing_game.rules(),
         params=dict(zip(CELLS, config.table(), strict=True)),
         state={"last": integers((2,), -1, 2)},
@@ -45,17 +50,17 @@ def build(config: Config) -> Definition:
         groups={"player": (0, 1)},
         observation_spaces={agent: box(2, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
-        max_steps=1,
-        limit_terminates=True,
+        max_episode_steps=1,
+        time_limit_terminates=True,
         draw=draw,
         render_fps=1,
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the table as a heat map; the joint action is framed."""
-    from gpu_envs.games.drawing import heat_map, nowhere
-    from gpu_envs.rendering import Scene
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: the table as a heat map with a frame around the joint action."""
+    from gpu_envs.envs.games.scene import heat_map, nowhere
+    from gpu_envs.rendering.scene import Scene
 
     params = core.get_params(envs)
     table = torch.stack([params[cell] for cell in CELLS], -1)[..., None].expand(len(envs), -1, 1)

@@ -1,4 +1,4 @@
-"""ConnectFour-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/games/connect_four.py``."""
+"""Host module of ConnectFour-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/games/connect_four.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,44 +6,46 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, box, integers
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import setting
 from warp_kernels.games import connect_four
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "Config", "build", "draw"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of ConnectFour-v0, under OpenSpiel's names and with its defaults."""
+    """Settings of ConnectFour-v0, with the names and defaults of OpenSpiel."""
 
     rows: int = setting(6, low=1, high=61)
-    """Cells of a column; (rows + 1) * columns may be up to 63."""
+    """Number of rows; (rows + 1) * columns is at most 63."""
     columns: int = setting(7, low=1)
-    """Columns."""
+    """Number of columns."""
     x_in_row: int = setting(4, low=2)
-    """Discs in a row that win."""
+    """Number of discs in a line that wins."""
 
     def __post_init__(self) -> None:
-        """Rules between fields."""
+        """Check conditions that involve several fields."""
         bits = (self.rows + 1) * self.columns
         if bits > 63:
             got = f"({self.rows} + 1) * {self.columns} = {bits}"
             raise ConfigError(f"a board is one 64-bit number: (rows + 1) * columns must be <= 63, got {got}")
         if self.x_in_row > max(self.rows, self.columns):
             board = f"{self.rows} x {self.columns}"
-            raise ConfigError(f"x_in_row must fit on the board of {board}, got {self.x_in_row}: nobody could win")
+            raise ConfigError(f"x_in_row must fit on the board of {board}, got {self.x_in_row}")
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     cells = config.rows * config.columns
-    return Definition(
+    return EnvDefinition(
         rules=connect_four.rules(config.rows, config.columns, config.x_in_row),
         params={"win_reward": 1.0},
         bounds={"win_reward": (0.0, 1e6)},
@@ -54,25 +56,28 @@ def build(config: Config) -> Definition:
         zero_sum=True,
         observation_spaces={agent: box(2 * cells + 1, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(config.columns) for agent in AGENTS},
-        max_steps=cells,  # the board is full then, at the latest
-        limit_terminates=True,
+        max_episode_steps=cells,  # the number of cells
+        time_limit_terminates=True,
         draw=draw,
         render_fps=2,
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: a blue board, player 0's discs red, player 1's yellow; the border tells the turn."""
-    from gpu_envs.games.drawing import GOLD, cells, marked, nowhere, turn_border
-    from gpu_envs.rendering import RED, Scene, circles, join, rings
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    A blue board, player 0's discs red, player 1's yellow; the border shows the player to act.
+    """
+    from gpu_envs.envs.games.scene import GOLD, cells, marked, nowhere, turn_border
+    from gpu_envs.rendering.scene import RED, Scene, circles, join, rings
 
     rows, columns = core.config.rows, core.config.columns
     discs = marked(core.world_state["marks"][envs], rows, columns)
     places = cells(rows, columns, core.device).expand(len(envs), -1, -1)
     parts = [circles(places, 0.41, (0.93, 0.95, 0.97))]
-    for player, (colour, rim) in enumerate(((RED, (0.66, 0.16, 0.10)), (GOLD, (0.85, 0.60, 0.12)))):
+    for player, (color, rim) in enumerate(((RED, (0.66, 0.16, 0.10)), (GOLD, (0.85, 0.60, 0.12)))):
         parts += [
-            circles(places, 0.41, colour, alpha=discs[:, player]),
+            circles(places, 0.41, color, alpha=discs[:, player]),
             rings(places, 0.28, rim, 0.05, alpha=discs[:, player]),
         ]
     board = (0.14, 0.36, 0.66)

@@ -1,4 +1,4 @@
-"""DiscGame-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/games/disc_game.py``."""
+"""Host module of DiscGame-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/games/disc_game.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,13 +7,15 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, box
+from gpu_envs.definition.environment import EnvDefinition, box
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.games import disc_game
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "Config", "build", "draw"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 
@@ -23,12 +25,12 @@ class Config:
     """Settings of DiscGame-v0."""
 
     num_steps: int = setting(1, low=1, high=MAX_INT)
-    """Steps of an episode, T; 1 is the one-shot game. The observation tells t / T."""
+    """Length of an episode T [steps]; 1 is the one-shot game. Observations contain t / T."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
-    return Definition(
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    return EnvDefinition(
         rules=disc_game.rules(),
         params={"num_steps": config.num_steps},
         state={"last": (2,)},
@@ -39,18 +41,21 @@ def build(config: Config) -> Definition:
         zero_sum=True,
         observation_spaces={agent: box(5, -1.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Box(-1.0, 1.0, (2,), np.float32) for agent in AGENTS},
-        max_steps=config.num_steps,
-        limit_terminates=True,
+        max_episode_steps=config.num_steps,
+        time_limit_terminates=True,
         fixed_params=("num_steps",),
         draw=draw,
         render_fps=2,
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: both last points; what the winner earns is twice the area between them, in its colour."""
-    from gpu_envs.games.drawing import PAPER
-    from gpu_envs.rendering import BLUE, DARK, GREY, RED, Scene, circles, join, lines, rings
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    Both last points, and a triangle in the color of the winner whose doubled area is the payoff.
+    """
+    from gpu_envs.envs.games.scene import PAPER
+    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, circles, join, lines, rings
 
     points = core.world_state["last"][envs]
     chosen = points.abs().sum(-1).amax(1, keepdim=True) > 0
@@ -62,7 +67,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     agents = circles(points, 0.07, players, alpha=chosen)
     parts = [
         circles(middle, 1.0, PAPER),
-        rings(middle, 1.0, GREY, 0.015),
+        rings(middle, 1.0, GRAY, 0.015),
         lines(share * points[:, :1], share * points[:, 1:], 0.02, light, alpha=chosen),  # a triangle, filled
         lines(torch.zeros_like(points), points, 0.03, players, alpha=chosen),
         agents,

@@ -1,4 +1,4 @@
-"""KuhnPoker-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/games/kuhn_poker.py``."""
+"""Host module of KuhnPoker-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/games/kuhn_poker.py``."""
 
 import math
 from dataclasses import dataclass
@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import setting
-from gpu_envs.definition import Definition, box, index, integers
+from gpu_envs.definition.environment import EnvDefinition, box, index, integers
+from gpu_envs.utils.settings import setting
 from warp_kernels.games import kuhn_poker
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["Config", "build", "draw"]
 
 
 @dataclass(frozen=True)
@@ -21,14 +23,14 @@ class Config:
     """Settings of KuhnPoker-v0."""
 
     num_players: int = setting(2, low=2, high=10)
-    """Players, P; the deck has P + 1 cards."""
+    """Number of players P; the deck has P + 1 cards."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     count = config.num_players
     agents = tuple(f"player_{index}" for index in range(count))
-    return Definition(
+    return EnvDefinition(
         rules=kuhn_poker.rules(count),
         params={"ante": 1.0, "bet": 1.0},
         bounds={"ante": (0.0, 1e6), "bet": (0.0, 1e6)},
@@ -44,20 +46,23 @@ def build(config: Config) -> Definition:
         zero_sum=True,
         observation_spaces={agent: box(kuhn_poker.observation_width(count), 0.0, 1.0) for agent in agents},
         action_spaces={agent: spaces.Discrete(2) for agent in agents},
-        max_steps=2 * count - 1,  # all have answered the last bet then, at the latest
-        limit_terminates=True,
+        max_episode_steps=2 * count - 1,  # the longest game
+        time_limit_terminates=True,
         draw=draw,
         render_fps=1,
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: players around a table, chips in front; higher cards have more pips, the mover a frame."""
-    from gpu_envs.games.drawing import EDGE, FELT, card, chips, seats, turn_marker
-    from gpu_envs.rendering import DARK, RED, Scene, join
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    Players around a table with cards (pips show the rank) and chips; a frame marks the player to act.
+    """
+    from gpu_envs.envs.games.scene import EDGE, FELT, card, chips, seats, turn_marker
+    from gpu_envs.rendering.scene import DARK, RED, Scene, join
 
     count, state = core.num_agents, {name: tensor[envs] for name, tensor in core.world_state.items()}
-    red, dark = (torch.tensor(colour, device=core.device) for colour in (RED, DARK))
+    red, dark = (torch.tensor(color, device=core.device) for color in (RED, DARK))
     shown = torch.ones(len(envs), dtype=torch.bool, device=core.device)
     radius = max(1.4, 1.5 * count / math.pi)
     parts, places = [], []
@@ -68,11 +73,11 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         seat, front = (radius * x, radius * y), ((radius - 1.1) * x, (radius - 1.1) * y)
         has_bet = ((state["bets"] >> player) | (state["bets"] >> (player + count))) & 1
         number = state["card"][:, player]
-        colour = torch.where((number % 2 == 0)[:, None], red, dark)
+        color = torch.where((number % 2 == 0)[:, None], red, dark)
         places.append(seat)
         parts += [
             turn_marker(seat, core.to_move[envs, player]),
-            card(seat, number + 1, colour, count + 1, shown),
+            card(seat, number + 1, color, count + 1, shown),
             chips(front, 1 + has_bet, 2, 2),
         ]
     half = radius + 0.95

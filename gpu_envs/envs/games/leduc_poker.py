@@ -1,4 +1,4 @@
-"""LeducPoker-v0 on the host: agents, spaces, drawing. Rules: ``warp_kernels/games/leduc_poker.py``."""
+"""Host module of LeducPoker-v0: agents, spaces, drawing; rules in ``warp_kernels/games/leduc_poker.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition import Definition, box, index, integers
+from gpu_envs.definition.environment import EnvDefinition, box, index, integers
 from warp_kernels.games import leduc_poker
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "MAX_CHIPS", "Config", "build", "draw"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
-MAX_CHIPS = 1_000_000  # of the ante or a raise
+MAX_CHIPS = 1_000_000  # largest ante or raise
 
 
 @dataclass(frozen=True)
@@ -22,9 +24,9 @@ class Config:
     """LeducPoker-v0 has no settings."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
-    return Definition(
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    return EnvDefinition(
         rules=leduc_poker.rules(),
         params={"ante": 1, "first_raise": 2, "second_raise": 4},
         bounds=dict.fromkeys(("ante", "first_raise", "second_raise"), (0, MAX_CHIPS)),
@@ -43,30 +45,33 @@ def build(config: Config) -> Definition:
         zero_sum=True,
         observation_spaces={agent: box(leduc_poker.OBSERVATION_WIDTH, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
-        max_steps=8,  # two rounds of call, raise, raise, call at the most
-        limit_terminates=True,
+        max_episode_steps=8,  # at most two rounds of call, raise, raise, call
+        time_limit_terminates=True,
         draw=draw,
         render_fps=1,
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: player 0 below, player 1 above, chips beside them; ranks are pips, suits colours."""
-    from gpu_envs.games.drawing import EDGE, FELT, card, chips, seats, turn_marker
-    from gpu_envs.rendering import DARK, RED, Scene, join
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    Player 0 below, player 1 above, with chips; pips show the rank, colors the suit.
+    """
+    from gpu_envs.envs.games.scene import EDGE, FELT, card, chips, seats, turn_marker
+    from gpu_envs.rendering.scene import DARK, RED, Scene, join
 
     state = {name: tensor[envs] for name, tensor in core.world_state.items()}
-    red, dark = (torch.tensor(colour, device=core.device) for colour in (RED, DARK))
+    red, dark = (torch.tensor(color, device=core.device) for color in (RED, DARK))
     always = torch.ones(len(envs), dtype=torch.bool, device=core.device)
     parts = []
     assert core.to_move is not None
     places = (((0.0, -1.65), always), ((0.0, 1.65), always), ((0.0, 0.0), state["round"] == 1))
     for place, (seat, shown) in enumerate(places):
         number = state["card"][:, place]
-        colour = torch.where((number % 2 == 0)[:, None], red, dark)
+        color = torch.where((number % 2 == 0)[:, None], red, dark)
         if place < 2:
             parts.append(turn_marker(seat, core.to_move[envs, place]))
             parts.append(chips((1.62, seat[1]), state["chips"][:, place], 15, 5))
-        parts.append(card(seat, number // 2 + 1, colour, 3, shown))
+        parts.append(card(seat, number // 2 + 1, color, 3, shown))
     agents = seats([seat for seat, _ in places[:2]], envs)
     return Scene(join(*parts), (-2.65, -2.65, 2.65, 2.65), background=FELT, border=EDGE, agents=agents)

@@ -1,4 +1,4 @@
-"""MatrixGame-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/games/matrix_game.py``."""
+"""Host module of MatrixGame-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/games/matrix_game.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -7,17 +7,19 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import MAX_FLOAT, MAX_INT, setting
-from gpu_envs.definition import Definition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, box, integers
 from gpu_envs.errors import ConfigError, shown
+from gpu_envs.utils.settings import MAX_FLOAT, MAX_INT, setting
 from warp_kernels.games import matrix_game
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["PRISONERS_DILEMMA", "Config", "build", "draw", "is_symmetric"]
 
 PRISONERS_DILEMMA = (((3.0, 3.0), (0.0, 5.0)), ((5.0, 0.0), (1.0, 1.0)))
-"""Choice 0 cooperates, 1 defects."""
+"""Payoffs of the prisoner's dilemma; action 0 cooperates, 1 defects."""
 
 
 @dataclass(frozen=True)
@@ -25,24 +27,24 @@ class Config:
     """Settings of MatrixGame-v0."""
 
     payoff: tuple = setting(PRISONERS_DILEMMA)
-    """payoff[a_0][a_1]...[a_P-1] is what the P players earn, a list of P numbers; any P and any numbers of choices."""
+    """Payoff table: payoff[a_0][a_1]...[a_P-1] is a list of the payoffs of P players; any P and numbers of actions."""
     num_steps: int = setting(10, low=1, high=MAX_INT)
-    """Steps of an episode, T; 1 is the one-shot game. The observation tells t / T."""
+    """Length of an episode T [steps]; 1 is the one-shot game. Observations contain t / T."""
 
     def __post_init__(self) -> None:
-        """Check the table; arrays and lists become tuples."""
+        """Check the table and convert it to tuples."""
         object.__setattr__(self, "payoff", _tuples(_table(self.payoff).tolist()))
 
     def table(self) -> np.ndarray:
-        """The payoffs, (n_1, ..., n_P, P) float32."""
+        """Return the payoffs, (n_1, ..., n_P, P) float32."""
         return _table(self.payoff)
 
 
 def _table(payoff: Any) -> np.ndarray:
-    """A payoff table as an array.
+    """Return a payoff table as an array.
 
     Raises:
-        ConfigError: Ragged, no numbers, or the last axis does not hold a number per player.
+        ConfigError: The table is ragged or not numeric, or its last axis does not have a number per player.
     """
     try:
         table = np.asarray(payoff)
@@ -66,7 +68,7 @@ def _tuples(nested: Any) -> Any:
 
 
 def is_symmetric(table: np.ndarray) -> bool:
-    """Whether the players of a table (n_1, ..., n_P, P) can change seats: neighbours that swap swap their payoffs."""
+    """Return whether a table (n_1, ..., n_P, P) is symmetric: exchanging two players exchanges their payoffs."""
     players = table.shape[-1]
     for seat in range(players - 1):
         order = list(range(players))
@@ -76,13 +78,13 @@ def is_symmetric(table: np.ndarray) -> bool:
     return True
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     table = config.table()
     *counts, players = table.shape
     agents = tuple(f"player_{index}" for index in range(players))
     together, symmetric = {"player": tuple(range(players))}, is_symmetric(table)
-    return Definition(
+    return EnvDefinition(
         rules=matrix_game.rules(players),
         params={"num_steps": config.num_steps},
         state={"payoff": (int(np.prod(counts)), players), "last": integers((players,), -1, max(counts) - 1)},
@@ -94,18 +96,21 @@ def build(config: Config) -> Definition:
         zero_sum=not bool(table.sum(-1).any()),
         observation_spaces={agent: box(sum(counts) + 1, 0.0, 1.0) for agent in agents},
         action_spaces={agent: spaces.Discrete(count) for agent, count in zip(agents, counts, strict=True)},
-        max_steps=config.num_steps,
-        limit_terminates=True,
+        max_episode_steps=config.num_steps,
+        time_limit_terminates=True,
         fixed_params=("num_steps",),
         draw=draw,
         render_fps=2,
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the table as a heat map, a stripe a player; the last joint action is framed."""
-    from gpu_envs.games.drawing import heat_map, nowhere
-    from gpu_envs.rendering import Scene
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    The table as a heat map with a stripe per player and a frame around the last joint action.
+    """
+    from gpu_envs.envs.games.scene import heat_map, nowhere
+    from gpu_envs.rendering.scene import Scene
 
     counts = tuple(core.num_choices[:, 0].tolist())
     shapes, bounds = heat_map(core.world_state["payoff"][envs], counts, core.world_state["last"][envs])

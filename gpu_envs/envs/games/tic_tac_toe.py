@@ -1,4 +1,4 @@
-"""TicTacToe-v0 on the host: agents, spaces, drawing. Rules: ``warp_kernels/games/tic_tac_toe.py``."""
+"""Host module of TicTacToe-v0: agents, spaces, drawing; rules in ``warp_kernels/games/tic_tac_toe.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition import Definition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, box, integers
 from warp_kernels.games import tic_tac_toe
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "Config", "build", "draw"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
 
@@ -21,9 +23,9 @@ class Config:
     """TicTacToe-v0 has no settings."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
-    return Definition(
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    return EnvDefinition(
         rules=tic_tac_toe.rules(),
         params={"win_reward": 1.0},
         bounds={"win_reward": (0.0, 1e6)},
@@ -34,17 +36,20 @@ def build(config: Config) -> Definition:
         zero_sum=True,
         observation_spaces={agent: box(19, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(9) for agent in AGENTS},
-        max_steps=9,  # the board is full then, at the latest
-        limit_terminates=True,
+        max_episode_steps=9,  # the number of cells
+        time_limit_terminates=True,
         draw=draw,
         render_fps=2,
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: player 0's crosses red, 1's rings blue; the border tells the turn. Row 0 is on top."""
-    from gpu_envs.games.drawing import cells, marked, nowhere, turn_border
-    from gpu_envs.rendering import BLUE, DARK, RED, Scene, join, lines, rings
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    Player 0's crosses red, 1's rings blue; the border shows the player to act. Row 0 is on top.
+    """
+    from gpu_envs.envs.games.scene import cells, marked, nowhere, turn_border
+    from gpu_envs.rendering.scene import BLUE, DARK, RED, Scene, join, lines, rings
 
     crosses, noughts = marked(core.world_state["marks"][envs], 3, 3).unbind(1)
     places = cells(3, 3, core.device)

@@ -1,4 +1,4 @@
-"""TwoStepGame-v0 on the host: agents, spaces, drawing. Rules: ``warp_kernels/games/two_step_game.py``."""
+"""Host module of TwoStepGame-v0: agents, spaces, drawing; rules in ``warp_kernels/games/two_step_game.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 import torch
 from gymnasium import spaces
 
-from gpu_envs.definition import Definition, box, integers
+from gpu_envs.definition.environment import EnvDefinition, box, integers
 from warp_kernels.games import two_step_game
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "PAYOFFS", "Config", "build", "draw"]
 
 AGENTS = ("player_0", "player_1")  # in the order of rows
-# Of both tables, by setting, as in Rashid et al. (2018).
+# Default payoffs of both tables, as in Rashid et al. (2018).
 PAYOFFS = {"payoff_a": 7.0, "payoff_b_00": 0.0, "payoff_b_01": 1.0, "payoff_b_10": 1.0, "payoff_b_11": 8.0}
 
 
@@ -23,9 +25,9 @@ class Config:
     """TwoStepGame-v0 has no settings."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
-    return Definition(
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    return EnvDefinition(
         rules=two_step_game.rules(),
         params=dict(PAYOFFS),
         state={"table": integers((), -1, 1), "last": integers((2,), -1, 1)},
@@ -33,17 +35,20 @@ def build(config: Config) -> Definition:
         groups={"player": (0, 1)},
         observation_spaces={agent: box(5, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(2) for agent in AGENTS},
-        max_steps=2,
-        limit_terminates=True,
+        max_episode_steps=2,
+        time_limit_terminates=True,
         draw=draw,
         render_fps=1,
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: tables A (left) and B as a heat map, one once it is chosen; the joint action is framed."""
-    from gpu_envs.games.drawing import heat_map, nowhere
-    from gpu_envs.rendering import Scene
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    Tables A (left) and B as heat maps, or the chosen one, with a frame around the joint action.
+    """
+    from gpu_envs.envs.games.scene import heat_map, nowhere
+    from gpu_envs.rendering.scene import Scene
 
     params, state = core.get_params(envs), core.world_state
     columns = (

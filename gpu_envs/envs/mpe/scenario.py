@@ -1,24 +1,26 @@
-"""What MPE's host files share: names, action spaces, and the parts of a definition that are alike."""
+"""Action spaces and definitions shared by the MPE scenarios."""
 
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from gpu_envs.definition import Definition, roster
+from gpu_envs.definition.environment import EnvDefinition, roster
+
+__all__ = ["MOVES", "action_space", "define"]
 
 MOVES = 5
-"""Nothing, left, right, down, up."""
+"""Number of pushes: nothing, left, right, down, up."""
 
 
 def action_space(continuous: bool, moves: int = MOVES, letters: int = 0) -> spaces.Space:
-    """mpe2's action space of an agent.
+    """Return the action space of an agent, as in mpe2.
 
     Args:
-        continuous: One component per move, then one per letter, in [0, 1]; else one number for both,
+        continuous: Use one component per move, then one per letter, in [0, 1]. Discrete actions are
             letter * moves + move.
-        moves: MOVES, or 0 where the agent stands still.
-        letters: What it can say; 0 where it is silent.
+        moves: MOVES, or 0 for an agent that does not move.
+        letters: Size of the alphabet; 0 for an agent without communication.
     """
     if continuous:
         return spaces.Box(0.0, 1.0, (moves + letters,), np.float32)
@@ -31,21 +33,21 @@ def define(
     widths: dict[str, int],
     actions: dict[str, spaces.Space] | None = None,
     **rest: Any,
-) -> Definition:
-    """A definition of a scenario.
+) -> EnvDefinition:
+    """Return the definition of a scenario.
 
     Args:
-        config: The scenario's Config.
-        counts: Agents by group, in row order; they are named "group_0", "group_1", ...
+        config: Config of the scenario.
+        counts: Number of agents by group, in row order; agents are named "group_0", "group_1", ...
         widths: Width of the observation by group.
-        actions: Action space by group; None: every agent moves and is silent.
-        **rest: What remains of :class:`gpu_envs.definition.Definition`.
+        actions: Action space by group; None for moving agents without communication.
+        **rest: Further fields of :class:`gpu_envs.definition.environment.EnvDefinition`.
     """
     actions = actions or {group: action_space(config.continuous_actions) for group in counts}
-    return Definition(
+    return EnvDefinition(
         **roster(counts, widths, actions),
-        max_steps=config.max_cycles,
-        limit_terminates=False,
+        max_episode_steps=config.max_cycles,
+        time_limit_terminates=False,
         render_fps=10,
         info={"benchmark_data": "benchmark"} if config.benchmark_data else {},
         **rest,

@@ -1,71 +1,73 @@
-"""Pictures of MPE: discs, places to go to and words, by a camera that backs away until all are seen, as mpe2's does."""
+"""Scenes of MPE: discs, targets and messages, with a camera that zooms out to show all discs, as in mpe2."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Colour, Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Color, Scene
+
+__all__ = ["GAP", "VIEW", "Discs", "Word", "letters", "scene", "touched"]
 
 VIEW = 1.2
-"""Half the side of a picture [m]: the arena's half, 1 m, and a margin."""
+"""Half the side of a frame [m]: half the arena (1 m) and a margin."""
 GAP = 0.075
-"""Between two letters in a picture [m]."""
+"""Distance between two letters [m]."""
 
 
 class Discs(NamedTuple):
-    """Some entities of a picture."""
+    """Entities of a scene."""
 
     rows: slice
-    """Of ``pos``."""
+    """Rows of ``pos``."""
     size: str | float
-    """Radius [m], or name of the constant that holds it."""
-    colour: "Colour"
-    """It broadcasts to (W, rows, 3)."""
+    """Radius [m], or name of its environment parameter."""
+    color: "Color"
+    """Color, broadcasts to (W, rows, 3)."""
     alpha: float = 1.0
     """Opacity in 0..1."""
     target: bool = False
-    """A ring around a dot, for places to go to, instead of a disc."""
+    """Draw a ring around a dot, for a goal, instead of a disc."""
     ringed: torch.Tensor | None = None
-    """(W, rows) bool: which have a wide orange ring around them."""
+    """Discs with a wide orange ring around them, (W, rows) bool."""
 
 
 class Word(NamedTuple):
-    """What an agent says: a bubble above it, with a place per letter that is the darker the louder it is."""
+    """Message of an agent: a bubble above it with a dot per letter, darker for louder letters."""
 
     row: int
-    """Of ``pos``; its disc is in the picture too."""
+    """Row of ``pos``; the scene has its disc too."""
     said: torch.Tensor
-    """(W, L) loudness in [0, 1]."""
+    """Loudness of the letters, (W, L) in [0, 1]."""
 
 
-def scene(core: "Core", envs: torch.Tensor, *parts: Discs | Word) -> "Scene":
-    """Scene of some worlds.
+def scene(core: "WorldView", envs: torch.Tensor, *parts: Discs | Word) -> "Scene":
+    """Return the scene of these worlds.
 
-    With ``config.dynamic_rescaling`` discs shrink as the camera backs away; without, they keep their size.
+    With ``config.dynamic_rescaling`` discs shrink when the camera zooms out; otherwise they keep their size.
 
     Args:
-        core: The core.
-        envs: (W,) int64, the worlds.
-        *parts: In the order of painting. The first rows of ``pos`` are the agents'.
+        core: Core of the worlds.
+        envs: Indices of the worlds, (W,) int64.
+        *parts: Parts in the order of painting. The first rows of ``pos`` are the agents.
     """
-    from gpu_envs.rendering import DARK, Scene, boxes, circles, join
+    from gpu_envs.rendering.scene import DARK, Scene, boxes, circles, join
 
     pos, params = core.world_state["pos"][envs], core.get_params(envs)
-    radii, colours = pos.new_zeros(pos.shape[:2]), pos.new_zeros((*pos.shape[:2], 3))
+    radii, colors = pos.new_zeros(pos.shape[:2]), pos.new_zeros((*pos.shape[:2], 3))
     for part in parts:
         if isinstance(part, Discs):
             radii[:, part.rows] = params[part.size][:, None] if isinstance(part.size, str) else part.size
-            colours[:, part.rows] = torch.as_tensor(part.colour, dtype=torch.float32, device=pos.device)
+            colors[:, part.rows] = torch.as_tensor(part.color, dtype=torch.float32, device=pos.device)
     far, keep = pos.abs().amax(2), not core.config.dynamic_rescaling
-    wide = far / (1.0 - 1.04 * radii / VIEW).clamp(min=0.1) if keep else far + radii  # with discs that keep their size
-    half = (1.04 * wide.amax(1)).clamp(min=VIEW)  # (W,) half the side of what is seen [m]
-    zoom = (half / VIEW)[:, None]  # of lengths that stay as they are in the picture
+    wide = far / (1.0 - 1.04 * radii / VIEW).clamp(min=0.1) if keep else far + radii  # for discs of constant size
+    half = (1.04 * wide.amax(1)).clamp(min=VIEW)  # (W,) half the side of the visible area [m]
+    zoom = (half / VIEW)[:, None]  # factor of lengths that are constant in the frame
     if keep:
         radii = radii * zoom
     middle = pos.new_zeros((len(pos), 1, 2))
-    shapes = [  # an outline as wide as the picture, around the arena, and the arena's border
+    shapes = [  # a wide outline that covers the outside of the arena, and the border of the arena
         boxes(middle, 1.0 + half[:, None, None], Scene.surround, line_width=2.0 * half[:, None]),
         boxes(middle, 1.0, Scene.border or DARK, line_width=0.012 * zoom),
     ]
@@ -76,29 +78,29 @@ def scene(core: "Core", envs: torch.Tensor, *parts: Discs | Word) -> "Scene":
         else:
             shapes.append(_discs(pos[:, part.rows], radii[:, part.rows], part, zoom))
     bounds = torch.stack([-half, -half, half, half], dim=1)
-    agents = circles(pos, radii, colours)[:, : core.num_agents]
+    agents = circles(pos, radii, colors)[:, : core.num_agents]
     return Scene(join(*shapes), bounds, margin=0.0, border=None, agents=agents, ground=2)
 
 
 def _discs(pos: torch.Tensor, radii: torch.Tensor, part: Discs, zoom: torch.Tensor) -> torch.Tensor:
-    """Discs with a thin dark edge, or targets."""
-    from gpu_envs.rendering import DARK, ORANGE, Scene, circles, join, rings
+    """Return discs with a thin dark edge, or targets."""
+    from gpu_envs.rendering.scene import DARK, ORANGE, Scene, circles, join, rings
 
     if not part.target:
         edge = rings(pos, radii, DARK, torch.minimum(0.01 * zoom, 0.12 * radii), 0.6 * part.alpha)
         if part.ringed is not None:
             edge = join(edge, rings(pos, radii + 0.035 * zoom, ORANGE, 0.035 * zoom, part.ringed))
-        return join(circles(pos, radii, part.colour, part.alpha), edge)
+        return join(circles(pos, radii, part.color, part.alpha), edge)
     line = 0.35 * radii
     return join(
         circles(pos, radii, Scene.background, part.alpha),
-        rings(pos, radii - 0.5 * line, part.colour, line, part.alpha),
-        circles(pos, 0.3 * radii, part.colour, part.alpha),
+        rings(pos, radii - 0.5 * line, part.color, line, part.alpha),
+        circles(pos, 0.3 * radii, part.color, part.alpha),
     )
 
 
-def touched(core: "Core", envs: torch.Tensor, prey: slice, hunters: slice, sizes: tuple[str, str]) -> torch.Tensor:
-    """Which prey is in touch with a hunter: (W, rows) bool; ``sizes`` name the constants that are their radii."""
+def touched(core: "WorldView", envs: torch.Tensor, prey: slice, hunters: slice, sizes: tuple[str, str]) -> torch.Tensor:
+    """Return the prey that touches a hunter, (W, rows) bool; ``sizes`` are the parameter names of both radii."""
     pos, params = core.world_state["pos"][envs], core.get_params(envs)
     reach = (params[sizes[0]] + params[sizes[1]])[:, None, None]
     return ((pos[:, prey, None] - pos[:, None, hunters]).norm(dim=-1) < reach).any(-1)
@@ -107,35 +109,35 @@ def touched(core: "Core", envs: torch.Tensor, prey: slice, hunters: slice, sizes
 def _word(
     pos: torch.Tensor, radius: torch.Tensor, said: torch.Tensor, zoom: torch.Tensor, half: torch.Tensor
 ) -> torch.Tensor:
-    """A bubble above a disc, inside the picture."""
-    from gpu_envs.rendering import boxes, join
+    """Return a bubble above a disc, inside the frame."""
+    from gpu_envs.rendering.scene import boxes, join
 
     limit = half[:, None, None]
     size = torch.tensor([0.5 * GAP * (said.shape[1] + 0.4), 0.055], device=said.device) * zoom[:, None]  # (W, 1, 2)
     above = torch.stack([torch.zeros_like(radius), radius], dim=-1)
-    centre = pos + above + size * torch.tensor([0.0, 1.6], device=said.device)
-    centre = torch.minimum(torch.maximum(centre, size - limit), limit - size)
-    bubble = boxes(centre, size, (1.0, 1.0, 1.0))
-    edge = boxes(centre, size, (0.55, 0.57, 0.6), line_width=0.01 * zoom)
-    return join(bubble, edge, letters(centre, said, zoom))
+    center = pos + above + size * torch.tensor([0.0, 1.6], device=said.device)
+    center = torch.minimum(torch.maximum(center, size - limit), limit - size)
+    bubble = boxes(center, size, (1.0, 1.0, 1.0))
+    edge = boxes(center, size, (0.55, 0.57, 0.6), line_width=0.01 * zoom)
+    return join(bubble, edge, letters(center, said, zoom))
 
 
 def letters(
-    centre: torch.Tensor, said: torch.Tensor, zoom: torch.Tensor, colours: "Colour | None" = None
+    center: torch.Tensor, said: torch.Tensor, zoom: torch.Tensor, colors: "Color | None" = None
 ) -> torch.Tensor:
-    """A row of dots, one per letter, as opaque as it is loud.
+    """Return a row of dots, one per letter, whose opacity is the loudness.
 
     Args:
-        centre: (W, 1, 2) [m].
-        said: (W, L) loudness in [0, 1].
-        zoom: (W, 1), of the dots' size.
-        colours: (L, 3); None: dark.
+        center: Center of the row (W, 1, 2) [m].
+        said: Loudness (W, L) in [0, 1].
+        zoom: Factor of the size of the dots, (W, 1).
+        colors: Colors (L, 3); None is dark.
     """
-    from gpu_envs.rendering import DARK, circles, join, rings
+    from gpu_envs.rendering.scene import DARK, circles, join, rings
 
     count = said.shape[1]
     along = (torch.arange(count, device=said.device) - 0.5 * (count - 1)) * GAP * zoom  # (W, L)
-    places = centre + torch.stack([along, torch.zeros_like(along)], dim=-1)
-    colour = DARK if colours is None else colours
+    places = center + torch.stack([along, torch.zeros_like(along)], dim=-1)
+    color = DARK if colors is None else colors
     marks = rings(places, 0.025 * zoom, (0.6, 0.62, 0.65), 0.007 * zoom)
-    return join(marks, circles(places, 0.03 * zoom, colour, said))
+    return join(marks, circles(places, 0.03 * zoom, color, said))

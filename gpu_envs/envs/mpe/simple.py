@@ -1,38 +1,40 @@
-"""Simple-v0 on the host: settings, agents, spaces, and how to draw it. Rules: ``warp_kernels/mpe/simple.py``."""
+"""Host module of Simple-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/mpe/simple.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition
-from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, scene
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, scene
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["Config", "build", "draw"]
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of Simple-v0, under mpe2's names and with its defaults."""
+    """Settings of Simple-v0, with the names and defaults of mpe2."""
 
     max_cycles: int = setting(25, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
-    """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
+    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
     dynamic_rescaling: bool = setting(True)
-    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
     benchmark_data: bool = setting(False)
-    """Tell mpe2's benchmark figures in `info`; for this scenario it has none, and they are empty."""
+    """Add mpe2's benchmark data to `info`; empty, because mpe2 has none for this scenario."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
-    return common.define(
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    return scenario.define(
         config,
         counts={"agent": 1},
         widths={"agent": simple.OBSERVATION},
@@ -43,9 +45,9 @@ def build(config: Config) -> Definition:
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the agent dark, the landmark red, as MPE colours them."""
-    from gpu_envs.rendering import DARK, RED
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: the agent dark, the landmark red, with the colors of MPE."""
+    from gpu_envs.rendering.scene import DARK, RED
 
     landmark, agent = slice(1, 2), slice(0, 1)
     return scene(core, envs, Discs(landmark, 0.05, RED, target=True), Discs(agent, 0.05, DARK))

@@ -1,45 +1,47 @@
-"""SimpleAdversary-v0 on the host: settings, spaces, drawing. Rules: ``warp_kernels/mpe/simple_adversary.py``."""
+"""Host module of SimpleAdversary-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_adversary.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, index
-from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, scene
+from gpu_envs.definition.environment import EnvDefinition, index
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, scene
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple_adversary
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["Config", "build", "draw"]
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SimpleAdversary-v0, under mpe2's names and with its defaults."""
+    """Settings of SimpleAdversary-v0, with the names and defaults of mpe2."""
 
     N: int = setting(2, low=1)
-    """Good agents, and as many landmarks."""
+    """Number of good agents and of landmarks."""
     max_cycles: int = setting(25, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
-    """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
+    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
     dynamic_rescaling: bool = setting(True)
-    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
     benchmark_data: bool = setting(False)
-    """Tell mpe2's benchmark figures in `info`."""
+    """Add mpe2's benchmark data to `info`."""
     num_agent_neighbors: int | None = setting(None, low=1)
-    """Observe only that many other agents, the nearest first; None: all."""
+    """Number of nearest other agents in the observation, nearest first; None observes all."""
     num_landmark_neighbors: int | None = setting(None, low=1)
-    """Observe only that many landmarks, the nearest first; None: all. Good agents always see the goal."""
+    """Number of nearest landmarks in the observation; None observes all. Good agents always observe the goal."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     n, seen = config.N, (config.num_agent_neighbors, config.num_landmark_neighbors)
-    return common.define(
+    return scenario.define(
         config,
         counts={"adversary": 1, "agent": n},
         widths={
@@ -60,13 +62,16 @@ def build(config: Config) -> Definition:
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the adversary red, good agents blue, the goal green, other landmarks dark, as in MPE."""
-    from gpu_envs.rendering import BLUE, DARK, GREEN, RED
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    The adversary red, good agents blue, the goal green, other landmarks dark, as in MPE.
+    """
+    from gpu_envs.rendering.scene import BLUE, DARK, GREEN, RED
 
     count, goal = core.num_agents, core.world_state["goal"][envs].long()
     is_goal = torch.nn.functional.one_hot(goal, core.config.N).to(torch.float32)[..., None]
-    dark, green = (torch.tensor(colour, device=core.device) for colour in (DARK, GREEN))
+    dark, green = (torch.tensor(color, device=core.device) for color in (DARK, GREEN))
     landmarks = is_goal * green + (1.0 - is_goal) * dark
     return scene(
         core,

@@ -1,43 +1,45 @@
-"""SimpleCrypto-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/mpe/simple_crypto.py``."""
+"""Host module of SimpleCrypto-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/mpe/simple_crypto.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, box, index
-from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import letters
+from gpu_envs.definition.environment import EnvDefinition, box, index
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import letters
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple_crypto
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "LETTERS", "Config", "build", "draw"]
 
 AGENTS = ("eve_0", "bob_0", "alice_0")  # in the order of rows
-LETTERS = int(simple_crypto.LETTERS)  # of the alphabet
+LETTERS = int(simple_crypto.LETTERS)  # size of the alphabet
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SimpleCrypto-v0, under mpe2's names and with its defaults."""
+    """Settings of SimpleCrypto-v0, with the names and defaults of mpe2."""
 
     max_cycles: int = setting(25, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
-    """Box(0, 1, (4,)) actions, a loudness per letter, instead of Discrete(4), one letter."""
+    """Use Box(0, 1, (4,)) actions, a loudness per letter, instead of Discrete(4), one letter."""
     dynamic_rescaling: bool = setting(True)
-    """Without effect: a picture has no camera here."""
+    """No effect: the camera is fixed in this environment."""
     benchmark_data: bool = setting(False)
-    """Tell mpe2's benchmark figures in `info`."""
+    """Add mpe2's benchmark data to `info`."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     widths = {"eve_0": LETTERS, "bob_0": 2 * LETTERS, "alice_0": 2 * LETTERS}
-    space = common.action_space(config.continuous_actions, 0, LETTERS)
-    return Definition(
+    space = scenario.action_space(config.continuous_actions, 0, LETTERS)
+    return EnvDefinition(
         rules=simple_crypto.rules(config.continuous_actions, config.benchmark_data),
         params={"bob_weight": 1.0, "eve_weight": 1.0},
         state={
@@ -51,20 +53,20 @@ def build(config: Config) -> Definition:
         roles={"eve": ("eve",), "allies": ("bob", "alice")},
         observation_spaces={agent: box(widths[agent]) for agent in AGENTS},
         action_spaces=dict.fromkeys(AGENTS, space),
-        max_steps=config.max_cycles,
-        limit_terminates=False,
+        max_episode_steps=config.max_cycles,
+        time_limit_terminates=False,
         draw=draw,
         render_fps=2,
         info={"benchmark_data": "benchmark"} if config.benchmark_data else {},
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: Alice left, Bob right, Eve below, in letters' colours.
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: Alice left, Bob right, Eve below, in the colors of letters.
 
-    A disc is the letter told loudest; Alice's has the goal in it. Squares are the key, the dots what is said.
+    The color of a disc is the loudest letter; Alice's disc contains the goal. Squares are the key, dots the messages.
     """
-    from gpu_envs import rendering as paint
+    from gpu_envs.rendering import scene as paint
 
     state, device = core.world_state, core.device
     palette = torch.tensor([paint.BLUE, paint.ORANGE, paint.PURPLE, paint.DARK], device=device)
@@ -77,14 +79,14 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     sent = palette[said[:, 2].argmax(1)][:, None]
     shapes += [
         paint.circles(middle, 0.075, sent, said[:, 2].amax(1, keepdim=True)),
-        paint.rings(middle, 0.075, paint.GREY, 0.015),
+        paint.rings(middle, 0.075, paint.GRAY, 0.015),
     ]
     for row, edge in enumerate((paint.RED, paint.GREEN, paint.GREEN)):
         spot, loud = places[:, row : row + 1], said[:, row].amax(1, keepdim=True)
-        colour = palette[said[:, row].argmax(1)][:, None]
+        color = palette[said[:, row].argmax(1)][:, None]
         shapes += [
             paint.circles(spot, 0.2, (1.0, 1.0, 1.0)),
-            paint.circles(spot, 0.2, colour, loud),
+            paint.circles(spot, 0.2, color, loud),
             paint.rings(spot, 0.2, edge, 0.035),
             letters(spot - places.new_tensor([0.0, 0.29]), said[:, row], zoom, palette),
         ]

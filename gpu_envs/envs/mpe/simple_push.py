@@ -1,38 +1,40 @@
-"""SimplePush-v0 on the host: settings, spaces, drawing. Rules: ``warp_kernels/mpe/simple_push.py``."""
+"""Host module of SimplePush-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_push.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, index
-from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, scene
+from gpu_envs.definition.environment import EnvDefinition, index
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, scene
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import particles, simple_push
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["Config", "build", "draw"]
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SimplePush-v0, under mpe2's names and with its defaults."""
+    """Settings of SimplePush-v0, with the names and defaults of mpe2."""
 
     max_cycles: int = setting(25, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
-    """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
+    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
     dynamic_rescaling: bool = setting(True)
-    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
     benchmark_data: bool = setting(False)
-    """Tell mpe2's benchmark figures in `info`; for this scenario it has none, and they are empty."""
+    """Add mpe2's benchmark data to `info`; empty, because mpe2 has none for this scenario."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
-    return common.define(
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    return scenario.define(
         config,
         counts={"adversary": 1, "agent": 1},
         widths=simple_push.OBSERVATIONS,
@@ -52,16 +54,19 @@ def build(config: Config) -> Definition:
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: landmarks green and blue, the good agent as its goal, the adversary red, as in MPE."""
-    from gpu_envs.rendering import BLUE, GREEN, RED
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
 
-    colours = torch.tensor([GREEN, BLUE], device=core.device)
+    Landmarks green and blue, the good agent as its goal, the adversary red, as in MPE.
+    """
+    from gpu_envs.rendering.scene import BLUE, GREEN, RED
+
+    colors = torch.tensor([GREEN, BLUE], device=core.device)
     goal = core.world_state["goal"][envs].long()
     return scene(
         core,
         envs,
-        Discs(slice(2, 4), 0.05, colours, target=True),
-        Discs(slice(1, 2), "agent_size", colours[goal][:, None]),
+        Discs(slice(2, 4), 0.05, colors, target=True),
+        Discs(slice(1, 2), "agent_size", colors[goal][:, None]),
         Discs(slice(0, 1), "agent_size", RED),
     )

@@ -1,47 +1,49 @@
-"""SimpleReference-v0 on the host: settings, spaces, drawing. Rules: ``warp_kernels/mpe/simple_reference.py``."""
+"""Host module of SimpleReference-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_reference.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, box, index
-from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, Word, scene
+from gpu_envs.definition.environment import EnvDefinition, box, index
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, Word, scene
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple_reference
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "LETTERS", "SIZE", "Config", "build", "draw"]
 
 AGENTS = ("agent_0", "agent_1")  # in the order of rows
-LETTERS = int(simple_reference.LETTERS)  # of the alphabet
+LETTERS = int(simple_reference.LETTERS)  # size of the alphabet
 SIZE = 0.05
-"""Radius of everything [m]; it matters in pictures only."""
+"""Radius of all discs [m], for rendering only."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SimpleReference-v0, under mpe2's names and with its defaults."""
+    """Settings of SimpleReference-v0, with the names and defaults of mpe2."""
 
     local_ratio: float = setting(0.5, low=0.0, high=1.0)
-    """Share of an agent's own part in its reward; the rest is the mean of both."""
+    """Weight of an agent's own reward; the mean of both agents has the weight 1 - local_ratio."""
     max_cycles: int = setting(25, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
-    """Box(0, 1, (15,)) actions (5 pushes, then 10 letters) instead of Discrete(50), letter * 5 + push."""
+    """Use Box(0, 1, (15,)) actions (5 pushes, then 10 letters) instead of Discrete(50), letter * 5 + push."""
     dynamic_rescaling: bool = setting(True)
-    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
     benchmark_data: bool = setting(False)
-    """Tell mpe2's benchmark figures in `info`: there are none here, so the tensor is empty."""
+    """Add mpe2's benchmark data to `info`; empty, because mpe2 has none for this scenario."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     width = 2 + 2 * 3 + 3 + LETTERS
-    space = common.action_space(config.continuous_actions, letters=LETTERS)
-    return Definition(
+    space = scenario.action_space(config.continuous_actions, letters=LETTERS)
+    return EnvDefinition(
         rules=simple_reference.rules(config.continuous_actions),
         params={"accel": 5.0, "local_ratio": config.local_ratio},
         state={"pos": (5,), "vel": (2,), "goal": index((2,), 3), "said": (2, LETTERS), "benchmark": (2, 0)},
@@ -49,19 +51,19 @@ def build(config: Config) -> Definition:
         groups={"agent": (0, 1)},
         observation_spaces={agent: box(width) for agent in AGENTS},
         action_spaces=dict.fromkeys(AGENTS, space),
-        max_steps=config.max_cycles,
-        limit_terminates=False,
+        max_episode_steps=config.max_cycles,
+        time_limit_terminates=False,
         draw=draw,
         info={"benchmark_data": "benchmark"} if config.benchmark_data else {},
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: landmarks; agents in the colour of the landmark they should go to, and their words."""
-    from gpu_envs.rendering import BLUE, GREEN, RED
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: landmarks, agents in the color of their goal landmark, and their messages."""
+    from gpu_envs.rendering.scene import BLUE, GREEN, RED
 
     palette = torch.tensor([RED, GREEN, BLUE], device=core.device)
-    destination = core.world_state["goal"][envs].long().flip(1)  # each one's is what the other knows
+    destination = core.world_state["goal"][envs].long().flip(1)  # an agent's goal is known to the other agent
     said = core.world_state["said"][envs]
     return scene(
         core,

@@ -8,39 +8,41 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, box, index
-from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, Word, scene
+from gpu_envs.definition.environment import EnvDefinition, box, index
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, Word, scene
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import simple_speaker_listener
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["AGENTS", "LETTERS", "Config", "build", "draw"]
 
 AGENTS = ("speaker_0", "listener_0")  # in the order of rows
-LETTERS = int(simple_speaker_listener.LETTERS)  # of the alphabet
+LETTERS = int(simple_speaker_listener.LETTERS)  # size of the alphabet
 AGENT_SIZE, LANDMARK_SIZE = 0.075, 0.04
-"""Radii [m]; they matter in pictures only."""
+"""Radii [m], for rendering only."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SimpleSpeakerListener-v0, under mpe2's names and with its defaults."""
+    """Settings of SimpleSpeakerListener-v0, with the names and defaults of mpe2."""
 
     max_cycles: int = setting(25, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
-    """Box(0, 1) actions (speaker: 3 letters, listener: 5 pushes) instead of Discrete(3) and Discrete(5)."""
+    """Use Box(0, 1) actions (speaker: 3 letters, listener: 5 pushes) instead of Discrete(3) and Discrete(5)."""
     dynamic_rescaling: bool = setting(True)
-    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
     benchmark_data: bool = setting(False)
-    """Tell mpe2's benchmark figures in `info`."""
+    """Add mpe2's benchmark data to `info`."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
-    return Definition(
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
+    return EnvDefinition(
         rules=simple_speaker_listener.rules(config.continuous_actions, config.benchmark_data),
         params={"accel": 5.0},
         state={
@@ -54,19 +56,22 @@ def build(config: Config) -> Definition:
         groups={"speaker": (0,), "listener": (1,)},
         observation_spaces={"speaker_0": box(3), "listener_0": box(2 + 2 * 3 + LETTERS)},
         action_spaces={
-            "speaker_0": common.action_space(config.continuous_actions, 0, LETTERS),
-            "listener_0": common.action_space(config.continuous_actions),
+            "speaker_0": scenario.action_space(config.continuous_actions, 0, LETTERS),
+            "listener_0": scenario.action_space(config.continuous_actions),
         },
-        max_steps=config.max_cycles,
-        limit_terminates=False,
+        max_episode_steps=config.max_cycles,
+        time_limit_terminates=False,
         draw=draw,
         info={"benchmark_data": "benchmark"} if config.benchmark_data else {},
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: landmarks; the listener in a pale shade of its goal; the grey speaker and its word."""
-    from gpu_envs.rendering import BLUE, GREEN, GREY, RED
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    Landmarks, the listener in a pale shade of its goal, the gray speaker and its message.
+    """
+    from gpu_envs.rendering.scene import BLUE, GRAY, GREEN, RED
 
     palette = torch.tensor([RED, GREEN, BLUE], device=core.device)
     goal = palette[core.world_state["goal"][envs].long()][:, None]
@@ -74,7 +79,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
         core,
         envs,
         Discs(slice(2, 5), LANDMARK_SIZE, palette, target=True),
-        Discs(slice(0, 1), AGENT_SIZE, GREY),
+        Discs(slice(0, 1), AGENT_SIZE, GRAY),
         Discs(slice(1, 2), AGENT_SIZE, 0.5 * goal + 0.5),
         Word(0, core.world_state["said"][envs, 0]),
     )

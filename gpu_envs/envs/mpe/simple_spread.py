@@ -1,51 +1,53 @@
-"""SimpleSpread-v0 on the host: settings, spaces, drawing. Rules: ``warp_kernels/mpe/simple_spread.py``."""
+"""Host module of SimpleSpread-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_spread.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition
-from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, scene
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, scene
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import particles, simple_spread
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["Config", "build", "draw"]
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SimpleSpread-v0, under mpe2's names and with its defaults."""
+    """Settings of SimpleSpread-v0, with the names and defaults of mpe2."""
 
     N: int = setting(3, low=1)
-    """Agents, and as many landmarks."""
+    """Number of agents and of landmarks."""
     local_ratio: float = setting(0.5, low=0.0, high=1.0)
-    """Weight of an agent's own penalty; what all share weighs 1 - local_ratio."""
+    """Weight of an agent's own collision penalty; the shared reward has the weight 1 - local_ratio."""
     max_cycles: int = setting(25, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
-    """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
+    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
     dynamic_rescaling: bool = setting(True)
-    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
     benchmark_data: bool = setting(False)
-    """Tell mpe2's benchmark figures in `info`."""
+    """Add mpe2's benchmark data to `info`."""
     curriculum: bool = setting(False)
-    """Start in stage 0, where collisions are free; `core.set_params(curriculum_stage=1)` makes them cost."""
+    """Start in stage 0 without collision penalty; `core.set_params(curriculum_stage=1)` enables the penalty."""
     terminate_on_success: bool = setting(False)
-    """End the episode once every landmark is covered."""
+    """Terminate the episode when every landmark is covered."""
     num_agent_neighbors: int | None = setting(None, low=1)
-    """Observe only that many other agents, the nearest first; None: all."""
+    """Number of nearest other agents in the observation, nearest first; None observes all."""
     num_landmark_neighbors: int | None = setting(None, low=1)
-    """Observe only that many landmarks, the nearest first; None: all."""
+    """Number of nearest landmarks in the observation, nearest first; None observes all."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     n, seen = config.N, (config.num_agent_neighbors, config.num_landmark_neighbors)
-    return common.define(
+    return scenario.define(
         config,
         counts={"agent": n},
         widths={"agent": simple_spread.observation_width(n, *seen)},
@@ -72,9 +74,9 @@ def build(config: Config) -> Definition:
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: agents blue, landmarks dark, as MPE colours them."""
-    from gpu_envs.rendering import BLUE, DARK
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: agents blue, landmarks dark, with the colors of MPE."""
+    from gpu_envs.rendering.scene import BLUE, DARK
 
     agents, landmarks = slice(0, core.num_agents), slice(core.num_agents, None)
     parts = Discs(agents, "agent_size", BLUE), Discs(landmarks, 0.05, DARK, target=True)

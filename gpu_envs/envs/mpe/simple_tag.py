@@ -1,51 +1,53 @@
-"""SimpleTag-v0 on the host: settings, agents, spaces, and how to draw it. Rules: ``warp_kernels/mpe/simple_tag.py``."""
+"""Host module of SimpleTag-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/mpe/simple_tag.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, integers
-from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, scene, touched
+from gpu_envs.definition.environment import EnvDefinition, integers
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, scene, touched
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import particles, simple_tag
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["Config", "build", "draw"]
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SimpleTag-v0, under mpe2's names and with its defaults."""
+    """Settings of SimpleTag-v0, with the names and defaults of mpe2."""
 
     num_good: int = setting(1, low=1)
-    """Good agents (prey)."""
+    """Number of good agents (prey)."""
     num_adversaries: int = setting(3, low=1)
-    """Adversaries (predators)."""
+    """Number of adversaries (predators)."""
     num_obstacles: int = setting(2, low=0)
-    """Obstacles."""
+    """Number of obstacles."""
     max_cycles: int = setting(25, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
-    """Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
+    """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
     dynamic_rescaling: bool = setting(True)
-    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
     benchmark_data: bool = setting(False)
-    """Tell mpe2's benchmark figures in `info`."""
+    """Add mpe2's benchmark data to `info`."""
     curriculum: bool = setting(False)
-    """Start in stage 0 of 0 to 2, where good agents are slow; `core.set_params(curriculum_stage=1)` goes on."""
+    """Start in stage 0 of 0 to 2 with slow good agents; `core.set_params(curriculum_stage=1)` sets the next stage."""
     terminate_on_success: bool = setting(False)
-    """End the episode once every good agent is touched."""
+    """Terminate the episode when every good agent is touched."""
     num_agent_neighbors: int | None = setting(None, low=1)
-    """Observe only that many other agents, the nearest first; None: all."""
+    """Number of nearest other agents in the observation, nearest first; None observes all."""
     num_landmark_neighbors: int | None = setting(None, low=1)
-    """Observe only that many obstacles, the nearest first; None: all."""
+    """Number of nearest obstacles in the observation, nearest first; None observes all."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     counts = {"adversary": config.num_adversaries, "agent": config.num_good}
     agents = sum(counts.values())
     sizes = simple_tag.Sizes(
@@ -57,7 +59,7 @@ def build(config: Config) -> Definition:
         landmarks_seen=config.num_landmark_neighbors,
         benchmark=config.benchmark_data,
     )
-    return common.define(
+    return scenario.define(
         config,
         counts,
         widths={group: sizes.observation_width(group == "adversary") for group in counts},
@@ -89,12 +91,12 @@ def build(config: Config) -> Definition:
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: adversaries red, good agents green, obstacles grey, nearly as MPE colours them.
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds: adversaries red, good agents green, obstacles gray, similar to MPE.
 
-    Who is tagged, that is in touch with an adversary, has an orange ring.
+    Good agents that touch an adversary have an orange ring.
     """
-    from gpu_envs.rendering import GREEN, GREY, RED
+    from gpu_envs.rendering.scene import GRAY, GREEN, RED
 
     chasers, count = core.config.num_adversaries, core.num_agents
     hunters, prey = slice(0, chasers), slice(chasers, count)
@@ -102,7 +104,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     return scene(
         core,
         envs,
-        Discs(slice(count, None), "obstacle_size", GREY),
+        Discs(slice(count, None), "obstacle_size", GRAY),
         Discs(hunters, "adversary_size", RED),
         Discs(prey, "good_size", GREEN, ringed=tagged),
     )

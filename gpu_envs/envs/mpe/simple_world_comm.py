@@ -1,64 +1,69 @@
-"""SimpleWorldComm-v0 on the host: settings, spaces, drawing. Rules: ``warp_kernels/mpe/simple_world_comm.py``."""
+"""Host module of SimpleWorldComm-v0: settings, spaces, drawing; rules in ``warp_kernels/mpe/simple_world_comm.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, integers, roster
-from gpu_envs.mpe import common
-from gpu_envs.mpe.camera import Discs, Word, scene, touched
+from gpu_envs.definition.environment import EnvDefinition, integers, roster
+from gpu_envs.envs.mpe import scenario
+from gpu_envs.envs.mpe.scene import Discs, Word, scene, touched
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.mpe import particles, simple_world_comm
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
 
-LETTERS = int(simple_world_comm.LETTERS)  # of the leader's alphabet
+__all__ = ["LETTERS", "Config", "build", "draw"]
+
+LETTERS = int(simple_world_comm.LETTERS)  # size of the leader's alphabet
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of SimpleWorldComm-v0, under mpe2's names and with its defaults."""
+    """Settings of SimpleWorldComm-v0, with the names and defaults of mpe2."""
 
     num_good: int = setting(2, low=1)
-    """Good agents (prey)."""
+    """Number of good agents (prey)."""
     num_adversaries: int = setting(4, low=1)
-    """Adversaries (predators), the leader among them."""
+    """Number of adversaries (predators), including the leader."""
     num_obstacles: int = setting(1, low=0)
-    """Obstacles."""
+    """Number of obstacles."""
     num_food: int = setting(2, low=1)
-    """Places with food."""
+    """Number of food items."""
     max_cycles: int = setting(25, low=1, high=MAX_INT)
-    """Steps until the episode is truncated."""
+    """Time limit [steps]; the episode is truncated."""
     num_forests: int = setting(2, low=0)
-    """Forests, which hide who is in them."""
+    """Number of forests, which hide the agents inside."""
     continuous_actions: bool = setting(False)
-    """Box(0, 1) actions (5 pushes, for the leader then 4 letters) instead of Discrete(5), the leader's Discrete(20)."""
+    """Use Box(0, 1) actions (5 pushes; leader: then 4 letters) instead of Discrete(5) (leader: Discrete(20))."""
     dynamic_rescaling: bool = setting(True)
-    """In pictures, discs shrink as the camera backs away; else they keep their size."""
+    """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
     benchmark_data: bool = setting(False)
-    """Tell mpe2's benchmark figures in `info`."""
+    """Add mpe2's benchmark data to `info`."""
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     good, adversaries = config.num_good, config.num_adversaries
     places = (config.num_obstacles, config.num_food, config.num_forests)
     count = good + adversaries
     counts = {"leadadversary": 1, "adversary": adversaries - 1, "agent": good}
-    continuous, told = config.continuous_actions, config.benchmark_data
-    return Definition(
+    continuous, benchmark = config.continuous_actions, config.benchmark_data
+    return EnvDefinition(
         **roster(
             counts,
             {
                 group: simple_world_comm.observation_width(good, adversaries, *places, group != "agent")
                 for group in counts
             },
-            {group: common.action_space(continuous, letters=LETTERS * (group == "leadadversary")) for group in counts},
+            {
+                group: scenario.action_space(continuous, letters=LETTERS * (group == "leadadversary"))
+                for group in counts
+            },
         ),
-        rules=simple_world_comm.rules(good, adversaries, *places, continuous, told),
+        rules=simple_world_comm.rules(good, adversaries, *places, continuous, benchmark),
         params={
             "adversary_size": 0.075,
             "good_size": 0.045,
@@ -83,21 +88,22 @@ def build(config: Config) -> Definition:
             "hits": integers((count,), 0, max(good, adversaries)),
             "inside": (count, config.num_forests),
             "said": (1, LETTERS),
-            "benchmark": (count, int(told)),
+            "benchmark": (count, int(benchmark)),
         },
-        max_steps=config.max_cycles,
-        limit_terminates=False,
+        max_episode_steps=config.max_cycles,
+        time_limit_terminates=False,
         draw=draw,
-        info={"benchmark_data": "benchmark"} if told else {},
+        info={"benchmark_data": "benchmark"} if benchmark else {},
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: forests pale green, food blue, adversaries red, their leader dark red with its word.
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
 
-    Who is tagged, that is in touch with an adversary, has an orange ring.
+    Forests pale green, food blue, adversaries red, their leader dark red with its message.
+    Good agents that touch an adversary have an orange ring.
     """
-    from gpu_envs.rendering import BLUE, GREEN, GREY, RED
+    from gpu_envs.rendering.scene import BLUE, GRAY, GREEN, RED
 
     config, count = core.config, core.num_agents
     hunters, prey = slice(0, config.num_adversaries), slice(config.num_adversaries, count)
@@ -106,7 +112,7 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     return scene(
         core,
         envs,
-        Discs(slice(count, food), "obstacle_size", GREY),
+        Discs(slice(count, food), "obstacle_size", GRAY),
         Discs(slice(forests, None), "forest_size", GREEN, alpha=0.25),
         Discs(slice(food, forests), "food_size", BLUE),
         Discs(prey, "good_size", GREEN, ringed=tagged),

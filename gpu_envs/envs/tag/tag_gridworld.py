@@ -1,4 +1,4 @@
-"""TagGridworld-v0 on the host: settings, agents, spaces, drawing. Rules: ``warp_kernels/tag/tag_gridworld.py``."""
+"""Host module of TagGridworld-v0: settings, agents, spaces, drawing; rules in ``warp_kernels/tag/tag_gridworld.py``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -7,54 +7,56 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from gpu_envs.config import MAX_INT, setting
-from gpu_envs.definition import Definition, integers, roster
+from gpu_envs.definition.environment import EnvDefinition, integers, roster
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import MAX_INT, setting
 from warp_kernels.tag import tag_gridworld
 
 if TYPE_CHECKING:
-    from gpu_envs.core import Core
-    from gpu_envs.rendering import Scene
+    from gpu_envs.definition.environment import WorldView
+    from gpu_envs.rendering.scene import Scene
+
+__all__ = ["MAX_LENGTH", "Config", "build", "draw"]
 
 
 MAX_LENGTH = 32_767
-"""Squares of distances fit 32 bits."""
+"""Largest grid_length, for which squared distances fit into 32 bits."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of TagGridworld-v0, under WarpDrive's names and with its defaults, but with a new start every episode.
+    """Settings of TagGridworld-v0, with the names and defaults of WarpDrive, but a new start in every episode.
 
-    Penalties and costs are magnitudes (>= 0), and subtracted.
+    Penalties and costs are magnitudes (>= 0) that are subtracted.
     """
 
     num_taggers: int = setting(10, low=1)
-    """Taggers; there is one runner."""
+    """Number of taggers; there is one runner."""
     grid_length: int = setting(10, low=1, high=MAX_LENGTH)
-    """Largest coordinate; there are grid_length + 1 cells a side."""
+    """Largest coordinate; a side has grid_length + 1 cells."""
     episode_length: int = setting(100, low=1, high=MAX_INT)
-    """Steps of an episode, T; the observation tells t / T."""
+    """Length of an episode T [steps]; observations contain t / T."""
     wall_hit_penalty: float = setting(0.1, low=0.0)
-    """Subtracted when an agent runs into the wall."""
+    """Penalty of an agent that runs into the wall."""
     tag_reward_for_tagger: float = setting(10.0, low=0.0)
-    """Added for every tagger when one of them tags the runner."""
+    """Reward of every tagger when one of them tags the runner."""
     tag_penalty_for_runner: float = setting(2.0, low=0.0)
-    """Subtracted for the runner when it is tagged."""
+    """Penalty of the runner when it is tagged."""
     step_cost_for_tagger: float = setting(0.01, low=0.0)
-    """Subtracted for taggers, and added for the runner, every step without a tag."""
+    """Cost of taggers, and reward of the runner, in every step without a tag."""
     use_full_observation: bool = setting(True)
-    """Observe everyone, instead of the other side only."""
+    """Observe all agents, instead of the opposing side only."""
     time_limit: str = setting("termination", choices=("termination", "truncation"))
-    """What the end at t = T is: part of the rules (as in WarpDrive), or a cut."""
+    """Kind of the end at t = T: a termination (as in WarpDrive) or a truncation."""
     fixed_start: bool = setting(False)
-    """WarpDrive's start: taggers on the middle cell, the runner on (0, 0)."""
+    """Start as in WarpDrive: taggers on the middle cell, the runner on (0, 0)."""
     starting_location_x: tuple[int, ...] | None = None
-    """x of every agent at the start [cells], the runner last; with the one below, instead of random starts."""
+    """Initial x of every agent [cells], the runner last; set it with the field below, for a fixed start."""
     starting_location_y: tuple[int, ...] | None = None
-    """y of every agent at the start [cells]."""
+    """Initial y of every agent [cells]."""
 
     def __post_init__(self) -> None:
-        """Rules between fields."""
+        """Check conditions that involve several fields."""
         count = self.num_taggers + 1
         given = [self.starting_location_x, self.starting_location_y]
         if any(values is not None for values in given) and not all(
@@ -67,7 +69,7 @@ class Config:
                     raise ConfigError(f"{name}[{index}] must be a cell in [0, {self.grid_length}], got {cell}")
 
     def start(self) -> np.ndarray | None:
-        """Given start cells (A, 2), or None where they are drawn."""
+        """Return the fixed start cells (A, 2), or None for random starts."""
         if self.starting_location_x is not None:
             return np.array([self.starting_location_x, self.starting_location_y]).T
         if self.fixed_start:
@@ -75,8 +77,8 @@ class Config:
         return None
 
 
-def build(config: Config) -> Definition:
-    """Put the environment together."""
+def build(config: Config) -> EnvDefinition:
+    """Build the environment definition."""
     count = config.num_taggers + 1
     counts = {"tagger": config.num_taggers, "runner": 1}
     width = tag_gridworld.observation_width(count, config.use_full_observation)
@@ -85,7 +87,7 @@ def build(config: Config) -> Definition:
     same_name = (
         "grid_length episode_length wall_hit_penalty tag_reward_for_tagger tag_penalty_for_runner step_cost_for_tagger"
     )
-    return Definition(
+    return EnvDefinition(
         **named,
         rules=tag_gridworld.rules(
             config.num_taggers, config.use_full_observation, "random" if start is None else "given"
@@ -97,17 +99,20 @@ def build(config: Config) -> Definition:
         },
         initial={} if start is None else {"start": start.astype(np.int32)},
         roles={"tagger": ("tagger",), "runner": ("runner",)},
-        max_steps=config.episode_length,
-        limit_terminates=config.time_limit == "termination",
+        max_episode_steps=config.episode_length,
+        time_limit_terminates=config.time_limit == "termination",
         fixed_params=("episode_length",),
         draw=draw,
         render_fps=8,
     )
 
 
-def draw(core: "Core", envs: torch.Tensor) -> "Scene":
-    """Scene of some worlds: the cells, the runner a blue square, taggers red discs, laid like coins on one cell."""
-    from gpu_envs.rendering import BLUE, DARK, GREY, RED, Scene, boxes, circles, join, rings
+def draw(core: "WorldView", envs: torch.Tensor) -> "Scene":
+    """Return the scene of these worlds.
+
+    The cells, the runner as a blue square, taggers as red discs, overlapping on a shared cell.
+    """
+    from gpu_envs.rendering.scene import BLUE, DARK, GRAY, RED, Scene, boxes, circles, join, rings
 
     sides = core.get_params(envs)["grid_length"][:, None] + 1.0  # (W, 1), they differ by world
     axis = torch.arange(int(sides.max()), device=core.device) + 0.5
@@ -115,13 +120,13 @@ def draw(core: "Core", envs: torch.Tensor) -> "Scene":
     cell = core.world_state["cell"][envs]
     taggers = cell[:, :-1]
     together = (taggers[:, :, None] == taggers[:, None]).all(-1)  # (W, n, n)
-    count, place = together.sum(-1), together.tril(-1).sum(-1)  # on one cell, and of them before this one
+    count, place = together.sum(-1), together.tril(-1).sum(-1)  # agents on the same cell, and those in lower rows
     aside = (place - 0.5 * (count - 1)) * (0.5 / count.clamp(min=4))
     middles = taggers + 0.5 + aside[..., None] * torch.tensor([1.0, -1.0], device=core.device)
-    lattice = boxes(grid, 0.5, GREY, alpha=0.35 * (grid.amax(2) < sides), line_width=0.03)
+    lattice = boxes(grid, 0.5, GRAY, alpha=0.35 * (grid.amax(2) < sides), line_width=0.03)
     runner = boxes(cell[:, -1:] + 0.5, 0.42, BLUE)
     discs, edges = circles(middles, 0.3, RED), rings(middles, 0.3, DARK, 0.03, 0.6)
-    coins = torch.stack([discs, edges], 2).flatten(1, 2)  # each one's edge before the next one's disc
+    coins = torch.stack([discs, edges], 2).flatten(1, 2)  # the edge of a disc is painted before the next disc
     bounds = torch.cat([0.0 * sides, 0.0 * sides, sides, sides], 1)
     parts = join(lattice, runner, coins)
     return Scene(parts, bounds, agents=join(discs, runner), ground=lattice.shape[1])

@@ -1,8 +1,8 @@
-"""Anytime PSRO: meta-strategies that no best response hurts more than is unavoidable, so that they only get better.
+"""Anytime PSRO: meta-strategies that minimize exploitability, so that it never increases.
 
-Source: McAleer et al. 2022, "Anytime PSRO for Two-Player Zero-Sum Games". PSRO's meta-strategy is an equilibrium among
-policies that are there, and may lose ever more to one that is not. Here a seat's distribution over its population is
-found while the other side's response to it is: of two seats whose payoffs sum to 0.
+Source: McAleer et al. 2022, "Anytime PSRO for Two-Player Zero-Sum Games". The meta-strategy of PSRO is an equilibrium
+of the meta-game, and can become more exploitable by policies outside the populations. Here a seat's distribution over
+its population is computed together with the best response to it. The game is two-player and zero-sum.
 """
 
 from __future__ import annotations
@@ -11,184 +11,174 @@ import dataclasses
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import GpuEnvsError
-from league.game import Game
-from league.oracles import LearnedOracle
-from league.response import Response, Start, Training
-from league.seating import LEARNER, Draw, Tally
+from gpu_envs.utils.progress import Progress
+from league.game import Game, require_two_player_zero_sum
+from league.psro.best_response_task import BestResponseTask
+from league.psro.config import PSROConfig
+from league.psro.context import PSROContext
+from league.psro.variants.standard import StandardVariant
+from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, Start
+from league.rollout.episode_tally import EpisodeTally
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from league.solvers import MetaStrategy
-from league.solvers.minimax import minimax
-from league.store import derived
-from league.targets import Target, Task, Whole, one_sum
-from trainers.config import TrainConfig
-from trainers.logs import Progress
-from trainers.policy import Plays
+from league.solvers.nash import minimax
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import PolicyProtocol
 
-if TYPE_CHECKING:
-    from league.psro import PSRO
+__all__ = ["EXPLORED", "LARGEST_STEPS", "AnytimeVariant", "train_against_regret_minimizer"]
 
 EXPLORED = 0.1
-"""Share of episodes in which opponents are drawn alike, so that something is known of all of them."""
+"""Share of episodes with uniformly sampled opponents, so that the return against every opponent is estimated."""
 LARGEST_STEPS = 10_000
-"""Best responses until the least exploitable mixture of a population is found."""
+"""Largest number of best responses in the search for the least exploitable mixture of a population."""
 
 
-class Anytime(Whole):
-    """A response per role, to the distribution over its opponents that is hurt least by responses."""
+class AnytimeVariant(StandardVariant):
+    """Anytime PSRO: one response per role, to the least exploitable distribution over its opponents."""
 
-    def __init__(self, psro: PSRO) -> None:
-        """ConfigError where the game is not of two seats that sum to 0."""
-        super().__init__(psro)
-        one_sum(psro.game, "anytime")
-        self.found: dict[tuple[str, int], tuple[Tensor, list[list[Tensor]]]] = {}
+    def __init__(self, game: Game, config: PSROConfig) -> None:
+        """Create the variant; raise ConfigError if the game is not two-player zero-sum."""
+        super().__init__(game, config)
+        require_two_player_zero_sum(game, "anytime")
+        self._mixtures: dict[tuple[str, int], tuple[Tensor, list[list[Tensor]]]] = {}
 
-    def respond(self, number: int) -> None:
-        """A response per role, unless it is there already."""
-        for role in self.psro.roles:
-            task = Task(number, role, 0, Target(self.strategy.marginals))
-            (self.learned if isinstance(self.psro.oracle, LearnedOracle) else self.exact)(task)
+    def tasks(self, context: PSROContext) -> list[BestResponseTask]:
+        """Return the best responses of an iteration, with the functions that compute their opponents too."""
+        if self.config.oracle == "exact":
+            return [dataclasses.replace(task, function=self._exact_response) for task in super().tasks(context)]
+        return [self._learned_task(context, role) for role in self.game.roles]
 
-    def solve(self, number: int, meta_game: Tensor) -> MetaStrategy:
-        """Exact: least exploitable of all policies so far. Learned: of those that the iteration began with.
+    def meta_strategy(self, context: PSROContext, payoffs: Tensor) -> MetaStrategy:
+        """Return the least exploitable meta-strategy.
 
-        Payoffs are (S, N_1, ..., N_S).
+        With exact responses it is one of all policies. With learned ones it is one of the policies at the start of the
+        iteration, learned together with the responses.
         """
-        psro, weights = self.psro, {}
-        for seat, sits in enumerate(psro.game.seats):
-            role = psro.game.seats[1 - seat].role  # whose response it is that hurts
-            size = len(psro.populations[sits.role])
-            if not isinstance(psro.oracle, LearnedOracle):
-                weights[seat] = self.least(role, size)[0]
-            elif number:
-                task = Task(number, role, 0, Target(())).name
-                told = psro.store.result(task, {"opponents": list[float]})["opponents"]
-                weights[seat] = torch.tensor([*told, *[0.0] * (size - len(told))], dtype=torch.float64)
+        weights = []
+        for seat, own in enumerate(self.game.seats):
+            role = self.game.seats[1 - seat].role  # role of the responses to this seat
+            size = len(context.populations[own.role])
+            if self.config.oracle == "exact":
+                weights.append(self._least_exploitable(context, role, size)[0])
+            elif context.iteration:
+                step = BestResponseTask(context.iteration, role, 0, MetaStrategy(())).name
+                learned = context.store.result(step, {"opponents": list[float]})["opponents"]
+                weights.append(torch.tensor([*learned, *[0.0] * (size - len(learned))], dtype=torch.float64))
             else:
-                weights[seat] = torch.ones(1, dtype=torch.float64)
+                weights.append(torch.ones(1, dtype=torch.float64))
         return MetaStrategy((weights[0], weights[1]))
 
     # ---------------------------------------------------------------- exact
 
-    def exact(self, task: Task) -> None:
-        """One of the responses that hold the others to the least they can lose: one that is new, if there is."""
-        psro, small = self.psro, self.psro.small
-        assert small is not None
-        if psro.store.done(task.name):
-            return
-        seats = psro.game.seats_of(task.role)
-        against = task.target.marginals[1 - seats[0]]
-        _, tables = self.least(task.role, len(against))
-        known = small.know(psro.populations)
+    def _exact_response(self, context: PSROContext, task: BestResponseTask) -> BestResponse:
+        """Return one of the pure policies in the support of the minimax response, a new one if there is any."""
+        tabular = context.require_tabular()
+        seats = self.game.seats_of(task.role)
+        against = task.opponents.marginals[1 - seats[0]]
+        _, responses = self._least_exploitable(context, task.role, len(against))
+        tables = tabular.tabulate_all(context.populations)
+        own = list(zip(*(tables[seat] for seat in seats), strict=True))
 
-        def there(found: list[Tensor]) -> bool:
-            pools = [known[seat] for seat in seats]
-            return any(all(map(torch.equal, found, each)) for each in zip(*pools, strict=True))
+        def is_known(response: list[Tensor]) -> bool:
+            return any(all(map(torch.equal, response, each)) for each in own)
 
-        best = next((each for each in tables if not there(each)), tables[0])
-        with psro.store.step(task.name):
-            psro.store.add_policy(task.role, small.policy(task.role, best), "table", iteration=task.iteration)
+        best = next((each for each in responses if not is_known(each)), responses[0])
+        return BestResponse(tabular.policy(task.role, best))
 
-    def least(self, role: str, size: int) -> tuple[Tensor, list[list[Tensor]]]:
-        """The mixture (size,) of a role's opponents that loses least to its best response.
+    def _least_exploitable(self, context: PSROContext, role: str, size: int) -> tuple[Tensor, list[list[Tensor]]]:
+        """Return the mixture (size,) of the opponents of a role with the smallest loss to its best response.
 
-        Instead of learning without regret against a response that follows, as in the paper, responses are added one
-        by one to a linear programme until none is better than those in it: the same optimum, and exact.
+        Best responses are added to a linear program until none is better than those in it. The optimum is that of the
+        paper's no-regret learning against a best response, and exact.
 
         Returns:
-            Of the opponents; and the tables of responses, one for each seat of the role, the most important first.
+            The mixture, and the responses in the support of the minimax response as tables, one for each seat of the
+            role; the most probable first.
 
         Raises:
-            GpuEnvsError: The programme did not come to an end.
+            GpuEnvsError: The search did not end after `LARGEST_STEPS` responses.
         """
-        if (role, size) in self.found:
-            return self.found[role, size]
-        small = self.psro.small
-        assert small is not None
-        seats, tree, known = self.psro.game.seats_of(role), small.tree, small.know(self.psro.populations)
+        if (role, size) in self._mixtures:
+            return self._mixtures[role, size]
+        tabular = context.require_tabular()
+        seats, tree, known = self.game.seats_of(role), tabular.tree, tabular.tabulate_all(context.populations)
         weights, value = torch.ones(size, dtype=torch.float64) / size, -math.inf
         tables: list[list[Tensor]] = []
         columns: list[Tensor] = []
         shares: Tensor = torch.ones(1)
         for _ in range(LARGEST_STEPS):
-            found = [tree.best_response(_facing(tree.mix(known[1 - s][:size], weights, 1 - s), s), s) for s in seats]
+            found = [tree.best_response(_profile(tree.mix(known[1 - s][:size], weights, 1 - s), s), s) for s in seats]
             if sum(each for _, each in found) / len(found) <= value + 1e-10:
                 break
             tables.append([table for table, _ in found])
             earned = torch.zeros(size, dtype=torch.float64)
             for seat, (table, _) in zip(seats, found, strict=True):
-                met = torch.stack(known[1 - seat][:size])
-                earned += tree.payoffs(_facing(met, seat, table.unsqueeze(0)))[seat].flatten() / len(seats)
+                opponents = torch.stack(known[1 - seat][:size])
+                earned += tree.payoffs(_profile(opponents, seat, table.unsqueeze(0)))[seat].flatten() / len(seats)
             columns.append(earned)
-            mine, theirs, lost = minimax(-torch.stack(columns, 1).numpy())
-            weights, shares, value = torch.from_numpy(mine).clamp(min=0), torch.from_numpy(theirs), -lost
+            mixture, response, loss = minimax(-torch.stack(columns, 1).numpy())
+            weights, shares, value = torch.from_numpy(mixture).clamp(min=0), torch.from_numpy(response), -loss
             weights = weights / weights.sum()
         else:
             raise GpuEnvsError(f"anytime: no least exploitable mixture of {size} policies after {LARGEST_STEPS} steps")
         order = shares.argsort(descending=True, stable=True).tolist()
-        self.found = {(role, size): (weights, [tables[place] for place in order])} | {
-            key: each for key, each in self.found.items() if key[0] != role
-        }
-        return self.found[role, size]
+        others = {key: each for key, each in self._mixtures.items() if key[0] != role}  # one per role is kept
+        self._mixtures = {(role, size): (weights, [tables[place] for place in order]), **others}
+        return self._mixtures[role, size]
 
     # ---------------------------------------------------------------- learned
 
-    def learned(self, task: Task) -> None:
-        """Has a response learned together with the distribution that it meets."""
-        psro, oracle = self.psro, self.psro.oracle
-        assert isinstance(oracle, LearnedOracle)
-        size = len(task.target.marginals[1 - psro.game.seats_of(task.role)[0]])
-        meta_game = psro.meta_game[:, : len(task.target.marginals[0]), : len(task.target.marginals[1])]
-        alike = Draw.against(psro.game, task.role, [torch.ones(size) / size] * 2)
-
-        def more(response: Opposed, result: dict[str, Any]) -> None:
-            result["opponents"] = response.opponents
-
-        seed, spread = derived(psro.config.seed, task.name), max(float(meta_game.max() - meta_game.min()), 1e-9)
-        oracle.submit(task, learn_opposed, alike, seed, more, size=size, spread=spread)
-
-
-@dataclass(frozen=True)
-class Opposed(Response):
-    """A response, and whom it met."""
-
-    opponents: list[float]
-    """The average distribution."""
+    def _learned_task(self, context: PSROContext, role: str) -> BestResponseTask:
+        """Return the task that trains a response together with the distribution of its opponents."""
+        first, second = (len(marginal) for marginal in context.opponents.marginals)
+        size = (first, second)[1 - self.game.seats_of(role)[0]]
+        meta_game = context.meta_game()[:, :first, :second]
+        spread = max(float(meta_game.max() - meta_game.min()), 1e-9)
+        uniform = MetaStrategy((torch.ones(size) / size,) * 2)
+        return BestResponseTask(
+            context.iteration,
+            role,
+            0,
+            uniform,
+            function=train_against_regret_minimizer,
+            arguments={"size": size, "spread": spread},
+        )
 
 
-def learn_opposed(
-    pools: Mapping[str, Sequence[Plays]],
+def train_against_regret_minimizer(
+    policies: Mapping[str, Sequence[PolicyProtocol]],
     *,
     game: Game,
     role: str,
-    draw: Draw,
+    draw: MatchupDistribution,
     train: TrainConfig,
     start: Start | None,
     seed: int,
     size: int,
     spread: float,
     progress: Progress | None = None,
-) -> Opposed:
-    """A response learns, and after each of its updates the opponents that it beats most are met less often.
+) -> LearnedResponse:
+    """Train a response against opponents whose distribution minimizes regret.
 
-    How often follows exponential weights (Freund and Schapire 1999) on what the response has earned against each;
-    the average over the training is what the seat's meta-strategy is, and hardly any response hurts it more.
+    After every update, the probabilities of the opponents follow exponential weights (Freund and Schapire 1999) on the
+    response's return against each of them. The average over the training is the seat's meta-strategy, stored as
+    "opponents".
 
     Args:
-        pools: Policies by role.
-        game: What is played.
-        role: Who learns.
-        draw: Opponents at first.
-        train: Algorithm, worlds, steps, device.
-        start: Whose weights to begin with; None: from scratch.
-        seed: Of everything.
-        size: Opponents.
-        spread: Between the least and the most that there is to earn.
+        policies: Policies by role.
+        game: Game to play.
+        role: Role of the response.
+        draw: Initial distribution of the opponents.
+        train: Algorithm, number of environments, steps, device.
+        start: Initial weights; None: random weights.
+        seed: Random seed.
+        size: Number of opponents.
+        spread: Difference between the largest and the smallest payoff.
         progress: Called after every iteration.
     """
     began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
@@ -196,30 +186,30 @@ def learn_opposed(
     lost, average = torch.zeros(size, dtype=torch.float64), torch.zeros(size, dtype=torch.float64)
     config.prepare()
     with config.in_force():
-        training = Training(game, draw, pools, config, None if start is None else {role: start})
+        training = BestResponseTraining(game, draw, policies, config, None if start is None else {role: start})
         while training.iteration < config.iterations:
             weights = torch.softmax(-rate * lost, 0)
-            met = (1 - EXPLORED) * weights + EXPLORED / size
-            training.seating.replace(Draw.against(game, role, [met, met]))
+            sampled = (1 - EXPLORED) * weights + EXPLORED / size
+            training.seating.replace(MatchupDistribution.against(game, role, [sampled, sampled]))
             row = training.iterate()
             average += weights
-            lost += _earned(training.tallies[-1], size, weights)
+            lost += _advantages(training.tallies[-1], size, weights)
             if progress is not None:
                 progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
         tally, learner = training.tally(), training.learner(role)
     seconds = time.perf_counter() - began
-    opponents = (average / average.sum()).tolist()
-    return Opposed(learner.policy(), learner.state_dict(), tally, training.steps, seconds, opponents)
+    record = {"opponents": (average / average.sum()).tolist()}
+    return LearnedResponse(learner.policy(), learner.state_dict(), tally, training.steps, seconds, record=record)
 
 
-def _facing(other: Tensor, seat: int, own: Tensor | None = None) -> list[Tensor]:
-    """A profile of two seats; the table of a seat that responds is not looked at."""
+def _profile(other: Tensor, seat: int, own: Tensor | None = None) -> list[Tensor]:
+    """Return a profile of both seats; without `own`, the table of the responding seat is a placeholder."""
     own = other if own is None else own
     return [own, other] if seat == 0 else [other, own]
 
 
-def _earned(tally: Tally, size: int, weights: Tensor) -> Tensor:
-    """What the learner earned per episode against each opponent (size,), beyond the mean; 0 where nothing is known."""
+def _advantages(tally: EpisodeTally, size: int, weights: Tensor) -> Tensor:
+    """Return the learner's mean return against each opponent minus the overall mean (size,); 0 without episodes."""
     learner = tally.matchups == LEARNER
     who = tally.matchups.masked_fill(learner, 0).sum(1)
     total = torch.zeros(size, dtype=torch.float64).index_add_(0, who, (tally.total * learner).sum(1))

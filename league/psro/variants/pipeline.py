@@ -1,225 +1,258 @@
-"""Pipeline PSRO: several best responses of a role learn at once, each to the meta-strategy of those below it.
+"""Pipeline PSRO: several responses of a role train simultaneously, each to the meta-strategy of the levels below.
 
 Source: McAleer et al. 2020, "Pipeline PSRO: A Scalable Approach for Finding Approximate Nash Equilibria in Large Games"
-(P2SRO). The lowest responds to policies that are there for good, as in PSRO, and so keeps its guarantee; it becomes one
-of them when it has learned enough, and those above it move down, with what they have learned of it before. In the paper
-every level has a worker of its own; here they learn a part at a time, all at once where there is room.
+(P2SRO). The lowest level responds to the fixed policies, as in PSRO, and so keeps its guarantee. When it is finished,
+it becomes fixed, and the levels above it move down and keep what they have learned. In the paper every level has its
+own worker; here they train in segments, in parallel if the executor has enough workers.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from league.executors import Call, Later
-from league.filling import cells
+from league.evaluation.payoff_filler import PayoffSamplingConfig, payoff_task
+from league.executors import LazyValue, RemoteTask
 from league.game import Game
-from league.oracles import LearnedOracle
-from league.response import Training
-from league.run import sizes, table_of
-from league.seating import Draw, Tally
-from league.store import derived
-from league.targets import Target, Task, Whole
-from trainers.config import TrainConfig
-from trainers.learner import State, moved
-from trainers.policy import Plays, Policy
+from league.psro.config import PSROConfig
+from league.psro.context import PSROContext
+from league.psro.store_update import NewPolicy, StoreUpdate, TrainingMatches, TrainingSegment
+from league.psro.variants.base import Work
+from league.psro.variants.standard import StandardVariant
+from league.rollout.best_response import BestResponseTraining
+from league.rollout.episode_tally import EpisodeTally
+from league.rollout.matchup_distribution import MatchupDistribution
+from league.storage.run_config import sizes, table_of
+from league.storage.run_store import derive_seed
+from trainers.base.state import State, to_device
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import Policy, PolicyProtocol
 
-if TYPE_CHECKING:
-    from league.psro import PSRO
+__all__ = ["PLAN", "PipelineSegment", "PipelineVariant", "train_segment"]
 
 PLAN = {"lowest": list[str], "met": list[list[list[float]]]}
-"""Fields of a plan's result."""
+"""Fields of a plan's result, and their types."""
 
 
-class Pipeline(Whole):
-    """A learner stands in line for each of the next `levels` places of every population.
+class PipelineVariant(StandardVariant):
+    """Pipeline PSRO: learners train for each of the next `pipeline_depth` places of every population.
 
-    In an iteration the lowest of each role learns `parts` parts, or until a plateau, and becomes fixed. A response that
-    came in at the top has learned for `train.total_steps` steps then.
+    In an iteration the lowest learner of each role trains for `num_segments` segments, or until a plateau, and becomes
+    fixed. A response that started at the top has trained for `train.total_steps` steps by then.
     """
 
-    def __init__(self, psro: PSRO) -> None:
-        """ConfigError where responses are exact: they have nothing to learn."""
-        super().__init__(psro)
-        if not isinstance(psro.oracle, LearnedOracle):
+    def __init__(self, game: Game, config: PSROConfig) -> None:
+        """Create the variant; raise ConfigError if responses are exact, since these need no training."""
+        super().__init__(game, config)
+        if config.oracle == "exact":
             raise ConfigError(
-                "variant = 'pipeline': exact responses are there at once; set oracle = 'learned', or psro"
+                "variant='pipeline': expected oracle='learned', got 'exact'; exact responses need no training, use "
+                "variant='standard'"
             )
-        self.oracle, self.store, self.levels = psro.oracle, psro.store, psro.config.levels
+        self.levels = config.pipeline_depth
 
-    def respond(self, number: int) -> None:
-        """All learn at once, part by part; then the lowest of every role is fixed."""
-        sizes_then = {role: len(self.strategy.marginals[self.psro.game.seats_of(role)[0]]) for role in self.psro.roles}
-        part = 0
-        while (plan := self.plan(number, part))["lowest"]:
-            for role in self.psro.roles:
-                for level in range(self.levels):
-                    if level or role in plan["lowest"]:
-                        self.learn(number, part, role, sizes_then[role] + level, plan["met"][level])
-            self.psro.coordinator.wait("learn")
+    def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
+        """Yield the segments of all levels in turn; then the update that fixes the lowest level of every role."""
+        part, places = 0, {role: self._place(context, role) for role in self.game.roles}
+        while True:
+            step = _plan_step(context.iteration, part)
+            if not context.store.done(step):
+                yield [self._plan(context, part)]
+            plan = context.store.result(step, PLAN)
+            if not plan["lowest"]:
+                break
+            yield [
+                self._segment(context, part, role, places[role] + level, plan["met"][level])
+                for role in self.game.roles
+                for level in range(self.levels)
+                if level or role in plan["lowest"]
+            ]
             part += 1
-        for role, place in sizes_then.items():
-            task = Task(number, role, 0, Target(()))
-            if not self.store.done(task.name):
-                policy = self.policy(_policy(role, place))
-                assert policy is not None
-                with self.store.step(task.name):
-                    self.store.add_policy(role, policy, iteration=number)
-                    for name in (_learner, _policy, _met):
-                        self.store.drop_state(name(role, place))
-            self.psro.learned(task)
+        yield [self._fixed(context, task.name, task.role, places[task.role]) for task in self.tasks(context)]
 
-    def plan(self, number: int, part: int) -> dict[str, Any]:
-        """The roles whose lowest is still learning, and by level the meta-strategy of the policies below."""
-        task = f"{number}/plan/{part}"
-        if not self.store.done(task):
-            lowest = [role for role in self.psro.roles if not self.over(number, part, role)]
-            met = self.meet(number, part) if lowest else []
-            with self.store.step(task) as result:
-                for role, population in self.psro.populations.items():
-                    for place in range(len(population), len(population) + self.levels):
-                        if (state := self.store.state(_policy(role, place))) is not None:
-                            self.store.put_state(_met(role, place), state)
-                result |= {"lowest": lowest, "met": [[each.tolist() for each in marginals] for marginals in met]}
-        return self.store.result(task, PLAN)
+    def _place(self, context: PSROContext, role: str) -> int:
+        """Return the place of the lowest level of a role in its population."""
+        return len(context.opponents.marginals[self.game.seats_of(role)[0]])
 
-    def over(self, number: int, part: int, role: str) -> bool:
-        """Whether the lowest of a role has learned enough."""
-        if part >= self.psro.config.parts:
+    def _fixed(self, context: PSROContext, step: str, role: str, place: int) -> StoreUpdate:
+        """Return the update that adds the policy of the lowest level to its population."""
+        if context.store.done(step):
+            return StoreUpdate(step, plan_payoffs=True)
+        policy = self._policy(context, _policy_state(role, place))
+        assert policy is not None
+        outdated = dict.fromkeys(name(role, place) for name in (_learner_state, _policy_state, _opponent_state))
+        return StoreUpdate(step, [NewPolicy(role, policy)], outdated, plan_payoffs=True)
+
+    # ---------------------------------------------------------------- plans
+
+    def _plan(self, context: PSROContext, part: int) -> StoreUpdate:
+        """Return the plan of a segment: the roles whose lowest level trains, and by level the opponents' marginals.
+
+        The current policies of all levels become the opponents of this segment.
+        """
+        number = context.iteration
+        lowest = [role for role in self.game.roles if not self._is_finished(context, part, role)]
+        opponents = self._opponents(context, part) if lowest else []
+        states: dict[str, State] = {}
+        for role, population in context.populations.items():
+            for place in range(len(population), len(population) + self.levels):
+                if (state := context.store.state(_policy_state(role, place))) is not None:
+                    states[_opponent_state(role, place)] = state
+        result = {"lowest": lowest, "met": [[each.tolist() for each in marginals] for marginals in opponents]}
+        return StoreUpdate(_plan_step(number, part), states=states, result=result)
+
+    def _is_finished(self, context: PSROContext, part: int, role: str) -> bool:
+        """Return whether the lowest level of a role is finished."""
+        number, tolerance = context.iteration, self.config.plateau_tolerance
+        if part >= self.config.num_segments:
             return True
-        if self.psro.config.plateau is None or part < 2:
+        if tolerance is None or part < 2:
             return False
-        if role not in self.store.result(f"{number}/plan/{part - 1}", PLAN)["lowest"]:
+        if role not in context.store.result(_plan_step(number, part - 1), PLAN)["lowest"]:
             return True
-        place = len(self.strategy.marginals[self.psro.game.seats_of(role)[0]])
-        parts = [_part(number, each, role, place) for each in (part - 2, part - 1)]
-        before, now = (self.store.result(each, {"return": float})["return"] for each in parts)
-        return now - before <= self.psro.config.plateau
+        segments = [_segment_step(number, each, role, self._place(context, role)) for each in (part - 2, part - 1)]
+        before, now = (context.store.result(each, {"return": float})["return"] for each in segments)
+        return now - before <= tolerance
 
-    def meet(self, number: int, part: int) -> list[tuple[Tensor, ...]]:
-        """By level the marginals (N_s + level,) of the policies below it; cells of those that learn are played anew."""
-        psro, found = self.psro, [self.strategy.marginals]
-        pools = self.pools(_policy)
-        lengths = {role: min(len(pool), sizes(self.store)[role] + self.levels - 1) for role, pool in pools.items()}
-        if part == 0 and any(lengths[role] < size + self.levels - 1 for role, size in sizes(self.store).items()):
-            return found * self.levels  # nobody above has learned yet
-        table = table_of(self.store)
+    def _opponents(self, context: PSROContext, part: int) -> list[tuple[Tensor, ...]]:
+        """Return by level the marginals (N_s + level,) of the policies below; the cells of learners are simulated."""
+        config, found = self.config, [context.opponents.marginals]
+        pools, fixed = self._pools(context, _policy_state), sizes(context.store)
+        lengths = {role: min(len(pool), fixed[role] + self.levels - 1) for role, pool in pools.items()}
+        if part == 0 and any(lengths[role] < size + self.levels - 1 for role, size in fixed.items()):
+            return found * self.levels  # the higher levels have no policies yet
+        table = table_of(context.store)
         table.grow(lengths)
-        matchups, episodes = table.missing(psro.config.episodes)
+        matchups, episodes = table.missing(config.episodes_per_matchup)
         if len(matchups):
-            sampling = psro.filling.sampling
-            call = cells(f"{number}/meet/{part}", psro.game, pools, matchups, episodes, psro.config.seed, sampling)
-            psro.coordinator.submit(call, lambda results: table.add(matchups, results), lane="meet")
-            psro.coordinator.wait("meet")
+            key = f"{context.iteration}/meet/{part}"
+            sampling = PayoffSamplingConfig(
+                config.episodes_per_matchup, config.ci_half_width, config.device, config.eval_num_envs
+            )
+            task = payoff_task(key, self.game, pools, matchups, episodes, config.seed, sampling)
+            context.coordinator.submit(task, lambda results: table.add(matchups, results), lane="meet")
+            context.coordinator.wait("meet")
         for level in range(1, self.levels):
-            below = tuple(slice(len(marginal) + level) for marginal in self.strategy.marginals)
-            found.append(psro.solve(table.meta_game()[:, *below]).marginals)
+            below = tuple(slice(len(marginal) + level) for marginal in context.opponents.marginals)
+            found.append(context.solve(table.meta_game()[:, *below]).marginals)
         return found
 
-    def learn(self, number: int, part: int, role: str, place: int, met: list[list[float]]) -> None:
-        """Has a part of the learning of a role's policy at a place done, against those below as they were before it."""
-        psro, task = self.psro, _part(number, part, role, place)
-        if self.store.done(task):
-            return
-        train = dataclasses.replace(self.oracle.train, seed=derived(psro.config.seed, "pipeline", role, place))
-        fixed = [len(psro.populations[seat.role]) for seat in psro.game.seats]
+    # ---------------------------------------------------------------- segments
 
-        def commit(learned: Part) -> None:
-            with self.store.step(task) as result:
-                self.store.put_state(_learner(role, place), learned.state)
-                self.store.put_state(_policy(role, place), learned.policy.state_dict())
-                there = (learned.tally.matchups < torch.tensor(fixed)).all(1)  # who learns has no entry
-                self.store.add_matches(number, role, learned.tally.matchups[there], learned.tally.count[there])
-                result |= {"steps": learned.steps, "episodes": int(learned.tally.count.sum())}
-                result["return"] = learned.tally.mean_return()
-            if (tell := self.oracle.tell(Task(number, role, 0, Target(())))) is not None:
-                tell(learned.steps, f"{role}-{place}: return {result['return']:.3f}")
+    def _segment(
+        self, context: PSROContext, part: int, role: str, place: int, opponents: list[list[float]]
+    ) -> TrainingSegment:
+        """Return a segment of the training for a place, against the levels below as they were at its start."""
+        assert context.train is not None
+        step = _segment_step(context.iteration, part, role, place)
+        train = dataclasses.replace(context.train, seed=derive_seed(self.config.seed, "pipeline", role, place))
+        fixed = torch.tensor([len(context.populations[seat.role]) for seat in self.game.seats])
 
+        def update(learned: PipelineSegment) -> StoreUpdate:
+            states: dict[str, Mapping[str, Any]] = {
+                _learner_state(role, place): learned.state,
+                _policy_state(role, place): learned.policy.state_dict(),
+            }
+            tally, mean_return = learned.tally, learned.tally.mean_return()
+            among_fixed = (tally.matchups < fixed).all(1)  # the higher levels have no index yet
+            matches = TrainingMatches(role, tally.matchups[among_fixed], tally.count[among_fixed])
+            result = {"steps": learned.steps, "episodes": int(tally.count.sum()), "return": mean_return}
+            message = f"{role}-{place}: return {mean_return:.3f}"
+            return StoreUpdate(step, (), states, matches, result, steps=learned.steps, message=message)
+
+        marginals = [torch.tensor(each, dtype=torch.float64) for each in opponents]
         arguments = {
-            "game": psro.game,
+            "game": self.game,
             "role": role,
-            "draw": Draw.against(psro.game, role, [torch.tensor(each, dtype=torch.float64) for each in met]),
+            "draw": MatchupDistribution.against(self.game, role, marginals),
             "train": train,
-            "state": Later(lambda: self.store.state(_learner(role, place))),
-            "iterations": -(-train.iterations // (self.levels * psro.config.parts)),
+            "state": LazyValue(lambda: context.store.state(_learner_state(role, place))),
+            "iterations": -(-train.iterations // (self.levels * self.config.num_segments)),
         }
-        call = Call(task, learn_part, self.pools(_met, place), arguments, learns=True, device=psro.config.device)
-        psro.coordinator.submit(call, commit)
+        policies = {} if context.store.done(step) else self._pools(context, _opponent_state, place)
+        task = RemoteTask(step, train_segment, policies, arguments, learns=True, device=self.config.device)
+        return TrainingSegment(task, update)
 
-    def pools(self, name: Callable[[str, int], str], most: int | None = None) -> dict[str, list[Plays]]:
-        """By role all policies that are fixed, and after them those that learn, of these names; at most so many."""
-        found: dict[str, list[Plays]] = {}
-        for role, population in self.psro.populations.items():
+    def _pools(
+        self, context: PSROContext, name: Callable[[str, int], str], most: int | None = None
+    ) -> dict[str, list[PolicyProtocol]]:
+        """Return by role the fixed policies, then those of the levels from states of these names; at most `most`."""
+        found: dict[str, list[PolicyProtocol]] = {}
+        for role, population in context.populations.items():
             found[role] = list(population[:])
-            while (policy := self.policy(name(role, len(found[role])))) is not None:
+            while (policy := self._policy(context, name(role, len(found[role])))) is not None:
                 found[role].append(policy)
             found[role] = found[role][:most]
         return found
 
-    def policy(self, name: str) -> Policy | None:
-        """One that is still learning; None if nobody learns for that place yet."""
-        state = self.store.state(name)
-        return None if state is None else Policy.from_state(state, self.psro.coordinator.home(self.psro.config.device))
+    def _policy(self, context: PSROContext, name: str) -> Policy | None:
+        """Return the policy of a state, or None if there is no such state."""
+        state = context.store.state(name)
+        return None if state is None else Policy.from_state(state, context.coordinator.home(self.config.device))
 
 
 @dataclass(frozen=True)
-class Part:
-    """What a part of the learning gave."""
+class PipelineSegment:
+    """The result of a segment of a training."""
 
     policy: Policy
-    """What was learned so far."""
+    """Policy at the end of the segment."""
     state: State
-    """Of the training."""
-    tally: Tally
-    """Episodes of this part, by matchup."""
+    """State of the training."""
+    tally: EpisodeTally
+    """Episodes of the segment and their returns by matchup."""
     steps: int
-    """Of worlds, in all parts so far."""
+    """Environment steps of all segments so far."""
 
 
-def learn_part(
-    pools: Mapping[str, Sequence[Plays]],
+def train_segment(
+    policies: Mapping[str, Sequence[PolicyProtocol]],
     *,
     game: Game,
     role: str,
-    draw: Draw,
+    draw: MatchupDistribution,
     train: TrainConfig,
-    state: Later | State | None,
+    state: LazyValue | State | None,
     iterations: int,
-) -> Part:
-    """Goes on with a training, or begins it.
+) -> PipelineSegment:
+    """Start or continue a training for a number of iterations.
 
-    It is built anew for every part, so that a run that was killed goes on as one that was not.
+    The training is rebuilt for every segment, so that a resumed run equals an uninterrupted one.
     """
     train.prepare()
     with train.in_force():
-        training = Training(game, draw, pools, train)
-        if (there := state() if isinstance(state, Later) else state) is not None:
-            training.load_state_dict(moved(there, train.device))
+        training = BestResponseTraining(game, draw, policies, train)
+        if (stored := state() if isinstance(state, LazyValue) else state) is not None:
+            training.load_state_dict(to_device(stored, train.device))
             training.seating.replace(draw)
         for _ in range(iterations):
             training.iterate()
-        return Part(training.learner(role).policy(), training.state_dict(), training.tally(), training.steps)
+        return PipelineSegment(training.learner(role).policy(), training.state_dict(), training.tally(), training.steps)
 
 
-def _part(number: int, part: int, role: str, place: int) -> str:
+def _plan_step(number: int, part: int) -> str:
+    return f"{number}/plan/{part}"
+
+
+def _segment_step(number: int, part: int, role: str, place: int) -> str:
     return f"{number}/part/{part}/{role}/{place}"
 
 
-def _learner(role: str, place: int) -> str:
+def _learner_state(role: str, place: int) -> str:
     return f"pipeline.{role}.{place}"
 
 
-def _policy(role: str, place: int) -> str:
-    """As it is now."""
+def _policy_state(role: str, place: int) -> str:
+    """Return the name of the state of a level's current policy."""
     return f"pipeline.{role}.{place}.policy"
 
 
-def _met(role: str, place: int) -> str:
-    """As others meet it, which is as it was when the part began."""
+def _opponent_state(role: str, place: int) -> str:
+    """Return the name of the state of a level's policy as an opponent, from the start of the segment."""
     return f"pipeline.{role}.{place}.met"

@@ -1,4 +1,4 @@
-"""What is watched: a run on disk, read again when its files have changed, never locked or written."""
+"""Source of the viewer: a run on disk, read again when its files change, never locked or written."""
 
 from __future__ import annotations
 
@@ -10,99 +10,78 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from gpu_envs.errors import ConfigError, GpuEnvsError
-from league.watch.rollouts import Stage
+from gpu_envs.errors import GpuEnvsError
+from league.watch.rollouts import RolloutEnvironment
 
-REST = 10
-"""A run is read again after so many times as long as the last reading took: watching takes a tenth of a core."""
+__all__ = ["REREAD_FACTOR", "LatestSnapshot", "RunSource", "Snapshot"]
+
+REREAD_FACTOR = 10
+"""Pause between two readings as a multiple of the duration of a reading, so that reading uses a tenth of a core."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run as it was at one moment."""
+    """State of a run at one moment."""
 
     answers: dict[str, dict[str, Any]]
-    """JSON by the name of the question, see `league.watch.api`; "run" without what only the moment of asking tells."""
+    """Answers by name, JSON, see `league.watch.api`; "run" lacks the fields of the present state."""
     policies: dict[str, list[str]]
-    """Names by role, the latest last."""
-    stage: Stage
-    """Where its policies play."""
+    """Names of policies by role, the latest last."""
+    stage: RolloutEnvironment
+    """Environment in which the policies play."""
     matchups: list[tuple[str, ...]]
-    """Policies of each seat, those most worth seeing first."""
+    """Policies of each seat for rollouts, the most interesting first."""
 
 
-class Source(Protocol):
-    """A run on disk."""
+class RunSource(Protocol):
+    """Run on disk."""
 
     path: Path
-    """Its folder."""
+    """Folder of the run."""
 
     def files(self) -> Iterable[Path]:
-        """Those that change when there is something new."""
+        """Return the files that change with the run."""
         ...
 
     def read(self) -> Snapshot:
-        """Reads what is there; GpuEnvsError or OSError where it cannot be."""
+        """Read the run; raise GpuEnvsError or OSError if it cannot be read."""
         ...
 
     def writing(self) -> bool:
-        """Whether it seems to go on."""
+        """Return whether a process seems to write the run."""
         ...
 
 
-def open_run(path: Path) -> Source:
-    """Finds out what a folder holds: a training or a league.
+class LatestSnapshot:
+    """Latest snapshot of a run; a thread reads the next one while the last one is shown."""
 
-    Raises:
-        ConfigError: Neither is in it.
-    """
-    from league import database
-    from league.watch.league_run import LeagueRun
-    from league.watch.training_run import TrainingRun
-    from trainers.runs import TRACES, kind_of
-
-    kind = kind_of(path)
-    if kind == "league":
-        return LeagueRun(path)
-    if kind == "training":
-        return TrainingRun(path)
-    there = "no folder" if not path.is_dir() else "neither"
-    raise ConfigError(
-        f"{path}: expected the folder of a run, with {database.DATABASE} (gpu-envs league train) or "
-        f"{', '.join(TRACES)} (gpu-envs train), got {there}"
-    )
-
-
-class Latest:
-    """The newest snapshot of a run. A new one is made in a thread of its own, while the one before is shown."""
-
-    def __init__(self, source: Source) -> None:
-        """Reads it for the first time; whatever is wrong is raised."""
+    def __init__(self, source: RunSource) -> None:
+        """Read the run for the first time; errors are raised."""
         self.source = source
         self.problem: str | None = None
-        """Why it could not be read again, in a line."""
+        """Reason why the run could not be read again, in one line."""
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "reading")
         self._job: Future[None] | None = None
-        self._stamp = self._look()
+        self._stamp = self._stat_files()
         self._snapshot, self._version = source.read(), _newest(self._stamp)
         self._rested = time.monotonic()
 
     def get(self) -> tuple[Snapshot, int]:
-        """The newest snapshot, and its version, which grows; sees whether there is something newer."""
+        """Return the latest snapshot and its version, which increases; start a new reading if files have changed."""
         with self._lock:
             if self._job is not None and self._job.done():
                 self._job = None
-            if self._job is None and time.monotonic() >= self._rested and (stamp := self._look()) != self._stamp:
+            if self._job is None and time.monotonic() >= self._rested and (stamp := self._stat_files()) != self._stamp:
                 self._stamp = stamp
-                self._job = self._pool.submit(self._again, stamp)
+                self._job = self._pool.submit(self._reread, stamp)
             return self._snapshot, self._version
 
-    def _again(self, stamp: Sequence[tuple[str, int, int]]) -> None:
-        begin = time.monotonic()
+    def _reread(self, stamp: Sequence[tuple[str, int, int]]) -> None:
+        start = time.monotonic()
         try:
             snapshot = self.source.read()
-        except Exception as error:  # noqa: BLE001  # it is told on the page; what was read before stands
+        except Exception as error:  # noqa: BLE001  # shown on the page, with the last snapshot
             known = isinstance(error, (GpuEnvsError, OSError))
             with self._lock:
                 self.problem = str(error) if known else f"{type(error).__name__}: {error}"
@@ -111,10 +90,10 @@ class Latest:
         with self._lock:
             self._snapshot, self._version = snapshot, max(self._version + 1, _newest(stamp))
             self.problem = None
-            self._rested = time.monotonic() + REST * (time.monotonic() - begin)
+            self._rested = time.monotonic() + REREAD_FACTOR * (time.monotonic() - start)
 
-    def _look(self) -> list[tuple[str, int, int]]:
-        """Name, time [ns] and size of every file."""
+    def _stat_files(self) -> list[tuple[str, int, int]]:
+        """Return name, time [ns] and size of every file."""
         found = []
         for file in self.source.files():
             try:
@@ -125,10 +104,10 @@ class Latest:
         return found
 
     def close(self) -> None:
-        """Waits for what is being read."""
+        """Wait for the current reading and stop."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _newest(stamp: Sequence[tuple[str, int, int]]) -> int:
-    """In milliseconds: a viewer that is started again goes on with versions that grow."""
+    """Return the time of the last change [ms], so that versions also increase across restarts of the viewer."""
     return max((changed for _, changed, _ in stamp), default=0) // 1_000_000

@@ -1,4 +1,4 @@
-"""A league's run to watch: its store, opened for reading, and the policies of its populations."""
+"""Source of the viewer for league runs."""
 
 from __future__ import annotations
 
@@ -7,71 +7,74 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_envs.core import Core
-from league import database
+from gpu_envs.runtime.core import Core
+from league.analysis.report import read_report
+from league.analysis.report_data import Report
 from league.game import Game
-from league.population import Entry, Population
-from league.report import Reading, Report
-from league.store import Store
-from league.watch.source import Snapshot
-from trainers import folder_lock
-from trainers.policy import Plays
+from league.policies.population import PolicyRecord, Population
+from league.storage import database
+from league.storage.run_store import RunStore
+from league.watch.sources.base import Snapshot
+from trainers.models.policy import PolicyProtocol
+from trainers.storage import folder_lock
 
-CELLS = 1_000_000
-"""Of a payoff table that is shown."""
-CURVES = ("seconds", "episodes", "nash_conv", "exploitability", "best_so_far", "population_gain")
-"""Measures of an iteration that are drawn, where they are known."""
+__all__ = ["CURVES", "MAX_CELLS", "LeagueRolloutEnvironment", "LeagueRun"]
+
+MAX_CELLS = 1_000_000
+"""Maximum number of cells of a displayed payoff table."""
+CURVES = ("seconds", "episodes", "nash_conv", "exploitability", "best_nash_conv", "population_gain")
+"""Measures of an iteration that are shown as curves."""
 
 
-class LeagueStage:
-    """The game of a league, and its populations as players."""
+class LeagueRolloutEnvironment:
+    """Game of a league with the policies of its populations."""
 
-    def __init__(self, game: Game, folder: Path, entries: Mapping[str, Sequence[Entry]]) -> None:
-        """Every seat has a population of its own: who plays two seats of a match is there twice."""
+    def __init__(self, game: Game, folder: Path, entries: Mapping[str, Sequence[PolicyRecord]]) -> None:
+        """Make a population for every seat, because a policy object belongs to one seat."""
         self.game, self.seats = game, game.seats
         self._populations = [Population(seat.role, folder) for seat in game.seats]
         for population in self._populations:
             population.replace(entries[population.role])
 
     def core(self, num_envs: int) -> Core:
-        """See `league.watch.rollouts.Stage`."""
+        """Return the worlds, see `league.watch.rollouts.RolloutEnvironment`."""
         return self.game.core(num_envs, "cpu", autoreset="disabled")
 
-    def policy(self, place: int, name: str) -> Plays:
-        """Loads a policy of the population that plays a seat."""
+    def policy(self, place: int, name: str) -> PolicyProtocol:
+        """Load a policy of the population that plays a seat."""
         population = self._populations[place]
         return population.policy(population.named(name).index)
 
 
 class LeagueRun:
-    """See `league.watch.source.Source`."""
+    """League run, see `league.watch.sources.base.RunSource`."""
 
     def __init__(self, path: Path) -> None:
-        """Reads what is played by the run in a folder.
+        """Read the game of the run in a folder.
 
         Raises:
-            CheckpointError: The run is damaged, or its environment is in a module that is not imported.
+            CheckpointError: The run is damaged, or the module of its environment is not imported.
         """
         self.path = path
-        with Store.open(path, write=False) as store:
+        with RunStore.open(path, write=False) as store:
             game = store.game
         core = game.core(1)
         self.agents = list(core.possible_agents)
         self.groups = {group: [self.agents[row] for row in rows] for group, rows in core.groups.items()}
 
     def files(self) -> list[Path]:
-        """The database, and the log of what was written last."""
+        """Return the database and its write-ahead log."""
         return [self.path / database.DATABASE, self.path / f"{database.DATABASE}-wal"]
 
     def writing(self) -> bool:
-        """Whether a process has opened it for writing."""
+        """Return whether a process has the run open for writing."""
         return folder_lock.is_held(self.path)
 
     def read(self) -> Snapshot:
-        """Reads a copy of the database, as `gpu-envs league report` does."""
-        with Store.open(self.path, write=False) as store:
-            report = Reading(store).report(0, None, None, None)
-            told = report.to_json()
+        """Read a copy of the database, as `gpu-envs league report` does."""
+        with RunStore.open(self.path, write=False) as store:
+            report = read_report(store)
+            report_json = report.to_json()
             entries = {role: list(population.entries) for role, population in store.populations.items()}
             policies = {role: [entry.name for entry in each] for role, each in entries.items()}
             game = store.game
@@ -79,23 +82,27 @@ class LeagueRun:
                 "kind": "league",
                 "env_id": game.env_id,
                 "env": dict(game.env),
-                "algorithm": told["algorithm"],
+                "algorithm": report_json["algorithm"],
                 "config": store.config,
                 "roles": list(game.roles),
-                "seats": told["seats"],
+                "seats": report_json["seats"],
                 "policies": policies,
                 "agents": self.agents,
                 "groups": self.groups,
             }
-            answers = {"run": run, "metrics": _metrics(told, store.iterations()), "league": _league(told, game)}
-        stage = LeagueStage(game, self.path / "policies", entries)
+            answers = {
+                "run": run,
+                "metrics": _metrics(report_json, store.iterations()),
+                "league": _league(report_json, game),
+            }
+        stage = LeagueRolloutEnvironment(game, self.path / "policies", entries)
         return Snapshot(answers, policies, stage, _matchups(report, game) if all(policies.values()) else [])
 
 
-def _metrics(told: Mapping[str, Any], rows: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """Measures by iteration, and what learning players earned."""
+def _metrics(report_json: Mapping[str, Any], rows: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the measures by iteration, and the returns and scores of learning players."""
     points = []
-    for each in told["iterations"]:
+    for each in report_json["iterations"]:
         point = {"iteration": each["iteration"], **{name: each[name] for name in CURVES}}
         for quantity in ("return", "score"):
             earned = rows[each["iteration"]].get(quantity)
@@ -106,15 +113,15 @@ def _metrics(told: Mapping[str, Any], rows: Mapping[int, Mapping[str, Any]]) -> 
     return {"x": "iteration", "every": 1, "columns": columns, "rows": [[p.get(c) for c in columns] for p in points]}
 
 
-def _league(told: Mapping[str, Any], game: Game) -> dict[str, Any]:
-    entries = [{"role": role, **entry} for role, each in told["policies"].items() for entry in each]
+def _league(report_json: Mapping[str, Any], game: Game) -> dict[str, Any]:
+    entries = [{"role": role, **entry} for role, each in report_json["policies"].items() for entry in each]
     names = {(entry["role"], entry["index"]): entry["name"] for entry in entries}
     first = {role: game.seats_of(role)[0] for role in game.roles}
     weights = ("weight", "elo", "alpharank", "nash_average")
     return {
         "roles": list(game.roles),
-        "seats": told["seats"],
-        "payoff": _payoff(told, game),
+        "seats": report_json["seats"],
+        "payoff": _payoff(report_json, game),
         "ratings": [
             {key: entry[key] for key in ("role", "name", "iteration", "kind")}
             | {key: entry.get(key) for key in weights}
@@ -122,7 +129,7 @@ def _league(told: Mapping[str, Any], game: Game) -> dict[str, Any]:
         ],
         "strategies": [
             {"iteration": row["iteration"], **{role: row["strategy"][seat] for role, seat in first.items()}}
-            for row in told["iterations"]
+            for row in report_json["iterations"]
             if row["strategy"] is not None
         ],
         "lineage": [
@@ -130,18 +137,18 @@ def _league(told: Mapping[str, Any], game: Game) -> dict[str, Any]:
             | {"parent": names.get((entry["role"], entry["parent"]))}
             for entry in entries
         ],
-        "exploitability": [[row["iteration"], row["exploitability"]] for row in told["iterations"]],
-        "measures": told["measures"],
-        "left_out": told["left_out"],
+        "exploitability": [[row["iteration"], row["exploitability"]] for row in report_json["iterations"]],
+        "measures": report_json["measures"],
+        "left_out": report_json["left_out"],
     }
 
 
-def _payoff(told: Mapping[str, Any], game: Game) -> dict[str, Any] | None:
-    """Flat, the last seat's policies fastest."""
-    shape = [len(told["policies"][seat.role]) for seat in game.seats]
-    if not all(shape) or math.prod(shape) > CELLS:
+def _payoff(report_json: Mapping[str, Any], game: Game) -> dict[str, Any] | None:
+    """Return the payoffs as flat lists, the last seat's policies fastest."""
+    shape = [len(report_json["policies"][seat.role]) for seat in game.seats]
+    if not all(shape) or math.prod(shape) > MAX_CELLS:
         return None
-    payoffs = told["payoffs"]
+    payoffs = report_json["payoffs"]
     count = None if payoffs["count"] is None else _flat(payoffs["count"], len(shape))
     return {
         "shape": shape,
@@ -157,7 +164,7 @@ def _flat(nested: Any, depth: int) -> list[Any]:
 
 
 def _matchups(report: Report, game: Game) -> list[tuple[str, ...]]:
-    """The latest, those met most often, and all pairs of the latter, the most frequent first."""
+    """Return the latest policies, those with the largest weights, and all pairs by decreasing weight."""
     latest = tuple(report.policies[seat.role][-1]["name"] for seat in game.seats)
     ranked = {
         role: [entry["name"] for entry in sorted(each, key=lambda entry: -(entry.get("weight") or 0.0))]

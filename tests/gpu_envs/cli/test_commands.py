@@ -6,25 +6,26 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
-from gpu_envs import check, cli, commands
+from gpu_envs.cli import dispatch, options
 from gpu_envs.errors import ConfigError
+from gpu_envs.testing import env_checker
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 
 
 def run(capsys, *argv):
-    """Exit code, standard output, standard error."""
-    code = cli.main(list(argv))
+    """Return exit code, standard output and standard error."""
+    code = dispatch.main(list(argv))
     return code, *capsys.readouterr()
 
 
 def refused(capsys, *argv):
-    """The one line that a refused command says."""
+    """Return the one line that a refused command prints."""
     code, out, err = run(capsys, *argv)
     assert (code, out) == (2, "")
     (line,) = err.splitlines()
@@ -32,7 +33,7 @@ def refused(capsys, *argv):
     return line
 
 
-def test_list(capsys):
+def test_list_prints_environment_ids(capsys):
     code, out, err = run(capsys, "list")
     assert (code, err) == (0, "")
     assert "SimpleTag-v0" in out.split()
@@ -42,60 +43,63 @@ def test_list(capsys):
     ("line", "words"),
     [
         ("lst", "no command named 'lst'; did you mean list?"),
-        ("list --al", "list: unrecognized arguments: --al; see gpu-envs list --help"),
-        ("check", "check: the following arguments are required: id"),
+        ("list --al", "list: Unrecognized options: --al; see gpu-envs list --help"),
+        ("check", "check: expected ID, got none; see gpu-envs check --help"),
         ("check Simplest-v0", "no environment named 'Simplest-v0'"),
-        ("check SimpleTag-v0 --env num_good", "--env num_good: expected NAME=VALUE"),
-        ("check SimpleTag-v0 --env num_envs=3", "num_envs is no setting of the environment but of the runner"),
-        ("render SimpleTag-v0 --env num_envs=3", "but of the runner; use --worlds"),
-        ("render SimpleTag-v0 --env seed=3", "but of the runner; use --seed"),
-        ("render SimpleTag-v0 --env reuse_buffers=true", "--env reuse_buffers=true: reuse_buffers is no setting"),
-        ("render SimpleTag-v0 --worlds 0", "argument --worlds: must be an int >= 1, got '0'"),
-        ("render SimpleTag-v0 --size 0", "argument --size: must be an int >= 1, got '0'"),
-        ("render SimpleTag-v0 --steps 1.5", "argument --steps: must be an int >= 1, got '1.5'"),
-        ("render SimpleTag-v0 --out x.avi --steps 1", "its suffix must be one of"),
-        ("bench SimpleTag-v0 --env device=cpu", "but of the runner; use --device"),
-        ("bench SimpleTag-v0 --env devices=cpu", "devices is no setting of the environment"),
-        ("bench SimpleTag-v0 --num-envs 0", "argument --num-envs: must be an int >= 1, got '0'"),
-        ("bench SimpleTag-v0 --threads -1", "argument --threads: must be an int >= 1"),
-        ("bench SimpleTag-v0 --schedule both", "argument --schedule: invalid choice: 'both'"),
-        ("bench SimpleTag-v0 --seconds -1", "argument --seconds: must be a number of seconds > 0, got '-1'"),
-        ("bench SimpleTag-v0 --seconds 0", "must be a number of seconds > 0, got '0'"),
-        ("bench SimpleTag-v0 --seconds nan", "must be a number of seconds > 0, got 'nan'"),
-        ("bench SimpleTag-v0 --env num_good=1e400", "num_good must be an int"),
+        ("check SimpleTag-v0 --env-arg num_good", "--env-arg num_good: expected NAME=VALUE"),
+        ("check SimpleTag-v0 --env-arg num_envs=3", "num_envs is no setting of the environment but of the runner"),
+        ("render SimpleTag-v0 --env-arg num_envs=3", "but of the runner; use --num-envs"),
+        ("render SimpleTag-v0 --env-arg seed=3", "but of the runner; use --seed"),
+        (
+            "render SimpleTag-v0 --env-arg reuse_buffers=true",
+            "--env-arg reuse_buffers=true: reuse_buffers is no setting",
+        ),
+        ("render SimpleTag-v0 --num-envs 0", "--num-envs must be an int in [1, 2147483647], got 0"),
+        ("render SimpleTag-v0 --size 0", "--size must be an int in [1, 2147483647], got 0"),
+        ("render SimpleTag-v0 --steps 1.5", "Error parsing --steps: invalid literal for int() with base 10: '1.5'"),
+        ("render SimpleTag-v0 --output x.avi --steps 1", "its suffix must be one of"),
+        ("bench SimpleTag-v0 --env-arg device=cpu", "but of the runner; use --device"),
+        ("bench SimpleTag-v0 --env-arg devices=cpu", "devices is no setting of the environment"),
+        ("bench SimpleTag-v0 --num-envs 0", "--num-envs must be an int in [1, 2147483647], got 0"),
+        ("bench SimpleTag-v0 --num-threads -1", "--num-threads must be an int in [1, 2147483647], or None, got -1"),
+        ("bench SimpleTag-v0 --schedule both", "--schedule must be one of 'fused', 'phased', or None, got 'both'"),
+        ("bench SimpleTag-v0 --seconds -1", "--seconds must be a finite number > 0, got -1.0"),
+        ("bench SimpleTag-v0 --seconds 0", "--seconds must be a finite number > 0, got 0.0"),
+        ("bench SimpleTag-v0 --seconds nan", "--seconds must be a finite number > 0, got nan"),
+        ("bench SimpleTag-v0 --env-arg num_good=1e400", "num_good must be an int"),
     ],
 )
-def test_wrong_arguments_are_one_line(capsys, line, words):
+def test_wrong_arguments_print_one_line(capsys, line, words):
     assert words in refused(capsys, *line.split())
 
 
-def test_every_argument_of_the_runner_is_refused_as_a_setting():
-    for name in ("num_envs", "device", "devices", "autoreset", "env_offset", "threads", "fuse_fp", "env_minor"):
+def test_arguments_of_make_core_are_refused_as_environment_settings():
+    for name in ("num_envs", "device", "devices", "autoreset", "env_offset", "threads", "fuse_fp", "env_contiguous"):
         with pytest.raises(ConfigError, match="of the runner"):
-            commands.settings([f"{name}=1"])
-    assert commands.settings(["max_episode_steps=3", "a=[1, 2]", "b=x"]) == {
+            options.parse_pairs([f"{name}=1"])
+    assert options.parse_pairs(["max_episode_steps=3", "a=[1, 2]", "b=x"]) == {
         "max_episode_steps": 3,
         "a": (1, 2),
         "b": "x",
     }
-    assert commands.settings(["seed=blue"], "--policy") == {"seed": "blue"}  # a group may have any name
+    assert options.parse_pairs(["seed=blue"], "--policy") == {"seed": "blue"}  # a group may have any name
 
 
-def test_a_command_ends_without_a_last_collection(monkeypatch, capsys):
+def test_command_exits_without_final_garbage_collection(monkeypatch, capsys):
     at_exit = []
-    monkeypatch.setattr(cli.atexit, "register", at_exit.append)
-    assert cli.main(["list"]) == 0
+    monkeypatch.setattr(dispatch.atexit, "register", at_exit.append)
+    assert dispatch.main(["list"]) == 0
     assert at_exit == [gc.freeze]
 
 
 def failing(monkeypatch, error):
-    """Make `gpu-envs fail` raise this."""
+    """Let `gpu-envs fail` raise an error."""
 
     def command(argv):
         raise error() if isinstance(error, type) else error
 
     found = SimpleNamespace(name="fail", load=lambda: command)
-    monkeypatch.setattr(cli, "entry_points", lambda group: [found])
+    monkeypatch.setattr(dispatch, "entry_points", lambda group: [found])
 
 
 @pytest.mark.parametrize(
@@ -109,12 +113,12 @@ def failing(monkeypatch, error):
         (OSError("odd"), "odd"),
     ],
 )
-def test_what_a_machine_lacks_is_one_line(capsys, monkeypatch, error, words):
+def test_missing_resources_print_one_line(capsys, monkeypatch, error, words):
     failing(monkeypatch, error)
     assert words in refused(capsys, "fail")
 
 
-def test_torch_on_the_cpu_says_that_memory_is_short(capsys, monkeypatch):
+def test_failed_cpu_allocation_of_torch_prints_one_line(capsys, monkeypatch):
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60, dtype=torch.uint8)
     failing(monkeypatch, caught.value)
@@ -124,41 +128,41 @@ def test_torch_on_the_cpu_says_that_memory_is_short(capsys, monkeypatch):
 def test_other_errors_keep_their_traceback(monkeypatch):
     failing(monkeypatch, RuntimeError("a defect"))
     with pytest.raises(RuntimeError, match="a defect"):
-        cli.main(["fail"])
+        dispatch.main(["fail"])
 
 
-def test_a_folder_that_cannot_be_made(capsys, tmp_path):
+def test_folder_below_a_file_is_refused(capsys, tmp_path):
     (tmp_path / "file").touch()
-    line = refused(capsys, "render", "SimpleTag-v0", "--steps", "1", "--size", "8", "--worlds", "1",
-                   "--out", str(tmp_path / "file" / "x.png"), "--device", "cpu")  # fmt: skip
+    line = refused(capsys, "render", "SimpleTag-v0", "--steps", "1", "--size", "8", "--num-envs", "1",
+                   "--output", str(tmp_path / "file" / "x.png"), "--device", "cpu")  # fmt: skip
     assert str(tmp_path / "file") in line
 
 
-def test_render_shows_its_progress_and_says_where(capsys, tmp_path):
+def test_render_prints_progress_and_output_file(capsys, tmp_path):
     path = tmp_path / "deep" / "x.PNG"
-    argv = f"render SimpleTag-v0 --steps 3 --size 16 --worlds 2 --device cpu --env max_episode_steps=2 --out {path}"
-    code, out, err = run(capsys, *argv.split())
+    argv = "render SimpleTag-v0 --steps 3 --size 16 --num-envs 2 --device cpu --env-arg max_episode_steps=2"
+    code, out, err = run(capsys, *argv.split(), "--output", str(path))
     assert code == 0
     assert out == f"{path}\n"
     assert path.stat().st_size > 0
     assert [line.split() for line in err.splitlines()] == [["1", "/", "3", "steps"], ["3", "/", "3", "steps"]]
 
 
-def test_check_shows_its_progress(capsys, monkeypatch):
+def test_check_prints_progress(capsys, monkeypatch):
     def check_one(subject):
         """Holds."""
 
-    monkeypatch.setattr(check, "LAWS", (check_one, check_one))
+    monkeypatch.setattr(env_checker, "LAWS", (check_one, check_one))
     code, out, err = run(capsys, "check", "SimpleTag-v0")
-    assert (code, out) == (0, "SimpleTag-v0 keeps the contract\n")
+    assert (code, out) == (0, "SimpleTag-v0 passed all checks\n")
     assert [line.split() for line in err.splitlines()] == [
         ["1", "/", "3", "laws", "definition"],
         ["3", "/", "3", "laws", "one"],
     ]
 
 
-def test_bench(capsys):
-    argv = ["bench", "SimpleTag-v0", "--num-envs", "4", "--seconds", "0.01", "--device", "cpu", "--threads", "1"]
+def test_bench_prints_one_row_per_api(capsys):
+    argv = ["bench", "SimpleTag-v0", "--num-envs", "4", "--seconds", "0.01", "--device", "cpu", "--num-threads", "1"]
     code, out, err = run(capsys, *argv)
     assert code == 0
     assert out.startswith("SimpleTag-v0: 4 worlds x 4 agents on cpu, fused, 1 threads\n")
@@ -166,24 +170,24 @@ def test_bench(capsys):
     assert err.splitlines()[-1].split()[:4] == ["9", "/", "9", "rounds"]
 
 
-def test_a_closed_pipe_is_no_error(monkeypatch):
+def test_closed_pipe_is_no_error(monkeypatch):
     failing(monkeypatch, BrokenPipeError)
     with open(os.devnull, "w") as file:
         monkeypatch.setattr(sys, "stderr", file)
-        assert cli.main(["fail"]) == 0
+        assert dispatch.main(["fail"]) == 0
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
         ("train SimpleTagg-v0", "did you mean SimpleTag-v0"),
-        ("train SimpleTag-v0 --env num_god=2", "did you mean num_good"),
+        ("train SimpleTag-v0 --env-arg num_god=2", "did you mean num_good"),
         ("train SimpleTag-v0 --algorithm pppo", "did you mean ppo|expected one of"),
         ("train SimpleTag-v0 --num-envz 8", "did you mean --num-envs"),
         ("render SimpleTag-v0 --device cuda:99", "cuda:99.*use|expected"),
-        ("eval NOWHERE", "gpu-envs train ID --out NOWHERE makes one"),
+        ("eval NOWHERE", "create one with gpu-envs train ID --run-dir NOWHERE"),
         ("eval BAD", "manifest.json: .*expected"),
-        ("train --resume NOWHERE", "gpu-envs train ID --out NOWHERE makes one"),
+        ("train --resume NOWHERE", "create one with gpu-envs train ID --run-dir NOWHERE"),
         ("eval zoo:cartpole", "cartpole-ppo"),
         ("clone NOWHERE", "expected"),
         ("league report NOWHERE", "expected"),
@@ -191,23 +195,25 @@ def test_a_closed_pipe_is_no_error(monkeypatch):
         ("tune --resume NOWHERE", "expected|pip install"),
     ],
 )
-def test_the_usual_mistakes_say_what_to_do_next(capsys, tmp_path, monkeypatch, line, words):
+def test_common_mistakes_print_what_to_do(capsys, tmp_path, monkeypatch, line, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "BAD").mkdir()
     (tmp_path / "BAD" / "manifest.json").write_text("{", encoding="utf-8")
-    told = refused(capsys, *line.split())
-    assert re.search(words, told), told
+    message = refused(capsys, *line.split())
+    assert re.search(words, message), message
     assert not (tmp_path / "NOWHERE").exists()
 
 
-def test_a_missing_extra_says_what_to_install(capsys, monkeypatch):
+def test_missing_extra_prints_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio", None)
-    line = refused(capsys, "render", "SimpleTag-v0", "--steps", "1", "--size", "8", "--out", "x.mp4", "--device", "cpu")
+    line = refused(
+        capsys, "render", "SimpleTag-v0", "--steps", "1", "--size", "8", "--output", "x.mp4", "--device", "cpu"
+    )
     assert "pip install 'gpu-envs[train]'" in line
 
 
 def imported_by(*words):
-    """Modules that `python -m gpu_envs WORDS` imports, by the interpreter's own account; and what it prints."""
+    """Return the modules that `python -m gpu_envs WORDS` imports, and its output."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "gpu_envs", *words],
         cwd=ROOT,
@@ -219,9 +225,9 @@ def imported_by(*words):
 
 
 @pytest.mark.parametrize("line", ["--help", "list", "new meet --folder {folder}", "list --help", "check --help"])
-def test_commands_that_make_no_environment_import_neither_torch_nor_warp(line, tmp_path):
+def test_commands_without_environment_import_neither_torch_nor_warp(line, tmp_path):
     modules, out = imported_by(*line.format(folder=tmp_path).split())
-    assert "gpu_envs.cli" in modules
+    assert "gpu_envs.cli.dispatch" in modules
     assert not modules & {"torch", "warp", "pyglet", "matplotlib", "scipy"}
     assert out
 
@@ -234,11 +240,12 @@ def test_python_m_gpu_envs_is_the_command():
     assert done.stderr == "gpu-envs: error: no command named 'lst'; did you mean list?\n"
 
 
-def test_the_package_has_what_it_names_and_nothing_else():
+def test_package_has_all_names_of_its_all():
     import gpu_envs
     from gpu_envs import api
 
-    assert all(callable(getattr(gpu_envs, name)) for name in gpu_envs.__all__)
+    exports = [getattr(gpu_envs, name) for name in gpu_envs.__all__]
+    assert all(callable(each) or isinstance(each, ModuleType) for each in exports)
     assert gpu_envs.make is api.make
     with pytest.raises(AttributeError, match="has no attribute 'mke'"):
         gpu_envs.mke  # noqa: B018

@@ -5,25 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from gpu_envs import cli
+from gpu_envs.cli import dispatch
 from gpu_envs.errors import ConfigError
-from gpu_envs.paths import LONGEST, check_file, check_folder
+from gpu_envs.utils.paths import LONGEST, check_file, check_folder
 
 ZOO = "zoo:cartpole-dqn"
 FILES = {
-    "eval": ["eval", ZOO, "--episodes", "2", "--device", "cpu", "--out", "@.json"],
+    "eval": ["eval", ZOO, "--episodes", "2", "--device", "cpu", "--output", "@.json"],
     "export": ["export", ZOO, "@.pt2"],
-    "render": ["render", "CartPole-v1", "--steps", "1", "--device", "cpu", "--out", "@.png"],
+    "render": ["render", "CartPole-v1", "--steps", "1", "--device", "cpu", "--output", "@.png"],
     "render --checkpoint": [
-        "render", "CartPole-v1", "--checkpoint", ZOO, "--steps", "1", "--device", "cpu", "--out", "@.png",
+        "render", "CartPole-v1", "--checkpoint", ZOO, "--steps", "1", "--device", "cpu", "--output", "@.png",
     ],
     "watch": ["watch", "run", "--export", "@.html"],
 }  # fmt: skip
 """Commands that write a file."""
 TRAIN = ["train", "CartPole-v1", "--total-steps", "1", "--device", "cpu"]
 FOLDERS = {
-    "train": [*TRAIN, "--out", "@"],
-    "clone": ["clone", ZOO, "--episodes", "2", "--device", "cpu", "--out", "@"],
+    "train": [*TRAIN, "--run-dir", "@"],
+    "clone": ["clone", ZOO, "--episodes", "2", "--device", "cpu", "--run-dir", "@"],
     "tune": ["tune", "CartPole-v1", "--search", "learner.gamma=0.9,0.99", "--device", "cpu", "--run-dir", "@"],
     "league train": ["league", "train", "KuhnPoker-v0", "--iterations", "1", "--run-dir", "@"],
     "new": ["new", "game", "--folder", "@"],
@@ -31,9 +31,9 @@ FOLDERS = {
 """Commands that write a folder."""
 READS = {
     "train --resume": ["train", "--resume", "@"],
-    "train --eval-against": [*TRAIN, "--eval-against", "@"],
+    "train --eval-opponents": [*TRAIN, "--eval-opponents", "@"],
     "eval RUN": ["eval", "@"],
-    "eval --against": ["eval", ZOO, "--against", "@", "--device", "cpu"],
+    "eval --opponents": ["eval", ZOO, "--opponents", "@", "--device", "cpu"],
     "export RUN": ["export", "@", "policy.pt2"],
     "render": ["render", "CartPole-v1", "--checkpoint", "@"],
     "clone SOURCE": ["clone", "@"],
@@ -57,7 +57,7 @@ BAD = {
 
 def refused(capsys, folder: Path, command: list[str], path: str) -> str:
     before = sorted(folder.rglob("*"))
-    assert cli.main([word.replace("@", path, 1) for word in command]) == 2
+    assert dispatch.main([word.replace("@", path, 1) for word in command]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("gpu-envs: error: ")
@@ -90,7 +90,9 @@ def test_path_that_cannot_be_is_one_line(folder, capsys, command, path):
 
 
 def test_equals_sign_without_a_value_is_refused(folder, capsys):
-    assert "train: --out: expected a value, got ''" in refused(capsys, folder, ["train", "CartPole-v1", "--out=@"], "")
+    assert "train: --run-dir: expected a value, got ''" in refused(
+        capsys, folder, ["train", "CartPole-v1", "--run-dir=@"], ""
+    )
 
 
 @pytest.mark.parametrize("command", FILES.values(), ids=FILES)

@@ -1,4 +1,4 @@
-"""Names of observations and actions: one for every number there is, of every environment."""
+"""Names of observation entries and actions of every environment."""
 
 import sys
 from types import ModuleType
@@ -8,29 +8,29 @@ import toy
 from conftest import SMALL
 from gymnasium import spaces
 
-from docs import tables
-from gpu_envs import meanings
+from docs.scripts import tables
+from gpu_envs.descriptions import base as descriptions
 from gpu_envs.errors import ConfigError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 PLACES = tables.names()
 CONTINUOUS = {"MountainCarContinuous-v0", "Pendulum-v1", "DiscGame-v0"}
 
 
 def of_agent(names, core, row):
-    """What names say of the agent in a row: they are told by agent, else by group."""
+    """Return the names of the agent in a row, by agent or by group."""
     agent = core.possible_agents[row]
     return names.get(agent) or names[next(group for group, rows in core.groups.items() if row in rows)]
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_every_number_has_a_name(place):
-    """With default settings, small ones, and those that the page shows."""
+def test_every_entry_has_a_name(place):
+    """Settings are the default, small ones, and those of the page."""
     id = PLACES[place]
-    shown = [settings for _, settings in tables.words(place).OBSERVATIONS.values()]
+    shown = [settings for _, settings in tables.description(place).OBSERVATIONS.values()]
     for settings in ({}, SMALL[id], *shown):
         core = make_core(id, 1, "cpu", **settings)
-        seen, done = meanings.observation_names(core), meanings.action_names(core)
+        seen, done = descriptions.describe_observations(core), descriptions.describe_actions(core)
         for row, agent in enumerate(core.possible_agents):
             blocks = of_agent(seen, core, row)
             assert sum(len(block["entries"]) for block in blocks) == core.observation_spaces[agent].shape[0]
@@ -46,38 +46,41 @@ def test_every_number_has_a_name(place):
         assert (done is None) == (id in CONTINUOUS)
 
 
-def test_they_are_told_by_group_and_read_well():
+def test_names_are_grouped_and_readable():
     core = make_core("SimpleTag-v0", 1, "cpu", num_good=2)
-    names = meanings.observation_names(core)
+    names = descriptions.describe_observations(core)
     assert list(names) == ["adversary", "agent"]
     assert names["agent"][0] == {"meaning": "own velocity (x, y)", "unit": "m/s", "entries": ["x", "y"]}
     assert names["agent"][2]["entries"] == ["0 x", "0 y", "1 x", "1 y"]
-    assert meanings.action_names(core)["agent"][1] == "left"
-    tag = meanings.observation_names(make_core("TagContinuous-v0", 1, "cpu"))["tagger"]
+    assert descriptions.describe_actions(core)["agent"][1] == "left"
+    tag = descriptions.describe_observations(make_core("TagContinuous-v0", 1, "cpu"))["tagger"]
     assert (tag[0]["unit"], tag[0]["entries"][:2]) == ("√2 grid_length", ["0", "1"])
 
 
-def test_agents_of_a_group_that_differ_are_told_apart():
-    names = meanings.action_names(make_core("ClimbingGame-v0", 1, "cpu"))
+def test_agents_of_a_group_that_differ_have_their_own_names():
+    names = descriptions.describe_actions(make_core("ClimbingGame-v0", 1, "cpu"))
     assert names == {"player_0": ["row 0", "row 1", "row 2"], "player_1": ["column 0", "column 1", "column 2"]}
 
 
-def test_an_environment_of_ones_own(monkeypatch):
-    """It has no names until its author says them, and those have to fit."""
+def test_registered_environment_with_a_description(monkeypatch):
+    """It has no names without a description, whose counts must match."""
     toy.announce(monkeypatch)
     core = make_core("Toy-v0", 1, "cpu")
-    assert meanings.observation_names(core) is meanings.action_names(core) is None
+    assert descriptions.describe_observations(core) is descriptions.describe_actions(core) is None
     monkeypatch.setitem(sys.modules, "words", host := ModuleType("words"))
-    toy.announce(monkeypatch, "Told-v0", meanings="words")
+    toy.announce(monkeypatch, "Told-v0", description="words")
     core = make_core("Told-v0", 1, "cpu")
-    assert meanings.observation_names(core) is meanings.action_names(core) is None
-    block = meanings.Block("cell: own, mean", "`length`", 0, 1, lambda world, row: 0.0, 2)
-    host.blocks, host.choices = lambda config, row: [block], lambda config, row: ["stay", "left", "right"]
+    assert descriptions.describe_observations(core) is descriptions.describe_actions(core) is None
+    block = descriptions.ObservationBlock("cell: own, mean", "`length`", 0, 1, lambda world, row: 0.0, 2)
+    host.observation_blocks, host.action_names = (
+        lambda config, row: [block],
+        lambda config, row: ["stay", "left", "right"],
+    )
     told = {"meaning": "cell: own, mean", "unit": "length", "entries": ["0", "1"]}
-    assert list(meanings.observation_names(core).values()) == [[told]]
-    assert list(meanings.action_names(core).values()) == [["stay", "left", "right"]]
-    host.blocks, host.choices = lambda config, row: [block, block], lambda config, row: ["stay"]
-    with pytest.raises(ConfigError, match="has 2 entries of the observation, but its words tell of 4"):
-        meanings.observation_names(core)
-    with pytest.raises(ConfigError, match="has 3 actions, but its words tell of 1"):
-        meanings.action_names(core)
+    assert list(descriptions.describe_observations(core).values()) == [[told]]
+    assert list(descriptions.describe_actions(core).values()) == [["stay", "left", "right"]]
+    host.observation_blocks, host.action_names = lambda config, row: [block, block], lambda config, row: ["stay"]
+    with pytest.raises(ConfigError, match="expected 2 entries of the observation, got 4"):
+        descriptions.describe_observations(core)
+    with pytest.raises(ConfigError, match="expected 3 actions, got 1"):
+        descriptions.describe_actions(core)

@@ -1,10 +1,10 @@
-"""Where agents are in a picture: what clicks and trails go by."""
+"""Positions of agents in a scene, used by clicks and trails."""
 
 import pytest
 import torch
 
-from gpu_envs.factory import make_core
-from gpu_envs.rendering import RED, Scene, circles
+from gpu_envs.rendering.scene import RED, Scene, circles
+from gpu_envs.runtime.factory import make_core
 from tests.conftest import SMALL
 
 NOWHERE = {
@@ -62,7 +62,7 @@ def test_discs_are_where_the_agents_are(env_id):
     torch.testing.assert_close(places[..., :2][core.alive], pos[core.alive])
 
 
-def test_cells_have_their_middles_for_places():
+def test_agents_on_cells_are_at_cell_centers():
     core = make_core("TagGridworld-v0", WORLDS, "cpu", seed=1, **SMALL["TagGridworld-v0"])
     core.reset()
     places = scene(core).places
@@ -70,7 +70,7 @@ def test_cells_have_their_middles_for_places():
     assert torch.equal(places[..., :2], core.world_state["cell"] + 0.5)
 
 
-def test_who_has_left_has_no_place():
+def test_agents_that_left_have_no_position():
     core = make_core("TagContinuous-v0", 2, "cpu", seed=1, **SMALL["TagContinuous-v0"])
     core.reset()
     core.alive[1, 4] = False
@@ -79,7 +79,7 @@ def test_who_has_left_has_no_place():
     assert places.isnan().nonzero().tolist() == [[1, 4, 0], [1, 4, 1], [1, 4, 2]]
 
 
-def test_a_scene_without_agents_and_with_wrong_ones():
+def test_scenes_without_agents_or_with_invalid_ones():
     shapes = circles(torch.zeros(2, 3, 2), 0.5, RED)
     assert Scene(shapes, (0.0, 0.0, 1.0, 1.0)).places is None
     for wrong in (shapes[:1], shapes[..., :9], shapes.double(), shapes[0]):

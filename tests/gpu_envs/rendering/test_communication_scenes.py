@@ -4,43 +4,43 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_envs.factory import make_core
-from gpu_envs.mpe.camera import VIEW, Discs, Word, scene
+from gpu_envs.envs.mpe.scene import VIEW, Discs, Word, scene
+from gpu_envs.runtime.factory import make_core
 
 PLACES = ("SimpleReference-v0", "SimpleSpeakerListener-v0", "SimpleWorldComm-v0")
 
 
-def area(frame, colour):
-    """Pixels of about one colour."""
-    wanted = np.array([round(255 * part) for part in colour])
+def area(frame, color):
+    """Pixels of about one color."""
+    wanted = np.array([round(255 * part) for part in color])
     return int((np.abs(frame.astype(int) - wanted).max(-1) < 4).sum())
 
 
 @pytest.mark.parametrize("rescaling", [True, False])
-def test_the_camera_backs_away(rescaling):
+def test_camera_zooms_out(rescaling):
     core = make_core("SimpleSpeakerListener-v0", 3, "cpu", seed=0, dynamic_rescaling=rescaling)
     core.reset()
-    grey = (0.66, 0.68, 0.71)
+    gray = (0.66, 0.68, 0.71)
     core.world_state["pos"].zero_()
     core.world_state["pos"][:, 0, 0] = torch.tensor([0.0, 1.0, 2.6])  # the speaker; the listener stays in the middle
-    near, edge, far = (area(frame, grey) for frame in core.frame((0, 1, 2), 400))
+    near, edge, far = (area(frame, gray) for frame in core.render_frames((0, 1, 2), 400))
     assert near < edge  # uncovered by the listener
     assert edge == pytest.approx(np.pi * (0.075 / (2.0 * VIEW) * 400) ** 2, rel=0.25)
     zoom = 1.04 * 2.675 / VIEW
     assert far == pytest.approx(edge / zoom**2 if rescaling else edge, rel=0.25)
 
 
-def test_letters_are_as_dark_as_they_are_loud():
+def test_letter_opacity_equals_loudness():
     core = make_core("SimpleWorldComm-v0", 3, "cpu", seed=0, continuous_actions=True)
     core.reset()
     core.world_state["pos"].fill_(0.9)
     core.world_state["said"].copy_(torch.tensor([[0.0, 0, 0, 0], [1, 0, 0, 0], [0.5, 1, 1, 1]])[:, None])
-    dark = [int((frame.max(-1) < 90).sum()) for frame in core.frame((0, 1, 2), 500)]
+    dark = [int((frame.max(-1) < 90).sum()) for frame in core.render_frames((0, 1, 2), 500)]
     assert dark[0] < dark[1] < dark[2]
 
 
 @pytest.mark.parametrize("row", [0.0, 30.0, -30.0])
-def test_words_stay_in_the_picture(row):
+def test_messages_stay_in_the_frame(row):
     core = make_core("SimpleReference-v0", 1, "cpu", seed=0)
     core.reset()
     core.world_state["pos"].fill_(row)
@@ -52,16 +52,16 @@ def test_words_stay_in_the_picture(row):
 
 
 @pytest.mark.parametrize("env_id", PLACES)
-def test_everything_far_away_and_nobody_besides(env_id):
+def test_distant_discs_are_visible(env_id):
     few = {"num_adversaries": 1, "num_good": 1, "num_obstacles": 0, "num_food": 1, "num_forests": 0}
     core = make_core(env_id, 2, "cpu", seed=0, **(few if env_id == "SimpleWorldComm-v0" else {}))
     core.reset()
     core.world_state["pos"][1] *= 1000.0
-    frames = core.frame((0, 1), 128)
+    frames = core.render_frames((0, 1), 128)
     assert all(len(np.unique(frame)) > 3 for frame in frames)
 
 
-def test_crypto_shows_goal_key_and_words():
+def test_crypto_scene_shows_goal_key_and_messages():
     core = make_core("SimpleCrypto-v0", 1, "cpu", seed=0)
     core.reset()
     state, seen = core.world_state, []
@@ -70,5 +70,5 @@ def test_crypto_shows_goal_key_and_words():
         state["key"].fill_(key)
         state["said"].zero_()
         state["said"][..., letter] = 1.0
-        seen.append(core.frame((0,), 128)[0].tobytes())
+        seen.append(core.render_frames((0,), 128)[0].tobytes())
     assert len(set(seen)) == 4

@@ -11,12 +11,14 @@ import torch
 import warp as wp
 
 import warp_kernels
-from gpu_envs import rendering, video
 from gpu_envs.errors import ConfigError, GpuEnvsError, MissingExtraError
-from gpu_envs.factory import make_core
-from gpu_envs.rendering import Scene, boxes, circles, join, lines, rasterise, rings
-from gpu_envs.video import Window, tile, write_video
-from warp_kernels import raster
+from gpu_envs.rendering import scene as scene_module
+from gpu_envs.rendering import video
+from gpu_envs.rendering.scene import Scene, boxes, circles, join, lines, rasterize, rings
+from gpu_envs.rendering.video import tile, write_video
+from gpu_envs.rendering.window import Window
+from gpu_envs.runtime.factory import make_core
+from warp_kernels.drawing import rasterizer
 
 BOUNDS = (-1.0, -1.0, 1.0, 1.0)
 BLACK, WHITE, CRIMSON = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (1.0, 0.2, 0.4)  # 0.2 and 0.4 are whole bytes: 51, 102
@@ -29,7 +31,7 @@ def plain(shapes: torch.Tensor, bounds=BOUNDS, background=WHITE) -> Scene:
 
 def coverage(shapes: torch.Tensor, size: int = 200) -> float:
     """Area that black shapes cover in a 2 x 2 arena [world units squared]."""
-    frame = rasterise(plain(shapes), size)[0, :, :, 0].double()
+    frame = rasterize(plain(shapes), size)[0, :, :, 0].double()
     return float((255.0 - frame).sum() / 255.0) * (2.0 / size) ** 2
 
 
@@ -54,25 +56,25 @@ def several_worlds(worlds: int = 4) -> Scene:
 
 
 @pytest.mark.parametrize("radius", [0.1, 0.33, 0.8])
-@pytest.mark.parametrize("centre", [(0.0, 0.0), (0.0613, -0.0871)])
-def test_a_circle_has_its_area(radius, centre):
-    assert coverage(circles(at(centre), radius, BLACK)) == pytest.approx(math.pi * radius**2, rel=0.01)
+@pytest.mark.parametrize("center", [(0.0, 0.0), (0.0613, -0.0871)])
+def test_circle_covers_its_area(radius, center):
+    assert coverage(circles(at(center), radius, BLACK)) == pytest.approx(math.pi * radius**2, rel=0.01)
 
 
 def test_outlines_boxes_and_lines_have_their_areas():
-    centre = at((0.0213, -0.0337))
-    assert coverage(rings(centre, 0.6, BLACK, 0.05)) == pytest.approx(math.tau * 0.6 * 0.05, rel=0.01)
+    center = at((0.0213, -0.0337))
+    assert coverage(rings(center, 0.6, BLACK, 0.05)) == pytest.approx(math.tau * 0.6 * 0.05, rel=0.01)
     hair = 0.003  # a third of a pixel
-    assert coverage(rings(centre, 0.6, BLACK, hair)) == pytest.approx(math.tau * 0.6 * hair, rel=0.03)
-    assert coverage(boxes(centre, (0.5, 0.2), BLACK)) == pytest.approx(1.0 * 0.4, rel=0.01)
+    assert coverage(rings(center, 0.6, BLACK, hair)) == pytest.approx(math.tau * 0.6 * hair, rel=0.03)
+    assert coverage(boxes(center, (0.5, 0.2), BLACK)) == pytest.approx(1.0 * 0.4, rel=0.01)
     frame_area = 1.1 * 0.5 - 0.9 * 0.3
-    assert coverage(boxes(centre, (0.5, 0.2), BLACK, line_width=0.1)) == pytest.approx(frame_area, rel=0.01)
+    assert coverage(boxes(center, (0.5, 0.2), BLACK, line_width=0.1)) == pytest.approx(frame_area, rel=0.01)
     capsule = 1.0 * 0.1 + math.pi * 0.05**2
     assert coverage(lines(at((-0.3, -0.4)), at((0.3, 0.4)), 0.1, BLACK)) == pytest.approx(capsule, rel=0.01)
 
 
-def test_colours_are_exact_inside_and_smooth_at_the_edge():
-    frame = rasterise(plain(circles(at((0.0, 0.0)), 0.5, CRIMSON), background=BLACK), 64)[0]
+def test_colors_are_exact_inside_and_smooth_at_the_edge():
+    frame = rasterize(plain(circles(at((0.0, 0.0)), 0.5, CRIMSON), background=BLACK), 64)[0]
     assert frame[32, 32].tolist() == [255, 51, 102]
     assert frame[0, 0].tolist() == [0, 0, 0]
     edge = frame[:, :, 0]
@@ -84,21 +86,21 @@ def test_colours_are_exact_inside_and_smooth_at_the_edge():
 def test_shapes_are_painted_in_order_and_alpha_mixes():
     spot = at((0.0, 0.0))
     below, above = circles(spot, 0.5, CRIMSON), boxes(spot, 0.2, BLACK)
-    assert rasterise(plain(join(below, above)), 33)[0, 16, 16].tolist() == [0, 0, 0]
-    assert rasterise(plain(join(above, below)), 33)[0, 16, 16].tolist() == [255, 51, 102]
-    half = rasterise(plain(circles(spot, 0.5, BLACK, alpha=0.5)), 33)[0, 16, 16]
+    assert rasterize(plain(join(below, above)), 33)[0, 16, 16].tolist() == [0, 0, 0]
+    assert rasterize(plain(join(above, below)), 33)[0, 16, 16].tolist() == [255, 51, 102]
+    half = rasterize(plain(circles(spot, 0.5, BLACK, alpha=0.5)), 33)[0, 16, 16]
     assert half.tolist() == [128, 128, 128]
     hidden = circles(spot, 0.5, BLACK, alpha=torch.tensor([[False]]))
-    assert rasterise(plain(hidden), 33).min() == 255
+    assert rasterize(plain(hidden), 33).min() == 255
 
 
 def test_y_points_up_and_x_right():
-    dark = rasterise(plain(circles(at((0.5, 0.5)), 0.1, BLACK)), 100)[0, :, :, 0] < 128
+    dark = rasterize(plain(circles(at((0.5, 0.5)), 0.1, BLACK)), 100)[0, :, :, 0] < 128
     rows, columns = torch.nonzero(dark, as_tuple=True)
     assert rows.float().mean() + 0.5 == pytest.approx(25.0, abs=0.3)
     assert columns.float().mean() + 0.5 == pytest.approx(75.0, abs=0.3)
     # Lines keep their slope: this one rises to the right.
-    dark = rasterise(plain(lines(at((-0.8, -0.8)), at((0.8, 0.8)), 0.1, BLACK)), 100)[0, :, :, 0] < 128
+    dark = rasterize(plain(lines(at((-0.8, -0.8)), at((0.8, 0.8)), 0.1, BLACK)), 100)[0, :, :, 0] < 128
     assert dark[20, 79]
     assert not dark[20, 20]
 
@@ -106,16 +108,16 @@ def test_y_points_up_and_x_right():
 def test_pixels_stay_square():
     scene = plain(circles(at((2.0, 0.0)), 0.9, BLACK), bounds=(0.0, -1.0, 4.0, 1.0))
     for size in (100, (60, 200), (200, 90)):
-        dark = rasterise(scene, size)[0, :, :, 0] < 128
+        dark = rasterize(scene, size)[0, :, :, 0] < 128
         rows, columns = torch.nonzero(dark, as_tuple=True)
         assert abs(int(rows.max() - rows.min()) - int(columns.max() - columns.min())) <= 1
         assert rows.float().mean() == pytest.approx((dark.shape[0] - 1) / 2, abs=0.1)
         assert columns.float().mean() == pytest.approx((dark.shape[1] - 1) / 2, abs=0.1)
 
 
-def test_the_arena_has_a_border_and_a_surround():
+def test_arena_has_a_border_and_a_surround():
     scene = Scene(torch.zeros(1, 0, 10), BOUNDS, margin=0.1, background=WHITE, surround=BLACK, border=CRIMSON)
-    frame = rasterise(scene, 120)[0]
+    frame = rasterize(scene, 120)[0]
     assert frame.shape == (120, 120, 3)
     assert frame[60, 60].tolist() == [255, 255, 255]
     assert frame[60, 2].tolist() == [0, 0, 0]
@@ -125,37 +127,37 @@ def test_the_arena_has_a_border_and_a_surround():
     assert frame[60, 8].tolist() == [0, 0, 0]
 
 
-def test_a_world_of_a_batch_is_the_world_alone():
+def test_world_of_a_batch_equals_a_single_world():
     scene = several_worlds()
-    frames = rasterise(scene, 64)
+    frames = rasterize(scene, 64)
     assert frames.shape == (4, 64, 64, 3)
     assert frames.dtype == torch.uint8
     for world in range(4):
         alone = Scene(scene.shapes[world : world + 1], scene.bounds[world : world + 1])
-        assert torch.equal(rasterise(alone, 64)[0], frames[world])
+        assert torch.equal(rasterize(alone, 64)[0], frames[world])
     assert not torch.equal(frames[0], frames[1])
 
 
-def test_one_pixel_a_thread_paints_the_same_bytes(monkeypatch):
+def test_one_pixel_per_thread_paints_equal_bytes(monkeypatch):
     """A GPU launches one thread per pixel, a CPU one per frame."""
     scene = several_worlds()
-    expected = rasterise(scene, (50, 64))
+    expected = rasterize(scene, (50, 64))
     launch = wp.launch
 
     def per_pixel(kernel, dim, inputs, **rest):
         inputs = [*inputs[:-1], wp.vec2i(1, 1)]
         return launch(kernel, dim=(dim[0], 50, 64), inputs=inputs, **rest)
 
-    monkeypatch.setattr(rendering.wp, "launch", per_pixel)
-    assert torch.equal(rasterise(scene, (50, 64)), expected)
+    monkeypatch.setattr(scene_module.wp, "launch", per_pixel)
+    assert torch.equal(rasterize(scene, (50, 64)), expected)
 
 
-def test_shapes_far_outside_or_not_finite_do_no_harm():
+def test_shapes_far_outside_or_not_finite_are_harmless():
     odd = at((1e30, 0.0), (math.nan, 0.0), (math.inf, 1.0), (-1e9, 1e9))
-    assert rasterise(plain(join(circles(odd, 0.5, BLACK), lines(odd, -odd, 0.1, BLACK)[:, 1:3])), 16).min() == 255
+    assert rasterize(plain(join(circles(odd, 0.5, BLACK), lines(odd, -odd, 0.1, BLACK)[:, 1:3])), 16).min() == 255
 
 
-def test_bad_scenes_are_refused():
+def test_invalid_scenes_raise():
     with pytest.raises(ValueError, match=r"shapes: expected \(W, M, 10\) float32, got \(1, 3, 9\)"):
         Scene(torch.zeros(1, 3, 9), BOUNDS)
     with pytest.raises(ValueError, match="float64"):
@@ -163,7 +165,7 @@ def test_bad_scenes_are_refused():
     with pytest.raises(ValueError, match=r"bounds: expected 4 numbers or a \(2, 4\) tensor, got \(3, 4\)"):
         Scene(torch.zeros(2, 3, 10), torch.zeros(3, 4))
     with pytest.raises(ConfigError, match="size"):
-        rasterise(several_worlds(), 0)
+        rasterize(several_worlds(), 0)
 
 
 def test_scenes_are_data():
@@ -171,7 +173,7 @@ def test_scenes_are_data():
     with pytest.raises(dataclasses.FrozenInstanceError):
         scene.margin = 0.0  # type: ignore[misc]
     before = scene.shapes.clone()
-    rasterise(scene, 16)
+    rasterize(scene, 16)
     assert torch.equal(scene.shapes, before)
 
 
@@ -192,7 +194,7 @@ def test_tile_lays_frames_out_row_by_row():
 
 def moving_dot(steps: int, size: int | tuple[int, int]) -> torch.Tensor:
     spots = torch.stack([torch.linspace(-0.8, 0.8, steps), torch.zeros(steps)], dim=1)[:, None]
-    return rasterise(Scene(circles(spots, 0.2, rendering.RED), BOUNDS), size)
+    return rasterize(Scene(circles(spots, 0.2, scene_module.RED), BOUNDS), size)
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".gif", ".png"])
@@ -210,7 +212,7 @@ def test_files_hold_every_frame(tmp_path, suffix, count):
         assert iio.immeta(path)["duration"] == 100  # [ms]
 
 
-def test_an_mp4_of_odd_size_is_padded_and_keeps_its_rate(tmp_path):
+def test_mp4_of_odd_size_is_padded_and_keeps_its_rate(tmp_path):
     iio = pytest.importorskip("imageio.v3")
     frames = (frame.numpy() for frame in moving_dot(6, (47, 65)))
     path = write_video(tmp_path / "odd.MP4", frames, fps=12.5)
@@ -220,7 +222,7 @@ def test_an_mp4_of_odd_size_is_padded_and_keeps_its_rate(tmp_path):
     assert iio.immeta(path, plugin="FFMPEG")["fps"] == pytest.approx(12.5)
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path):
+def test_failed_write_keeps_the_old_file(tmp_path):
     pytest.importorskip("imageio")
     path = tmp_path / "video.mp4"
     path.write_bytes(b"old")
@@ -239,7 +241,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     ("env_id", "settings"),
     [("TagGridworld-v0", {}), ("TagContinuous-v0", {"num_runners": 1, "starting_directions": (0, 1)})],
 )
-def test_worlds_are_drawn_by_their_own_constants(env_id, settings):
+def test_worlds_are_drawn_with_their_own_parameters(env_id, settings):
     """A square made smaller in one world looks as one that was made that small."""
     start = {"num_taggers": 1, "starting_location_x": (1, 2), "starting_location_y": (2, 3)}
 
@@ -252,13 +254,13 @@ def test_worlds_are_drawn_by_their_own_constants(env_id, settings):
     mixed.set_params(grid_length=torch.tensor([4, 8]))
     if env_id == "TagContinuous-v0":
         mixed.set_params(tagging_margin=torch.tensor([0.08, 0.16]))
-    np.testing.assert_array_equal(mixed.frame((0,), 64), small.frame((0,), 64))
-    np.testing.assert_array_equal(mixed.frame((1,), 64), large.frame((1,), 64))
-    assert mixed.frame((1, 0), 32).shape == (2, 32, 32, 3)
+    np.testing.assert_array_equal(mixed.render_frames((0,), 64), small.render_frames((0,), 64))
+    np.testing.assert_array_equal(mixed.render_frames((1,), 64), large.render_frames((1,), 64))
+    assert mixed.render_frames((1, 0), 32).shape == (2, 32, 32, 3)
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".png"])
-def test_what_cannot_be_written_is_one_line(tmp_path, monkeypatch, suffix):
+def test_write_errors_are_one_line(tmp_path, monkeypatch, suffix):
     pytest.importorskip("imageio")
     frames = [np.zeros((16, 16, 3), np.uint8)]
     (tmp_path / "file").touch()
@@ -268,12 +270,12 @@ def test_what_cannot_be_written_is_one_line(tmp_path, monkeypatch, suffix):
             write_video(tmp_path / name, frames, fps=10)
     monkeypatch.setattr(video, "_write_mp4", lambda *_: None)
     if suffix == ".mp4":
-        with pytest.raises(GpuEnvsError, match=f"^cannot write {tmp_path}/x.mp4: the encoder gave no data"):
+        with pytest.raises(GpuEnvsError, match=f"^cannot write {tmp_path}/x.mp4: the encoder returned no data"):
             write_video(tmp_path / "x.mp4", frames, fps=10)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", f"folder{suffix}"]
 
 
-def test_bad_arguments_and_missing_libraries_are_named(tmp_path, monkeypatch):
+def test_invalid_arguments_and_missing_libraries_are_named(tmp_path, monkeypatch):
     frames = [np.zeros((16, 16, 3), np.uint8)]
     with pytest.raises(ConfigError, match=r"'video.avi'.*\.mp4, \.gif, \.png"):
         write_video(tmp_path / "video.avi", frames, fps=10)
@@ -288,7 +290,7 @@ def test_bad_arguments_and_missing_libraries_are_named(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_window_shows_a_frame_and_closes(monkeypatch):
+def test_window_shows_a_frame_and_closes(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     monkeypatch.setenv("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     pygame = pytest.importorskip("pygame")
@@ -310,7 +312,7 @@ def test_the_window_shows_a_frame_and_closes(monkeypatch):
     window.close()
 
 
-def test_the_window_keeps_to_its_rate(monkeypatch):
+def test_window_keeps_its_rate(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pytest.importorskip("pygame")
     window = Window(fps=50.0)
@@ -323,28 +325,28 @@ def test_the_window_keeps_to_its_rate(monkeypatch):
     window.close()
 
 
-def test_the_kernel_compiles_for_cuda_without_a_gpu(tmp_path):
+def test_kernel_compiles_for_cuda_without_a_gpu(tmp_path):
     warp_kernels.start()
-    module = importlib.import_module(raster.__name__)
+    module = importlib.import_module(rasterizer.__name__)
     for arch in (80, 90):
         wp.compile_aot_module(module, device=None, arch=arch, module_dir=tmp_path / str(arch))
         assert any(file.suffix in (".ptx", ".cubin") for file in (tmp_path / str(arch)).iterdir())
 
 
 @pytest.mark.gpu
-def test_a_gpu_paints_as_the_cpu_does():
+def test_gpu_frames_equal_cpu_frames():
     scene = several_worlds()
-    expected = rasterise(scene, 64).int()
+    expected = rasterize(scene, 64).int()
     on_gpu = dataclasses.replace(scene, shapes=scene.shapes.cuda())
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        frames = rasterise(on_gpu, 64)
+        frames = rasterize(on_gpu, 64)
     stream.synchronize()
     assert frames.is_cuda
     assert (frames.cpu().int() - expected).abs().max() <= 2  # contracted multiply-adds
 
 
-def test_mpes_camera_backs_away():
+def test_mpe_camera_zooms_out():
     """An agent far out stays in the picture; discs shrink with the rest, or keep their size where that is asked for."""
     counts = {}
     for rescaling in (True, False):
@@ -352,7 +354,7 @@ def test_mpes_camera_backs_away():
         core.reset()
         core.world_state["pos"][:] = torch.tensor([[-0.5, 0], [0, 0.5], [0.5, 0], [0, -0.5], [-0.5, -0.5], [0.5, 0.5]])
         core.world_state["pos"][1, 0] = torch.tensor([4.0, -4.0])
-        frames = core.frame((0, 1), 128).astype(int)
+        frames = core.render_frames((0, 1), 128).astype(int)
         blue = frames[..., 2] - frames[..., 0] > 100
         counts[rescaling] = blue.sum((1, 2))
         rows, columns = blue[1].nonzero()

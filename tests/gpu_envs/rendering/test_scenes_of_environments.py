@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_envs.factory import make_core
-from gpu_envs.games.digits import numbers
-from gpu_envs.rendering import BLUE, DARK, ORANGE, RED
+from gpu_envs.envs.games.seven_segment import numbers
+from gpu_envs.rendering.scene import BLUE, DARK, ORANGE, RED
+from gpu_envs.runtime.factory import make_core
 
 
-def pixels(frame: np.ndarray, colour) -> int:
-    """How many are of about one colour."""
-    wanted = np.array([round(255 * part) for part in colour])
+def pixels(frame: np.ndarray, color) -> int:
+    """How many are of about one color."""
+    wanted = np.array([round(255 * part) for part in color])
     return int((np.abs(frame.astype(int) - wanted).max(-1) < 6).sum())
 
 
@@ -22,7 +22,7 @@ def test_prey_that_is_touched_has_a_ring(env_id):
     hunters = len(core.possible_agents) - len(core.groups["agent"])
     core.world_state["pos"][:] = torch.linspace(-0.9, 0.9, core.world_state["pos"].shape[1])[None, :, None]
     core.world_state["pos"][1, hunters] = core.world_state["pos"][1, 1] + torch.tensor([0.11, 0.0])  # of 0.125
-    free, touched = (pixels(frame, ORANGE) for frame in core.frame((0, 1), 300))
+    free, touched = (pixels(frame, ORANGE) for frame in core.render_frames((0, 1), 300))
     assert free == 0
     assert touched > 20
 
@@ -32,7 +32,7 @@ def test_a_tagged_runner_that_plays_on_has_a_ring():
     core.reset()
     core.world_state["caught_by"].fill_(-1)
     core.world_state["caught_by"][1, 2] = 0
-    free, tagged = (pixels(frame, ORANGE) for frame in core.frame((0, 1), 300))
+    free, tagged = (pixels(frame, ORANGE) for frame in core.render_frames((0, 1), 300))
     assert free == 0
     assert tagged > 20
 
@@ -65,13 +65,13 @@ def test_a_boards_border_tells_whose_turn_it_is(env_id):
     mover = int(core.to_move[0].long().argmax())
     other = BLUE if env_id == "TicTacToe-v0" else (0.98, 0.78, 0.25)
     assert mover == 0
-    assert pixels(core.frame((0,), 200)[0], RED) > 300
+    assert pixels(core.render_frames((0,), 200)[0], RED) > 300
     core.to_move[:] = core.to_move.flip(1)
-    frame = core.frame((0,), 200)[0]
+    frame = core.render_frames((0,), 200)[0]
     assert pixels(frame, other) > 300
     assert pixels(frame, RED) == 0
     core.alive.fill_(False)
-    assert pixels(core.frame((0,), 200)[0], other) < 50  # the game is over
+    assert pixels(core.render_frames((0,), 200)[0], other) < 50  # the game is over
 
 
 def strokes(value: float, width: float = 2.0) -> torch.Tensor:

@@ -7,7 +7,7 @@ import torch
 
 import gpu_envs
 from gpu_envs import errors, wrappers
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,8 @@ def core():
     [
         ({"reuse_buffers": "False"}, errors.ConfigError, "reuse_buffers must be True or False, got 'False'"),
         ({"fuse_fp": "x"}, errors.ConfigError, "fuse_fp must be True or False, or None, got 'x'"),
-        ({"env_minor": "x"}, errors.ConfigError, "env_minor must be True or False, got 'x'"),
-        ({"env_minor": 1}, errors.ConfigError, "env_minor must be True or False, got 1"),
+        ({"env_contiguous": "x"}, errors.ConfigError, "env_contiguous must be True or False, got 'x'"),
+        ({"env_contiguous": 1}, errors.ConfigError, "env_contiguous must be True or False, got 1"),
         ({"device": 2**70}, errors.DeviceError, "device must be 'cpu', 'cuda' or 'cuda:N', got 1180591620717411303424"),
         ({"device": True}, errors.DeviceError, "device must be 'cpu', 'cuda' or 'cuda:N', got True"),
         ({"schedule": np.zeros(2)}, errors.ConfigError, "schedule must be 'fused', 'phased' or None"),
@@ -78,15 +78,15 @@ def test_sparse_action_of_one_agent_is_refused():
 
 @pytest.mark.parametrize("envs", [True, [True], [0, 3], -1, "0", torch.tensor([0.0]), torch.tensor([3]), [[0]], {}])
 def test_worlds_that_are_not_there_are_refused(core, envs):
-    for call in (core.get_params, core.frame, core.record):
+    for call in (core.get_params, core.render_frames, core.record_episodes):
         with pytest.raises(errors.ConfigError, match=r"envs must be indices of worlds in \[0, 3\), got"):
             call(envs)
 
 
 def test_frames_have_a_largest_size(core):
     with pytest.raises(errors.ConfigError, match=r"size must be at most 26754 \[pixels\] for 1 worlds, got 100000"):
-        core.frame(size=10**5)
-    assert core.frame(torch.tensor([0, 2]), np.int64(8)).shape == (2, 8, 8, 3)
+        core.render_frames(size=10**5)
+    assert core.render_frames(torch.tensor([0, 2]), np.int64(8)).shape == (2, 8, 8, 3)
 
 
 @pytest.mark.parametrize("play", [5, None, "x"])
@@ -127,8 +127,8 @@ def test_wrong_arguments_of_wrappers_are_refused(kind, arguments, words):
 
 
 def test_module_that_is_no_host_file_is_refused(monkeypatch):
-    monkeypatch.setattr("gpu_envs.registry._entries", {})
-    monkeypatch.setattr("gpu_envs.registry._announce", lambda id: None)
+    monkeypatch.setattr("gpu_envs.definition.registry._entries", {})
+    monkeypatch.setattr("gpu_envs.definition.registry._announce", lambda id: None)
     for number, (module, words) in enumerate({
         "json": "module json needs Config, a frozen dataclass of its settings, got None",
         "gpu_envs.nothing": "module gpu_envs.nothing cannot be imported",

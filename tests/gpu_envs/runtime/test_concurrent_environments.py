@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 SCRIPT = """
 import hashlib, json, sys, threading
 import torch
@@ -19,12 +19,12 @@ ids = json.loads(sys.argv[1])
 gate = threading.Barrier(len(ids))
 
 def play(id):
-    core = gpu_envs.make(id, 3, device="cpu", seed=0, illegal="error").core
+    core = gpu_envs.make(id, 3, device="cpu", seed=0, illegal_actions="error").core
     digest = hashlib.sha256(core.reset()[0].numpy().tobytes())
     for _ in range(5):
         obs, reward, *_ = core.step(core.sample_actions())
         digest.update(obs.numpy().tobytes() + reward.numpy().tobytes())
-    core.play_random(3)
+    core.random_rollout(3)
     digest.update(core.obs.numpy().tobytes())
     return digest.hexdigest()
 

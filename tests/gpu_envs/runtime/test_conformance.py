@@ -2,32 +2,10 @@
 
 import pytest
 import torch
+from played import assert_same, play
 
-from gpu_envs import runner
-from gpu_envs.factory import make_core
-
-
-def play(core, steps, seed=None, actions=None):
-    """Reset and play; returns every step's results, cloned."""
-    core.reset(seed)
-    history = []
-    for t in range(steps):
-        action = core.sample_actions() if actions is None else actions[t]
-        obs, reward, terminated, truncated, info = core.step(action)
-        done = terminated | truncated
-        for name in ("final_obs", "episode_return", "episode_length"):  # defined only where done
-            info[name] = torch.where(done[..., None] if name == "final_obs" else done, info[name], 0)
-        history.append(
-            {"obs": obs, "reward": reward, "terminated": terminated, "truncated": truncated, "action": action, **info}
-        )
-    return history
-
-
-def assert_same(left, right, rows=slice(None)):
-    """Bit for bit, step by step (NaN never appears, so equality is enough)."""
-    for t, (a, b) in enumerate(zip(left, right, strict=True)):
-        for name in a:
-            assert torch.equal(a[name][rows], b[name]), f"step {t}: {name} differs"
+from gpu_envs.runtime import thread_pool
+from gpu_envs.runtime.factory import make_core
 
 
 def differ(left, right, rows=slice(None)):
@@ -48,10 +26,10 @@ def test_fused_equals_phased(env_id, small_core, autoreset):
 
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
 def test_threads_and_layout_change_nothing(env_id, small_core, schedule, monkeypatch):
-    monkeypatch.setattr(runner.Pace, "together", lambda self: True)  # even with so few worlds
+    monkeypatch.setattr(thread_pool.ThreadingHeuristic, "parallel", lambda self: True)  # even with so few worlds
     plain = play(small_core(env_id, 33, schedule=schedule, threads=1), 40)
     assert_same(plain, play(small_core(env_id, 33, schedule=schedule, threads=3), 40))
-    assert_same(plain, play(small_core(env_id, 33, schedule=schedule, env_minor=True), 40))
+    assert_same(plain, play(small_core(env_id, 33, schedule=schedule, env_contiguous=True), 40))
 
 
 def test_world_alone_equals_world_among_many(env_id, small_core):
@@ -206,13 +184,13 @@ def test_random_play_is_step_after_step(env_id, small_core, schedule, autoreset)
     for steps in (1, 2, 9, 20):
         for _ in range(steps):
             left = stepped.step(stepped.sample_actions())
-        right = played.play_random(steps)
+        right = played.random_rollout(steps)
         for a, b in zip((*left[:4], *left[4].values()), (*right[:4], *right[4].values()), strict=True):
             assert torch.equal(a, b)
         ours, theirs = stepped.get_state(), played.get_state()
         for name in ours:
             assert torch.equal(ours[name], theirs[name]), f"{name} after {steps} steps"
-    assert (stepped.episodes > 2).all() or autoreset == "disabled"
+    assert (stepped.episode_index > 2).all() or autoreset == "disabled"
 
 
 def test_returns_and_lengths(env_id, small_core):

@@ -1,13 +1,13 @@
-"""Domain randomisation: constants drawn anew for every episode, world by world, by the world's own stream."""
+"""Domain randomization: parameters sampled per episode and world from the world's own stream."""
 
 import pytest
 import torch
-from test_laws import assert_same, play
+from played import assert_same, play
 from toy import announce
 
 import gpu_envs
 from gpu_envs import errors
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 RANGES = {"good_max_speed": (0.5, 1.5), "tag_reward": (10.0, 10.0)}
 
@@ -18,10 +18,12 @@ def toys(monkeypatch):
 
 
 def make(num_envs=16, **settings):
-    return make_core("SimpleTag-v0", num_envs, "cpu", **{"seed": 0, "max_cycles": 7, "randomise": RANGES, **settings})
+    return make_core(
+        "SimpleTag-v0", num_envs, "cpu", **{"seed": 0, "max_cycles": 7, "domain_randomization": RANGES, **settings}
+    )
 
 
-def test_drawn_for_every_episode_and_kept_in_it():
+def test_parameters_are_sampled_per_episode():
     core = make(512)
     core.reset()
     first = core.get_params()
@@ -43,9 +45,9 @@ def test_drawn_for_every_episode_and_kept_in_it():
     assert torch.equal(core.get_params()["good_max_speed"], speed)
 
 
-def test_it_changes_the_world_it_is_drawn_for():
+def test_sampled_parameters_affect_their_world():
     """Same starts and actions, another cap on the good agent's speed."""
-    plain, drawn = make(64, randomise=None), make(64)
+    plain, drawn = make(64, domain_randomization=None), make(64)
     assert torch.equal(plain.reset()[0], drawn.reset()[0])
     fastest = torch.zeros(64)
     for _ in range(6):
@@ -59,7 +61,7 @@ def test_it_changes_the_world_it_is_drawn_for():
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
-def test_schedules_agree(autoreset):
+def test_schedules_agree_on_sampled_parameters(autoreset):
     fused, phased = (make(33, schedule=schedule, autoreset=autoreset, threads=2) for schedule in ("fused", "phased"))
     assert_same(play(fused, 30), play(phased, 30))
     assert torch.equal(fused.get_params()["good_max_speed"], phased.get_params()["good_max_speed"])
@@ -68,27 +70,35 @@ def test_schedules_agree(autoreset):
 def test_world_alone_equals_world_among_many():
     many = play(make(9), 20)
     assert_same(many, play(make(1, env_offset=5), 20), rows=slice(5, 6))
-    split = gpu_envs.make("SimpleTag-v0", 9, devices=["cpu"] * 2, seed=0, max_cycles=7, randomise=RANGES).core
+    split = gpu_envs.make(
+        "SimpleTag-v0", 9, devices=["cpu"] * 2, seed=0, max_cycles=7, domain_randomization=RANGES
+    ).core
     assert_same(many, play(split, 20))
 
 
-def test_a_reset_uses_what_is_drawn_for_it(toys):
-    """An int, both ends included; the toy starts its agents below the length that is drawn with them."""
+def test_reset_uses_its_sampled_parameters(toys):
+    """Integers include both ends; the toy starts its agents below the sampled length."""
     for schedule in ("fused", "phased"):
-        settings = {"seed": 0, "length": 9, "schedule": schedule, "randomise": {"length": (1, 4)}, "max_steps": 2}
+        settings = {
+            "seed": 0,
+            "length": 9,
+            "schedule": schedule,
+            "domain_randomization": {"length": (1, 4)},
+            "max_steps": 2,
+        }
         core = make_core("Toy-v0", 400, "cpu", masked=False, **settings)
         core.reset()
         for _ in range(5):
             length = core.get_params()["length"]
             assert length.unique().tolist() == [1, 2, 3, 4]
             assert (core.world_state["cell"] <= length[:, None]).all()
-            start = core.steps == 0
+            start = core.elapsed_steps == 0
             assert (core.world_state["cell"] < length[:, None])[start].all()
             assert (core.obs <= 1).all()
             core.step(core.sample_actions())
 
 
-def test_a_state_brings_its_constants_along():
+def test_saved_state_includes_sampled_parameters():
     one, two = make(), make(seed=5)
     play(one, 9)
     two.set_state(one.get_state())
@@ -98,20 +108,20 @@ def test_a_state_brings_its_constants_along():
     assert torch.equal(one.get_params()["good_max_speed"], two.get_params()["good_max_speed"])
 
 
-def test_other_constants_can_be_set_and_these_not():
+def test_randomized_parameters_cannot_be_set():
     core = make()
     core.reset()
     core.set_params(good_accel=torch.linspace(1, 2, 16))
     play(core, 10)
     assert torch.equal(core.get_params()["good_accel"], torch.linspace(1, 2, 16))
-    with pytest.raises(errors.ConfigError, match="good_max_speed is drawn anew"):
+    with pytest.raises(errors.ConfigError, match="good_max_speed is sampled in every episode"):
         core.set_params(good_max_speed=1.0)
 
 
 @pytest.mark.parametrize(
     ("ranges", "words"),
     [
-        ({"god_max_speed": (0, 1)}, "no constant named god_max_speed"),
+        ({"god_max_speed": (0, 1)}, "no parameter named god_max_speed"),
         ({"good_max_speed": (2, 1)}, "lowest <= highest"),
         ({"good_max_speed": (0, float("nan"))}, "two numbers"),
         ({"good_max_speed": 1.0}, "two numbers"),
@@ -119,20 +129,20 @@ def test_other_constants_can_be_set_and_these_not():
         ([("good_max_speed", (0, 1))], "must be a dict"),
     ],
 )
-def test_bad_ranges(ranges, words):
+def test_invalid_ranges_raise(ranges, words):
     with pytest.raises(errors.ConfigError, match=words) as caught:
-        make(randomise=ranges)
+        make(domain_randomization=ranges)
     assert "\n" not in str(caught.value)
 
 
 def test_ranges_keep_to_the_limits_of_settings():
     with pytest.raises(errors.ConfigError, match=r"grid_length must lie in \[1e-06, inf\], got -3.0 to -1.0"):
-        make_core("TagContinuous-v0", 2, "cpu", randomise={"grid_length": (-3, -1)})
+        make_core("TagContinuous-v0", 2, "cpu", domain_randomization={"grid_length": (-3, -1)})
 
 
-def test_bad_ranges_of_ints(toys):
+def test_invalid_integer_ranges_raise(toys):
     for bounds in ((0.5, 2), (0, 2**40), (True, "x")):
         with pytest.raises(errors.ConfigError, match="two ints"):
-            make_core("Toy-v0", 2, "cpu", randomise={"length": bounds})
-    with pytest.raises(errors.ConfigError, match="no constant named episode_length to draw"):
-        make_core("TagGridworld-v0", 2, "cpu", randomise={"episode_length": (5, 9)})
+            make_core("Toy-v0", 2, "cpu", domain_randomization={"length": bounds})
+    with pytest.raises(errors.ConfigError, match="no parameter named episode_length"):
+        make_core("TagGridworld-v0", 2, "cpu", domain_randomization={"episode_length": (5, 9)})

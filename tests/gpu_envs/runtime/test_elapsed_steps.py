@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from gpu_envs import errors
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 
 def counts(core):
     """Step counts (E,) below the time limit, the first and the last possible among them."""
-    limit = core.definition.max_steps or 100
+    limit = core.definition.max_episode_steps or 100
     return torch.arange(core.num_envs) % limit
 
 
@@ -17,11 +17,11 @@ def test_step_counts_change_the_clock_and_not_the_start(env_id, small_core):
     plain, spread = small_core(env_id), small_core(env_id)
     plain.reset()
     spread.reset(elapsed_steps=counts(spread))
-    assert spread.steps.tolist() == counts(spread).tolist()
+    assert spread.elapsed_steps.tolist() == counts(spread).tolist()
     scratch = set(spread.definition.scratch)
     for name, values in spread.world_state.items():
         assert name in scratch or torch.equal(values, plain.world_state[name]), name
-    clock = (spread.steps == 0)[:, None, None]
+    clock = (spread.elapsed_steps == 0)[:, None, None]
     assert torch.equal(spread.obs * clock, plain.obs * clock)
 
 
@@ -45,7 +45,7 @@ def test_episodes_end_at_the_limit_and_the_next_start_at_zero():
         assert not terminated.any()
         assert truncated.tolist() == ends[:, None].expand(7, 4).tolist()
         assert (info["episode_length"][ends] == 7).all()
-        assert (spread.steps == torch.where(ends, 0, (torch.arange(7) + t) % 7)).all()
+        assert (spread.elapsed_steps == torch.where(ends, 0, (torch.arange(7) + t) % 7)).all()
     plain.reset()
     for _ in range(7):
         plain.step(plain.sample_actions())
@@ -56,7 +56,7 @@ def test_episodes_end_at_the_limit_and_the_next_start_at_zero():
 def test_observations_of_the_time_agree_with_the_step_count(small_core, env_id):
     core = small_core(env_id, 8)
     obs, _ = core.reset(elapsed_steps=torch.arange(8, dtype=torch.int32))
-    time = torch.arange(8) / core.definition.max_steps
+    time = torch.arange(8) / core.definition.max_episode_steps
     column = core.observation_spaces[core.possible_agents[0]].shape[0] - 1
     assert obs[:, 0, column].tolist() == pytest.approx(time.tolist())
     if core.definition.global_state_size:
@@ -69,9 +69,9 @@ def test_masked_worlds_alone_start_late():
     core.step(core.sample_actions())
     mask = torch.tensor([True, False, True, False])
     core.reset(reset_mask=mask, elapsed_steps=torch.tensor([5, 99, 8, -1]))  # those of other worlds are ignored
-    assert core.steps.tolist() == [5, 1, 8, 1]
+    assert core.elapsed_steps.tolist() == [5, 1, 8, 1]
     core.reset(reset_mask=mask)
-    assert core.steps.tolist() == [0, 1, 0, 1]
+    assert core.elapsed_steps.tolist() == [0, 1, 0, 1]
 
 
 def test_shards_start_as_the_whole_batch():
@@ -79,10 +79,10 @@ def test_shards_start_as_the_whole_batch():
     split = make_core("SimpleTag-v0", 5, devices=["cpu", "cpu"], seed=0)
     steps = torch.tensor([3, 0, 24, 7, 11])
     assert torch.equal(whole.reset(elapsed_steps=steps)[0], split.reset(elapsed_steps=steps)[0])
-    assert split.steps.tolist() == steps.tolist()
+    assert split.elapsed_steps.tolist() == steps.tolist()
     with pytest.raises(errors.ConfigError, match=r"elapsed_steps must lie in \[0, 25\), got 0 to 25"):
         split.reset(elapsed_steps=torch.tensor([0, 0, 0, 0, 25]))
-    assert split.steps.tolist() == steps.tolist()
+    assert split.elapsed_steps.tolist() == steps.tolist()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_step_counts_that_cannot_be_change_nothing(steps, error, words):
 def test_recorder_keeps_episodes_that_start_late():
     core = make_core("SimpleTag-v0", 2, "cpu", seed=0, max_cycles=7)
     core.reset()
-    with core.record([0, 1]) as recorder:
+    with core.record_episodes([0, 1]) as recorder:
         core.step(core.sample_actions())
         core.reset(elapsed_steps=torch.tensor([4, 0]))
         for _ in range(7):

@@ -1,4 +1,4 @@
-"""core.record keeps whole episodes of chosen worlds, as they were played."""
+"""core.record_episodes keeps whole episodes of chosen worlds, as they were played."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def test_what_was_played(env_id, small_core, autoreset, reuse_buffers):
     core.reset()
     core.step(core.sample_actions())  # this episode has begun already
     story = []
-    with core.record([4, 1]) as recorder:
+    with core.record_episodes([4, 1]) as recorder:
         for t in range(40):
             before = core.get_state() | {f"state.{name}": value.clone() for name, value in core.world_state.items()}
             core.step(core.sample_actions())
@@ -56,7 +56,7 @@ def test_what_was_played(env_id, small_core, autoreset, reuse_buffers):
 def test_a_running_episode_is_kept_for_the_next_taking(small_core):
     core = small_core("SimpleTag-v0", 2)
     core.reset()
-    recorder = core.record(0)
+    recorder = core.record_episodes(0)
     for expected in (0, 1, 1):  # episodes of seven steps
         for _ in range(5):
             core.step(core.sample_actions())
@@ -69,9 +69,9 @@ def test_frames_are_those_of_the_worlds(env_id, small_core):
     core = small_core(env_id, 3)
     core.reset()
     pictures = []
-    with core.record(2) as recorder:
+    with core.record_episodes(2) as recorder:
         while core.get_state()["io.episode"][2] == 0:
-            pictures.append(core.frame(2, 32)[0])
+            pictures.append(core.render_frames(2, 32)[0])
             core.step(core.sample_actions())
     (episode,) = recorder.take()
     frames = recorder.frames(episode, 32)
@@ -84,4 +84,4 @@ def test_bad_worlds(small_core):
     core = small_core("SimpleTag-v0", 2)
     core.reset()
     with pytest.raises(errors.ConfigError, match=r"envs must be indices of worlds in \[0, 2\)"):
-        core.record([0, 2])
+        core.record_episodes([0, 2])

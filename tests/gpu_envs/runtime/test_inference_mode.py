@@ -15,7 +15,7 @@ def rows(**settings):
 
 
 def seated(**settings):
-    return rows(others=lambda obs: torch.zeros(obs.shape[:2], dtype=torch.int64), **settings)
+    return rows(opponents=lambda obs: torch.zeros(obs.shape[:2], dtype=torch.int64), **settings)
 
 
 def changed(**settings):
@@ -27,7 +27,9 @@ def changed(**settings):
 MAKERS = {
     "batched": lambda: gpu_envs.make("SimpleTag-v0", max_cycles=4, **SETTINGS),
     "reused buffers": lambda: gpu_envs.make("SimpleTag-v0", max_cycles=4, reuse_buffers=True, **SETTINGS),
-    "drawn constants": lambda: gpu_envs.make("SimpleTag-v0", randomise={"good_size": (0.1, 0.2)}, **SETTINGS),
+    "drawn constants": lambda: gpu_envs.make(
+        "SimpleTag-v0", domain_randomization={"good_size": (0.1, 0.2)}, **SETTINGS
+    ),
     "constants by world": changed,
     "rows": rows,
     "scripted others": seated,

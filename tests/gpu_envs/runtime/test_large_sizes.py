@@ -11,18 +11,19 @@ import pytest
 import torch
 
 import gpu_envs
-from gpu_envs import buffers, errors
-from gpu_envs.definition import roster
-from gpu_envs.factory import defined
-from gpu_envs.registry import find, list_envs
+from gpu_envs import errors
+from gpu_envs.definition import struct_buffers
+from gpu_envs.definition.environment import roster
+from gpu_envs.definition.registry import find, list_envs
+from gpu_envs.runtime.factory import configured_definition
 
 NUMBERS = (int, float, int | None, float | None)
 
 LARGEST = """
 import json, resource, sys, time
-from gpu_envs import factory
+from gpu_envs.runtime import factory
 from gpu_envs.errors import ConfigError
-from gpu_envs.registry import find
+from gpu_envs.definition.registry import find
 settings = json.loads(sys.argv[1])
 for env_id, _ in settings:
     find(env_id).load()
@@ -31,7 +32,7 @@ resource.setrlimit(resource.RLIMIT_DATA, (2**30 + 1024 * before,) * 2)
 for env_id, config in settings:
     start, verdict = time.process_time(), "accepted"
     try:
-        factory.defined(env_id, None, config)
+        factory.configured_definition(env_id, None, config)
     except ConfigError as error:
         verdict = str(error)
         assert verdict.startswith(env_id), verdict
@@ -73,7 +74,7 @@ def test_make_of_a_crowd_that_cannot_be_observed_raises_at_once():
 
 
 def test_more_worlds_than_memory_holds_raise_before_any_is_allocated(env_id, small_core, monkeypatch):
-    monkeypatch.setattr(buffers, "memory", lambda device: 1e9)
+    monkeypatch.setattr(struct_buffers, "memory", lambda device: 1e9)
     monkeypatch.setattr(torch, "zeros", lambda *_, **__: pytest.fail("memory is allocated"))
     with pytest.raises(errors.ConfigError, match=rf"^{env_id}: .* GB, more than cpu has left|rows of at most"):
         small_core(env_id, 2**31 - 1)
@@ -86,5 +87,5 @@ def test_spaces_of_a_crowd_are_shared_by_its_groups():
     spaces = crowd["observation_spaces"]
     assert spaces["a_0"] is spaces["a_2"]
     assert spaces["b_1"].shape == (5,)
-    definition = defined("TagContinuous-v0", None, {"num_runners": 100_000})[2]
+    definition = configured_definition("TagContinuous-v0", None, {"num_runners": 100_000})[2]
     assert len(definition.observation_spaces) == 100_005

@@ -6,67 +6,84 @@ import threading
 import pytest
 import torch
 
-from gpu_envs import runner
-from gpu_envs.factory import make_core
-from gpu_envs.runner import WORTH_WAKING, Pace
+from gpu_envs.runtime import thread_pool
+from gpu_envs.runtime.factory import make_core
+from gpu_envs.runtime.thread_pool import MIN_PARALLEL_SECONDS, ThreadingHeuristic
 
 
-def test_small_work_is_done_alone():
-    pace = Pace()
+def test_short_runs_use_one_thread():
+    heuristic = ThreadingHeuristic()
     for _ in range(1000):
-        assert not pace.together()
-        pace.took(0.9 * WORTH_WAKING, together=False)
+        assert not heuristic.parallel()
+        heuristic.record(0.9 * MIN_PARALLEL_SECONDS, parallel=False)
 
 
-@pytest.mark.parametrize(("alone", "joint"), [(3.0, 2.0), (2.0, 3.0)])
-def test_the_faster_way_is_taken(alone, joint):
-    """And now and then the other, so that it is found out when things have changed."""
-    pace, took = Pace(), {False: alone * 1e-3, True: joint * 1e-3}
+@pytest.mark.parametrize(("single", "parallel"), [(3.0, 2.0), (2.0, 3.0)])
+def test_the_faster_mode_is_chosen(single, parallel):
+    """The slower mode is tried now and then, so that a change of the load is noticed."""
+    heuristic, seconds = ThreadingHeuristic(), {False: single * 1e-3, True: parallel * 1e-3}
 
     def share(runs=640):
         count = 0
         for _ in range(runs):
-            together = pace.together()
-            pace.took(took[together], together)
-            count += together
+            mode = heuristic.parallel()
+            heuristic.record(seconds[mode], mode)
+            count += mode
         return count / runs
 
     better = share()
-    assert (better > 0.9) == (joint < alone)
+    assert (better > 0.9) == (parallel < single)
     assert 0.005 < min(better, 1 - better) < 0.05
-    took = {False: joint * 1e-3, True: alone * 1e-3}
-    share(10 * runner.TRIALS)
-    assert (share() > 0.9) == (joint > alone)
+    seconds = {False: parallel * 1e-3, True: single * 1e-3}
+    share(10 * thread_pool.TRIAL_INTERVAL)
+    assert (share() > 0.9) == (parallel > single)
 
 
-def test_one_slow_run_changes_nothing():
-    pace = Pace()
+def test_one_slow_run_does_not_change_the_mode():
+    heuristic = ThreadingHeuristic()
     for _ in range(20):
-        together = pace.together()
-        pace.took(2e-3 if together else 1e-3, together)
-    pace.took(1.0, together=False)  # somebody else had the core
-    assert not pace.together()
+        mode = heuristic.parallel()
+        heuristic.record(2e-3 if mode else 1e-3, mode)
+    heuristic.record(1.0, parallel=False)  # another process had the core
+    assert not heuristic.parallel()
 
 
 @pytest.fixture
-def together(monkeypatch):
-    """Always on several threads."""
-    monkeypatch.setattr(Pace, "together", lambda self: True)
+def parallel(monkeypatch):
+    """Use several threads in every run."""
+    monkeypatch.setattr(ThreadingHeuristic, "parallel", lambda self: True)
+
+
+class Command:
+    """A launch that calls a function with the index of its shard."""
+
+    def __init__(self, job, shard):
+        self.job, self.shard = job, shard
+
+    def launch(self):
+        self.job(self.shard)
+
+
+def run_on_threads(core, job):
+    """Run ``job(shard)`` in place of the launches of a reset."""
+    launcher = core._launcher
+    launcher.launches["reset"] = [[Command(job, shard)] for shard in range(len(launcher.shards))]
+    launcher.run("reset")
 
 
 @pytest.mark.parametrize(("threads", "worlds"), [(2, 2), (3, 50), (2, 5000), (4, 40_000)])
-def test_parts_cover_all_worlds_once(together, threads, worlds):
+def test_parts_cover_all_worlds_once(parallel, threads, worlds):
     core = make_core("CartPole-v1", worlds, "cpu", seed=0, threads=threads, reuse_buffers=True)
-    shards = core._runner.shards
+    shards = core._launcher.shards
     assert shards[0] == (0, worlds)
     assert [world for first, end in shards[1:] for world in range(first, end)] == list(range(worlds))
     core.reset()
     for steps in range(1, 4):
         core.step(core.sample_actions())
-        assert (core.steps == steps).all()
+        assert (core.elapsed_steps == steps).all()
 
 
-def test_others_join_in(together):
+def test_others_join_in(parallel):
     """The first part ends only after another thread has begun one."""
     core = make_core("CartPole-v1", 20_000, "cpu", threads=2)
     who, joined = set(), threading.Event()
@@ -77,11 +94,11 @@ def test_others_join_in(together):
             joined.set()
         assert joined.wait(60.0)
 
-    core._runner.on_threads("step", job)
+    run_on_threads(core, job)
     assert len(who) == 2
 
 
-def test_errors_of_parts_come_out(together):
+def test_errors_of_parts_come_out(parallel):
     core = make_core("CartPole-v1", 20_000, "cpu", threads=2)
     done = []
 
@@ -91,13 +108,14 @@ def test_errors_of_parts_come_out(together):
             raise RuntimeError(f"shard {shard}")
 
     with pytest.raises(RuntimeError, match="shard"):
-        core._runner.on_threads("step", job)
-    assert sorted(done) == list(range(1, len(core._runner.shards)))  # nobody is left behind
+        run_on_threads(core, job)
+    assert sorted(done) == list(range(1, len(core._launcher.shards)))  # the other shards still run
+    del core._launcher.launches["reset"]
     core.reset()
     core.step(core.sample_actions())
 
 
-def test_cores_on_several_threads_of_the_caller(together):
+def test_cores_on_several_threads_of_the_caller(parallel):
     """Two cores stepped at once play as they do alone."""
 
     def play(core, out):
@@ -121,7 +139,7 @@ def test_cores_on_several_threads_of_the_caller(together):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_gets_workers_of_its_own(together):
+def test_a_fork_gets_workers_of_its_own(parallel):
     core = make_core("CartPole-v1", 20_000, "cpu", threads=2)
     core.reset()
     core.step(core.sample_actions())
@@ -130,5 +148,5 @@ def test_a_fork_gets_workers_of_its_own(together):
         try:
             core.step(core.sample_actions())
         finally:
-            os._exit(0 if (core.steps == 2).all() else 1)
+            os._exit(0 if (core.elapsed_steps == 2).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

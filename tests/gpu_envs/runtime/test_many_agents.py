@@ -1,4 +1,4 @@
-"""TagContinuous in crowds: the grid of cells answers as the search among all, bit for bit."""
+"""TagContinuous with many agents: the cell search equals brute force bit for bit."""
 
 import inspect
 import itertools
@@ -7,44 +7,29 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import test_laws
+import test_conformance
 import torch
 import warp as wp
+from crowds import SMALL, crowd
 
 import gpu_envs
 import warp_kernels
-from gpu_envs import blame, check, runner
-from gpu_envs.config import build_config
+from gpu_envs.definition import k_nearest
+from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError
-from gpu_envs.factory import make_core
-from gpu_envs.registry import find
+from gpu_envs.runtime import kernels
+from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
+from gpu_envs.testing import env_checker, phase_diagnosis
+from gpu_envs.utils.settings import build_config
 from warp_kernels.episode import IO
 from warp_kernels.rules import agent_phase
 
 ID = "TagContinuous-v0"
-# As SMALL in conftest.py, with so many taggers that runners look for them in cells too.
-SMALL = {
-    "num_taggers": 4,
-    "num_runners": 9,
-    "grid_length": 2.5,
-    "episode_length": 9,
-    "num_other_agents_observed": 3,
-    "tagging_distance": 0.1,
-    "neighbour_search": "grid",
-}
-
-
-def crowd(agents, seen, taggers=None, spacing=2.0, reach=0.4, **more):
-    """Settings of a crowd: numbers, mean distance of agents and reach of a tag [m]."""
-    taggers = max(1, agents // 20) if taggers is None else taggers
-    length = spacing * math.sqrt(agents)
-    numbers = {"num_taggers": taggers, "num_runners": agents - taggers, "num_other_agents_observed": seen}
-    return numbers | {"grid_length": length, "tagging_distance": min(1.0, reach / length)} | more
 
 
 def both(num_envs, settings):
     """Cores that search among all and in cells."""
-    return [make_core(ID, num_envs, "cpu", seed=1, **settings, neighbour_search=s) for s in ("brute", "grid")]
+    return [make_core(ID, num_envs, "cpu", seed=1, **settings, neighbor_search=s) for s in ("brute", "grid")]
 
 
 def assert_same(left, right):
@@ -73,7 +58,7 @@ def assert_same(left, right):
         (crowd(2000, 10, reach=0.8, episode_length=30), 2, 45),
     ],
 )
-def test_cells_answer_as_all(settings, num_envs, steps):
+def test_cell_search_equals_brute_force(settings, num_envs, steps):
     """Random play over several episodes: numbers, K, densities, tags and walls of all kinds."""
     brute, grid = both(num_envs, settings)
     assert_same(brute.reset(), grid.reset())
@@ -109,8 +94,8 @@ PLACES = {
 
 @pytest.mark.parametrize("alive", [1.0, 0.5, 0.02, 0.0], ids=lambda share: f"{share:.0%} alive")
 @pytest.mark.parametrize("place", PLACES)
-def test_cells_answer_as_all_wherever_they_stand(place, alive):
-    """Nobody moves: crowds on a point, along a wall, exact ties; with all runners alive, half of them, few, one."""
+def test_cell_search_equals_brute_force_at_all_positions(place, alive):
+    """Agents at rest on a point, along a wall, with exact ties; all runners alive, half of them, few, one."""
     count, taggers, seen, generator = 300, 18, 20, torch.Generator().manual_seed(3)
     torch.manual_seed(4)
     cores = both(2, crowd(count, seen, taggers=taggers, reach=1.0, max_speed=0.0, autoreset="disabled"))
@@ -129,7 +114,7 @@ def test_cells_answer_as_all_wherever_they_stand(place, alive):
     assert torch.equal(shown, (living.sum(1, keepdim=True) - 1).clamp(max=seen) * living)
 
 
-def test_starts_beyond_the_square():
+def test_starts_outside_of_the_square_work():
     """Given starts are observed before anyone moves, also where the square has shrunk meanwhile."""
     places = np.random.default_rng(0).random((2, 40)) * 4.0
     given = {"starting_location_x": tuple(places[0]), "starting_location_y": tuple(places[1])}
@@ -144,7 +129,7 @@ def test_starts_beyond_the_square():
 # ---------------------------------------------------------------- the laws
 
 
-LAWS = [(name, law) for name, law in vars(test_laws).items() if name.startswith("test_")]
+LAWS = [(name, law) for name, law in vars(test_conformance).items() if name.startswith("test_")]
 
 
 def _variants():
@@ -158,21 +143,24 @@ def _variants():
 
 
 @pytest.mark.parametrize(("law", "given"), list(_variants()))
-def test_laws_hold_in_cells(law, given, monkeypatch):
-    """The laws of tests/test_laws.py, one by one."""
+def test_phase_isolation_holds_in_cells(law, given, monkeypatch):
+    """The laws of tests/gpu_envs/runtime/test_conformance.py, one by one."""
 
     def small_core(env_id, num_envs=16, **settings):
-        return make_core(env_id, num_envs, "cpu", **{"seed": 0, **SMALL, **settings})
+        small = SMALL
+        if "max_episode_steps" in settings:  # the limit of the original environment is another name of it
+            small = {name: value for name, value in SMALL.items() if name not in LIMIT_NAMES}
+        return make_core(env_id, num_envs, "cpu", **{"seed": 0, **small, **settings})
 
     wanted = {"monkeypatch": monkeypatch} if "monkeypatch" in inspect.signature(law).parameters else {}
     law(ID, small_core, **given, **wanted)
 
 
-def test_conforms():
+def test_cell_search_conforms():
     gpu_envs.check_env(ID, **SMALL)
 
 
-def test_a_breach_is_told_with_its_own_name():
+def test_phase_violation_is_reported_by_phase_name():
     """The grid's arrays hang on the order of siblings by right: a flaw behind them is still found and named."""
     kind, build = find(ID).load()
 
@@ -188,25 +176,25 @@ def test_a_breach_is_told_with_its_own_name():
         return replace(d, rules=rules)
 
     config = build_config(kind, SMALL, ID)
-    sound, broken = (check.Subject(ID, config, definition(config)) for definition in (build, flawed))
-    assert blame.siblings(sound) == ""
-    assert blame.worlds(sound, 3) == ""
-    assert "phase peek (over agents): State.speed of " in blame.siblings(broken)
+    sound, broken = (env_checker.Subject(ID, config, definition(config)) for definition in (build, flawed))
+    assert phase_diagnosis.find_order_dependence(sound) == ""
+    assert phase_diagnosis.find_env_dependence(sound, 3) == ""
+    assert "phase peek (over agents): State.speed of " in phase_diagnosis.find_order_dependence(broken)
 
 
-# ---------------------------------------------------------------- who chooses what
+# ---------------------------------------------------------------- choice of the search
 
 
-def test_the_runner_chooses():
+def test_search_is_chosen_by_size():
     """Among all while they are few, in cells when they are many."""
-    assert runner.choose_search(105, 10) == "brute"
-    assert runner.choose_search(1000, 10) == "grid"
-    assert runner.choose_search(100_000, 0) == "brute"
+    assert k_nearest.choose_search(105, 10) == "brute"
+    assert k_nearest.choose_search(1000, 10) == "grid"
+    assert k_nearest.choose_search(100_000, 0) == "brute"
     cells = {n: make_core(ID, 1, "cpu", **crowd(n, 10)).world_state["cells"].numel() for n in (105, 1000)}
     assert cells[105] == 0
     assert 400 < cells[1000] < 1000
-    with pytest.raises(ConfigError, match="neighbour_search='grid' needs use_full_observation=False"):
-        make_core(ID, 1, "cpu", use_full_observation=True, neighbour_search="grid")
+    with pytest.raises(ConfigError, match="neighbor_search='grid' needs use_full_observation=False"):
+        make_core(ID, 1, "cpu", use_full_observation=True, neighbor_search="grid")
 
 
 def bytes_of(core):
@@ -224,20 +212,20 @@ def test_memory_is_linear_in_agents():
     [("fused", SMALL), ("phased", SMALL), ("phased", crowd(100_000, 10))],
     ids=["fused", "phased", "crowd"],
 )
-def test_compiles_for_cuda(schedule, settings, tmp_path):
+def test_cell_search_compiles_for_cuda(schedule, settings, tmp_path):
     warp_kernels.start()
     kind, build = find(ID).load()
-    module = runner.program(build(build_config(kind, settings, ID)).rules, schedule, True).module
+    module = kernels.kernel_program(build(build_config(kind, settings, ID)).rules, schedule, True).module
     paths = [str(path) for path in wp.compile_aot_module(module, device=None, arch=[80], module_dir=tmp_path)]
     assert any(path.endswith((".ptx", ".cubin")) for path in paths)
 
 
-# ---------------------------------------------------------------- a crowd
+# ---------------------------------------------------------------- many agents
 
 
 @pytest.mark.slow
-def test_a_crowd_sees_its_nearest():
-    """20,000 agents: neighbours and tags of a sample of agents against NumPy, after steps of random play."""
+def test_many_agents_observe_their_nearest():
+    """20,000 agents: neighbors and tags of a sample of agents against NumPy, after steps of random play."""
     core = make_core(ID, 1, "cpu", seed=0, **crowd(20_000, 10, reach=1.5))
     core.reset()
     generator = np.random.default_rng(0)

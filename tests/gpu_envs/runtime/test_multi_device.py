@@ -6,7 +6,8 @@ import toy
 import turns
 
 import gpu_envs
-from gpu_envs import check, errors
+from gpu_envs import errors
+from gpu_envs.testing import env_checker
 
 
 @pytest.fixture
@@ -33,13 +34,13 @@ def test_shards_play_like_one_core(pair):
             done = left[2] | left[3]
             assert torch.equal(left[4]["final_obs"][done], right[4]["final_obs"][done])
             assert torch.equal(whole.alive, split.alive)
-        left, right = whole.play_random(5), split.play_random(5)
+        left, right = whole.random_rollout(5), split.random_rollout(5)
         for a, b in zip((*left[:4], *left[4].values()), (*right[:4], *right[4].values()), strict=True):
             assert torch.equal(a, b)
     assert torch.equal(whole.state(), split.state())
     mask = torch.arange(11) % 2 == 0
     assert torch.equal(whole.reset(reset_mask=mask)[0], split.reset(reset_mask=mask)[0])
-    assert (whole.frame((0, 7), 32) == split.frame((0, 7), 32)).all()
+    assert (whole.render_frames((0, 7), 32) == split.render_frames((0, 7), 32)).all()
 
 
 def test_it_has_what_a_core_has(env_id, pair):
@@ -96,7 +97,7 @@ def test_constants_of_each_world():
 
 def test_it_can_be_checked(monkeypatch):
     seen = []
-    monkeypatch.setattr(check, "LAWS", (seen.append,))
+    monkeypatch.setattr(env_checker, "LAWS", (seen.append,))
     gpu_envs.check_env(gpu_envs.make("SimpleTag-v0", 2, devices=["cpu", "cpu"], num_good=2))
     assert seen[0].config.num_good == 2
 
@@ -126,7 +127,7 @@ def test_bad_shapes_are_those_of_the_whole_batch():
     assert all(torch.equal(before[name], after[name]) for name in before)
     for bad in ((6,), (0, -1)):
         with pytest.raises(errors.ConfigError, match=r"envs must be indices of worlds in \[0, 6\)"):
-            core.frame(bad, 16)
+            core.render_frames(bad, 16)
     with pytest.raises(errors.CheckpointError, match="2 shards"):
         core.set_state(gpu_envs.make("SimpleTag-v0", 9, devices=["cpu"] * 3, seed=0).core.get_state())
 
@@ -164,7 +165,7 @@ def test_errors_name_the_world_of_the_batch():
     action[4, 1] = 7
     with pytest.raises(errors.ActionError, match="world 4"):
         core.step(action)
-    assert (core.steps == 1).all()
+    assert (core.elapsed_steps == 1).all()
     with pytest.raises(errors.ActionError, match="got"):
         core.step(action[:3])
     for bad in ({"devices": []}, {"devices": "cuda"}, {"devices": ["cpu"], "device": "cpu"}):
@@ -188,12 +189,12 @@ def test_shards_keep_pace_when_a_gpu_tells_of_an_earlier_action():
     with pytest.raises(errors.ActionError, match="earlier"):
         core.step(action)
     core.shards[1]._on_gpu = False
-    assert core.steps.tolist() == [0] * 6
+    assert core.elapsed_steps.tolist() == [0] * 6
     core.step(action)
-    assert core.steps.tolist() == [1] * 6
-    assert core.frame(5, 8).shape == (1, 8, 8, 3)
+    assert core.elapsed_steps.tolist() == [1] * 6
+    assert core.render_frames(5, 8).shape == (1, 8, 8, 3)
     for bad in (6, (), None):
         with pytest.raises(errors.ConfigError, match="envs must be indices"):
-            core.frame(bad)
+            core.render_frames(bad)
     with pytest.raises(errors.CheckpointError, match="a dict of tensors"):
         core.set_state(None)

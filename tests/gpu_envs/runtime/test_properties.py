@@ -6,9 +6,9 @@ import torch
 from conftest import SMALL
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from references import tag_continuous as reference
+from parity.references import tag_continuous as reference
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SEEDS = st.integers(0, 2**64 - 1)
@@ -67,7 +67,7 @@ def test_tag_continuous_follows_its_reference(
             kinematics = (now["direction"], now["speed"], now["acceleration"], core.alive[world].numpy())
             states.append(
                 reference.initial(
-                    core.config, now["pos"][:, 0], now["pos"][:, 1], *kinematics, t=int(core.steps[world])
+                    core.config, now["pos"][:, 0], now["pos"][:, 1], *kinematics, t=int(core.elapsed_steps[world])
                 )
             )
         obs, reward, terminated, truncated, _ = core.step(action)

@@ -1,4 +1,4 @@
-"""Many random steps in one kernel. That they are steps is a law (``test_laws.py``); here is what else they promise."""
+"""Random rollouts in one kernel; ``test_conformance.py`` compares them with single steps."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,8 +11,8 @@ import warp as wp
 
 import gpu_envs
 from gpu_envs import errors
-from gpu_envs.core import Core
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import make_core
 from warp_kernels.episode import IO
 
 
@@ -90,19 +90,19 @@ def test_masks_with_the_observation_or_apart(nim, schedule, kind, monkeypatch):
     for steps in (1, 3, 30):
         for _ in range(steps):
             left = stepped.step(stepped.sample_actions())
-        right = played.play_random(steps)
+        right = played.random_rollout(steps)
         for a, b in zip((*left[:4], *left[4].values()), (*right[:4], *right[4].values()), strict=True):
             assert torch.equal(a, b)
         ours, theirs = stepped.get_state(), played.get_state()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert stepped.episodes.sum() > 200
+    assert stepped.episode_index.sum() > 200
 
 
 def test_check_env_holds_legal_to_its_word(nim):
     """Rules that give ``legal`` and leave the masks to observe would be played on stale masks."""
     gpu_envs.check_env(nim("masks apart"))
     words = (
-        r"^Nim-half-apart-v0: play_random is step after step: observe writes io\.obs alone, .*; "
+        r"^Nim-half-apart-v0: random_rollout is step after step: observe writes io\.obs alone, .*; "
         r"after \d+ steps \w+\.\w+ differs"
     )
     with pytest.raises(errors.ConformanceError, match=words) as caught:
@@ -116,27 +116,27 @@ def test_constants_of_each_world():
     one.reset()
     two.reset()
     for core in (one, two):
-        core.play_random(3)
+        core.random_rollout(3)
         core.set_params(good_max_speed=torch.linspace(0.0, 2.0, 6))
     for _ in range(9):
         left = one.step(one.sample_actions())
-    right = two.play_random(9)
+    right = two.random_rollout(9)
     assert torch.equal(left[0], right[0])
-    assert (two.episodes == 2).all()
+    assert (two.episode_index == 2).all()
 
 
 def test_errors_are_one_line():
     core = make_core("SimpleTag-v0", 2, "cpu", seed=0)
     with pytest.raises(errors.ResetNeededError, match=r"^SimpleTag-v0: .*reset"):
-        core.play_random(3)
+        core.random_rollout(3)
     core.reset()
     for steps in (0, -1, 1.0, True, None, 2**31):
-        with pytest.raises(errors.ConfigError, match=r"^SimpleTag-v0: steps must be an int in \[1, 2147483647\], got "):
-            core.play_random(steps)
-    assert not core.steps.any()
+        with pytest.raises(errors.ConfigError, match=r"^SimpleTag-v0: num_steps must be an int in \[1, 2147483647\]"):
+            core.random_rollout(steps)
+    assert not core.elapsed_steps.any()
     core.close()
     with pytest.raises(errors.ResetNeededError, match="closed"):
-        core.play_random(3)
+        core.random_rollout(3)
 
 
 def test_rules_that_know_other_choices_than_the_spaces():
@@ -153,26 +153,26 @@ def test_recorders_see_every_step(env_id):
     plain, recorded = (make_core(env_id, 12, "cpu", seed=0) for _ in range(2))
     plain.reset()
     recorded.reset()
-    with recorded.record([3, 7]) as recorder:
-        plain.play_random(90)
-        recorded.play_random(90)
+    with recorded.record_episodes([3, 7]) as recorder:
+        plain.random_rollout(90)
+        recorded.random_rollout(90)
         episodes = recorder.take()
     left, right = plain.get_state(), recorded.get_state()
     assert all(torch.equal(left[name], right[name]) for name in left)
     for world in (3, 7):
         lengths = [len(episode) for episode in episodes if episode.world == world]
-        assert len(lengths) == int(plain.episodes[world])
-        assert sum(lengths) + int(plain.steps[world]) == 90
+        assert len(lengths) == int(plain.episode_index[world])
+        assert sum(lengths) + int(plain.elapsed_steps[world]) == 90
 
 
 def test_constants_drawn_for_every_episode():
-    settings = {"seed": 0, "randomise": {"first_raise": (1, 9)}}
+    settings = {"seed": 0, "domain_randomization": {"first_raise": (1, 9)}}
     stepped, played = (make_core("LeducPoker-v0", 40, "cpu", **settings) for _ in range(2))
     stepped.reset()
     played.reset()
     for _ in range(60):
         stepped.step(stepped.sample_actions())
-    played.play_random(60)
+    played.random_rollout(60)
     left, right = stepped.get_state(), played.get_state()
     assert all(torch.equal(left[name], right[name]) for name in left)
     assert len(left["params"].unique(dim=0)) > 5

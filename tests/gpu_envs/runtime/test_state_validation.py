@@ -12,11 +12,12 @@ import toy
 from conftest import SMALL
 
 import gpu_envs
-from gpu_envs import errors, registry
-from gpu_envs.core import Core
-from gpu_envs.definition import any_bits, index, integers
-from gpu_envs.factory import defined, make_core
-from gpu_envs.registry import list_envs
+from gpu_envs import errors
+from gpu_envs.definition import registry
+from gpu_envs.definition.environment import any_bits, index, integers
+from gpu_envs.definition.registry import list_envs
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import configured_definition, make_core
 
 EXTREMES = (-1, 2**31 - 1, -(2**31))
 
@@ -26,7 +27,7 @@ def ranged(core):
     state = core.get_state()
     return {
         name: (low, high, state[name])
-        for name, (low, high) in core._layout.ranges.items()
+        for name, (low, high) in core._buffers.ranges.items()
         if low is not None and state[name].numel()
     }
 
@@ -53,7 +54,7 @@ def changed(state, name, value):
 def test_every_integer_entry_of_a_state_has_a_range(env_id, small_core):
     core = small_core(env_id, 2)
     integer = {n for n, t in core.get_state().items() if not t.is_floating_point() and t.dtype != torch.bool}
-    assert integer == set(core._layout.ranges)
+    assert integer == set(core._buffers.ranges)
 
 
 def test_set_state_with_values_outside_their_ranges_raises(env_id, small_core):
@@ -81,7 +82,7 @@ def test_every_state_that_is_reached_is_within_its_ranges(env_id, small_core):
 SURVIVES = """
 import contextlib, json, sys, torch
 from gpu_envs.errors import ActionError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 env_id, settings, floats = json.loads(sys.argv[1])
 generator = torch.Generator().manual_seed(0)
 for schedule in ("fused", "phased"):
@@ -89,7 +90,7 @@ for schedule in ("fused", "phased"):
     core.reset()
     core.step(core.sample_actions())
     start = core.get_state()
-    ends = {n: r for n, r in core._layout.ranges.items() if r[0] is not None and start[n].numel()}
+    ends = {n: r for n, r in core._buffers.ranges.items() if r[0] is not None and start[n].numel()}
 
     def survive(state):
         core.set_state(state)
@@ -97,7 +98,7 @@ for schedule in ("fused", "phased"):
             with contextlib.suppress(ActionError):  # a full board leaves no legal action
                 core.step(core.sample_actions())
         core.state()
-        core.frame((0, 1, 2), 16)
+        core.render_frames((0, 1, 2), 16)
         core.set_state(start)
 
     for name, bounds in ends.items():
@@ -150,9 +151,9 @@ def test_no_accepted_state_crashes(env_id):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("neighbour_search", ["brute", "grid"])
-def test_no_accepted_state_crashes_the_search_of_a_crowd(neighbour_search):
-    crowd = {"num_taggers": 10, "num_runners": 70, "episode_length": 9, "neighbour_search": neighbour_search}
+@pytest.mark.parametrize("neighbor_search", ["brute", "grid"])
+def test_no_accepted_state_crashes_the_search_of_a_crowd(neighbor_search):
+    crowd = {"num_taggers": 10, "num_runners": 70, "episode_length": 9, "neighbor_search": neighbor_search}
     survive("TagContinuous-v0", crowd, FLOATS)
 
 
@@ -171,8 +172,8 @@ def test_a_state_of_an_earlier_version_with_equal_bounds_of_actions_is_accepted(
     for env_id in ("TicTacToe-v0", "Pendulum-v1"):
         core = small_core(env_id, 2)
         core.reset()
-        assert not core._layout.constants.keys() & core.get_state().keys()
-        old = core.get_state() | {name: tensor.clone() for name, tensor in core._layout.constants.items()}
+        assert not core._buffers.constants.keys() & core.get_state().keys()
+        old = core.get_state() | {name: tensor.clone() for name, tensor in core._buffers.constants.items()}
         core.set_state(old)
         name = "io.num_choices" if env_id == "TicTacToe-v0" else "io.high"
         refused(core, {**old, name: old[name] + 1}, f"{env_id}: {name} is not that of the action spaces here")
@@ -206,7 +207,7 @@ def test_a_state_whose_constants_are_outside_their_limits_raises(small_core):
 
 def test_infinity_is_a_constant_only_where_it_is_declared():
     def core_with(**bounds):
-        name, config, definition = defined("CartPole-v1", None, {})
+        name, config, definition = configured_definition("CartPole-v1", None, {})
         definition = replace(definition, bounds=bounds)
         core = Core(definition, env_id=name, config=config, num_envs=2, device=torch.device("cpu"), seed=0)
         core.reset()
@@ -253,7 +254,7 @@ def test_a_sharded_core_with_a_bad_value_in_one_shard_changes_none():
 def test_a_recorded_episode_that_does_not_fit_raises(small_core, change, words):
     core = small_core("TicTacToe-v0", 1)
     core.reset()
-    with core.record(0) as recorder:
+    with core.record_episodes(0) as recorder:
         for _ in range(10):
             core.step(core.sample_actions())
     episode = recorder.take()[0]
@@ -283,7 +284,7 @@ def test_a_field_of_integers_without_a_range_raises(monkeypatch):
     assert replace(sound, state={"cell": any_bits((3,))}).ranges == {"cell": (None, None)}
     assert replace(sound, state={"cell": index((3,), 5)}).ranges == {"cell": (0, 4)}
     with pytest.raises(errors.ConfigError, match=r"State\.motion: expected a shape, as its values are no integers"):
-        replace(defined("CartPole-v1", None, {})[2], state={"motion": integers((), 0, 1)})
+        replace(configured_definition("CartPole-v1", None, {})[2], state={"motion": integers((), 0, 1)})
     with pytest.raises(errors.ConfigError, match=r"State\.cell must lie in \[0, 4\], got 0 to 9"):
         replace(sound, state={"cell": index((3,), 5)}, initial={"cell": torch.tensor([0, 1, 9]).numpy()})
 

@@ -8,8 +8,8 @@ from toy import announce
 
 import gpu_envs
 from gpu_envs import errors
-from gpu_envs.check import check_env
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
+from gpu_envs.testing.env_checker import check_env
 
 SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
 ROWS = torch.arange(64)
@@ -113,10 +113,10 @@ def test_illegal_is_told_apart_from_out_of_range(nim, schedule):
 
 @SCHEDULES
 def test_illegal_action_loses(nim, schedule):
-    core = nim(schedule=schedule, illegal="loss")
+    core = nim(schedule=schedule, illegal_actions="loss")
     fouls = ROWS % 3 == 0
     for value in (99, -1):
-        mover, action, steps, seen = mover_of(core), core.sample_actions(), core.steps.clone(), core.obs.clone()
+        mover, action, steps, seen = mover_of(core), core.sample_actions(), core.elapsed_steps.clone(), core.obs.clone()
         action[ROWS[fouls], mover[fouls]] = value
         _, reward, terminated, _, info = core.step(action)
         assert reward[ROWS[fouls], mover[fouls]].eq(-1).all()
@@ -127,7 +127,7 @@ def test_illegal_action_loses(nim, schedule):
         assert torch.equal(info["episode_return"][fouls], reward[fouls])
         assert info["alive"].all(), "the next game has begun"
         assert info["to_move"].sum(1).eq(1).all()
-    core.check()
+    core.raise_pending_errors()
 
 
 def test_keeps_the_contract(nim):
@@ -147,7 +147,7 @@ def test_a_cut_game_has_nobody_on_the_move(nim, schedule):
 
 
 def test_the_others_still_in_the_game_share_what_a_foul_gives(nim):
-    core = nim(illegal="loss", players=4)
+    core = nim(illegal_actions="loss", players=4)
     mover = mover_of(core)
     gone = (mover + 2) % 4
     core.alive[ROWS, gone] = False
@@ -176,13 +176,15 @@ def test_single_worlds_judge_as_the_core(nim):
     legal = int(infos[mover]["action_mask"].nonzero()[0][0])
     _, _, _, _, infos = env.step({mover: legal, other: 99})
     assert infos[other]["to_move"]
-    env = gpu_envs.parallel_env("Nim-v0", illegal="loss")
+    env = gpu_envs.parallel_env("Nim-v0", illegal_actions="loss")
     _, infos = env.reset(seed=0)
     _, rewards, terminated, _, _ = env.step({mover: 99, other: 0})
     assert rewards == {mover: -1.0, other: 1.0}
     assert all(terminated.values())
     assert not env.agents
-    learner = gymnasium.make("gpu_envs/Nim-v0", learner="player_0", others=lambda obs, mask: int(mask.nonzero()[0][-1]))
+    learner = gymnasium.make(
+        "gpu_envs/Nim-v0", agent="player_0", opponents=lambda obs, mask: int(mask.nonzero()[0][-1])
+    )
     for seed in range(4):
         _, info = learner.reset(seed=seed)
         for _ in range(4):

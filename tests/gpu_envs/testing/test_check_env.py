@@ -8,11 +8,11 @@ from conftest import SMALL
 from gymnasium import spaces
 
 import gpu_envs
-from gpu_envs import check
-from gpu_envs.core import Core
-from gpu_envs.definition import box
+from gpu_envs.definition.environment import box
 from gpu_envs.errors import ConfigError, ConformanceError, GpuEnvsError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.core import Core
+from gpu_envs.runtime.factory import make_core
+from gpu_envs.testing import env_checker
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_definitions_that_do_not_fit(change, words):
     config = toy.Config()
     definition = toy.build(config)
     with pytest.raises(ConformanceError, match=words):
-        check.check_definition(check.Subject("Toy-v0", config, replace(definition, **change(definition))))
+        env_checker.check_definition(env_checker.Subject("Toy-v0", config, replace(definition, **change(definition))))
 
 
 def test_resets_by_mask_are_looked_at(toys, monkeypatch):
@@ -105,7 +105,7 @@ def test_resets_by_mask_are_looked_at(toys, monkeypatch):
 
 def test_an_environment_with_its_configuration(toys, monkeypatch):
     seen = []
-    monkeypatch.setattr(check, "LAWS", (seen.append,))
+    monkeypatch.setattr(env_checker, "LAWS", (seen.append,))
     for env in (gpu_envs.make("Toy-v0", max_steps=5), make_core("Toy-v0", max_steps=5)):
         gpu_envs.check_env(env)
         assert seen.pop().config.max_steps == 5
@@ -116,7 +116,7 @@ def test_bad_arguments(toys):
         gpu_envs.check_env(3)
     with pytest.raises(ConfigError, match="configured already"):
         gpu_envs.check_env(gpu_envs.make("Toy-v0"), num_agents=2)
-    with pytest.raises(ConfigError, match="no setting named num_agent;"):
+    with pytest.raises(ConfigError, match="no setting named 'num_agent';"):
         gpu_envs.check_env("Toy-v0", num_agent=2)
     assert issubclass(ConformanceError, GpuEnvsError)
     assert issubclass(ConformanceError, AssertionError)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[2]
 
 OUT_OF_BOUNDS = """
 import warp as wp
@@ -32,7 +32,14 @@ def run(script, folder):
     return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)
 
 
-SUITE = ("test_laws.py", "test_turns.py", "test_randomise.py", "test_errors.py", "test_shards.py", "oracles")
+SUITE = (
+    "gpu_envs/runtime/test_conformance.py",
+    "gpu_envs/runtime/test_turn_based_games.py",
+    "gpu_envs/runtime/test_domain_randomization.py",
+    "gpu_envs/test_errors.py",
+    "gpu_envs/runtime/test_multi_device.py",
+    "parity",
+)
 
 
 @pytest.mark.slow

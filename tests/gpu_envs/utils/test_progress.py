@@ -3,7 +3,7 @@
 import io
 import sys
 
-from gpu_envs.progress import ProgressBar
+from gpu_envs.utils.progress import ProgressBar
 
 
 class Terminal(io.StringIO):

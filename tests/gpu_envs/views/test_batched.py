@@ -8,12 +8,13 @@ import toy
 from gymnasium import spaces
 
 import gpu_envs
-from gpu_envs import factory, registry
+from gpu_envs.definition import registry
+from gpu_envs.runtime import factory
 
 
 @pytest.fixture
 def unequal(monkeypatch):
-    """Toy-v0 whose last walker may only stay or go left: its mask is narrower than the others'."""
+    """Toy-v0 whose last walker may only stay or go left: its mask is narrower than those of other agents."""
     toy.announce(monkeypatch)
 
     def build(config):
@@ -25,10 +26,10 @@ def unequal(monkeypatch):
             groups={"walker": tuple(range(len(most))), "last": (len(most),)},
         )
 
-    monkeypatch.setitem(registry._entries, "Toy-v0", registry.Entry("Toy-v0", None, toy.Config, build))
+    monkeypatch.setitem(registry._entries, "Toy-v0", registry.EnvSpec("Toy-v0", None, toy.Config, build))
 
 
-def test_actions_with_a_gradient():
+def test_actions_with_gradients_are_detached():
     env = gpu_envs.make("SimpleTag-v0", 2, "cpu", seed=0, continuous_actions=True)
     twin = gpu_envs.make("SimpleTag-v0", 2, "cpu", seed=0, continuous_actions=True)
     env.reset()
@@ -52,7 +53,7 @@ def test_masks_are_as_wide_as_the_agents_choices(unequal, reuse):
 
 
 def narrow(env_id, space, **settings):
-    """A definition whose last agent has a smaller action than the others."""
+    """Return a definition whose last agent has a smaller action."""
     kind, build = registry.find(env_id).load()
     d = build(kind(**settings))
     *most, last = d.agents
@@ -62,13 +63,13 @@ def narrow(env_id, space, **settings):
 
 @pytest.fixture(params=["continuous", "multi-discrete"])
 def short(request, monkeypatch):
-    """An environment whose last agent has fewer components than the others, and how many."""
+    """Return an environment whose last agent has fewer action components, and their number."""
     if request.param == "continuous":
         d = narrow("SimpleTag-v0", spaces.Box(0.0, 1.0, (3,)), continuous_actions=True)
     else:
         d = narrow("TagContinuous-v0", spaces.MultiDiscrete([5]), num_taggers=2, num_runners=2)
     toy.announce(monkeypatch)
-    monkeypatch.setitem(registry._entries, "Toy-v0", registry.Entry("Toy-v0", None, toy.Config, lambda config: d))
+    monkeypatch.setitem(registry._entries, "Toy-v0", registry.EnvSpec("Toy-v0", None, toy.Config, lambda config: d))
     return sum(d.action_spaces[d.agents[-1]].shape)
 
 
@@ -114,7 +115,7 @@ def test_rows_of_narrow_actions(short):
         env.step(action)
 
 
-def test_masks_of_rows_too(unequal):
+def test_masks_of_rows_are_as_wide_as_the_agents_choices(unequal):
     import gymnasium
 
     seen = []
@@ -123,13 +124,13 @@ def test_masks_of_rows_too(unequal):
         seen.append(tuple(mask.shape))
         return mask[..., 1].long()
 
-    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=4, group="last", others={"walker": left}, device="cpu")
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=4, group="last", opponents={"walker": left}, device="cpu")
     _, info = env.reset(seed=0)
     assert info["action_mask"].shape == (4, 2)
     *_, info = env.step(env.sample_actions())
     assert info["action_mask"].shape == (4, 2)
     assert seen == [(4, 2, 3)]
-    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=4, group="walker", others={"last": left}, device="cpu")
+    env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=4, group="walker", opponents={"last": left}, device="cpu")
     env.reset(seed=0)
     env.step(env.sample_actions())
     assert seen[1:] == [(4, 1, 2)]

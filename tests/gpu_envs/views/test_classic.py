@@ -9,7 +9,7 @@ import torch
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
-from oracles.classic.originals import put
+from parity.classic.originals import put
 
 import gpu_envs
 from gpu_envs.errors import ActionError, ConfigError
@@ -46,7 +46,7 @@ def copy_across(ours, theirs):
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP, DISABLED], ids=lambda mode: mode.value)
 @pytest.mark.parametrize("env_id", IDS)
-def test_vectors_agree(env_id, mode):
+def test_vector_envs_agree_with_gymnasium(env_id, mode):
     """Observations, rewards, flags, what becomes of ended episodes: all as SyncVectorEnv has it.
 
     But one thing: where an episode terminates on the very step of its limit, Gymnasium raises both flags; here
@@ -135,7 +135,7 @@ def test_cartpole_vectors_agree_with_gymnasiums_own():
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_gymnasiums_check(env_id):
+def test_gymnasium_check_env_passes(env_id):
     """On what gymnasium.make gives, and on the environment inside, it says no more than of Gymnasium's own."""
 
     def complaints(env):
@@ -159,7 +159,7 @@ def layers(env):
 
 
 @pytest.mark.parametrize("limit", [3, 1000, -1])
-def test_time_limits_are_gymnasiums(limit):
+def test_time_limits_equal_gymnasiums(limit):
     """gymnasium.make cuts sooner, later or never, as with its own environments."""
     env = gymnasium.make("gpu_envs/MountainCar-v0", max_episode_steps=limit)
     env.reset(seed=0)
@@ -174,7 +174,7 @@ def test_time_limits_are_gymnasiums(limit):
 
 
 def spread(env_id, obs):
-    """What the options of a reset set: the largest size of an angle or a place, and of a speed."""
+    """Return the largest angle or position, and speed, that reset options set."""
     obs = np.atleast_2d(np.asarray(obs))
     if env_id == "Pendulum-v1":
         return np.abs(np.arctan2(obs[:, 1], obs[:, 0])).max(), np.abs(obs[:, 2]).max()
@@ -200,8 +200,8 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_options_hold_for_their_reset(env_id):
-    """Through every door; the next reset, and one by itself, start as usual."""
+def test_reset_options_apply_to_one_reset(env_id):
+    """Options apply in all interfaces; the next reset and autoresets use the defaults."""
     options, (place, speed) = GIVEN[env_id]
     usual_place, usual_speed = USUAL[env_id]
 
@@ -223,7 +223,7 @@ def test_options_hold_for_their_reset(env_id):
     given(rows.reset(options=dict(options))[0])
     usual(rows.step(rows.sample_actions())[0])  # the episodes after, by themselves
     usual(rows.reset()[0])
-    with pytest.raises(ConfigError, match="reset has no option 'something else'; known are reset_mask, "):
+    with pytest.raises(ConfigError, match="no reset option named 'something else'; expected one of reset_mask, "):
         rows.reset(options={"something else": 3})
     batch = gpu_envs.make(env_id, 2000, device="cpu")
     given(batch.reset(seed=0, options=dict(options))[0]["agent_0"])
@@ -237,7 +237,7 @@ def test_options_hold_for_their_reset(env_id):
         usual(np.stack([one.reset(seed=seed)[0] for seed in range(400)]))
 
 
-def test_options_beside_constants_by_world():
+def test_reset_options_with_parameters_per_world():
     """Constants that differ by world come back as they were."""
     env = gpu_envs.make("CartPole-v1", 3, device="cpu")
     env.core.set_params(start_high=torch.tensor([0.01, 0.02, 0.03]), gravity=torch.tensor([1.0, 2.0, 3.0]))
@@ -262,7 +262,7 @@ def test_options_beside_constants_by_world():
         ("Pendulum-v1", {"y_init": []}, "options['y_init'] must be a finite number, got []"),
     ],
 )
-def test_bad_options(env_id, options, words):
+def test_invalid_reset_options_raise(env_id, options, words):
     """One line, from where Gymnasium has an error too."""
     with pytest.raises((ValueError, OverflowError)):
         gymnasium.make(env_id).reset(options=dict(options))
@@ -278,8 +278,8 @@ def test_bad_options(env_id, options, words):
 
 
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "MountainCarContinuous-v0"])
-def test_actions_beyond_the_box(env_id):
-    """Gymnasium's originals take them without a word, and so do its views here; the core and other doors do not."""
+def test_actions_outside_of_the_box_saturate(env_id):
+    """Gymnasium's environments and views accept these actions; the core and other interfaces raise."""
     one, theirs = gymnasium.make(f"gpu_envs/{env_id}"), gymnasium.make(env_id)
     one.reset(seed=0)
     theirs.reset(seed=0)
@@ -299,7 +299,7 @@ def test_actions_beyond_the_box(env_id):
             one.step(np.array([bad], np.float32))
         with pytest.raises(ActionError, match="is not finite"):
             many.step(np.array([[bad]], np.float32))
-    strict = gymnasium.make(f"gpu_envs/{env_id}", illegal="error")
+    strict = gymnasium.make(f"gpu_envs/{env_id}", illegal_actions="error")
     strict.reset(seed=0)
     with pytest.raises(ActionError, match="out of range"):
         strict.step(np.array([5.0]))
@@ -310,7 +310,7 @@ def test_actions_beyond_the_box(env_id):
             env.step({"agent_0": action})
 
 
-def test_a_line_is_all_that_changes():
+def test_one_changed_line_replaces_gymnasium():
     """A loop written for Gymnasium's CartPole plays ours."""
     for env_id in ("CartPole-v1", "gpu_envs/CartPole-v1"):
         env = gymnasium.make(env_id, sutton_barto_reward=True)

@@ -1,4 +1,4 @@
-"""gymnasium.make: one learner among others."""
+"""gymnasium.make: one controlled agent and its opponents."""
 
 import copy
 import re
@@ -13,9 +13,9 @@ from conftest import GROUP, SMALL, lenient
 from gymnasium.utils.env_checker import check_env
 
 import gpu_envs
+from gpu_envs.definition.registry import find
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
-from gpu_envs.factory import make_core
-from gpu_envs.registry import find
+from gpu_envs.runtime.factory import make_core
 
 
 @pytest.fixture
@@ -25,26 +25,26 @@ def toys(monkeypatch):
 
 @pytest.fixture
 def one(env_id):
-    """gymnasium.make of this environment, small, for a learner of GROUP."""
+    """Return a function that makes this environment, small, for an agent of GROUP."""
 
     def build(**settings):
         learner = f"{GROUP[env_id]}_0"
-        settings = {"learner": learner, **SMALL[env_id], **settings}
+        settings = {"agent": learner, **SMALL[env_id], **settings}
         return gymnasium.make(f"gpu_envs/{env_id}", **settings)
 
     return build
 
 
-def test_importing_is_registering(env_id):
+def test_import_registers_ids(env_id):
     spec = gymnasium.spec(f"gpu_envs/{env_id}")
-    assert spec.entry_point == "gpu_envs.views.gymnasium:LearnerEnv"
+    assert spec.entry_point == "gpu_envs.views.gymnasium:SingleAgentEnv"
     assert spec.vector_entry_point == "gpu_envs.views.rows:RowsEnv"
     assert gymnasium.envs.registration.EnvSpec.from_json(spec.to_json()) == spec
-    assert gymnasium.make(f"gpu_envs:gpu_envs/{env_id}", learner=f"{GROUP[env_id]}_0", **SMALL[env_id])
+    assert gymnasium.make(f"gpu_envs:gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", **SMALL[env_id])
 
 
 @pytest.mark.parametrize("render_mode", [None, "rgb_array"])
-def test_gymnasiums_own_check(one, env_id, render_mode, monkeypatch):
+def test_gymnasium_check_env_passes(one, env_id, render_mode, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pytest.importorskip("pygame")
     with warnings.catch_warnings():
@@ -55,11 +55,11 @@ def test_gymnasiums_own_check(one, env_id, render_mode, monkeypatch):
         check_env(one(render_mode=render_mode).unwrapped)
 
 
-def test_a_learner_plays_as_in_the_core(one, small_core, env_id):
-    """The others are random, from the world's own streams; the episode ends when the learner leaves."""
+def test_single_agent_results_equal_the_core(one, small_core, env_id):
+    """Opponents are random, from the world's own streams; the episode ends when the agent leaves."""
     env, core = one(), small_core(env_id, 1, autoreset="disabled", **lenient(env_id))
-    row = core.possible_agents.index(env.unwrapped.learner)
-    width = core.observation_spaces[env.unwrapped.learner].shape[0]
+    row = core.possible_agents.index(env.unwrapped.agent)
+    width = core.observation_spaces[env.unwrapped.agent].shape[0]
     env.action_space.seed(0)
     for episode in range(5):
         seed = 11 if episode == 0 else None
@@ -84,8 +84,8 @@ def test_a_learner_plays_as_in_the_core(one, small_core, env_id):
                 env.step(mine)
 
 
-def test_others_may_be_scripted():
-    """A policy sees what its agent sees; a dict goes by agent before group; who is missing acts at random."""
+def test_opponents_can_be_scripted():
+    """A policy gets its agent's observation; agent keys precede group keys; missing agents act at random."""
     calls = []
 
     def up(obs):
@@ -97,8 +97,8 @@ def test_others_may_be_scripted():
         def __call__(self, obs):
             return np.int64(0)
 
-    settings = {"learner": "agent_0", "max_cycles": 5}
-    env = gymnasium.make("gpu_envs/SimpleTag-v0", others={"adversary": up, "adversary_1": Frozen()}, **settings)
+    settings = {"agent": "agent_0", "max_cycles": 5}
+    env = gymnasium.make("gpu_envs/SimpleTag-v0", opponents={"adversary": up, "adversary_1": Frozen()}, **settings)
     core = make_core("SimpleTag-v0", 1, "cpu", max_cycles=5)
     env.reset(seed=1)
     core.reset(seed=1)
@@ -110,17 +110,17 @@ def test_others_may_be_scripted():
         assert reward == expected[1][0, 3].item()
         np.testing.assert_array_equal(calls[-2:], before[0, [0, 2], :16].numpy())
     assert len(calls) == 8
-    everyone = gymnasium.make("gpu_envs/SimpleTag-v0", others=Frozen(), **settings)
+    everyone = gymnasium.make("gpu_envs/SimpleTag-v0", opponents=Frozen(), **settings)
     everyone.reset(seed=1)
     everyone.step(0)
-    wrong = gymnasium.make("gpu_envs/SimpleTag-v0", others={"adversary_2": lambda obs: 7}, **settings)
+    wrong = gymnasium.make("gpu_envs/SimpleTag-v0", opponents={"adversary_2": lambda obs: 7}, **settings)
     wrong.reset(seed=1)
     with pytest.raises(ActionError, match=r"action 7 of adversary_2 is out of range"):
         wrong.step(0)
 
 
-def test_the_learner_leaves_before_the_others(toys):
-    env = gymnasium.make("gpu_envs/Toy-v0", learner="walker_1", length=2)
+def test_agent_can_leave_before_its_opponents(toys):
+    env = gymnasium.make("gpu_envs/Toy-v0", agent="walker_1", length=2)
     ends = set()
     for seed in range(12):
         env.reset(seed=seed)
@@ -136,14 +136,14 @@ def test_the_learner_leaves_before_the_others(toys):
     assert any(others > 0 for _, others in ends)
 
 
-def test_masks_of_a_learner_and_its_scripted_others(toys):
+def test_masks_reach_the_agent_and_its_opponents(toys):
     seen = []
 
     def first_legal(obs, mask):
         seen.append(mask)
         return int(mask.argmax())
 
-    env = gymnasium.make("gpu_envs/Toy-v0", learner="walker_0", others=first_legal)
+    env = gymnasium.make("gpu_envs/Toy-v0", agent="walker_0", opponents=first_legal)
     for seed in range(10):
         _, info = env.reset(seed=seed)
         mask = info["action_mask"]
@@ -156,8 +156,8 @@ def test_masks_of_a_learner_and_its_scripted_others(toys):
     assert len(seen) == 20
 
 
-def test_one_agent_is_the_ordinary_case(toys):
-    """No learner to name, and as many rows as worlds."""
+def test_single_agent_environments_need_no_agent_argument(toys):
+    """No agent is named, and there are as many rows as worlds."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env = gymnasium.make("gpu_envs/Toy-v0", num_agents=1, length=9, masked=False)
@@ -169,27 +169,27 @@ def test_one_agent_is_the_ordinary_case(toys):
     assert env.spec.kwargs["num_envs"] == 5
 
 
-def test_a_learner_must_be_named(env_id):
+def test_missing_agent_raises_with_suggestions(env_id):
     full = f"gpu_envs/{env_id}"
     agents = make_core(env_id, 1, "cpu").possible_agents
     if len(agents) == 1:
-        assert gymnasium.make(full).unwrapped.learner == agents[0]
+        assert gymnasium.make(full).unwrapped.agent == agents[0]
         return
     with pytest.raises(ConfigError) as caught:
         gymnasium.make(full)
     assert f"{env_id} has {len(agents)} agents" in str(caught.value)
 
 
-def test_every_suggested_call_works(env_id):
+def test_suggested_calls_work(env_id):
     """Whatever argument of another view is given where it does not belong, the calls of the message work."""
     full, group = f"gpu_envs/{env_id}", GROUP[env_id]
     wrong = [
-        lambda: gymnasium.make(full, learner=f"{group}_0", group=group),
-        lambda: gymnasium.make_vec(full, learner=f"{group}_0"),
-        lambda: gymnasium.make_vec(full, learner="fox", group=group),
+        lambda: gymnasium.make(full, agent=f"{group}_0", group=group),
+        lambda: gymnasium.make_vec(full, agent=f"{group}_0"),
+        lambda: gymnasium.make_vec(full, agent="fox", group=group),
         lambda: gpu_envs.make(env_id, group=group),
-        lambda: gpu_envs.make(env_id, others="random"),
-        lambda: gpu_envs.parallel_env(env_id, learner=f"{group}_0"),
+        lambda: gpu_envs.make(env_id, opponents="random"),
+        lambda: gpu_envs.parallel_env(env_id, agent=f"{group}_0"),
         lambda: make_core(env_id, group=[group]),
     ]
     if len(make_core(env_id, 1, "cpu").possible_agents) > 1:
@@ -202,23 +202,23 @@ def test_every_suggested_call_works(env_id):
         found = re.findall(r"\b(?:gymnasium|gpu_envs)\.make\w*\(.*?\)", str(caught.value))
         assert len(found) == 3, caught.value
         calls |= set(found)
-    assert f"gymnasium.make({full!r}, learner='{group}_0')" in calls
+    assert f"gymnasium.make({full!r}, agent='{group}_0')" in calls
     assert f"gymnasium.make_vec({full!r}, group={group!r})" in calls
     for call in calls:
         eval(call, {"gymnasium": gymnasium, "gpu_envs": gpu_envs}).close()
 
 
-def test_bad_arguments_of_make():
+def test_invalid_arguments_of_make_raise():
     def make(**settings):
-        return gymnasium.make("gpu_envs/SimpleTag-v0", **{"learner": "agent_0", **settings})
+        return gymnasium.make("gpu_envs/SimpleTag-v0", **{"agent": "agent_0", **settings})
 
     for settings, words in (
-        ({"learner": "prey"}, "learner must be one of its agents, adversary_0, .*got 'prey'"),
-        ({"others": 3}, "others must be 'random', a policy or a dict"),
-        ({"others": {"fox": "random"}}, "others has no 'fox' to play; it has adversary, agent, adversary_0"),
-        ({"others": {"agent_0": "random"}}, "others has no 'agent_0' to play"),
-        ({"others": {"adversary": "clever"}}, r"others\['adversary'\] must be 'random' or a policy"),
-        ({"num_goods": 2}, "no setting named num_goods; did you mean num_good"),
+        ({"agent": "prey"}, "agent must be one of its agents, adversary_0, .*got 'prey'"),
+        ({"opponents": 3}, "opponents must be 'random', a policy or a dict"),
+        ({"opponents": {"fox": "random"}}, "opponents has no 'fox' to play; it has adversary, agent, adversary_0"),
+        ({"opponents": {"agent_0": "random"}}, "opponents has no 'agent_0' to play"),
+        ({"opponents": {"adversary": "clever"}}, r"opponents\['adversary'\] must be 'random' or a policy"),
+        ({"num_goods": 2}, "no setting named 'num_goods'; did you mean num_good"),
         ({"autoreset": "same_step"}, "autoreset is fixed"),
     ):
         with pytest.raises(ConfigError, match=words):
@@ -232,30 +232,30 @@ def test_bad_arguments_of_make():
         make().unwrapped.step(0)
 
 
-def test_copies_of_a_learner_are_made_anew(one):
+def test_copies_are_rebuilt_and_need_a_reset(one):
     env = one().unwrapped
     twin = copy.deepcopy(env)
     np.testing.assert_array_equal(env.reset(seed=3)[0], twin.reset(seed=3)[0])
 
 
-def test_gymnasiums_own_time_limit_and_vectoriser(one, env_id):
+def test_gymnasium_time_limit_and_vectorizer_work(one, env_id):
     env = one(max_episode_steps=2)
     env.reset(seed=0)
     ends = [env.step(env.action_space.sample())[2:4]]
     if not any(ends[0]):  # some games may be over at once
         ends.append(env.step(env.action_space.sample())[2:4])
     assert any(ends[-1])
-    settings = {"learner": f"{GROUP[env_id]}_0", **SMALL[env_id]}
+    settings = {"agent": f"{GROUP[env_id]}_0", **SMALL[env_id]}
     rows = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=2, vectorization_mode="sync", **settings)
     rows.reset(seed=0)
     rows.step(rows.action_space.sample())
 
 
-def test_a_draw_only_where_somebody_is_random(monkeypatch):
+def test_actions_are_sampled_only_for_random_opponents(monkeypatch):
     for env, draws in (
         (gymnasium.make("gpu_envs/CartPole-v1"), 0),
-        (gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0", others=lambda obs: 0), 0),
-        (gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0"), 1),
+        (gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", opponents=lambda obs: 0), 0),
+        (gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0"), 1),
     ):
         core, drawn = env.unwrapped.core, []
         sample = core.sample_actions

@@ -1,4 +1,4 @@
-"""docs/guides/libraries.md: the doors for any library, and what libraries ask of them beside reset and step."""
+"""docs/guides/libraries.md: interfaces for any library, and their requirements beyond reset and step."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 import gpu_envs
 from gpu_envs.errors import CheckpointError
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "libraries.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "libraries.md"
 
 
 def rows(**settings):
@@ -24,9 +24,9 @@ def rows(**settings):
     )
 
 
-def test_every_door_opens():
-    """The page's last section runs, and each door plays."""
-    section = PAGE.read_text(encoding="utf-8").partition("## A library nobody planned for")[2]
+def test_every_interface_plays_a_step():
+    """The last section of the page runs, and each interface plays."""
+    section = PAGE.read_text(encoding="utf-8").partition("## Using another library")[2]
     (code,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     space = {}
     exec(compile(code, PAGE, "exec"), space)
@@ -49,7 +49,7 @@ def test_every_door_opens():
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_a_vector_env_tells_its_mode(mode):
+def test_vector_envs_report_their_autoreset_mode(mode):
     env = rows(autoreset_mode=mode)
     assert env.autoreset_mode is env.metadata["autoreset_mode"] is mode
     assert env.unwrapped is env
@@ -62,14 +62,16 @@ def test_a_vector_env_tells_its_mode(mode):
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_copies_are_made_anew(copied):
+def test_copies_are_rebuilt_and_need_a_reset(copied):
     """The same arguments, nothing shared, and a reset to begin with."""
     group = GROUP["SimpleTag-v0"]
     for env in (
-        rows(autoreset_mode="same_step", to_numpy=True, others={"agent": "random"}),
-        gymnasium.make("gpu_envs/SimpleTag-v0", learner=f"{group}_0", **SMALL["SimpleTag-v0"]),
+        rows(autoreset_mode="same_step", to_numpy=True, opponents={"agent": "random"}),
+        gymnasium.make("gpu_envs/SimpleTag-v0", agent=f"{group}_0", **SMALL["SimpleTag-v0"]),
         gpu_envs.parallel_env("SimpleTag-v0", **SMALL["SimpleTag-v0"]),
-        gpu_envs.make("SimpleTag-v0", 3, "cpu", randomise={"good_max_speed": (1.0, 1.6)}, **SMALL["SimpleTag-v0"]),
+        gpu_envs.make(
+            "SimpleTag-v0", 3, "cpu", domain_randomization={"good_max_speed": (1.0, 1.6)}, **SMALL["SimpleTag-v0"]
+        ),
     ):
         env.reset(seed=1)
         twin = copied(env)
@@ -89,24 +91,24 @@ def test_copies_are_made_anew(copied):
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_core_is_not_copied(copied):
+def test_copying_a_core_raises(copied):
     core = gpu_envs.make("SimpleTag-v0", 2, "cpu").core
     with pytest.raises(CheckpointError, match=r"a core can be neither pickled nor copied; .*set_state\(core.get_state"):
         copied(core)
 
 
-def test_a_copy_has_the_others_of_now():
-    """Those that `set_others` seated, not the first ones."""
+def test_copies_have_the_current_opponents():
+    """The copy has the opponents of `set_opponents`, not the initial ones."""
 
     def still(obs):
         return torch.zeros(obs.shape[:2], dtype=torch.int64)
 
     env = rows(autoreset_mode="same_step")
-    env.set_others({"agent": still})
+    env.set_opponents({"agent": still})
     twin = copy.deepcopy(env)
     for one in (env, twin):
         one.reset(seed=0)
     action = env.sample_actions()
     assert torch.equal(env.step(action)[0], twin.step(action)[0])
-    twin.set_others("random")
+    twin.set_opponents("random")
     assert any(not torch.equal(env.step(action)[0], twin.step(action)[0]) for _ in range(5))

@@ -1,4 +1,4 @@
-"""The doors to libraries that are not installed say in a line what to install, and blame nothing else."""
+"""Views of libraries that are not installed report in one line what to install."""
 
 import importlib
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gpu_envs.errors import MissingExtraError, missing
+from gpu_envs.errors import MissingExtraError, missing_extra
 from gpu_envs.views.skrl import make_skrl
 
 
@@ -22,27 +22,29 @@ from gpu_envs.views.skrl import make_skrl
         ),
     ],
 )
-def test_a_missing_library_is_named(library, view, words, monkeypatch):
+def test_missing_library_is_named_in_the_error(library, view, words, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.delitem(sys.modules, f"gpu_envs.views.{view}", raising=False)
     with pytest.raises(MissingExtraError, match=words):
         importlib.import_module(f"gpu_envs.views.{view}")
 
 
-def test_skrl_is_needed_where_it_wraps(monkeypatch):
+def test_skrl_is_imported_only_to_wrap(monkeypatch):
     monkeypatch.setitem(sys.modules, "skrl", None)
     with pytest.raises(MissingExtraError, match=r"views\.skrl needs skrl: pip install 'gpu-envs\[skrl\]'"):
         make_skrl("SimpleTag-v0", device="cpu")
 
 
-def test_what_a_library_misses_itself_is_not_explained_away():
+def test_missing_dependency_of_a_library_keeps_its_error():
     foreign = ModuleNotFoundError("No module named 'yaml'", name="yaml")
-    assert missing(foreign, "a view", ("torchrl",), "'gpu-envs[torchrl]'") is foreign
+    assert missing_extra(foreign, "a view", ("torchrl",), "'gpu-envs[torchrl]'") is foreign
     nested = ModuleNotFoundError(name="torchrl.data")
-    assert "a view needs torchrl: pip install" in str(missing(nested, "a view", ("torchrl",), "'gpu-envs[torchrl]'"))
+    assert "a view needs torchrl: pip install" in str(
+        missing_extra(nested, "a view", ("torchrl",), "'gpu-envs[torchrl]'")
+    )
 
 
-def test_a_pettingzoo_without_a_registry_leaves_its_views_alone():
+def test_pettingzoo_without_a_registry_still_works():
     """PettingZoo before 1.27, which some libraries pin: no registry to enter into; all else works."""
     script = """
 import pettingzoo, sys

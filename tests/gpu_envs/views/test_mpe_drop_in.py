@@ -12,9 +12,8 @@ from pettingzoo.test import api_test, parallel_api_test
 import gpu_envs
 from gpu_envs import mpe
 from gpu_envs.errors import ActionError, ConfigError
-from gpu_envs.mpe import drop_in
 
-NAMES = [name for name, scenario in drop_in.SCENARIOS.items() if scenario.id in gpu_envs.list_envs()]
+NAMES = [name for name, scenario in mpe.SCENARIOS.items() if scenario.id in gpu_envs.list_envs()]
 SCRIPT = """
 from {package} import {name}
 
@@ -47,8 +46,8 @@ env.close()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_script(name):
-    """What a script is told that does not depend on chance is the same from both."""
+def test_mpe2_script_runs_unchanged(name):
+    """Deterministic results of a script are equal for both packages."""
     told = []
     for package in ("mpe2", "gpu_envs.mpe"):
         space = {}
@@ -58,13 +57,13 @@ def test_the_same_script(name):
     assert told[0] == told[1]
 
 
-def test_every_version_is_mpe2s():
-    for name in drop_in.SCENARIOS:
+def test_module_versions_equal_mpe2s():
+    for name in mpe.SCENARIOS:
         assert callable(importlib.import_module(f"mpe2.{name}").parallel_env)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pettingzoos_own_tests(name):
+def test_pettingzoo_tests_pass(name):
     scenario = getattr(mpe, name)
     parallel_api_test(scenario.parallel_env(max_cycles=10), num_cycles=50)
     api_test(scenario.env(max_cycles=10), num_cycles=30)
@@ -72,7 +71,8 @@ def test_pettingzoos_own_tests(name):
 
 
 def test_submodules_and_unknown_names():
-    from gpu_envs.mpe import simple_tag, simple_tag_v3
+    from gpu_envs.envs.mpe import simple_tag
+    from gpu_envs.mpe import simple_tag_v3
 
     assert simple_tag.Config().num_good == 1
     assert simple_tag_v3.id == "SimpleTag-v0"
@@ -89,7 +89,7 @@ def test_settings_are_those_of_mpe2():
 
 
 def test_continuous_actions_are_clipped_as_mpe2_does():
-    """What lies outside the box is clipped; what is no number, or of another shape, is refused."""
+    """Actions outside of the box are clipped; non-numeric actions and other shapes raise."""
     one, two = (mpe.simple_v3.parallel_env(continuous_actions=True, seed=0) for _ in range(2))
     one.reset()
     two.reset()
@@ -103,7 +103,7 @@ def test_continuous_actions_are_clipped_as_mpe2_does():
 
 
 @pytest.mark.parametrize(("name", "last"), [("simple_spread_v3", 1), ("simple_tag_v3", 2)])
-def test_curriculum(name, last):
+def test_curriculum_stages_can_be_set(name, last):
     env = getattr(mpe, name).parallel_env(curriculum=True)
     env.reset(seed=0)
     seen = [env.unwrapped.curriculum_stage]
@@ -120,7 +120,7 @@ def test_curriculum(name, last):
     assert turn_based.unwrapped.curriculum_stage == 1
 
 
-def test_no_curriculum():
+def test_missing_curriculum_raises():
     env = mpe.simple_v3.parallel_env()
     assert env.curriculum_stage == 0
     with pytest.raises(ConfigError, match="Simple-v0 has no curriculum; SimpleSpread-v0 and SimpleTag-v0 have one"):
@@ -131,12 +131,12 @@ def test_copies_and_pickles():
     env = mpe.simple_tag_v3.parallel_env(num_good=2, seed=4)
     first = env.reset()[0]
     for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
-        assert isinstance(twin, drop_in.MpeView)
+        assert isinstance(twin, mpe.MpeView)
         for agent, seen in twin.reset()[0].items():
             np.testing.assert_array_equal(seen, first[agent])
 
 
-def test_benchmark_data():
+def test_benchmark_data_equals_mpe2s():
     env = mpe.simple_spread_v3.parallel_env(benchmark_data=True)
     env.reset(seed=0)
     *_, infos = env.step(dict.fromkeys(env.agents, 0))

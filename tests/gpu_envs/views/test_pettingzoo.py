@@ -15,7 +15,7 @@ from pettingzoo.utils import parallel_to_aec
 
 import gpu_envs
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError, UnknownEnvironmentError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
 
 
 @pytest.fixture
@@ -30,13 +30,13 @@ def small(env_id):
 
 
 def sample(env, obs):
-    """A random legal action for everyone, from the action spaces' own generators."""
+    """Return a random legal action per agent, from the generators of the action spaces."""
     masks = {agent: seen["action_mask"] if isinstance(seen, dict) else None for agent, seen in obs.items()}
     return {agent: env.action_space(agent).sample(masks.get(agent)) for agent in env.agents}
 
 
 def seen_by(obs):
-    """What an agent sees, without its mask."""
+    """Return the observation of an agent without its mask."""
     return obs["observation"] if isinstance(obs, dict) else obs
 
 
@@ -54,7 +54,7 @@ def assert_equal(left, right):
         assert left == right
 
 
-def test_pettingzoos_own_tests(small, capsys):
+def test_pettingzoo_tests_pass(small, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the API test reports half of its findings as warnings
         parallel_api_test(small(), num_cycles=100)
@@ -62,14 +62,14 @@ def test_pettingzoos_own_tests(small, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:Agent|Action space|Observation")  # bounds, widths, empty boards, masks
-def test_pettingzoos_own_tests_of_turns(small, capsys):
-    """In its AEC form, which acts agent by agent; the seed test draws without masks."""
+def test_pettingzoo_tests_of_turns_pass(small, capsys):
+    """Run the tests on the AEC form; the seed test samples without masks."""
     api_test(parallel_to_aec(small()), num_cycles=50)
     seed_test(lambda: parallel_to_aec(small()), num_cycles=20)
 
 
 def test_actions_without_masks_end_games_instead_of_raising(small, env_id):
-    """As random players of other libraries act: from the spaces alone."""
+    """Actions are sampled from the spaces only, as by random players of other libraries."""
     env, won = small(), []
     for i, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(i)
@@ -82,7 +82,7 @@ def test_actions_without_masks_end_games_instead_of_raising(small, env_id):
     assert not env._world.core.definition.zero_sum or won == pytest.approx([0.0] * 5, abs=1e-6)
 
 
-def test_an_illegal_move_loses_as_in_pettingzoos_own_game(monkeypatch):
+def test_illegal_move_loses_as_in_pettingzoo_classic(monkeypatch):
     """The mover's reward and the end are those of TerminateIllegalWrapper; here the opponent wins what it loses."""
     pytest.importorskip("pygame")
     from pettingzoo.classic.tictactoe import tictactoe
@@ -101,8 +101,8 @@ def test_an_illegal_move_loses_as_in_pettingzoos_own_game(monkeypatch):
     assert env.agents == []
 
 
-def test_illegal_error_still_refuses_illegal_moves():
-    env = gpu_envs.parallel_env("TicTacToe-v0", illegal="error")
+def test_illegal_actions_error_raises_on_illegal_moves():
+    env = gpu_envs.parallel_env("TicTacToe-v0", illegal_actions="error")
     env.reset(seed=0)
     env.step(dict.fromkeys(env.agents, 0))
     with pytest.raises(ActionError, match="action 0 of player_1 is illegal here"):
@@ -110,7 +110,7 @@ def test_illegal_error_still_refuses_illegal_moves():
 
 
 @pytest.mark.parametrize("action", [9, -1, 0.0, None])
-def test_an_action_outside_of_its_space_is_no_move_and_raises(action):
+def test_action_outside_of_its_space_raises(action):
     env = gpu_envs.parallel_env("TicTacToe-v0")
     env.reset(seed=0)
     with pytest.raises(ActionError, match="of player_0"):
@@ -118,25 +118,25 @@ def test_an_action_outside_of_its_space_is_no_move_and_raises(action):
     assert env.agents == ["player_0", "player_1"]
 
 
-def test_pettingzoos_own_test_with_masks(toys):
+def test_pettingzoo_test_with_masks_passes(toys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         parallel_api_test(gpu_envs.parallel_env("Toy-v0"), num_cycles=100)
 
 
-def test_pettingzoos_render_test(small, monkeypatch):
+def test_pettingzoo_render_test_passes(small, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pytest.importorskip("pygame")
     render_test(lambda render_mode: parallel_to_aec(small(render_mode=render_mode)))
 
 
 def starts_alike(env_id):
-    """Whether every episode begins at the same place, as on an empty board."""
+    """Return whether every episode starts in the same state, as on an empty board."""
     obs, _ = make_core(env_id, 32, "cpu", **SMALL[env_id]).reset()
     return bool((obs == obs[0]).all())
 
 
-def test_long_seed_test(small, env_id):
+def test_long_seed_test_passes(small, env_id):
     """All five outputs over many episodes; PettingZoo 1.27's own test looks at one step."""
     one, two, other = small(), small(), small()
     steps = episodes = 0
@@ -166,8 +166,8 @@ def test_long_seed_test(small, env_id):
     assert differs or starts_alike(env_id)
 
 
-def test_plays_as_the_core(small, small_core, env_id):
-    """Same seed, same actions: the numbers of core.step, agent by agent; who has left is left out."""
+def test_results_equal_the_core(small, small_core, env_id):
+    """Equal seeds and actions give the results of core.step by agent, without agents that have left."""
     env, core = small(), small_core(env_id, 1, autoreset="disabled")
     obs, _ = env.reset(seed=3)
     core.reset(seed=3)
@@ -196,7 +196,7 @@ def test_plays_as_the_core(small, small_core, env_id):
     assert left == env.max_num_agents == len(env.possible_agents)
 
 
-def test_nothing_handed_out_is_shared(small):
+def test_results_are_copies(small):
     env = small()
     results = [env.reset(seed=0)[0]]
     results.append(env.step(sample(env, results[0]))[0])
@@ -230,12 +230,13 @@ def test_metadata_and_spaces(small, env_id):
 
 
 @pytest.mark.skipif(not hasattr(pettingzoo, "register"), reason="PettingZoo has a registry since 1.27")
-def test_pettingzoos_registry(env_id):
+def test_pettingzoo_registry_has_all_ids(env_id):
     full = f"gpu_envs/{env_id}"
     assert pettingzoo.spec("parallel", full).entry_point == "gpu_envs.views.pettingzoo:parallel_env"
     env = pettingzoo.make("parallel", full, **SMALL[env_id])
     assert env.metadata["name"] == env_id
-    cut = pettingzoo.make("parallel", full, **{**SMALL[env_id], "max_cycles": 3})
+    small = {name: value for name, value in SMALL[env_id].items() if name not in LIMIT_NAMES}
+    cut = pettingzoo.make("parallel", full, **small, max_cycles=3)
     for i, agent in enumerate(cut.possible_agents):
         cut.action_space(agent).seed(i)
     cuts = 0
@@ -261,7 +262,7 @@ def test_max_cycles_is_harmless_as_an_attribute(small):
     assert steps <= limit < 10_000
 
 
-def test_copies_are_made_anew(small):
+def test_copies_are_rebuilt_and_need_a_reset(small):
     env = small()
     env.reset(seed=0)
     for twin in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
@@ -274,8 +275,8 @@ def test_copies_are_made_anew(small):
             assert_equal(mine, theirs)
 
 
-def test_wrong_actions_name_the_agent_and_move_nothing(small):
-    env, untouched = small(illegal="error"), small(illegal="error")
+def test_invalid_actions_name_the_agent_and_change_nothing(small):
+    env, untouched = small(illegal_actions="error"), small(illegal_actions="error")
     obs, infos = env.reset(seed=0)
     untouched.reset(seed=0)
     good = sample(env, obs)
@@ -299,7 +300,7 @@ def test_wrong_actions_name_the_agent_and_move_nothing(small):
         assert_equal(mine, theirs)
 
 
-def test_continuous_actions():
+def test_continuous_actions_are_checked():
     env = gpu_envs.parallel_env("SimpleTag-v0", continuous_actions=True, max_cycles=5)
     env.reset(seed=0)
     good = {agent: env.action_space(agent).sample() for agent in env.agents}
@@ -310,7 +311,7 @@ def test_continuous_actions():
     env.step({agent: action.astype(np.float64) for agent, action in good.items()})
 
 
-def test_steps_outside_an_episode(small):
+def test_steps_outside_an_episode_raise(small):
     env = small()
     with pytest.raises(ResetNeededError, match="before the first reset; call reset"):
         env.step({})
@@ -329,8 +330,8 @@ def test_steps_outside_an_episode(small):
         env.reset()
 
 
-def test_masks(toys):
-    """Legal actions stand in the observation, its space and the info; illegal ones are refused by name."""
+def test_action_masks_are_in_observations_and_infos(toys):
+    """Masks are in the observation, its space and the info; illegal actions raise with the agent's name."""
     env = gpu_envs.parallel_env("Toy-v0", length=3)
     obs, infos = env.reset(seed=0)
     seen = set()
@@ -351,7 +352,7 @@ def test_masks(toys):
     assert seen >= {(1, 0, 1), (1, 1, 1)}
 
 
-def test_one_agent_and_a_limit_from_outside(toys):
+def test_single_agent_with_max_cycles_truncates(toys):
     env = gpu_envs.parallel_env("Toy-v0", num_agents=1, masked=False, max_cycles=2)
     env.reset(seed=0)
     results = [env.step({"walker_0": 0}) for _ in range(2)]
@@ -360,12 +361,12 @@ def test_one_agent_and_a_limit_from_outside(toys):
 
 
 @pytest.mark.parametrize("name", ["num_envs", "autoreset", "reuse_buffers"])
-def test_settings_that_make_no_sense_here(name):
+def test_settings_of_batches_raise(name):
     with pytest.raises(ConfigError, match=f"{name} is fixed"):
         gpu_envs.parallel_env("SimpleTag-v0", **{name: 1})
 
 
-def test_bad_arguments():
+def test_invalid_arguments_raise():
     with pytest.raises(UnknownEnvironmentError, match="SimpleTag-v0"):
         gpu_envs.parallel_env("SimpelTag-v0")
     with pytest.raises(ConfigError, match="render_mode"):

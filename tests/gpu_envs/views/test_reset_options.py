@@ -21,7 +21,7 @@ def rows(id="SimpleTag-v0"):
 
 
 def learner(id="SimpleTag-v0"):
-    return gymnasium.make(f"gpu_envs/{id}", learner=None if id == "CartPole-v1" else "agent_0", seed=0)
+    return gymnasium.make(f"gpu_envs/{id}", agent=None if id == "CartPole-v1" else "agent_0", seed=0)
 
 
 def parallel(id="SimpleTag-v0"):
@@ -35,21 +35,21 @@ def test_reset_mask_resets_its_worlds_alone(make):
     for _ in range(3):
         env.step(env.unwrapped.sample_actions())
     env.reset(options={"reset_mask": torch.tensor([False, True])})
-    assert env.unwrapped.core.steps.tolist() == [3, 0]
+    assert env.unwrapped.core.elapsed_steps.tolist() == [3, 0]
 
 
 @pytest.mark.parametrize("make", [batched, rows, learner, parallel])
 @pytest.mark.parametrize(
     ("id", "options", "words"),
     [
-        ("SimpleTag-v0", {"something": 1}, "reset has no option 'something'"),
-        ("CartPole-v1", {"lo": 1}, "reset has no option 'lo'; did you mean 'low'?"),
-        ("SimpleTag-v0", {3: 1}, "reset has no option 3"),
+        ("SimpleTag-v0", {"something": 1}, "no reset option named 'something'"),
+        ("CartPole-v1", {"lo": 1}, "no reset option named 'lo'; did you mean low?"),
+        ("SimpleTag-v0", {3: 1}, "no reset option named 3"),
         ("SimpleTag-v0", "low", "options must be a dict by name or None, got 'low'"),
         ("SimpleTag-v0", [1], r"options must be a dict by name or None, got \[1\]"),
     ],
 )
-def test_unknown_options_and_options_that_are_no_dict_are_refused(make, id, options, words):
+def test_unknown_options_and_non_dict_options_raise(make, id, options, words):
     env = make(id)
     env.reset()
     with pytest.raises(ConfigError, match=words):
@@ -57,10 +57,10 @@ def test_unknown_options_and_options_that_are_no_dict_are_refused(make, id, opti
 
 
 @pytest.mark.parametrize("make", [batched, rows])
-def test_old_word_for_the_mask_is_refused_with_a_hint(make):
+def test_old_key_of_the_mask_raises_with_a_hint(make):
     env = make()
     env.reset()
-    with pytest.raises(ConfigError, match="reset has no option 'mask'; did you mean 'reset_mask'"):
+    with pytest.raises(ConfigError, match="no reset option named 'mask'; did you mean reset_mask"):
         env.reset(options={"mask": torch.tensor([True, False])})
 
 
@@ -68,26 +68,26 @@ def test_old_word_for_the_mask_is_refused_with_a_hint(make):
 def test_single_world_takes_no_mask(make):
     env = make()
     env.reset()
-    with pytest.raises(ConfigError, match="reset has no option 'reset_mask'; known are none"):
+    with pytest.raises(ConfigError, match="no reset option named 'reset_mask'; there are none"):
         env.reset(options={"reset_mask": np.array([True])})
 
 
-def test_mask_given_twice_is_refused():
+def test_mask_given_twice_raises():
     env, mask = batched(), torch.tensor([True, False])
     env.reset()
     with pytest.raises(ConfigError, match="reset_mask was given twice"):
         env.reset(options={"reset_mask": mask}, reset_mask=mask)
 
 
-def test_masks_that_do_not_fit_are_refused():
+def test_invalid_masks_raise():
     env = batched()
     env.reset()
     for bad in (torch.ones(3).bool(), torch.ones(2), np.ones(2, bool), torch.ones(2).bool().to_sparse()):
         with pytest.raises(ActionError, match=r"reset_mask must be a torch.bool tensor \(2,\) on cpu, got"):
             env.reset(reset_mask=bad)
-    assert env.core.steps.tolist() == [0, 0]
+    assert env.core.elapsed_steps.tolist() == [0, 0]
 
 
-def test_pettingzoo_passes_over_the_key_of_its_own_tests():
+def test_pettingzoo_ignores_the_key_of_its_own_tests():
     env = parallel()
     assert set(env.reset(options={"options": 1})[0]) == set(env.possible_agents)

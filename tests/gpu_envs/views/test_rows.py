@@ -14,7 +14,7 @@ from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
 from gpu_envs import wrappers
 from gpu_envs.errors import ActionError, ConfigError, ResetNeededError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
 
 NEXT_STEP, SAME_STEP, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 
@@ -29,7 +29,10 @@ def many(env_id):
     """gymnasium.make_vec of this environment, small, for GROUP."""
 
     def build(num_envs=6, **settings):
-        kwargs = {"group": GROUP[env_id], "device": "cpu", **SMALL[env_id], **lenient(env_id), **settings}
+        small = SMALL[env_id]
+        if "max_episode_steps" in settings:  # the limits of the original environments are other names of it
+            small = {name: value for name, value in small.items() if name not in LIMIT_NAMES}
+        kwargs = {"group": GROUP[env_id], "device": "cpu", **small, **lenient(env_id), **settings}
         return gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=num_envs, **kwargs)
 
     return build
@@ -147,8 +150,8 @@ def follow(env, core, group, mode):
     return kinds
 
 
-def test_rows_of_everyone(toys):
-    """Where all spaces are equal no group is needed, and every agent has a row; masks come along."""
+def test_rows_of_all_agents_need_equal_spaces(toys):
+    """With equal spaces no group is needed, and every agent has a row with its mask."""
     env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=4, autoreset_mode="same_step", device="cpu")
     assert env.num_envs == 12
     _, info = env.reset(seed=0)
@@ -166,8 +169,8 @@ def test_rows_of_everyone(toys):
         env.step(action)
 
 
-def test_rows_of_a_game_of_turns(monkeypatch):
-    """A row is told when it decides."""
+def test_rows_of_a_turn_based_game(monkeypatch):
+    """The info of a row says whether its agent is to move."""
     toy.announce(monkeypatch, "Nim-v0", turns)
     env = gymnasium.make_vec("gpu_envs/Nim-v0", num_envs=4, device="cpu", autoreset_mode="same_step")
     _, info = env.reset(seed=0)
@@ -179,7 +182,7 @@ def test_rows_of_a_game_of_turns(monkeypatch):
 
 
 def test_own_ends_differ_inside_a_world(toys):
-    """Who reached the goal terminated, the rest is truncated, all at the world's end."""
+    """Rows of agents at the goal terminate, other rows are truncated, all at the world's end."""
     env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=16, max_steps=4, to_numpy=True, device="cpu")
     env.reset(seed=0)
     kinds = set()
@@ -231,7 +234,7 @@ def test_seeds_and_worlds(many):
     assert torch.equal(few.reset()[0], some.reset()[0][:rows])
 
 
-def test_a_seed_per_world(toys):
+def test_seeds_per_world_are_independent(toys):
     """Gymnasium's lists of seeds: one int per world."""
     env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, device="cpu")
     keys = [5, 2**64 - 1, 7]
@@ -250,7 +253,7 @@ def test_a_seed_per_world(toys):
             env.reset(seed=bad)
 
 
-def test_a_limit_from_outside(many, env_id):
+def test_max_episode_steps_truncates_rows(many, env_id):
     env = many(6, max_episode_steps=2, autoreset_mode=SAME_STEP)
     env.reset(seed=0)
     env.step(env.sample_actions())
@@ -259,8 +262,8 @@ def test_a_limit_from_outside(many, env_id):
     assert truncated.any() == (env_id not in BRIEF)
 
 
-def test_actions_in_many_forms(many):
-    env, twin = many(3, illegal="error"), many(3, illegal="error")
+def test_actions_are_accepted_in_many_forms(many):
+    env, twin = many(3, illegal_actions="error"), many(3, illegal_actions="error")
     env.reset(seed=0)
     twin.reset(seed=0)
     for form in (np.asarray, np.ndarray.tolist, torch.as_tensor, lambda action: action.astype(np.int32)):
@@ -287,7 +290,7 @@ def test_actions_in_many_forms(many):
             env.step(bad)
 
 
-def test_other_groups_may_be_scripted():
+def test_opponents_can_be_scripted():
     calls = []
 
     def still(obs):
@@ -295,7 +298,7 @@ def test_other_groups_may_be_scripted():
         return torch.zeros(obs.shape[:2], dtype=torch.int64)
 
     settings = {"num_envs": 3, "group": "adversary", "device": "cpu"}
-    env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", others={"agent": still}, **settings)
+    env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", opponents={"agent": still}, **settings)
     core = make_core("SimpleTag-v0", 3, "cpu", autoreset="next_step")
     env.reset(seed=1)
     core.reset(seed=1)
@@ -307,7 +310,7 @@ def test_other_groups_may_be_scripted():
     assert calls == [(3, 1, 14)]
 
 
-def test_answers_of_others_are_checked():
+def test_actions_of_opponents_are_checked():
     """A policy of another group that answers in a wrong form is named, and nothing moves."""
     settings = {"num_envs": 3, "group": "adversary", "device": "cpu"}
     discrete = gymnasium.make_vec("gpu_envs/SimpleTag-v0", **settings)
@@ -318,19 +321,19 @@ def test_answers_of_others_are_checked():
     ):
         env.reset(seed=0)
         for bad in bads:
-            env.set_others({"agent": lambda obs, bad=bad: bad})
+            env.set_opponents({"agent": lambda obs, bad=bad: bad})
             with pytest.raises(
                 ActionError, match=r"SimpleTag-v0: action of group 'agent' must be a torch\.(int64|float32)"
             ):
                 env.step(env.sample_actions())
-        assert not env.core.steps.any()
+        assert not env.core.elapsed_steps.any()
         good = torch.zeros((3, 1, 5), requires_grad=True) if env is boxes else torch.ones((3, 1), dtype=torch.int64)
-        env.set_others({"agent": lambda obs, good=good: good})
+        env.set_opponents({"agent": lambda obs, good=good: good})
         assert not env.step(env.sample_actions())[0].requires_grad
 
 
 @pytest.mark.parametrize("reuse", [False, True])
-def test_what_others_see_is_theirs_to_keep(reuse):
+def test_observations_of_opponents_are_copies(reuse):
     """Copies; with reused buffers the live ones, as everything then."""
     seen = []
 
@@ -339,7 +342,7 @@ def test_what_others_see_is_theirs_to_keep(reuse):
         return torch.zeros(obs.shape[:2], dtype=torch.int64)
 
     env = gymnasium.make_vec(
-        "gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", others=still, reuse_buffers=reuse, device="cpu"
+        "gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", opponents=still, reuse_buffers=reuse, device="cpu"
     )
     env.reset(seed=0)
     for _ in range(4):
@@ -348,8 +351,8 @@ def test_what_others_see_is_theirs_to_keep(reuse):
     assert not any(kept) if reuse else all(kept)
 
 
-def test_a_draw_only_where_somebody_is_random(monkeypatch):
-    """Nobody waits for random actions that no one plays."""
+def test_actions_are_sampled_only_for_random_opponents(monkeypatch):
+    """Random actions are not sampled if no agent uses them."""
 
     def still(obs):
         return torch.zeros(obs.shape[:2], dtype=torch.int64)
@@ -359,15 +362,15 @@ def test_a_draw_only_where_somebody_is_random(monkeypatch):
     draws, drawn = [], env.core.sample_actions
     monkeypatch.setattr(env.core, "sample_actions", lambda: draws.append(1) or drawn())
     action = torch.ones(9, dtype=torch.int64)
-    for others, expected in (("random", 1), (still, 1), ({}, 2), ({"agent": still}, 2), ({"agent": "random"}, 3)):
-        env.set_others(others)
+    for opponents, expected in (("random", 1), (still, 1), ({}, 2), ({"agent": still}, 2), ({"agent": "random"}, 3)):
+        env.set_opponents(opponents)
         env.step(action)
         assert len(draws) == expected
 
 
 @pytest.mark.parametrize("group", ["adversary", "agent", None])
 def test_results_are_copied_once_and_kept(group):
-    """Nothing that was handed out changes later, be it a group's rows or everyone's."""
+    """Returned results never change later, for the rows of a group and of all agents."""
     env_id = "SimpleTag-v0" if group else "SimpleSpread-v0"
     env = gymnasium.make_vec(f"gpu_envs/{env_id}", num_envs=5, group=group, autoreset_mode=SAME_STEP, device="cpu")
     kept = []
@@ -389,7 +392,7 @@ def test_results_are_copied_once_and_kept(group):
         assert env.core.step(env.core.sample_actions())[0].data_ptr() == env.core.obs.data_ptr()
 
 
-def test_a_refused_action_is_shown():
+def test_invalid_action_is_shown_in_the_error():
     env = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, group="adversary", device="cpu")
     env.reset(seed=0)
     action = env.sample_actions()
@@ -399,10 +402,10 @@ def test_a_refused_action_is_shown():
 
 
 @pytest.mark.parametrize("bad", [-1, True, 1.0, "abc", [1, 2]])
-def test_a_refused_seed_moves_nothing(bad):
+def test_invalid_seed_changes_nothing(bad):
     make = {"group": "adversary", "device": "cpu"}
     rows = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=3, **make)
-    one = gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0").unwrapped
+    one = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0").unwrapped
     for env in (rows, one):
         first, _ = env.reset(seed=np.int64(4))
         assert np.array_equal(first, env.reset(seed=4)[0])
@@ -447,19 +450,19 @@ def test_reset_masks_are_whole_worlds(toys):
     )
 
 
-def test_bad_arguments_of_make_vec():
+def test_invalid_arguments_of_make_vec_raise():
     def make(**settings):
         return gymnasium.make_vec(
             "gpu_envs/SimpleTag-v0", num_envs=2, **{"group": "agent", "device": "cpu", **settings}
         )
 
     for settings, words in (
-        ({"group": None}, "groups have different spaces, .*choose group='adversary' or group='agent'"),
+        ({"group": None}, "the spaces of its groups differ, .*choose group='adversary' or group='agent'"),
         ({"group": "prey"}, "group must be one of adversary, agent, got 'prey'"),
         ({"autoreset_mode": "never"}, "autoreset_mode must be one of AutoresetMode.NEXT_STEP, .*got 'never'"),
         ({"autoreset_mode": ["NextStep"]}, r"autoreset_mode must be one of .*got \['NextStep'\]"),
-        ({"autoreset": "same_step"}, "Gymnasium calls it autoreset_mode="),
-        ({"others": {"agent": "random"}}, "others has no 'agent' to play; it has adversary"),
+        ({"autoreset": "same_step"}, "autoreset is not a setting of rows; use autoreset_mode"),
+        ({"opponents": {"agent": "random"}}, "opponents has no 'agent' to play; it has adversary"),
         ({"render_mode": "ansi"}, "render_mode"),
         ({"max_episode_steps": -1}, "max_episode_steps"),
     ):
@@ -469,7 +472,7 @@ def test_bad_arguments_of_make_vec():
         make().step(torch.zeros(2, dtype=torch.int64))
 
 
-def test_pictures_of_rows(many, env_id):
+def test_frames_of_rows_are_shared_by_a_world(many, env_id):
     env = many(3, render_mode="rgb_array")
     env.reset(seed=4)
     for _ in range(BRIEF.get(env_id, 2)):  # the boards of games are all empty at first
@@ -501,7 +504,7 @@ def test_rows_on_a_gpu(env_id):
     with pytest.raises(ActionError, match=r"on cuda:0, got .* on cpu"):
         there.step(action)
     there.step(action.numpy())
-    one = gymnasium.make(f"gpu_envs/{env_id}", learner=f"{GROUP[env_id]}_0", device="cuda", **SMALL[env_id])
+    one = gymnasium.make(f"gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", device="cuda", **SMALL[env_id])
     obs, _ = one.reset(seed=3)
     assert one.observation_space.contains(obs)
     assert one.observation_space.contains(one.step(one.action_space.sample())[0])
@@ -509,13 +512,13 @@ def test_rows_on_a_gpu(env_id):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("mode", MODES)
-def test_a_rollout_of_rows_never_waits(mode):
+def test_rollout_of_rows_needs_no_host_sync(mode):
     """Masks of resets, scripted groups and wrappers included."""
     env = gymnasium.make_vec(
         "gpu_envs/SimpleTag-v0",
         num_envs=64,
         group="adversary",
-        others={"agent": lambda obs: torch.zeros(obs.shape[:2], dtype=torch.int64, device=obs.device)},
+        opponents={"agent": lambda obs: torch.zeros(obs.shape[:2], dtype=torch.int64, device=obs.device)},
         autoreset_mode=mode,
         max_cycles=5,
         device="cuda",
@@ -536,7 +539,7 @@ def test_a_rollout_of_rows_never_waits(mode):
     env.close()
 
 
-def test_a_mask_on_the_device_is_not_looked_at(toys, monkeypatch):
+def test_reset_mask_on_a_gpu_needs_no_host_sync(toys, monkeypatch):
     """Looking would wait for it; there one row of a world resets it. A CPU's mask is checked (above)."""
     env = gymnasium.make_vec("gpu_envs/Toy-v0", num_envs=3, autoreset_mode=DISABLED, device="cpu")
     env.reset(seed=0)
@@ -545,11 +548,11 @@ def test_a_mask_on_the_device_is_not_looked_at(toys, monkeypatch):
     mask[4] = True
     monkeypatch.setattr(torch.Tensor, "is_cpu", property(lambda tensor: False))
     env.reset(options={"reset_mask": mask})
-    assert env.core.steps.tolist() == [1, 0, 1]
+    assert env.core.elapsed_steps.tolist() == [1, 0, 1]
 
 
 def test_own_actions_of_reused_buffers():
-    """One world: the actions drawn are a view of the buffer that the others' are drawn into."""
+    """With one world the sampled actions are a view of the buffer of all actions."""
     settings = {"num_envs": 1, "group": "adversary", "device": "cpu"}
     one, two = (gymnasium.make_vec("gpu_envs/SimpleTag-v0", **settings, reuse_buffers=reuse) for reuse in (True, False))
     one.reset(seed=0)

@@ -1,11 +1,11 @@
-"""The duck type that skrl wraps, without skrl: spaces, shapes, ends, refusals. tests/libraries/ trains with it."""
+"""Interface for skrl's wrapper, without skrl: spaces, shapes, ends, errors. tests/libraries/ trains with it."""
 
 import pytest
 import torch
 from conftest import SMALL
 
 from gpu_envs.errors import ActionError, ConfigError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 from gpu_envs.views.skrl import SkrlEnv
 
 
@@ -38,7 +38,7 @@ def test_spaces_and_shapes(env_id):
 
 
 def test_rows_end_with_their_world():
-    """Nobody ends early; all end together, each as it left."""
+    """All rows end with the world, each in the way its agent left."""
     env = build("TagContinuous-v0", 32)
     core = make_core("TagContinuous-v0", 32, "cpu", seed=0, **SMALL["TagContinuous-v0"])
     env.reset(seed=3)
@@ -78,7 +78,7 @@ def test_truncation_is_not_termination(env_id, kind):
     assert {name for name, count in seen.items() if count} == {kind}
 
 
-def test_refusals():
+def test_unsupported_settings_raise():
     for settings, words in (
         ({"reuse_buffers": True}, "reuse_buffers=False"),
         ({"autoreset": "next_step"}, "autoreset='same_step', got 'next_step'"),
@@ -87,7 +87,7 @@ def test_refusals():
             build("SimpleTag-v0", **settings)
     with pytest.raises(ConfigError, match="know no masks"):
         build("TicTacToe-v0")
-    env = build("TicTacToe-v0", illegal="loss")
+    env = build("TicTacToe-v0", illegal_actions="loss")
     env.reset(seed=0)
     env.step(columns(env.sample_actions()))
     env = build("SimpleTag-v0")

@@ -12,13 +12,13 @@ from conftest import GROUP, SMALL
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeAwareObservation
 
+from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError
-from gpu_envs.factory import make_core
-from gpu_envs.registry import find
+from gpu_envs.runtime.factory import make_core
 
 
 def up(obs, *mask):
-    """A policy of others."""
+    """Policy of opponents."""
     return 4
 
 
@@ -43,12 +43,12 @@ def steps_of_an_episode(env):
 def test_spec_has_the_limit_in_force(env_id):
     full, learner, group = f"gpu_envs/{env_id}", f"{GROUP[env_id]}_0", GROUP[env_id]
     for settings in ({}, SMALL[env_id]):
-        limit = make_core(env_id, 1, "cpu", **settings).definition.max_steps
-        assert gymnasium.make(full, learner=learner, **settings).spec.max_episode_steps == limit > 0
+        limit = make_core(env_id, 1, "cpu", **settings).definition.max_episode_steps
+        assert gymnasium.make(full, agent=learner, **settings).spec.max_episode_steps == limit > 0
         rows = gymnasium.make_vec(full, num_envs=2, group=group, device="cpu", **settings)
         assert rows.spec.max_episode_steps == limit
-        assert rows.core.definition.max_steps == limit
-    env = TimeAwareObservation(gymnasium.make(full, learner=learner, **SMALL[env_id]))
+        assert rows.core.definition.max_episode_steps == limit
+    env = TimeAwareObservation(gymnasium.make(full, agent=learner, **SMALL[env_id]))
     obs, _ = env.reset(seed=0)
     assert env.observation_space.contains(obs)
     env.step(env.action_space.sample())
@@ -58,7 +58,7 @@ def test_settings_and_arguments_that_change_the_limit_show():
     def limits(**settings):
         rows = gymnasium.make_vec("gpu_envs/SimpleTag-v0", num_envs=2, group="agent", device="cpu", **settings)
         return (
-            gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0", **settings).spec.max_episode_steps,
+            gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", **settings).spec.max_episode_steps,
             rows.spec.max_episode_steps,
         )
 
@@ -68,30 +68,30 @@ def test_settings_and_arguments_that_change_the_limit_show():
     assert gymnasium.make_vec("gpu_envs/CartPole-v1", max_episode_steps=9, device="cpu").spec.max_episode_steps == 9
     assert gymnasium.make("gpu_envs/CartPole-v1", max_episode_steps=9).spec.max_episode_steps == 9
     assert gymnasium.make("gpu_envs/CartPole-v1", max_episode_steps=-1).spec.max_episode_steps is None
-    endless = gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0", max_cycles=50, max_episode_steps=-1)
+    endless = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", max_cycles=50, max_episode_steps=-1)
     assert endless.spec.max_episode_steps == 50, "the environment's own limit stays"
 
 
 def test_no_limit_is_none(monkeypatch):
     toy.announce(monkeypatch)
-    assert gymnasium.make("gpu_envs/Toy-v0", learner="walker_0", max_steps=0).spec.max_episode_steps is None
+    assert gymnasium.make("gpu_envs/Toy-v0", agent="walker_0", max_steps=0).spec.max_episode_steps is None
     assert gymnasium.make_vec("gpu_envs/Toy-v0", device="cpu", max_steps=0).spec.max_episode_steps is None
-    assert gymnasium.make("gpu_envs/Toy-v0", learner="walker_0", max_steps=6).spec.max_episode_steps == 6
+    assert gymnasium.make("gpu_envs/Toy-v0", agent="walker_0", max_steps=6).spec.max_episode_steps == 6
 
 
-def test_an_episode_ends_once_and_by_the_kind_of_its_limit(env_id):
+def test_episode_ends_once_by_the_kind_of_its_limit(env_id):
     """A limit of the rules terminates, a cut truncates; a second limit is added to none."""
-    env = gymnasium.make(f"gpu_envs/{env_id}", learner=f"{GROUP[env_id]}_0", **SMALL[env_id])
+    env = gymnasium.make(f"gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", **SMALL[env_id])
     assert str(env).count("TimeLimit") == (find(env_id).max_episode_steps is not None)
     step, terminated, truncated = steps_of_an_episode(env)
     assert step <= env.spec.max_episode_steps
     assert terminated != truncated
-    assert not (truncated and env.unwrapped.core.definition.limit_terminates)
+    assert not (truncated and env.unwrapped.core.definition.time_limit_terminates)
 
 
-@pytest.mark.parametrize("others", [up, Up(), torch.nn.Linear(1, 1), {"adversary": up}, {"adversary_0": "random"}])
-def test_a_spec_with_policies_is_json(others, tmp_path, capsys):
-    env = gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0", others=others, max_cycles=3)
+@pytest.mark.parametrize("opponents", [up, Up(), torch.nn.Linear(1, 1), {"adversary": up}, {"adversary_0": "random"}])
+def test_spec_with_policies_is_json(opponents, tmp_path, capsys):
+    env = gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", opponents=opponents, max_cycles=3)
     wrapped = RecordEpisodeStatistics(env)
     for spec in (env.spec, wrapped.spec):
         again = EnvSpec.from_json(spec.to_json())
@@ -99,16 +99,18 @@ def test_a_spec_with_policies_is_json(others, tmp_path, capsys):
         assert json.loads(spec.to_json())["max_episode_steps"] == 3
         spec.pprint(print_all=True)
     assert "max_episode_steps=3" in capsys.readouterr().out
-    assert gymnasium.make(EnvSpec.from_json(env.spec.to_json()), others="random").spec.max_episode_steps == 3
-    if others == {"adversary_0": "random"}:
+    assert gymnasium.make(EnvSpec.from_json(env.spec.to_json()), opponents="random").spec.max_episode_steps == 3
+    if opponents == {"adversary_0": "random"}:
         gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
         return
-    with pytest.raises(ConfigError, match=r"'policy [\w.]+'; JSON keeps only the name of a policy, give others= again"):
+    with pytest.raises(
+        ConfigError, match=r"'policy [\w.]+'; JSON keeps only the name of a policy, give opponents= again"
+    ):
         gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
 
 
-def test_a_spec_itself_keeps_its_policies():
-    """What is made from it, without JSON between, plays with them; copies of a spec share them."""
+def test_spec_keeps_its_policies():
+    """Environments made from the spec use its policies; copies of the spec share them."""
     calls = []
 
     class Watched(torch.nn.Module):
@@ -118,18 +120,18 @@ def test_a_spec_itself_keeps_its_policies():
 
     model = Watched()
     model.grown = torch.ones(1, requires_grad=True) * 2  # torch refuses to copy it
-    env = RecordEpisodeStatistics(gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0", others=model))
+    env = RecordEpisodeStatistics(gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", opponents=model))
     again = gymnasium.make(copy.deepcopy(env.spec))
     again.reset(seed=0)
     again.step(0)
     assert len(calls) == 3
-    twin = pickle.loads(pickle.dumps(gymnasium.make("gpu_envs/SimpleTag-v0", learner="agent_0", others=up)))
+    twin = pickle.loads(pickle.dumps(gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0", opponents=up)))
     assert twin.spec.to_json()
     gymnasium.make(twin.spec).reset()
 
 
 def test_specs_of_rows_are_json_too():
-    settings = {"group": "agent", "others": {"adversary": lambda obs: torch.zeros(2, 3, dtype=torch.int64)}}
+    settings = {"group": "agent", "opponents": {"adversary": lambda obs: torch.zeros(2, 3, dtype=torch.int64)}}
     env = gymnasium.make_vec(
         "gpu_envs/SimpleTag-v0",
         num_envs=2,
@@ -139,6 +141,6 @@ def test_specs_of_rows_are_json_too():
     )
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
-    rows = gymnasium.make_vec(spec, others="random")
+    rows = gymnasium.make_vec(spec, opponents="random")
     assert rows.autoreset_mode is env.autoreset_mode
     assert rows.num_envs == 2

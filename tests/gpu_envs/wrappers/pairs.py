@@ -1,4 +1,4 @@
-"""A wrapper of tensors beside Gymnasium's wrapper of arrays."""
+"""Pairs of a tensor wrapper and Gymnasium's wrapper of arrays."""
 
 import gymnasium
 import numpy as np

@@ -1,4 +1,4 @@
-"""Episode statistics and normalisation of tensor rows, beside Gymnasium's own on NumPy rows and where they end."""
+"""Episode statistics and normalization of tensor rows, compared with Gymnasium's on NumPy rows."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from gpu_envs.errors import ConfigError
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_episode_statistics_beside_gymnasiums(mode):
+def test_episode_statistics_equal_gymnasiums(mode):
     if mode is SAME_STEP and before_1_4:
         pytest.skip("Gymnasium counts wrongly with SAME_STEP before 1.4")
     pair = Pair(
@@ -43,8 +43,8 @@ def test_episode_statistics_beside_gymnasiums(mode):
     assert ended > 12
 
 
-def test_episode_statistics_are_the_cores():
-    """An agent's own return is the row's: after it has left it earns nothing. A name that is taken is refused."""
+def test_episode_statistics_equal_the_cores():
+    """The return of an agent equals that of its row, as it gets no reward after it left. A used name raises."""
     env = wrappers.RecordEpisodeStatistics(rows("TagContinuous-v0", mode=SAME_STEP))
     env.reset(seed=0)
     for _ in range(20):
@@ -54,17 +54,17 @@ def test_episode_statistics_are_the_cores():
         assert (info["episode"]["l"][done] >= figures["episode_length"][done]).all()
     twice = wrappers.RecordEpisodeStatistics(env)
     twice.reset()
-    with pytest.raises(ConfigError, match="'episode' already; choose another stats_key"):
+    with pytest.raises(ConfigError, match="already has 'episode'; choose another stats_key"):
         twice.step(env.unwrapped.sample_actions())
     named = wrappers.RecordEpisodeStatistics(env, stats_key="mine")
     named.reset()
     assert {"mine", "_mine", "episode"} <= set(named.step(env.unwrapped.sample_actions())[4])
 
 
-# ---------------------------------------------------------------- normalisation
+# ---------------------------------------------------------------- normalization
 
 
-def test_observations_are_normalised_as_by_gymnasium():
+def test_observations_are_normalized_as_by_gymnasium():
     pair = Pair("CartPole-v1", NEXT_STEP, wrappers.NormalizeObservation, gymnasiums.NormalizeObservation, **FALLS)
     close(*pair.reset(seed=2), 1e-4)
     for left, right in pair.steps(60):
@@ -83,8 +83,8 @@ def test_observations_are_normalised_as_by_gymnasium():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_true_observation_counts_once(mode):
-    """In worlds that agents leave one by one; in that game a true observation is never all zeros, and others are."""
+def test_each_observation_is_counted_once(mode):
+    """Agents leave one by one; in this game only the observations of agents that have left are all zeros."""
     plain, env = (rows("TagContinuous-v0", mode=mode) for _ in range(2))
     env = wrappers.NormalizeObservation(env)
     seen = [plain.reset(seed=3)[0]]
@@ -124,7 +124,7 @@ def test_every_true_observation_counts_once(mode):
 
 @pytest.mark.skipif(before_1_4, reason="Gymnasium knows no SAME_STEP here before 1.4")
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "SimpleTag-v0"])
-def test_rewards_are_normalised_as_by_gymnasium(env_id):
+def test_rewards_are_normalized_as_by_gymnasium(env_id):
     settings = FALLS if env_id == "CartPole-v1" else {}
     pair = Pair(
         env_id,
@@ -145,8 +145,8 @@ def test_rewards_are_normalised_as_by_gymnasium(env_id):
 
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, DISABLED])
-def test_rewards_are_normalised_alike_in_every_mode(mode):
-    """Where all worlds end together the modes tell one story, but for the steps that only reset."""
+def test_rewards_are_normalized_alike_in_every_mode(mode):
+    """If all worlds end together the modes agree, except for the steps of resets."""
 
     def story(mode):
         env = wrappers.NormalizeReward(rows("SimpleTag-v0", mode=mode))

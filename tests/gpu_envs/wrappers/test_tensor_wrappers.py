@@ -1,4 +1,4 @@
-"""Clipping, rescaling and frames of tensor rows, beside Gymnasium's own; all wrappers together."""
+"""Clipping, rescaling and frames of tensor rows, compared with Gymnasium's; all wrappers combined."""
 
 import gymnasium
 import numpy as np
@@ -50,7 +50,7 @@ def test_actions_are_changed_as_by_gymnasium(kind):
 
 
 def test_actions_at_the_ends_stay_in_bounds():
-    """SimpleTag refuses what is out of bounds by the least bit; arrays and lists are taken, too."""
+    """SimpleTag raises on actions that exceed the bounds by one bit; arrays and lists are accepted."""
     env = rows("SimpleTag-v0", continuous_actions=True)
     env.reset(seed=0)
     outside = torch.full((env.num_envs, 5), 1.5)
@@ -93,7 +93,7 @@ def test_observations_are_rescaled_as_by_gymnasium(env_id, low, high, mode):
 
 
 def test_rescaled_final_observations_and_agents_that_have_left():
-    """The bounds of a component go to the new bounds; who has left sees zeros all the same."""
+    """Old bounds map to the new bounds; agents that have left get zeros."""
     plain, env = rows("TagContinuous-v0", mode=SAME_STEP), rows("TagContinuous-v0", mode=SAME_STEP)
     low, high = -10.0, 30.0
     env.single_observation_space = gymnasium.spaces.Box(low, high, env.single_observation_space.shape)
@@ -118,7 +118,7 @@ def test_rescaled_final_observations_and_agents_that_have_left():
 
 @pytest.mark.parametrize("padding", ["reset", "zero", np.full(4, 0.25, np.float32)], ids=["reset", "zero", "custom"])
 @pytest.mark.parametrize("mode", MODES)
-def test_frames_as_gymnasiums_of_a_single_world(mode, padding):
+def test_frames_equal_gymnasiums_of_a_single_world(mode, padding):
     """World 0 of a batch is the single world of the same seed; Gymnasium has no such wrapper for vectors."""
     env = wrappers.FrameStackObservation(rows("CartPole-v1", mode=mode, **FALLS), 3, padding_type=padding)
     single = gymnasium.make("gpu_envs/CartPole-v1", **FALLS)
@@ -206,7 +206,7 @@ def test_stacks_of_stacks(mode):
 
 
 class NoLooking(TorchDispatchMode):
-    """Refuses what would make the host wait for a GPU."""
+    """Raise an error on operations that synchronize with a GPU."""
 
     LOOKS = ("_local_scalar_dense", "nonzero", "masked_select", "equal.default", "is_nonzero", "unique")
 
@@ -219,7 +219,7 @@ class NoLooking(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_step_looks_at_the_device(mode):
+def test_steps_need_no_host_sync(mode):
     env = rows("SimpleTag-v0", mode=mode, continuous_actions=True)
     for wrap in (
         wrappers.RecordEpisodeStatistics,
@@ -247,8 +247,8 @@ def test_no_step_looks_at_the_device(mode):
     assert env.closed
 
 
-def test_gymnasiums_own_that_take_tensors():
-    """As docs/guides/libraries.md lists them."""
+def test_gymnasium_wrappers_of_tensors_work():
+    """The list is that of docs/guides/libraries.md."""
     for wrap in (
         lambda env: gymnasiums.TransformObservation(env, lambda x: x.double()),
         lambda env: gymnasiums.TransformReward(env, lambda x: x / 2),
@@ -267,7 +267,7 @@ def test_gymnasiums_own_that_take_tensors():
     assert isinstance(obs, np.ndarray)
 
 
-def test_what_cannot_be_wrapped():
+def test_unsupported_environments_raise():
     env = rows("SimpleTag-v0")
     with pytest.raises(ConfigError, match=r"wraps gymnasium.make_vec\('gpu_envs/...'\), got CartPoleVectorEnv"):
         wrappers.ClipReward(gymnasium.make_vec("CartPole-v1", 2), 0, 1)
@@ -301,10 +301,10 @@ def test_what_cannot_be_wrapped():
     cars = rows("MountainCar-v0")
     for low, high, words in (
         (1, 0, "min_obs must be <= max_obs, got 1 and 0"),
-        (-np.inf, 1, "min_obs must be infinite just where Box.* is, got"),
+        (-np.inf, 1, "min_obs must be infinite exactly where Box.* is, got"),
         (0, np.ones(3), r"must be numbers or of shape \(2,\), got \(\) and \(3,\)"),
     ):
         with pytest.raises(ConfigError, match=words):
             wrappers.RescaleObservation(cars, low, high)
-    with pytest.raises(ConfigError, match="max_obs must be infinite just where"):
+    with pytest.raises(ConfigError, match="max_obs must be infinite exactly where"):
         wrappers.RescaleObservation(rows("CartPole-v1"), UNBOUNDED, 1)

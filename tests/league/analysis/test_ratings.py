@@ -1,4 +1,4 @@
-"""Ratings: closed forms, OpenSpiel beside them, and what they refuse."""
+"""Tests of ratings: closed forms, comparison with OpenSpiel, and refused arguments."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from open_spiel.python.algorithms import elo as openspiel_elo
 
 from gpu_envs.errors import ConfigError
-from league.ratings import alpharank, elo, nash_average
+from league.analysis.ratings import alpharank, elo, nash_average
 from league.solvers import solve
 
 
@@ -15,27 +15,27 @@ def chances(ratings, others=None):
     return 1 / (1 + 10 ** ((others - ratings[:, None]) / 400))
 
 
-def test_elo_of_two():
+def test_elo_of_two_policies_has_the_closed_form():
     score = torch.tensor([[0.5, 10 / 11], [1 / 11, 0.5]])
     ratings = elo(score, torch.full((2, 2), 100), prior=0.0)
     assert float(ratings[0] - ratings[1]) == pytest.approx(400)  # odds of 10 to 1
     assert float(elo(score, torch.full((2, 2), 100), mean=1000.0).mean()) == pytest.approx(1000)
 
 
-def test_elo_finds_the_ratings_behind_the_scores():
+def test_elo_recovers_the_ratings_of_expected_scores():
     truth = torch.tensor([300.0, -200, 0, 50, -150]).double()
     count = torch.arange(25).reshape(5, 5) + 3
     np.testing.assert_allclose(elo(chances(truth), count, prior=0.0), truth, atol=1e-6)
-    np.testing.assert_allclose(elo(chances(truth), count.triu(), prior=0.0), truth, atol=1e-6)  # one cell of a pair
+    np.testing.assert_allclose(elo(chances(truth), count.triu(), prior=0.0), truth, atol=1e-6)  # one cell per pair
 
 
-def test_elo_between_two_populations():
+def test_elo_of_two_populations_matches_one_joint_population():
     first, second = torch.tensor([300.0, -200, 0]).double(), torch.tensor([100.0, -200]).double()
     ratings = elo(chances(first, second), torch.full((3, 2), 40), prior=0.0)
     np.testing.assert_allclose(ratings, torch.cat((first, second)), atol=1e-6)
 
 
-def test_elo_as_openspiel():
+def test_elo_equals_that_of_openspiel():
     generator = np.random.default_rng(0)
     won, drawn = generator.integers(0, 30, (2, 6, 6))
     won *= 1 - np.eye(6, dtype=int)
@@ -43,23 +43,23 @@ def test_elo_as_openspiel():
     drawn = drawn + drawn.T
     games = won + won.T + drawn
     score = torch.from_numpy((won + drawn / 2) / np.maximum(games, 1))
-    # Each pair's games once: OpenSpiel's draws are symmetric, ours are in one of the two cells.
+    # Each pair's games once: OpenSpiel's draws are symmetric, here they are in one of the two cells.
     ratings = elo(score, torch.from_numpy(np.triu(games, 1)), prior=0.01).numpy()
     theirs = openspiel_elo.compute_ratings_from_matrices(won, drawn, convergence_delta=1e-12, max_iterations=1_000_000)
     np.testing.assert_allclose(ratings, theirs - theirs.mean(), atol=0.05)
 
 
-def test_elo_of_who_only_won_is_finite():
+def test_elo_of_undefeated_policy_is_finite():
     score, count = torch.tensor([[0.5, 1.0], [0.0, 0.5]]), torch.full((2, 2), 50)
     ratings = elo(score, count)
     assert 400 < float(ratings[0] - ratings[1]) < 4000
     with pytest.raises(ConfigError, match="without a prior"):
         elo(score, count, prior=0.0)
-    assert torch.equal(elo(score, torch.zeros(2, 2)), torch.zeros(2).double())  # nothing played
+    assert torch.equal(elo(score, torch.zeros(2, 2)), torch.zeros(2).double())  # no episodes
     assert elo(torch.full((1, 1), 0.5), torch.ones(1, 1)).tolist() == [0]
 
 
-def test_elo_does_not_look_at_what_was_not_played():
+def test_elo_ignores_cells_that_were_not_played():
     score, count = chances(torch.tensor([100.0, 0, -100])), torch.full((3, 3), 20.0)
     expected = elo(score, count, prior=0.0)
     score[0, 2] = score[2, 0] = float("nan")
@@ -77,12 +77,12 @@ def test_elo_does_not_look_at_what_was_not_played():
         (torch.full((2, 2), 0.5), -torch.ones(2, 2), "counts of 0 or more"),
     ],
 )
-def test_elo_refuses(score, count, message):
+def test_elo_refuses_invalid_scores(score, count, message):
     with pytest.raises(ConfigError, match=message):
         elo(score, count)
 
 
-def test_nash_average_is_not_moved_by_copies():
+def test_nash_average_is_invariant_to_copies():
     table = torch.tensor([[0.0, -1, 2], [1, 0, -1], [-2, 1, 0]])
     average = nash_average(torch.stack((table, -table)))
     np.testing.assert_allclose(average.ratings[0], 0, atol=1e-6)
@@ -92,7 +92,7 @@ def test_nash_average_is_not_moved_by_copies():
     np.testing.assert_allclose(average.strategy.marginals[1], [0.25, 0.25, 0.25, 0.25], atol=1e-6)
 
 
-def test_nash_average_of_transitive_games_and_two_populations():
+def test_nash_average_of_transitive_game_is_the_margin_to_the_best():
     strength = torch.tensor([3.0, 1, 2])
     table = strength[:, None] - strength
     np.testing.assert_allclose(nash_average(torch.stack((table, -table))).ratings[0], strength - 3, atol=1e-6)
@@ -104,7 +104,7 @@ def test_nash_average_of_transitive_games_and_two_populations():
         nash_average(torch.eye(2).expand(2, 2, 2))
 
 
-def test_alpharank_as_a_rating():
+def test_alpharank_rating_is_the_stationary_distribution():
     payoffs = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3, 4)))
     for mine, expected in zip(
         alpharank(payoffs, alpha=2.0), solve("alpharank", payoffs, alpha=2.0).marginals, strict=True

@@ -8,14 +8,14 @@ import torch
 from psro_runs import contents
 
 from gpu_envs.cli import main
-from league.database import DATABASE
-from league.small import Small
+from league.evaluation.tabular_game import TabularGame
 from league.solvers import solve
-from league.store import Store
-from trainers.checkpoint import LEAGUE
+from league.storage.database import DATABASE
+from league.storage.run_store import RunStore
+from trainers.storage.checkpoint import LEAGUE
 
-EXACT = ["--oracle", "exact", "--payoffs", "exact", "--meta-solver", "nash"]
-TINY = ["--train", "num_envs=8", "--train", "learner.rollout_length=4", "--threads", "1"]
+EXACT = ["--oracle", "exact", "--payoff-estimation", "exact", "--meta-solver", "nash"]
+TINY = ["--train-overrides", "num_envs=8", "--train-overrides", "learner.rollout_length=4", "--num-threads", "1"]
 
 
 @pytest.fixture(autouse=True)
@@ -43,60 +43,62 @@ def test_exact_psro_prints_the_exploitability_table_and_writes_the_summary(tmp_p
     assert rows[6]["nash_conv"] < 1e-6
     for row in rows:
         assert row["exploitability"] == pytest.approx(row["nash_conv"] / 2)
-        assert {"best_so_far", "seconds", "episodes"} <= row.keys()
+        assert {"best_nash_conv", "seconds", "episodes"} <= row.keys()
 
 
-def test_a_run_goes_on_and_can_be_made_longer(tmp_path, capsys):
+def test_finished_run_resumes_with_more_iterations(tmp_path, capsys):
     run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 2, "--run-dir", tmp_path], capsys)
     code, out, _ = run(["resume", tmp_path, "--iterations", 3], capsys)
     assert code == 0
     assert "3 iterations" in out
     code, out, _ = run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 4, "--run-dir", tmp_path], capsys)
     assert code == 0
-    with Store.open(tmp_path, write=False) as store:
+    with RunStore.open(tmp_path, write=False) as store:
         assert sorted(store.iterations()) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("algorithm", ["psro", "alphastar", "self_play", "fictitious", "pfsp", "pbt", "independent"])
-def test_every_algorithm_learns_on_the_command_line(algorithm, tmp_path, capsys):
-    words = ["--env", "num_steps=1", "--episodes", 10, "--iterations", 1, "--run-dir", tmp_path, *TINY]
-    words += ["--train", "total_steps=64"] if algorithm == "psro" else ["--steps", 64]
+@pytest.mark.parametrize(
+    "algorithm", ["psro", "alphastar", "self_play", "fictitious_self_play", "pfsp", "pbt", "independent"]
+)
+def test_algorithms_train_on_the_command_line(algorithm, tmp_path, capsys):
+    words = ["--env-arg", "num_steps=1", "--episodes-per-matchup", 10, "--iterations", 1, "--run-dir", tmp_path, *TINY]
+    words += ["--train-overrides", "total_steps=64"] if algorithm == "psro" else ["--steps", 64]
     code, out, err = run(["train", "RockPaperScissors-v0", "--algorithm", algorithm, *words], capsys)
     assert code == 0, err
     assert "1 iterations" in out
-    with Store.open(tmp_path, write=False) as store:
+    with RunStore.open(tmp_path, write=False) as store:
         assert len(store.populations["player"]) >= 2
         assert store.config["algorithm"] == algorithm
         if algorithm == "psro":
             return
-        rows, small = store.iterations(), Small.of(store.game)
+        rows, small = store.iterations(), TabularGame.of(store.game)
         strategy = solve("nash", small.payoffs(store.populations))
         exact = small.nash_conv(store.populations, strategy.marginals)
         assert rows[1]["nash_conv"] == pytest.approx(exact, abs=1e-9)
         assert rows[1]["exploitability"] == pytest.approx(exact / 2, abs=1e-9)
-        assert rows[1]["best_so_far"] == min(row["nash_conv"] for row in rows.values())
+        assert rows[1]["best_nash_conv"] == min(row["nash_conv"] for row in rows.values())
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "league train: expected an environment, got none; name one, such as KuhnPoker-v0"),
-        (["SimpleSpread-v0"], "SimpleSpread-v0: declares no roles, nobody plays against anybody"),
-        (["KuhnPoker-v0", "--algorithm", "psr"], "algorithm = 'psr': no league of this name; did you mean psro?"),
+        (["SimpleSpread-v0"], "SimpleSpread-v0: expected an environment with roles, got none"),
+        (["KuhnPoker-v0", "--algorithm", "psr"], "no league algorithm named 'psr'; did you mean psro?"),
         (["KuhnPoker-v0", "--iterations", "-3"], "iterations = -3: expected >= 0"),
-        (["KuhnPoker-v0", "--train", "num_env=3"], "train: no setting num_env; there are"),
-        (["KuhnPoker-v0", "--train", "num_envs=many"], "train: num_envs: expected int, got 'many'"),
-        (["KuhnPoker-v0", "--train", "learner.entropy=-1"], "learner.entropy = -1: expected >= 0"),
+        (["KuhnPoker-v0", "--train-overrides", "num_env=3"], "train_overrides: no setting num_env; there are"),
+        (["KuhnPoker-v0", "--train-overrides", "num_envs=many"], "train_overrides: num_envs: expected int, got 'many'"),
+        (["KuhnPoker-v0", "--train-overrides", "learner.entropy_coef=-1"], "learner.entropy_coef = -1: expected >= 0"),
         (["KuhnPoker-v0", "--algorithm", "alphastar", "--rules.main.count", "0"], "main.count = 0: expected at least"),
         (["KuhnPoker-v0", "--meta-solver", "nas"], "meta_solver = 'nas': expected one of auto"),
         (
-            ["KuhnPoker-v0", "--env", "num_players=3", "--meta-solver", "nash"],
+            ["KuhnPoker-v0", "--env-arg", "num_players=3", "--meta-solver", "nash"],
             "nash",
         ),
         (["TicTacToe-v0", "--oracle", "exact", "--meta-solver", "nash"], "TicTacToe-v0"),
     ],
 )
-def test_wrong_words_are_one_line_and_leave_nothing_behind(words, said, tmp_path, capsys):
+def test_wrong_arguments_print_one_line_and_leave_no_folder(words, said, tmp_path, capsys):
     code, _, err = run(["train", *words, "--run-dir", tmp_path / "run"], capsys)
     assert code == 2
     assert said in err
@@ -104,12 +106,12 @@ def test_wrong_words_are_one_line_and_leave_nothing_behind(words, said, tmp_path
     assert not (tmp_path / "run").exists()
 
 
-def test_another_run_in_the_folder_is_left_alone(tmp_path, capsys):
+def test_folder_of_another_run_is_refused(tmp_path, capsys):
     run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 1, "--run-dir", tmp_path], capsys)
     for words, said in (
-        (["KuhnPoker-v0", *EXACT[:-1], "uniform"], "began with meta_solver = 'nash', got 'uniform'"),
-        (["LeducPoker-v0", *EXACT], "holds a run of another game, KuhnPoker-v0"),
-        (["KuhnPoker-v0", "--algorithm", "pfsp"], "holds a run of psro, expected pfsp"),
+        (["KuhnPoker-v0", *EXACT[:-1], "uniform"], "expected meta_solver = 'nash' as recorded, got 'uniform'"),
+        (["LeducPoker-v0", *EXACT], "expected a run of LeducPoker-v0 {}, got one of KuhnPoker-v0"),
+        (["KuhnPoker-v0", "--algorithm", "pfsp"], "expected a run of pfsp, got one of psro"),
     ):
         code, _, err = run(["train", *words, "--run-dir", tmp_path], capsys)
         assert (code, said in err) == (2, True), err
@@ -118,16 +120,16 @@ def test_another_run_in_the_folder_is_left_alone(tmp_path, capsys):
     assert "expected the folder of a league's run" in err
 
 
-def test_a_second_process_is_refused(tmp_path, capsys):
+def test_second_process_on_a_run_is_refused(tmp_path, capsys):
     run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 1, "--run-dir", tmp_path], capsys)
-    with Store.open(tmp_path):
+    with RunStore.open(tmp_path):
         code, _, err = run(["resume", tmp_path], capsys)
     assert code == 2
     assert str(tmp_path) in err
     assert err.count("\n") == 1
 
 
-def test_policies_of_a_league_are_seen_playing(tmp_path, capsys):
+def test_render_plays_latest_or_named_policies(tmp_path, capsys):
     """The latest of every role, or those named; `gpu-envs render` leads there."""
     league = tmp_path / "league"
     run(["train", "KuhnPoker-v0", *EXACT, "--iterations", 2, "--run-dir", league], capsys)
@@ -141,11 +143,11 @@ def test_policies_of_a_league_are_seen_playing(tmp_path, capsys):
             "cpu",
             "--steps",
             2,
-            "--worlds",
+            "--num-envs",
             8,
             "--size",
             32,
-            "--out",
+            "--output",
             picture,
             *words,
         ]
@@ -174,7 +176,7 @@ def test_policies_of_a_league_are_seen_playing(tmp_path, capsys):
     assert LEAGUE == DATABASE
 
 
-def test_help_is_help(capsys):
+def test_help_and_unknown_command_have_exit_codes(capsys):
     assert run([], capsys)[0] == 2
     code, out, _ = run(["--help"], capsys)
     assert (code, "gpu-envs league train" in out) == (0, True)
@@ -183,38 +185,45 @@ def test_help_is_help(capsys):
     assert "no command named 'tain'" in err
 
 
-def test_two_runs_are_compared(tmp_path, capsys):
+def test_report_compares_two_runs(tmp_path, capsys):
     for name, iterations in (("weak", 0), ("strong", 6)):
         run(["train", "KuhnPoker-v0", *EXACT, "--iterations", iterations, "--run-dir", tmp_path / name], capsys)
-    code, out, _ = run(["report", tmp_path / "strong", "--against", tmp_path / "weak"], capsys)
+    code, out, _ = run(["report", tmp_path / "strong", "--opponents", tmp_path / "weak"], capsys)
     assert code == 0
     line = out.splitlines()[-1]
     assert f"against {tmp_path / 'weak'}, above 0 if this run is stronger: 0." in line
     assert (tmp_path / "strong" / "report" / "report.html").stat().st_size > 10_000
 
 
-# Sums over so many rows depend on the number of threads. `threads=0` leaves it to the process.
-WIDE = [f"--train={each}" for each in ("threads=0", "num_envs=1024", "learner.rollout_length=64", "total_steps=65536")]
-WIDE += ["--train=learner.minibatches=1", "--train=learner.epochs=1", "--train=learner.hidden=[32,32]"]
+# Sums over so many rows depend on the number of threads. `num_threads=0` leaves it to the process.
+WIDE = [
+    f"--train_overrides={each}"
+    for each in ("num_threads=0", "num_envs=1024", "learner.rollout_length=64", "total_steps=65536")
+]
+WIDE += [
+    "--train-overrides=learner.num_minibatches=1",
+    "--train-overrides=learner.num_epochs=1",
+    "--train-overrides=learner.hidden_sizes=[32,32]",
+]
 
 
 @pytest.mark.slow
 def test_executors_give_equal_leagues_for_the_same_number_of_threads(tmp_path, capsys):
-    words = ["train", "KuhnPoker-v0", "--iterations", 1, "--threads", 2, *WIDE]
-    for name, executor in (("local", []), ("process", ["--executor", "process", "--workers", 1])):
+    words = ["train", "KuhnPoker-v0", "--iterations", 1, "--num-threads", 2, *WIDE]
+    for name, executor in (("local", []), ("process", ["--executor", "process", "--num-workers", 1])):
         code, _, err = run([*words, *executor, "--run-dir", tmp_path / name], capsys)
         assert code == 0, err
     local, process = (contents(tmp_path / name) for name in ("local", "process"))
     assert local == process
 
 
-def test_threads_of_a_league_are_one_unless_the_command_line_says_so(tmp_path, capsys):
+def test_league_uses_one_thread_by_default(tmp_path, capsys):
     words = ["train", "KuhnPoker-v0", *EXACT, "--iterations", 1, "--run-dir", tmp_path]
     torch.set_num_threads(2)
     run(words, capsys)
     assert torch.get_num_threads() == 1
-    code, out, _ = run([*words, "--threads", 2], capsys)
+    code, out, _ = run([*words, "--num-threads", 2], capsys)
     assert (code, torch.get_num_threads()) == (0, 2)
-    assert "(--threads 2)" in out
-    code, _, err = run([*words, "--threads", 0], capsys)
-    assert (code, err) == (2, "gpu-envs: error: --threads 0: expected at least 1\n")
+    assert "(--num-threads 2)" in out
+    code, _, err = run([*words, "--num-threads", 0], capsys)
+    assert (code, err) == (2, "gpu-envs: error: --num-threads 0: expected at least 1\n")

@@ -1,10 +1,10 @@
-"""What is missing is said in one line."""
+"""Test of the message about a missing extra."""
 
 import subprocess
 import sys
 
 
-def test_without_scipy_the_extra_is_named():
+def test_missing_scipy_names_the_extra():
     code = (
         "import importlib.util as u, sys\n"
         "found = u.find_spec\n"

@@ -13,21 +13,22 @@ from shuffled import Shuffled
 from small_league import league
 
 from gpu_envs.errors import GpuEnvsError
-from league import evaluation
+from league.evaluation import nash_conv
+from league.evaluation.tabular_game import TabularGame
 from league.executors import LocalExecutor, ProcessExecutor
 from league.game import Game
-from league.psro import PSRO, PSROConfig
-from league.run import opened
-from league.small import Small
-from league.store import Store
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.open_run import open_run
+from league.storage.run_store import RunStore
 
 KUHN = Game.of("KuhnPoker-v0")
-MEASURES = ("nash_conv", "exploitability", "best_so_far", "best_iteration")
+MEASURES = ("nash_conv", "exploitability", "best_nash_conv", "best_iteration")
 
 
 def psro(path, executor=None, progress=None, iterations=2, **settings):
     config = PSROConfig(iterations=iterations, **{**psro_runs.QUICK, **settings})
-    with opened(path, KUHN, "psro", config) as store:
+    with open_run(path, KUHN, "psro", config) as store:
         return PSRO(store, config, progress, executor).run()
 
 
@@ -41,21 +42,21 @@ def summary(path):
 def test_it_is_what_the_policies_of_the_iteration_give(tmp_path):
     rows = psro(tmp_path)
     found = []
-    with Store.open(tmp_path, write=False) as store:
+    with RunStore.open(tmp_path, write=False) as store:
         for number, row in enumerate(rows):
             pools = {role: pool[: row["policies"][role]] for role, pool in store.populations.items()}
             marginals = [torch.tensor(each, dtype=torch.float64) for each in row["meta_strategy"]]
-            small = Small.of(KUHN)
+            small = TabularGame.of(KUHN)
             assert small is not None
             found.append(small.nash_conv(pools, marginals))
             assert row["nash_conv"] == found[-1]
             assert row["exploitability"] == found[-1] / 2
-            assert row["best_so_far"] == min(found)
+            assert row["best_nash_conv"] == min(found)
             assert row["best_iteration"] == max(at for at, each in enumerate(found) if each == min(found))
             assert store.result(f"{number}/evaluation") == {"nash_conv": found[-1]}
 
 
-def test_the_summary_is_that_of_one_process(tmp_path):
+def test_summary_equals_that_of_one_process(tmp_path):
     torch.set_num_threads(1)
     psro(tmp_path / "local")
     processes = ProcessExecutor(workers=2)
@@ -70,7 +71,7 @@ def test_the_summary_is_that_of_one_process(tmp_path):
         assert psro_runs.contents(tmp_path / name) == psro_runs.contents(tmp_path / "local")
 
 
-def test_a_league_is_evaluated_likewise(tmp_path):
+def test_league_summary_equals_that_of_one_process(tmp_path):
     for name, executor in (("local", None), ("0", Shuffled(seed=0)), ("1", Shuffled(seed=1))):
         running = league(tmp_path / name, "alphastar", 2, RPS, executor=executor, episodes=4)
         with running.store:
@@ -87,17 +88,17 @@ class Late(LocalExecutor):
     def next(self, within=None):
         if within is not None:
             return None
-        others = [call for call in self._calls if call.function is not evaluation.evaluate]
-        call = others[0] if others else self._calls[-1]
-        self._calls.remove(call)
-        return call.key, call.run()
+        others = [call for call in self._tasks if call.function is not nash_conv.compute_nash_conv]
+        call = others[0] if others else self._tasks[-1]
+        self._tasks.remove(call)
+        return call.key, call.function(call.policies, **call.arguments)
 
 
-def test_the_next_responses_are_given_out_meanwhile_and_nothing_waits(tmp_path):
+def test_responses_are_submitted_while_evaluations_are_pending(tmp_path):
     told, late = [], Late()
     psro(tmp_path / "whole")
     psro(tmp_path / "run", late, lambda number, text: told.append((number, text)))
-    with Store.open(tmp_path / "run", write=False) as store:
+    with RunStore.open(tmp_path / "run", write=False) as store:
         done = store.tasks()
     last = done.index("2/respond/player_1/0")
     assert [done.index(f"{number}/evaluation") > last for number in range(3)] == [True] * 3
@@ -111,13 +112,13 @@ def slow(pools, **arguments):
     until = time.monotonic() + 60.0
     while not Path(os.environ["RESPONDED"]).exists() and time.monotonic() < until:
         time.sleep(0.02)
-    return evaluation.evaluate(pools, **arguments)
+    return nash_conv.compute_nash_conv(pools, **arguments)
 
 
-def test_a_slow_evaluation_does_not_keep_workers_from_learning(tmp_path, monkeypatch):
+def test_slow_evaluation_does_not_block_training(tmp_path, monkeypatch):
     torch.set_num_threads(1)
     psro(tmp_path / "whole", iterations=1)
-    monkeypatch.setattr(evaluation, "evaluate", slow)
+    monkeypatch.setattr(nash_conv, "compute_nash_conv", slow)
     monkeypatch.setenv("RESPONDED", str(tmp_path / "responded"))
     processes, given_out = ProcessExecutor(workers=2), []
     submit = processes.submit
@@ -134,7 +135,7 @@ def test_a_slow_evaluation_does_not_keep_workers_from_learning(tmp_path, monkeyp
     finally:
         processes.close()
     assert given_out.index("0/evaluation") < given_out.index("1/respond/player_0/0")
-    with Store.open(tmp_path / "run", write=False) as store:
+    with RunStore.open(tmp_path / "run", write=False) as store:
         done = store.tasks()
     assert done.index("1/respond/player_0/0") < done.index("0/evaluation")
     assert summary(tmp_path / "run") == summary(tmp_path / "whole")
@@ -144,17 +145,17 @@ class Stops(Late):
     """Ends with an error before an evaluation."""
 
     def next(self, within=None):
-        if within is None and all(call.function is evaluation.evaluate for call in self._calls):
+        if within is None and all(call.function is nash_conv.compute_nash_conv for call in self._tasks):
             raise GpuEnvsError("killed")
         return super().next(within)
 
 
 @pytest.mark.parametrize("iterations", [0, 1, 2])
-def test_a_run_that_ended_before_its_evaluations_makes_them(iterations, tmp_path):
+def test_resumed_run_computes_missing_evaluations(iterations, tmp_path):
     psro(tmp_path / "whole")
     with pytest.raises(GpuEnvsError, match="killed"):
         psro(tmp_path / "run", Stops(), iterations=iterations)
-    with Store.open(tmp_path / "run", write=False) as store:
+    with RunStore.open(tmp_path / "run", write=False) as store:
         rows = store.iterations()
         assert len(rows) == iterations + 1
         assert all(row[measure] is None for row in rows.values() for measure in MEASURES)

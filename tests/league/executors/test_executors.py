@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
+from pathlib import Path
 
 import calls_made
 import numpy as np
@@ -20,19 +21,30 @@ from calls_made import RPS, SPACE, gathered, network, plain
 from exact_games import random_table, tree_of
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
-from league import database
-from league.exact import TablePolicy
-from league.executors import Call, Coordinator, Later, LocalExecutor, ProcessExecutor, calls, pack, packed, unpacked
-from league.population import MixturePolicy, RandomPolicy
-from league.store import Store
-from trainers.heads import action_spec
+from league.exact import TablePolicy, table_policy
+from league.executors import (
+    Coordinator,
+    LazyValue,
+    LocalExecutor,
+    ProcessExecutor,
+    RemoteTask,
+    pack,
+    packed,
+    transport,
+    unpacked,
+)
+from league.policies.mixture import MixturePolicy
+from league.policies.random import RandomPolicy
+from league.storage import database
+from league.storage.run_store import RunStore
+from trainers.models.action_heads import action_spec
 
 # ---------------------------------------------------------------- what travels
 
 
 def table() -> TablePolicy:
     tree = tree_of("kuhn")
-    return TablePolicy.of(tree, random_table(tree, 0, torch.Generator().manual_seed(5)), 0)
+    return table_policy(tree, random_table(tree, 0, torch.Generator().manual_seed(5)), 0)
 
 
 KINDS = {
@@ -45,11 +57,11 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_policy_that_has_travelled_plays_the_same_bit_for_bit(kind):
+def test_transported_policy_acts_bit_for_bit_equally(kind):
     policy = KINDS[kind]()
     parcel = pack(policy)
     assert pack(policy) is parcel
-    calls._LOADED.clear()
+    transport._LOADED.clear()
     again = unpacked(packed({"who": [policy]}), "cpu")["who"][0]
     assert again is not policy
     assert type(again) is type(policy)
@@ -71,11 +83,11 @@ def test_equal_policies_are_one_parcel_and_are_read_once():
     assert unpacked(pack(one), "cpu") is unpacked(pack(other), "cpu")
 
 
-def test_a_policy_of_an_unknown_type_does_not_travel():
+def test_policy_of_unknown_type_raises_config_error():
     class Stranger(RandomPolicy):
         pass
 
-    with pytest.raises(ConfigError, match=r"^Stranger: policies of this type do not travel.*KINDS.*$"):
+    with pytest.raises(ConfigError, match=r"^Stranger: expected a type with a loader.*KINDS.*$"):
         packed([Stranger(action_spec(SPACE))])
 
 
@@ -89,9 +101,9 @@ def test_tensors_travel_without_what_lies_around_them(dtype):
     assert packed({"whole": whole})["whole"] is whole
 
 
-def test_what_is_read_later_is_read_when_it_travels():
+def test_lazy_value_is_read_at_transport():
     read = []
-    later = Later(lambda: read.append(1) or {"weights": torch.ones(2)})
+    later = LazyValue(lambda: read.append(1) or {"weights": torch.ones(2)})
     assert not read
     assert plain(unpacked(packed({"state": later}), "cpu")) == plain({"state": {"weights": torch.ones(2)}})
 
@@ -112,18 +124,18 @@ def test_processes_give_what_this_one_gives(processes):
 
 
 def test_workers_have_one_thread(processes):
-    assert set(gathered(processes, [Call(f"{n}", calls_made.threads) for n in range(4)]).values()) == {(1, "1")}
+    assert set(gathered(processes, [RemoteTask(f"{n}", calls_made.threads) for n in range(4)]).values()) == {(1, "1")}
 
 
-def test_whoever_is_free_takes_the_next(processes):
-    made = [Call("long", calls_made.sleep, arguments={"seconds": 1.0})]
-    made += [Call(f"{n}", calls_made.sleep, arguments={"seconds": 0.02}) for n in range(6)]
+def test_free_worker_runs_the_next_task(processes):
+    made = [RemoteTask("long", calls_made.sleep, arguments={"seconds": 1.0})]
+    made += [RemoteTask(f"{n}", calls_made.sleep, arguments={"seconds": 0.02}) for n in range(6)]
     assert list(gathered(processes, made))[-1] == "long"
 
 
 def test_errors_come_back_as_themselves(processes):
     def ends(how: str) -> None:
-        processes.submit(Call(how, calls_made.fail, arguments={"how": how}))
+        processes.submit(RemoteTask(how, calls_made.fail, arguments={"how": how}))
         processes.next()
 
     with pytest.raises(CheckpointError, match=r"^step 7: expected a tree, got a stone$"):
@@ -136,20 +148,20 @@ def test_errors_come_back_as_themselves(processes):
 
 
 @pytest.mark.parametrize("make", ["learn", pytest.param("play", marks=pytest.mark.slow)])
-def test_a_worker_killed_in_the_middle_changes_nothing(processes, tmp_path, make):
+def test_killed_worker_does_not_change_results(processes, tmp_path, make):
     made = calls_made.calls()
     of = next(call for call in made if call.key.startswith(make))
     arguments = {"marker": str(tmp_path / "died"), "after": 0.2, "make": of.function, **of.arguments}
-    found = gathered(processes, [*made[:2], Call("killed", calls_made.killed_once, of.pools, arguments)])
+    found = gathered(processes, [*made[:2], RemoteTask("killed", calls_made.killed_once, of.policies, arguments)])
     assert (tmp_path / "died").exists()
-    assert found["killed"] == plain(of.run())
+    assert found["killed"] == plain(calls_made.run(of))
 
 
 @pytest.mark.slow
-def test_a_call_that_kills_every_worker_ends_the_run_with_its_name():
+def test_task_that_kills_every_worker_raises_with_its_key():
     executor = ProcessExecutor(1)
-    executor.submit(Call("3/respond/red", calls_made.die))
-    with pytest.raises(GpuEnvsError, match=r"^3/respond/red: 4 workers have died over this call.*$"):
+    executor.submit(RemoteTask("3/respond/red", calls_made.die))
+    with pytest.raises(GpuEnvsError, match=r"^3/respond/red: 4 workers died during this task.*$"):
         executor.next()
     executor.close()
 
@@ -164,11 +176,11 @@ def wait_until(happened, seconds=60.0):
 def test_cancelled_calls_end_and_workers_go_on(processes, tmp_path):
     for n in range(4):
         given = {"file": str(tmp_path / str(n)), "seconds": 600.0}
-        processes.submit(Call(f"long/{n}", calls_made.sleep_after_touch, arguments=given))
+        processes.submit(RemoteTask(f"long/{n}", calls_made.sleep_after_touch, arguments=given))
     wait_until(lambda: any(tmp_path.iterdir()))  # a worker is in the middle of a call
     processes.cancel()
     assert processes.pending == 0
-    assert gathered(processes, [Call("next", calls_made.add, arguments={"a": 1, "b": 2})]) == {"next": 3}
+    assert gathered(processes, [RemoteTask("next", calls_made.add, arguments={"a": 1, "b": 2})]) == {"next": 3}
 
 
 @pytest.fixture
@@ -179,15 +191,15 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupt_leaves_no_call_and_no_process(tmp_path, interruptible):
+def test_interrupt_leaves_no_task_and_no_process(tmp_path, interruptible):
     with toy_league.start(tmp_path / "run") as store:
         coordinator = Coordinator(store, ProcessExecutor(1))
         pids: list[int] = []
-        coordinator.submit(Call("pid", calls_made.process), pids.append)
+        coordinator.submit(RemoteTask("pid", calls_made.process), pids.append)
         coordinator.wait()
         begun = tmp_path / "begun"
         given = {"file": str(begun), "seconds": 600.0}
-        coordinator.submit(Call("long", calls_made.sleep_after_touch, arguments=given), print)
+        coordinator.submit(RemoteTask("long", calls_made.sleep_after_touch, arguments=given), print)
         wait_until(begun.exists)
         following = coordinator.executor.next
 
@@ -216,7 +228,7 @@ def test_workers_end_with_a_coordinator_that_is_killed(tmp_path):
         "    executor.submit(Call('long', calls_made.sleep, arguments={'seconds': 600.0}))\n"
         "    time.sleep(600)\n"
     )
-    path = os.pathsep.join([os.path.dirname(__file__), os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.getcwd(), os.environ.get("PYTHONPATH", "")])
     coordinator = subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
     )
@@ -257,16 +269,16 @@ class Shuffled:
 
     def __init__(self, seed: int) -> None:
         self.random, self.given, self.ended = random.Random(seed), [], []
-        self.calls: list[Call] = []
+        self.calls: list[RemoteTask] = []
         self.cancelled = 0
 
     @property
     def pending(self) -> int:
         return len(self.calls)
 
-    def submit(self, call: Call) -> None:
-        self.given.append(call.key)
-        self.calls.append(call)
+    def submit(self, task: RemoteTask) -> None:
+        self.given.append(task.key)
+        self.calls.append(task)
 
     def soon(self) -> bool:
         return bool(self.calls) and self.random.random() < 0.6
@@ -277,7 +289,7 @@ class Shuffled:
         if self.ended and self.random.random() < 0.3:
             return self.random.choice(self.ended)
         call = self.calls.pop(self.random.randrange(len(self.calls)))
-        self.ended.append((call.key, call.run()))
+        self.ended.append((call.key, calls_made.run(call)))
         return self.ended[-1]
 
     def cancel(self) -> None:
@@ -288,7 +300,7 @@ class Shuffled:
         pass
 
 
-def league(store: Store, executor, stop_after: int | None = None) -> list[str]:
+def league(store: RunStore, executor, stop_after: int | None = None) -> list[str]:
     """Chains of calls in three lanes, each giving the next; what was committed, in order."""
     coordinator, written = Coordinator(store, executor), []
 
@@ -304,7 +316,7 @@ def league(store: Store, executor, stop_after: int | None = None) -> list[str]:
         if number >= 6:
             return
         for each in (number, number + 1):  # two at a time
-            call = Call(f"{lane}/{each}", calls_made.add, arguments={"a": each, "b": 10 * ord(lane)})
+            call = RemoteTask(f"{lane}/{each}", calls_made.add, arguments={"a": each, "b": 10 * ord(lane)})
             follows = None if each == number else lambda: give(lane, number + 2)
             coordinator.submit(call, functools.partial(commit, call.key), follows, lane)
             coordinator.submit(call, functools.partial(commit, call.key), None, lane)  # twice: it counts once
@@ -334,7 +346,7 @@ def test_each_call_is_committed_once_and_in_the_order_of_its_lane(tmp_path):
             assert store.cells().count.tolist() == cells.count.tolist()
 
 
-def test_a_run_that_was_interrupted_makes_only_what_is_lacking(tmp_path):
+def test_interrupted_run_repeats_only_missing_tasks(tmp_path):
     for seed in range(10):
         with toy_league.start(tmp_path / str(seed)) as store:
             first, then = Shuffled(seed), Shuffled(100 + seed)
@@ -355,7 +367,7 @@ def test_a_run_that_was_interrupted_makes_only_what_is_lacking(tmp_path):
             assert len(done) + len(then.given) == 18
 
 
-def test_what_is_there_at_once_is_written_at_once(tmp_path, monkeypatch):
+def test_simultaneous_results_are_committed_together(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr(Shuffled, "soon", lambda executor: bool(executor.calls))
     with toy_league.start(tmp_path / "run") as store:
@@ -366,10 +378,10 @@ def test_what_is_there_at_once_is_written_at_once(tmp_path, monkeypatch):
     assert len(written) < 9  # of 18 steps
 
 
-def test_what_follows_from_a_call_that_is_done_follows_without_it(tmp_path):
+def test_completed_task_still_triggers_its_follow_up(tmp_path):
     with toy_league.start(tmp_path / "run") as store:
         followed, coordinator = deque(), Coordinator(store, LocalExecutor())
-        coordinator.submit(Call("start", calls_made.die), print, lambda: followed.append(1))
+        coordinator.submit(RemoteTask("start", calls_made.die), print, lambda: followed.append(1))
         assert not followed  # it has its turn
         coordinator.wait()
         assert followed

@@ -1,4 +1,4 @@
-"""Games that go round in circles: self-play runs after itself for ever, response oracles end at the equilibrium."""
+"""Tests of cyclic games: self-play cycles forever, and best-response oracles converge to the equilibrium."""
 
 import itertools
 import math
@@ -7,48 +7,56 @@ import pytest
 import torch
 from small_league import RPS, league
 
-from league.measures import shape
-from league.psro import PSRO, PSROConfig
-from league.run import opened
-from league.small import Small
+from league.analysis.population_metrics import decompose_game
+from league.evaluation.tabular_game import TabularGame
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
 from league.solvers import solve
+from league.storage.open_run import open_run
 
 BEATS = torch.tensor([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]], dtype=torch.float64)
 LEARN = {
     "num_envs": 64,
     "learner.rollout_length": 4,
-    "learner.hidden": [8],
+    "learner.hidden_sizes": [8],
 }
 
 
 @pytest.mark.learning
 def test_self_play_of_rock_paper_scissors_cycles_while_psro_does_not(tmp_path):
-    rates = {"learner.learning_rate": 0.01, "learner.entropy": 0.2}  # less entropy, and turns get longer and longer
-    slow = {"learner.epochs": 2, **rates, **{f"{name}_end": value for name, value in rates.items()}}
+    rates = {
+        "learner.learning_rate": 0.01,
+        "learner.entropy_coef": 0.2,
+    }  # with less entropy, cycles get longer and longer
+    slow = {"learner.num_epochs": 2, **rates, **{f"{name}_final": value for name, value in rates.items()}}
     running = league(tmp_path / "self-play", "latest", iterations=40, steps=2048, episodes=300, **LEARN, **slow)
     running.run()
-    copies = len(running.standing.roster.frozen())
-    strategies = torch.stack(Small.of(RPS, required=True).know(running.populations)[0][1:]).double().reshape(copies, 3)
-    exploitability = (strategies @ BEATS.T).amax(1)  # each by the one that beats it
-    assert float(exploitability[-24:].median()) > 0.4  # the last ones are no better than the ones before
+    copies = len(running.state.roster.frozen())
+    strategies = (
+        torch.stack(TabularGame.of(RPS, required=True).tabulate_all(running.populations)[0][1:])
+        .double()
+        .reshape(copies, 3)
+    )
+    exploitability = (strategies @ BEATS.T).amax(1)  # by the move that beats it
+    assert float(exploitability[-24:].median()) > 0.4  # no improvement over time
     turns = [(int(a), int(b)) for a, b in itertools.pairwise(strategies[4:].argmax(1)) if a != b]
     assert len(turns) >= 12
-    assert turns == [(a, (a + 1) % 3) for a, _ in turns]  # always to what beats it
-    assert shape(running.evaluate().meta_game()[:, 9:, 9:]).cyclic_share > 0.9
+    assert turns == [(a, (a + 1) % 3) for a, _ in turns]  # always to the move that beats it
+    assert decompose_game(running.evaluate().meta_game()[:, 9:, 9:]).cyclic_share > 0.9
     running.store.close()
 
-    fast = {"learner.learning_rate": 0.02, "learner.entropy": 0.0, "learner.entropy_end": 0.0}
+    fast = {"learner.learning_rate": 0.02, "learner.entropy_coef": 0.0, "learner.entropy_coef_final": 0.0}
     train = {**LEARN, **fast, "total_steps": 4096}
-    config = PSROConfig(iterations=6, meta_solver="nash", start="scratch", train=train)
-    with opened(tmp_path / "psro", RPS, "psro", config) as store:
+    config = PSROConfig(iterations=6, meta_solver="nash", response_init="scratch", train_overrides=train)
+    with open_run(tmp_path / "psro", RPS, "psro", config) as store:
         rows = PSRO(store, config).run()
         assert rows[-1]["exploitability"] < 0.1
 
 
-def test_self_play_of_a_disc_game_cycles_while_its_oracle_ends_at_the_centre():
-    """Balduzzi et al. 2019: strategies are points of the unit disc, who is a right angle ahead wins by 1.
+def test_self_play_of_disc_game_cycles_while_best_responses_converge():
+    """Strategies are points of the unit disc; a point a right angle ahead wins by 1 (Balduzzi et al. 2019).
 
-    Payoffs only: the best response to a point is the one a right angle ahead of it, to a mixture to its mean.
+    Only payoffs are used. The best response to a point is a right angle ahead of it; to a mixture, ahead of its mean.
     """
 
     def payoffs(points):
@@ -64,7 +72,7 @@ def test_self_play_of_a_disc_game_cycles_while_its_oracle_ends_at_the_centre():
         points.append(response(points[-1]))  # self-play
     latest = torch.stack(points)
     assert torch.allclose(payoffs(torch.stack([response(points[-1]), points[-1]]))[0, 0, 1], torch.ones(()).double())
-    found = shape(payoffs(latest))
+    found = decompose_game(payoffs(latest))
     assert found.cyclic_share == pytest.approx(1.0)
     assert found.transitive_share == pytest.approx(0.0, abs=1e-9)
 
@@ -74,6 +82,6 @@ def test_self_play_of_a_disc_game_cycles_while_its_oracle_ends_at_the_centre():
         points.append(response(weights @ torch.stack(points)))  # double oracle
     population = torch.stack(points[:4])
     weights = solve("max_entropy_nash", payoffs(population)).marginals[0]
-    assert float((weights @ population).norm()) < 1e-6  # nothing earns anything against it
+    assert float((weights @ population).norm()) < 1e-6  # no strategy gains against it
     assert weights == pytest.approx([0.25] * 4, abs=1e-6)
-    assert shape(payoffs(population)).cyclic_share == pytest.approx(1.0)
+    assert decompose_game(payoffs(population)).cyclic_share == pytest.approx(1.0)

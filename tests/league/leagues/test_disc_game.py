@@ -12,24 +12,25 @@ import torch
 from always import Always
 from torch import Tensor
 
-from league.baselines import SelfPlayBuilder, SelfPlayConfig
+from league.analysis.population_metrics import decompose_game
 from league.game import Game
-from league.league import League, LeagueConfig
-from league.matches import play_matchups
-from league.measures import shape
-from league.payoffs import PayoffTable
-from league.psro import PSRO, PSROConfig
-from league.run import opened
+from league.leagues.league import League, LeagueConfig
+from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.rollout.matchups import simulate_matchups
+from league.rollout.payoff_table import PayoffTable
 from league.solvers import solve
+from league.storage.open_run import open_run
 
 DISC = Game.of("DiscGame-v0")
 TRAIN = {
     "num_envs": 256,
     "learner.rollout_length": 4,
     "learner.learning_rate": 0.005,
-    "learner.learning_rate_end": 0.005,
-    "learner.entropy": 0.0,
-    "learner.hidden": [32],
+    "learner.learning_rate_final": 0.005,
+    "learner.entropy_coef": 0.0,
+    "learner.hidden_sizes": [32],
 }
 
 
@@ -65,11 +66,11 @@ def test_points_of_the_edge_are_a_cyclic_game_without_a_best():
     populations = {DISC.roles[0]: [Point(float(each)) for each in angle]}
     table = PayoffTable(DISC, {DISC.roles[0]: 6})
     who, episodes = table.missing(4)
-    table.add(who, play_matchups(DISC, populations, who, episodes, seed=0))
+    table.add(who, simulate_matchups(populations, game=DISC, matchups=who, episodes=episodes, seed=0))
     payoffs = table.meta_game()
     torch.testing.assert_close(payoffs[0], exact, atol=1e-6, rtol=0)
     torch.testing.assert_close(payoffs[1], -payoffs[0])
-    assert shape(payoffs).cyclic_share == pytest.approx(1)
+    assert decompose_game(payoffs).cyclic_share == pytest.approx(1)
     even = solve("max_entropy_nash", torch.stack((exact, -exact))).marginals[0]
     torch.testing.assert_close(even, torch.full((6,), 1 / 6, dtype=torch.float64), atol=1e-4, rtol=0)
     assert exploitability(even, means(populations[DISC.roles[0]])) < 1e-4
@@ -78,9 +79,9 @@ def test_points_of_the_edge_are_a_cyclic_game_without_a_best():
 @pytest.mark.learning
 def test_self_play_goes_round(tmp_path):
     """Its copies beat those before them, again and again: turn after turn about the middle, always clockwise."""
-    config = LeagueConfig(iterations=20, steps=4096, episodes=200, train=TRAIN)
+    config = LeagueConfig(iterations=20, steps=4096, episodes_per_matchup=200, train_overrides=TRAIN)
     builder = SelfPlayBuilder(SelfPlayConfig("latest", freeze_every=config.steps))
-    with opened(tmp_path / "run", DISC, "self-play", config) as store:
+    with open_run(tmp_path / "run", DISC, "self-play", config) as store:
         league = League(store, config, builder)
         league.run()
         points = means(store.populations[DISC.roles[0]])[5:]  # the first ones have hardly left the middle
@@ -90,7 +91,7 @@ def test_self_play_goes_round(tmp_path):
     assert (turns < 0).all()
     assert float(turns.sum()) < -3 * math.pi
     assert (payoffs[0].diagonal(-1) > 0).all()  # of each against the one before
-    assert shape(payoffs).cyclic_share > 0.95
+    assert decompose_game(payoffs).cyclic_share > 0.95
     assert float(points[-1].norm()) > 0.7  # what the last one can be beaten by
 
 
@@ -98,9 +99,13 @@ def test_self_play_goes_round(tmp_path):
 def test_psro_stays(tmp_path):
     """Its mixture can hardly be beaten, though what is in it can."""
     config = PSROConfig(
-        iterations=8, meta_solver="nash", start="scratch", episodes=500, train={**TRAIN, "total_steps": 8192}
+        iterations=8,
+        meta_solver="nash",
+        response_init="scratch",
+        episodes_per_matchup=500,
+        train_overrides={**TRAIN, "total_steps": 8192},
     )
-    with opened(tmp_path / "run", DISC, "psro", config) as store:
+    with open_run(tmp_path / "run", DISC, "psro", config) as store:
         rows = PSRO(store, config).run()
         points = means(store.populations[DISC.roles[0]])
     assert float(points[1:].norm(dim=1).max()) > 0.4

@@ -13,24 +13,25 @@ from shuffled import Shuffled
 from small_league import RPS, league, records
 
 from gpu_envs.errors import GpuEnvsError
-from league import player
 from league.executors import packed, unpacked
 from league.game import Game
-from league.league import League
-from league.matches import play_matchups
-from league.population import RandomPolicy
-from league.psro import PSRO, PSROConfig
-from league.response import Training
-from league.run import opened
-from league.seating import Draw
-from league.store import Store
+from league.leagues import train_player
+from league.leagues.league import League
+from league.policies.random import RandomPolicy
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.rollout.best_response import BestResponseTraining
+from league.rollout.matchup_distribution import MatchupDistribution
+from league.rollout.matchups import simulate_matchups
+from league.storage.open_run import open_run
+from league.storage.run_store import RunStore
 
 KUHN = Game.of("KuhnPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_cycles": 7})
 WIDE = {"num_envs": 6, "learner.rollout_length": 5, "steps": 60}  # episodes go on from iteration to iteration
 CASES = [
     (RPS, "alphastar", {}),
-    (KUHN, "alphastar", {**WIDE, "learner.body": "gru"}),
+    (KUHN, "alphastar", {**WIDE, "learner.network": "gru"}),
     (TAG, "pbt", WIDE),
     (KUHN, "latest", {}),
 ]
@@ -63,16 +64,18 @@ def test_policies_that_are_equal_travel_as_several_and_draws_to_the_last_bit():
     there, again = (unpacked(pickle.loads(pickle.dumps(packed(pools))), "cpu") for _ in range(2))
     assert there["player_0"][0] is not there["player_1"][0]
     assert [pool[0] for pool in there.values()] == [pool[0] for pool in again.values()]  # they are kept
-    first, second = (play_matchups(KUHN, each, [[0, 0]], 500, seed=3).total for each in (pools, there))
+    first, second = (
+        simulate_matchups(each, game=KUHN, matchups=[[0, 0]], episodes=500, seed=3).total for each in (pools, there)
+    )
     assert torch.equal(first, second)
     for seed in range(20):
         share = torch.rand(7, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-        draw = Draw(torch.arange(14).view(7, 2), share)
+        draw = MatchupDistribution(torch.arange(14).view(7, 2), share)
         assert torch.equal(unpacked(packed(draw), "cpu").probability, draw.probability)
 
 
 @pytest.mark.parametrize(("game", "which", "settings"), CASES)
-def test_a_league_comes_out_the_same_whatever_the_workers_do(game, which, settings, tmp_path):
+def test_league_results_do_not_depend_on_workers(game, which, settings, tmp_path):
     settings = {"game": game, "which": which, "max_envs": 100, **settings}
     run(tmp_path / "whole", **settings)
     executor = Shuffled()
@@ -87,11 +90,11 @@ def test_a_league_comes_out_the_same_whatever_the_workers_do(game, which, settin
 
 
 @pytest.mark.parametrize("which", ["alphastar", "pbt"])
-def test_a_league_that_loses_its_store_anywhere_goes_on_as_if_it_had_not(which, tmp_path):
+def test_league_that_loses_its_store_resumes_to_equal_results(which, tmp_path):
     settings = {"game": KUHN, "which": which, "max_envs": 100, **WIDE}
     run(tmp_path / "whole", **settings)
     draw, times = random.Random(1), 0
-    while not Store.begun(tmp_path / "other") or not (tmp_path / "other" / "ended").exists():
+    while not RunStore.run_exists(tmp_path / "other") or not (tmp_path / "other" / "ended").exists():
         running = league(tmp_path / "other", executor=Shuffled(seed=times), **settings)
         closing(running.store, draw.randint(1, 12))
         try:
@@ -107,7 +110,7 @@ def test_a_league_that_loses_its_store_anywhere_goes_on_as_if_it_had_not(which, 
         assert found[name] == rows, name
 
 
-def closing(store: Store, commits: int) -> None:
+def closing(store: RunStore, commits: int) -> None:
     """Closes a store before a step."""
     step, left = store.step, iter(range(commits))
 
@@ -129,7 +132,7 @@ class Interrupted(Shuffled):
         return super().next(within)
 
 
-def test_an_interrupt_leaves_no_call_behind_and_the_same_league_goes_on(tmp_path):
+def test_interrupt_leaves_no_task_and_league_resumes(tmp_path):
     settings = {"game": RPS, "which": "alphastar", "max_envs": 100}
     run(tmp_path / "whole", **settings)
     executor = Interrupted()
@@ -140,7 +143,7 @@ def test_an_interrupt_leaves_no_call_behind_and_the_same_league_goes_on(tmp_path
             running.run()
         assert executor.pending == 0
         assert running.finished == max(running.store.iterations())
-        assert sum(each.total_steps for each in running.standing.learning.values()) == running.finished * 4 * 32
+        assert sum(each.total_steps for each in running.state.learning.values()) == running.finished * 4 * 32
     running.run()
     running.store.close()
     assert not executor.when
@@ -149,29 +152,29 @@ def test_an_interrupt_leaves_no_call_behind_and_the_same_league_goes_on(tmp_path
         assert found[name] == rows, name
 
 
-def test_who_stays_in_this_process_is_built_once_and_nothing_is_read(tmp_path, monkeypatch):
+def test_local_training_is_built_once_without_reading_states(tmp_path, monkeypatch):
     read, built = [], []
-    state, begin = Store.state, Training.__init__
-    monkeypatch.setattr(Store, "state", lambda self, name, *rest: read.append(name) or state(self, name, *rest))
+    state, begin = RunStore.state, BestResponseTraining.__init__
+    monkeypatch.setattr(RunStore, "state", lambda self, name, *rest: read.append(name) or state(self, name, *rest))
     monkeypatch.setattr(
-        Training, "__init__", lambda self, *given, **more: built.append(0) or begin(self, *given, **more)
+        BestResponseTraining, "__init__", lambda self, *given, **more: built.append(0) or begin(self, *given, **more)
     )
     running = run(tmp_path, which="latest", iterations=4, executor=None)
     assert read == ["live.main_0"]
     assert len(built) == 1 + 1  # its first weights, its training
     name = running.id
-    assert list(player.kept(name)) == ["main_0"]
+    assert list(train_player.cached_trainings(name)) == ["main_0"]
     del running
     gc.collect()
-    assert not player.kept(name)
+    assert not train_player.cached_trainings(name)
 
 
 def test_trainings_that_are_kept_are_no_more_than_there_is_room_for(tmp_path, monkeypatch):
     settings = {"which": "alphastar", **WIDE}
     run(tmp_path / "whole", **settings)
-    monkeypatch.setattr(player, "KEPT", 2)
+    monkeypatch.setattr(train_player, "MAX_TRAININGS", 2)
     running = run(tmp_path / "other", **settings)
-    assert len(player.kept(running.id)) == 2
+    assert len(train_player.cached_trainings(running.id)) == 2
     assert unordered(tmp_path / "whole") == unordered(tmp_path / "other")
 
 
@@ -179,7 +182,7 @@ def test_psro_that_was_interrupted_goes_on_in_the_same_process(tmp_path):
     psro_runs.play(tmp_path / "whole", iterations=2, **psro_runs.QUICK)
     executor, config = Interrupted(), PSROConfig(iterations=2, **psro_runs.QUICK)
     executor.when = [0, 1, 3, 5, 8]
-    with opened(tmp_path / "other", Game.of("KuhnPoker-v0"), "psro", config) as store:
+    with open_run(tmp_path / "other", Game.of("KuhnPoker-v0"), "psro", config) as store:
         run = PSRO(store, config, executor=executor)
         for _ in range(5):
             with pytest.raises(KeyboardInterrupt):

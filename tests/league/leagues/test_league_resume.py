@@ -1,4 +1,4 @@
-"""A league that is killed, interrupted or opened anew goes on as if nothing had been, bit for bit."""
+"""Tests of killed, interrupted and reopened leagues: results are bit for bit those of an undisturbed run."""
 
 import os
 import subprocess
@@ -11,18 +11,18 @@ from small_league import RPS, builder, league, records, trained
 from small_league import train as train_alone
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.builder import LeagueBuilder
 from league.game import Game
-from league.league import League
+from league.leagues.builder import LeagueBuilder
+from league.leagues.league import League
 
-SCRIPT = Path(__file__).with_name("small_league.py")
+SCRIPT = Path(__file__).parents[1] / "small_league.py"
 KUHN = Game.of("KuhnPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_cycles": 7})
 WIDE = {"num_envs": 6, "learner.rollout_length": 5}
 
 
 def killed(which: str, points: int, tmp_path: Path) -> dict:
-    """Kills runs at random points; all end with the records of the one that was not killed, which are returned."""
+    """Kill runs at random points, check that all end with the records of an undisturbed run, and return these."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
         command = [sys.executable, str(SCRIPT), which, folder, str(points)]
@@ -38,8 +38,8 @@ def killed(which: str, points: int, tmp_path: Path) -> dict:
 
 
 @pytest.mark.parametrize("points", [3, pytest.param(20, marks=pytest.mark.slow)])
-def test_an_alphastar_league_killed_anywhere_goes_on_as_if_it_had_not_been(points, tmp_path):
-    """Tasks and their matches, win rates, policies and learners by sha256, payoffs, iterations and their changes."""
+def test_killed_alphastar_league_resumes_with_equal_results(points, tmp_path):
+    """Compare tasks, matches, win rates, policies and learners by sha256, payoffs, iterations and transitions."""
     whole = killed("alphastar", points, tmp_path)
     changes = whole["iterations"][2][1]["changes"]
     assert {"freeze main_0", "freeze main_exploiter_0", "reset main_exploiter_0"} <= set(changes)
@@ -49,36 +49,36 @@ def test_an_alphastar_league_killed_anywhere_goes_on_as_if_it_had_not_been(point
     evaluations = [name for name in names if name.endswith("/evaluation")]
     assert evaluations == [f"{number}/evaluation" for number in range(4)]
     assert len(names) - len(payoffs) - len(evaluations) == 1 + 3 * (4 + 1)
-    assert names.index("2/payoffs/0") < names.index("3/change")  # some are played while the league goes on
+    assert names.index("2/payoffs/0") < names.index("3/change")  # some cells are played during training
     assert "payoffs/0/0" in payoffs
     for number, row in whole["iterations"][1:]:
-        assert all(steps == 32 for steps in row["steps"].values()), number  # nobody trained twice
+        assert all(steps == 32 for steps in row["steps"].values()), number  # no player trained twice
         assert sum(row["matches_by_role"].values()) == sum(row["episodes"].values()) == 4 * 32
 
 
 @pytest.mark.parametrize("points", [2, pytest.param(8, marks=pytest.mark.slow)])
-def test_population_based_training_killed_anywhere_goes_on_as_if_it_had_not_been(points, tmp_path):
+def test_killed_population_based_training_resumes_with_equal_results(points, tmp_path):
     whole = killed("pbt", points, tmp_path)
     assert any(change.startswith("copy") for _, row in whole["iterations"] for change in row["changes"])
 
 
 class Stop(BaseException):
-    """As when the user stops it."""
+    """Interrupt by the user."""
 
 
 @pytest.mark.parametrize(
     ("game", "which", "train"),
     [
         (KUHN, "alphastar", WIDE),
-        (TAG, "pfsp", {**WIDE, "learner.body": "gru"}),  # episodes go on from iteration to iteration
-        (KUHN, "pbt", {**WIDE, "learner.body": "gru"}),
+        (TAG, "pfsp", {**WIDE, "learner.network": "gru"}),  # episodes continue across iterations
+        (KUHN, "pbt", {**WIDE, "learner.network": "gru"}),
         (RPS, "alphastar", {"algorithm": "dqn"}),
     ],
 )
-def test_a_league_opened_anew_or_stopped_in_the_middle_gives_the_same(game, which, train, tmp_path):
+def test_reopened_or_interrupted_league_gives_equal_results(game, which, train, tmp_path):
     if "algorithm" in train:
         train = {**train, "learner.learning_starts": 16, "learner.batch_size": 8, "learner.replay_size": 64}
-        train |= dict.fromkeys(("learner.epochs", "learner.minibatches"))
+        train |= dict.fromkeys(("learner.num_epochs", "learner.num_minibatches"))
     settings = {"game": game, "iterations": 3, "steps": 60, **train}
 
     whole = league(tmp_path / "whole", which, **settings)
@@ -87,7 +87,7 @@ def test_a_league_opened_anew_or_stopped_in_the_middle_gives_the_same(game, whic
     opened = league(tmp_path / "opened", which, **settings)
     opened.begin()
     for number in range(1, 4):
-        names = opened.standing.roster.learning()
+        names = opened.state.roster.learning()
         train_alone(opened, number, names[0])
         opened.store.close()  # in the middle of an iteration
         opened = league(tmp_path / "opened", which, **settings)
@@ -130,7 +130,7 @@ def _stop_at(count: int, when: int) -> None:
         raise Stop
 
 
-def test_a_run_can_be_made_longer_but_not_go_on_as_another(tmp_path):
+def test_run_resumes_with_more_iterations_but_not_with_another_builder(tmp_path):
     first = league(tmp_path, "pfsp", iterations=1)
     first.run()
     first.store.close()
@@ -142,7 +142,7 @@ def test_a_run_can_be_made_longer_but_not_go_on_as_another(tmp_path):
         league(tmp_path, "pfsp", iterations=2, steps=64)
     running = league(tmp_path, "pfsp", iterations=2)
     for other in ("uniform", "pbt"):
-        with pytest.raises(CheckpointError, match=r"began with SelfPlayBuilder\(.*pfsp.*, got "):
+        with pytest.raises(CheckpointError, match=r"expected the builder SelfPlayBuilder\(.*pfsp.*, got "):
             League(running.store, running.config, builder(other))
     assert isinstance(builder("pbt"), LeagueBuilder)
     running.store.close()

@@ -1,15 +1,18 @@
-"""Win rates, prioritised fictitious self-play and the rules of AlphaStar's league."""
+"""Tests of win rates, prioritized fictitious self-play and the rules of AlphaStar's league."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from gpu_envs.errors import ConfigError
-from league.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules, preset
-from league.baselines import PopulationBasedBuilder, PopulationBasedConfig, SelfPlayBuilder, SelfPlayConfig
-from league.builder import Copy, Freeze, LeagueBuilder, LeagueResult, Match, NoLeagueBuilder, Player, Reset, Roster
 from league.game import Game
-from league.matchmaking import WinRates, pfsp, without_monotonic_suffix
+from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules, preset
+from league.leagues.builder import LeagueBuilder, LeagueResult, NoLeagueBuilder, Roster
+from league.leagues.matchmaking import WinRates, pfsp, without_monotonic_suffix
+from league.leagues.player import Match, Player
+from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
+from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
+from league.leagues.transitions import Copy, Freeze, Reset
 
 SHARED = Game.of("RockPaperScissors-v0")
 SIDES = Game.of("KuhnPoker-v0")
@@ -28,7 +31,7 @@ def test_pfsp_weights_opponents_by_win_rate(weighting, weights):
     assert pfsp([0.1, 0.5, 0.9], weighting) == pytest.approx(np.array(weights) / np.sum(weights))
 
 
-def test_pfsp_is_uniform_where_all_are_beaten():
+def test_pfsp_is_uniform_if_all_weights_are_zero():
     assert pfsp([1.0, 1.0], "squared") == pytest.approx([0.5, 0.5])
     with pytest.raises(ConfigError, match=r"weighting = 'hard': expected one of variance"):
         pfsp([0.5], "hard")
@@ -38,12 +41,12 @@ def test_pfsp_is_uniform_where_all_are_beaten():
     ("rates", "kept"),
     [([], 0), ([0.5], 0), ([0.9, 0.8, 0.7], 0), ([0.3, 0.8, 0.7], 2), ([0.3, 0.2, 0.7], 3), ([0.5, 0.5], 0)],
 )
-def test_versions_whose_win_rates_only_fall_are_left_out(rates, kept):
-    """The pseudocode's `remove_monotonic_suffix`."""
+def test_monotonic_suffix_of_win_rates_is_removed(rates, kept):
+    """Compare with `remove_monotonic_suffix` of the pseudocode."""
     assert without_monotonic_suffix(rates) == kept
 
 
-def test_win_rates_decay_by_the_game_and_count_draws_as_half():
+def test_win_rates_decay_per_game_and_count_draws_as_half():
     rates = WinRates(decay=0.9)
     assert rates.rate("a", "b") == 0.5
     for score in (1.0, 0.5, 0.0):
@@ -77,10 +80,10 @@ def shares(builder, roster, name):
     return {match.opponent: pytest.approx(match.probability) for match in matches if match.probability > 1e-12}
 
 
-def test_main_agents_divide_their_matches_as_the_pseudocode_says():
+def test_main_agents_have_the_match_shares_of_the_pseudocode():
     builder = AlphaStarLeagueBuilder()
     roster = league(builder)
-    assert shares(builder, roster, "main_0") == {"main_0": 1.0}  # nobody is frozen: all is self-play
+    assert shares(builder, roster, "main_0") == {"main_0": 1.0}  # self-play only, without frozen players
     frozen = [("main_0:1", "main_0"), ("main_exploiter_0:1", "main_exploiter_0")]
     wins = [("main_0", "main_0:1", 0.8), ("main_0", "main_exploiter_0:1", 0.6)]
     roster = league(builder, frozen=frozen, wins=wins)
@@ -94,18 +97,18 @@ def test_main_agents_divide_their_matches_as_the_pseudocode_says():
     assert shares(builder, roster, "main_0") == expected
 
 
-def test_main_agents_meet_again_what_they_have_forgotten():
+def test_main_agents_play_forgotten_versions_for_verification():
     builder = AlphaStarLeagueBuilder()
     versions = [("main_0:1", "main_0"), ("main_0:2", "main_0"), ("main_0:3", "main_0")]
     wins = [("main_0", name, rate) for (name, _), rate in zip(versions, (0.4, 0.9, 0.5), strict=True)]
     roster = league(builder, frozen=versions, wins=wins)
     hard = np.array([0.6, 0.1, 0.5]) ** 2
-    everybody, kept = 0.5 * hard / hard.sum(), 0.15 * hard[:2] / hard[:2].sum()  # the third only looks harder
-    expected = {"main_0:1": everybody[0] + kept[0], "main_0:2": everybody[1] + kept[1], "main_0:3": everybody[2]}
+    frozen, kept = 0.5 * hard / hard.sum(), 0.15 * hard[:2] / hard[:2].sum()  # the third is not forgotten
+    expected = {"main_0:1": frozen[0] + kept[0], "main_0:2": frozen[1] + kept[1], "main_0:3": frozen[2]}
     assert shares(builder, roster, "main_0") == {**expected, "main_0": 0.35}
 
 
-def test_main_agents_climb_to_an_opponent_that_is_too_strong():
+def test_main_agents_play_earlier_versions_of_too_strong_opponents():
     builder = AlphaStarLeagueBuilder(AlphaStarConfig(main=FreezeRules(count=2)))
     wins = [("main_0", "main_1", 0.1), ("main_0", "main_1:1", 0.5), ("main_0", "main_1:2", 0.2)]
     roster = league(builder, frozen=[("main_1:1", "main_1"), ("main_1:2", "main_1")], wins=wins)
@@ -113,10 +116,10 @@ def test_main_agents_climb_to_an_opponent_that_is_too_strong():
     versions = 0.5 * hard / hard.sum() + 0.25 * variance / variance.sum()
     assert shares(builder, roster, "main_0") == {"main_1:1": versions[0], "main_1:2": versions[1], "main_0": 0.25}
     nature = AlphaStarLeagueBuilder(preset("nature"))
-    assert shares(nature, roster, "main_0")["main_1"] == 0.25  # it has no such rule
+    assert shares(nature, roster, "main_0")["main_1"] == 0.25  # the paper's text has no such rule
 
 
-def test_exploiters_meet_main_agents_and_everybody():
+def test_exploiters_play_main_agents_and_all_frozen_players():
     builder = AlphaStarLeagueBuilder()
     frozen = [("main_0:1", "main_0"), ("league_exploiter_0:1", "league_exploiter_0")]
     roster = league(builder, frozen=frozen, wins=[("main_exploiter_0", "main_0", 0.11)])
@@ -131,7 +134,7 @@ def test_exploiters_meet_main_agents_and_everybody():
     assert shares(builder, roster, "league_exploiter_0") == {"main_0:1": 0.1 / 0.6, "league_exploiter_0:1": 0.5 / 0.6}
 
 
-def test_where_there_are_roles_only_the_other_is_met():
+def test_opponents_have_the_other_role():
     builder = AlphaStarLeagueBuilder()
     roster = league(builder, SIDES, frozen=[("p0:1", "main_player_0_0"), ("p1:1", "main_player_1_0")])
     for player in list(roster.players.values()):
@@ -141,8 +144,8 @@ def test_where_there_are_roles_only_the_other_is_met():
     assert shares(builder, roster, "main_player_0_0") == {"p1:1": 0.5, "main_player_1_0": 0.5}
 
 
-def test_drawn_matches_have_the_probabilities_of_the_rules():
-    """100,000 draws; the issue's acceptance test on the host's side. On the device: `test_seating.py`."""
+def test_matches_have_the_probabilities_of_the_rules():
+    """Sample 100,000 matches on the host; `test_seating.py` does so on the device."""
     builder = AlphaStarLeagueBuilder()
     frozen = [(f"main_0:{i}", "main_0") for i in range(4)] + [("main_exploiter_0:1", "main_exploiter_0")]
     wins = [("main_0", name, 0.2 + 0.15 * i) for i, (name, _) in enumerate(frozen)]
@@ -156,7 +159,7 @@ def result(roster, steps, seed=0):
     return LeagueResult(1, roster, steps, steps, {}, np.random.default_rng(seed))
 
 
-def test_players_are_frozen_before_they_are_reset_by_the_rules_of_their_kind():
+def test_players_are_frozen_before_reset_by_the_rules_of_their_kind():
     builder = AlphaStarLeagueBuilder(preset(min_steps=10))
     roster = league(builder, frozen=[("main_0:1", "main_0")], wins=[("main_0", "main_0:1", 0.71)])
     steps = dict.fromkeys(roster.learning(), 9)
@@ -180,7 +183,7 @@ def test_players_are_frozen_before_they_are_reset_by_the_rules_of_their_kind():
     assert abs(resets / 800 - 0.25) < 4 * (0.25 * 0.75 / 800) ** 0.5
 
 
-def test_self_play_meets_the_latest_and_the_past():
+def test_self_play_uses_current_and_past_opponents():
     assert shares(NoLeagueBuilder(), league(NoLeagueBuilder()), "main_0") == {"main_0": 1.0}
     both = league(NoLeagueBuilder(), SIDES)
     assert shares(NoLeagueBuilder(), both, "main_player_0_0") == {"main_player_1_0": 1.0}
@@ -197,7 +200,7 @@ def test_self_play_meets_the_latest_and_the_past():
         assert builder.build_league(result(roster, {"main_0": 4})) == []
 
 
-def test_the_weak_of_a_population_take_over_from_the_strong():
+def test_weak_players_of_a_population_copy_strong_ones():
     builder = PopulationBasedBuilder(PopulationBasedConfig(size=4, ready_steps=10))
     wins = [("main_3", f"main_{i}", 0.9) for i in range(3)] + [("main_1", f"main_{i}", 0.1) for i in (0, 2)]
     roster = league(builder, wins=wins)
@@ -207,10 +210,10 @@ def test_the_weak_of_a_population_take_over_from_the_strong():
     assert (copy.player, copy.source) == ("main_1", "main_3")
     assert all(factor in (1.2, 1 / 1.2) for factor in copy.factors.values())
     assert Freeze("main_3") in changes
-    assert Match("main_1", 1 / 3) not in builder.matches(roster, roster.players["main_1"])  # never oneself
+    assert Match("main_1", 1 / 3) not in builder.matches(roster, roster.players["main_1"])  # not against itself
 
 
-def test_bad_settings_are_named():
+def test_invalid_settings_are_named():
     for make, text in (
         (lambda: FreezeRules(min_steps=10, timeout=5), "timeout = 5: expected at least min_steps = 10"),
         (lambda: AlphaStarConfig(main=FreezeRules(count=0)), "main.count = 0: expected at least one"),
@@ -219,14 +222,14 @@ def test_bad_settings_are_named():
         (lambda: WinRates(0.0), "decay = 0.0: expected a number in"),
         (
             lambda: Roster(Game.of("KuhnPoker-v0", {"num_players": 3}), WinRates()),
-            "a league needs two seats, got 3; psro takes any number",
+            "expected two seats, got 3; use psro",
         ),
     ):
         with pytest.raises(ConfigError, match=text):
             make()
 
 
-def test_a_builder_that_lacks_a_part_is_told_which():
+def test_incomplete_builder_names_its_missing_method():
     class Half(LeagueBuilder):
         def players(self, game):
             return []

@@ -8,12 +8,13 @@ from gymnasium import spaces
 from toy_league import GAME, random_policy, start, trained
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league import population
 from league.exact import TablePolicy
 from league.game import Game
-from league.population import MixturePolicy, RandomPolicy
-from trainers.heads import action_spec
-from trainers.policy import Policy
+from league.policies import kinds
+from league.policies.mixture import MixturePolicy
+from league.policies.random import RandomPolicy
+from trainers.models.action_heads import action_spec
+from trainers.models.policy import Policy
 
 
 def random_in(space: spaces.Space, seed: int = 0) -> RandomPolicy:
@@ -120,7 +121,7 @@ def test_only_the_policies_used_last_are_kept(store, monkeypatch):
         loads.append(path.name)
         return Policy.load(path, device)
 
-    monkeypatch.setitem(population.KINDS, "policy", load)
+    monkeypatch.setitem(kinds.KINDS, "policy", load)
     with store.step("more"):
         for seed in range(3):
             store.add_policy("first", trained(seed))
@@ -132,7 +133,7 @@ def test_only_the_policies_used_last_are_kept(store, monkeypatch):
     assert [int(name[:5]) - 1 for name in loads] == [1, 2, 3, 2]
 
 
-def test_a_lost_or_damaged_file_is_named(store):
+def test_lost_or_damaged_file_raises_with_its_name(store):
     with store.step("more"):
         entry = store.add_policy("second", trained(1))
     weights = store.path / "policies" / f"{entry.id}.safetensors"
@@ -153,7 +154,7 @@ def test_kinds_of_ones_own(store, monkeypatch):
     pool = store.populations["first"]
     with pytest.raises(CheckpointError, match="a kind among random, policy, table, mixture, got 'own'"):
         pool.policy(1)
-    monkeypatch.setitem(population.KINDS, "own", RandomPolicy.load)
+    monkeypatch.setitem(kinds.KINDS, "own", RandomPolicy.load)
     assert isinstance(pool.policy(1), RandomPolicy)
 
 

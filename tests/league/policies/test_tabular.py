@@ -8,20 +8,21 @@ from exact_games import random_table, tree_of
 from gymnasium import spaces
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.exact import TablePolicy, Tree, tabulate
+from league.exact import GameTree, TablePolicy
+from league.exact.tabulation import table_policy, tabulate
 from league.game import Game
-from trainers.bodies import Network
-from trainers.evaluate import Cast
-from trainers.heads import action_spec, greedy_spec, make_head
-from trainers.nets import ObservationNormalizer
-from trainers.policy import Policy
-from trainers.ppo import PPOConfig
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.evaluation.policy_runner import PolicyRunner
+from trainers.models.action_heads import action_spec, greedy_spec, make_head
+from trainers.models.networks import Network
+from trainers.models.normalization import ObservationNormalizer
+from trainers.models.policy import Policy
 
 
 def earned(game, policies, episodes, seed=0):
     """Returns (episodes, A) of one episode in each of so many worlds."""
     core = game.core(episodes, seed=seed, autoreset="disabled")
-    cast = Cast(core, {seat.members[0]: policy for seat, policy in zip(game.seats, policies, strict=True)})
+    cast = PolicyRunner(core, {seat.members[0]: policy for seat, policy in zip(game.seats, policies, strict=True)})
     obs, info = core.reset()
     total = torch.zeros(episodes, core.num_agents, dtype=torch.float64)
     while bool(core.alive.any()):
@@ -33,7 +34,7 @@ def earned(game, policies, episodes, seed=0):
 def network(tree, action, memory="none"):
     """An untrained policy that cares for what it sees."""
     width = tree.observations[0].shape[1]
-    config = PPOConfig(hidden=(8,), **({"body": "gru"} if memory == "gru" else {}))
+    config = PPOConfig(hidden_sizes=(8,), **({"network": "gru"} if memory == "gru" else {}))
     head, spec = make_head(action), {**config.spec(width), "action": action}
     actor = Network(spec, head.num_params, 3.0, torch.Generator().manual_seed(1))
     return Policy(spec, ObservationNormalizer(width), actor, head)
@@ -43,7 +44,7 @@ def network(tree, action, memory="none"):
 def test_play_earns_the_exact_value(name):
     tree, generator = tree_of(name), torch.Generator().manual_seed(5)
     profile = [random_table(tree, seat, generator) for seat in range(len(tree.game.seats))]
-    policies = [TablePolicy.of(tree, table, seat, seed=seat) for seat, table in enumerate(profile)]
+    policies = [table_policy(tree, table, seat, seed=seat) for seat, table in enumerate(profile)]
     total = earned(tree.game, policies, 100_000)
     error = total.std(0) / len(total) ** 0.5
     off = (total.mean(0) - tree.values(profile)) / error
@@ -53,10 +54,10 @@ def test_play_earns_the_exact_value(name):
 
 def test_moves_at_once_are_played():
     game = Game.of("RockPaperScissors-v0", {"num_steps": 2})
-    tree = Tree.of(game)
+    tree = GameTree.of(game)
     generator = torch.Generator().manual_seed(6)
     profile = [random_table(tree, seat, generator) for seat in range(2)]
-    total = earned(game, [TablePolicy.of(tree, table, 0, seed) for seed, table in enumerate(profile)], 100_000)
+    total = earned(game, [table_policy(tree, table, 0, seed) for seed, table in enumerate(profile)], 100_000)
     off = (total.mean(0) - tree.values(profile)) / (total.std(0) / len(total) ** 0.5)
     assert off.abs().max() < 3.0, off
 
@@ -65,7 +66,7 @@ def test_unseen_observations_are_played_uniformly_over_legal_actions():
     tree = tree_of("leduc")
     table = torch.zeros_like(tree.uniform(0))
     table[:, 1] = 1.0  # always call
-    policy = TablePolicy.of(tree, table, 0)
+    policy = table_policy(tree, table, 0)
     unseen = torch.full((40_000, 2, 30), 0.5)
     mask = torch.tensor([[True, False, True], [True, False, False]]).expand(40_000, 2, 3)
     action = policy.act(unseen, mask)
@@ -76,15 +77,15 @@ def test_unseen_observations_are_played_uniformly_over_legal_actions():
     assert policy.act(tree.observations[0][:1] * -1.0).shape == (1,)
     close = tree.observations[0] + 1e-7 * (tree.observations[0] == 0)
     odds = policy.probabilities(close)
-    torch.testing.assert_close(odds, torch.full_like(odds, 1 / 3))  # none is taken for its neighbour
+    torch.testing.assert_close(odds, torch.full_like(odds, 1 / 3))  # none is taken for its neighbor
     assert torch.equal(policy.probabilities(tree.observations[0] * 1.0), table)
     padded = torch.nn.functional.pad(-0.0 - tree.observations[0].neg(), (0, 3))  # zeros of both signs, and padding
     assert torch.equal(policy.probabilities(padded), table)
 
 
-def test_what_the_mask_forbids_is_never_played():
+def test_masked_actions_are_never_sampled():
     tree = tree_of("kuhn")
-    policy = TablePolicy.of(tree, torch.tensor([[0.0, 1.0]]).expand(6, 2), 0)
+    policy = table_policy(tree, torch.tensor([[0.0, 1.0]]).expand(6, 2), 0)
     mask = torch.tensor([[True, False]]).expand(6, 2)
     assert not policy.act(tree.observations[0], mask).any()
     assert policy.act(tree.observations[0]).all()
@@ -93,14 +94,14 @@ def test_what_the_mask_forbids_is_never_played():
 def test_greedy_takes_the_most_probable_and_the_lowest_of_equals():
     tree = tree_of("kuhn")
     table = torch.tensor([[0.4, 0.6], [0.5, 0.5], [0.6, 0.4]] * 2)
-    policy = TablePolicy.of(tree, table, 0)
+    policy = table_policy(tree, table, 0)
     assert policy.act(tree.observations[0], greedy=True).tolist() == [1, 0, 0] * 2
 
 
 def test_saved_and_loaded_plays_the_same(tmp_path):
     tree = tree_of("leduc")
     table = random_table(tree, 1, torch.Generator().manual_seed(7))
-    policy = TablePolicy.of(tree, table, 1, seed=3)
+    policy = table_policy(tree, table, 1, seed=3)
     policy.save(tmp_path / "7")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["7.json", "7.safetensors"]
     loaded = TablePolicy.load(tmp_path / "7", seed=3)
@@ -119,11 +120,11 @@ def test_damaged_files(tmp_path):
     path = tmp_path / "p"
     with pytest.raises(CheckpointError, match=r"p\.json: expected a readable file"):
         TablePolicy.load(path)
-    TablePolicy.of(tree, tree.uniform(0), 0).save(path)
+    table_policy(tree, tree.uniform(0), 0).save(path)
     weights, told = path.with_suffix(".safetensors"), path.with_suffix(".json")
     spec = json.loads(told.read_text())
-    told.write_text(json.dumps({**spec, "format": "gpu-envs policy 2"}))
-    with pytest.raises(CheckpointError, match="expected format 'gpu-envs table 1', got 'gpu-envs policy 2'"):
+    told.write_text(json.dumps({**spec, "format": "gpu-envs policy 3"}))
+    with pytest.raises(CheckpointError, match="expected format 'gpu-envs table 1', got 'gpu-envs policy 3'"):
         TablePolicy.load(path)
     told.write_text(json.dumps({**spec, "choices": 3}))
     with pytest.raises(CheckpointError, match=r"expected the table of p\.safetensors"):
@@ -138,7 +139,7 @@ def test_damaged_files(tmp_path):
     ("observations", "table", "words"),
     [
         (torch.zeros(2, 3), torch.ones(3, 2), r"got \(2, 3\) and \(3, 2\)"),
-        (torch.zeros(2, 3), torch.full((2, 2), 0.5), "all different"),
+        (torch.zeros(2, 3), torch.full((2, 2), 0.5), "finite and unique"),
         (torch.full((1, 3), torch.nan), torch.full((1, 2), 0.5), "finite"),
         (torch.zeros(1, 3), torch.tensor([[0.5, -0.5]]), "probabilities that sum to 1"),
         (torch.zeros(1, 3), torch.tensor([[0.5, 0.4]]), "probabilities that sum to 1"),
@@ -153,7 +154,7 @@ def test_tables_of_tables():
     tree = tree_of("leduc")
     for seat in range(2):
         table = random_table(tree, seat, torch.Generator().manual_seed(8))
-        torch.testing.assert_close(tabulate(TablePolicy.of(tree, table, seat), tree, seat), table, rtol=0, atol=1e-15)
+        torch.testing.assert_close(tabulate(table_policy(tree, table, seat), tree, seat), table, rtol=0, atol=1e-15)
 
 
 def test_tables_of_networks_are_how_they_play():
@@ -186,7 +187,7 @@ def test_policies_without_a_table():
     tree = tree_of("kuhn")
     with pytest.raises(ConfigError, match=r"expected a policy with probabilities\(obs, mask\), got Silent"):
         tabulate(Silent(), tree, 0)
-    with pytest.raises(ConfigError, match="expected a policy without memory"):
+    with pytest.raises(ConfigError, match="expected a policy without recurrence"):
         tabulate(network(tree, action_spec(spaces.Discrete(2)), memory="gru"), tree, 0)
 
 
@@ -194,8 +195,8 @@ def test_policies_without_a_table():
 def test_nothing_is_read_from_the_device():
     tree = tree_of("leduc")
     table = random_table(tree, 0, torch.Generator().manual_seed(9))
-    here = TablePolicy.of(tree, table, 0)
-    there = TablePolicy.of(tree, table, 0, device="cuda")
+    here = table_policy(tree, table, 0)
+    there = table_policy(tree, table, 0, device="cuda")
     obs, mask = tree.observations[0].cuda(), tree.legal[0].cuda()
     there.act(obs, mask)
     torch.cuda.synchronize()

@@ -13,16 +13,18 @@ import torch
 from psro_runs import EXACT, KINDS, LEDUC, QUICK, SCRIPT, contents, play, psro
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from league import filling, solvers
-from league import run as runs
+from league import solvers
+from league.evaluation import payoff_filler
+from league.evaluation.nash_conv import nash_conv_lower_bound, strategy_from_summary
+from league.evaluation.tabular_game import TabularGame
 from league.game import Game
-from league.population import RandomPolicy
-from league.psro import PSRO, PSROConfig, gain, strategy_of
-from league.run import opened
-from league.small import Small
+from league.policies.random import RandomPolicy
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
 from league.solvers import MetaStrategy
-from league.store import Store
-from league.targets import Target
+from league.storage import run_config as runs
+from league.storage.open_run import open_run
+from league.storage.run_store import RunStore
 
 KUHN_UNIFORM = [0.9167, 0.6250, 0.4167, 0.3542, 0.2833, 0.2639, 0.2262]
 """NashConv by iteration, of OpenSpiel's PSRO with exact payoffs and responses and the uniform meta-strategy."""
@@ -54,9 +56,9 @@ def test_double_oracle_solves_kuhn(tmp_path):
     assert rows[12]["value"] == pytest.approx([-1 / 18, 1 / 18])
     for row, before in zip(rows[1:], rows, strict=False):
         # exact best responses join the populations, so that what they gain is all that can be gained
-        assert row["previous_nash_conv_lower"] == pytest.approx(before["nash_conv"], abs=1e-9)
-        assert row["nash_conv_lower"] == pytest.approx(0.0, abs=1e-9)
-        assert row["best_so_far"] == min(found[: row["policies"]["player_0"]])
+        assert row["previous_nash_conv_lower_bound"] == pytest.approx(before["nash_conv"], abs=1e-9)
+        assert row["nash_conv_lower_bound"] == pytest.approx(0.0, abs=1e-9)
+        assert row["best_nash_conv"] == min(found[: row["policies"]["player_0"]])
         assert row["exploitability"] == pytest.approx(row["nash_conv"] / 2)
 
 
@@ -69,7 +71,7 @@ def test_uniform_on_leduc_is_the_reference(tmp_path):
 def test_projected_replicator_dynamics_on_leduc_is_the_reference(tmp_path):
     rows = play(tmp_path, "LeducPoker-v0", iterations=40, meta_solver="prd", **EXACT)
     assert rows[40]["nash_conv"] <= 0.6
-    assert rows[40]["best_so_far"] <= 0.6
+    assert rows[40]["best_nash_conv"] <= 0.6
 
 
 SHORT = {
@@ -83,7 +85,7 @@ SHORT = {
 
 @pytest.mark.parametrize("name", solvers.SOLVERS)
 def test_every_meta_solver_gets_on(name, tmp_path):
-    found = nash_convs(play(tmp_path, iterations=8, meta_solver=name, solver=SHORT.get(name, {}), **EXACT))
+    found = nash_convs(play(tmp_path, iterations=8, meta_solver=name, meta_solver_kwargs=SHORT.get(name, {}), **EXACT))
     assert found[8] < 0.25
     assert found[8] < found[0] / 3
 
@@ -93,9 +95,9 @@ def test_rock_paper_scissors_is_played_uniformly(name, tmp_path):
     game = Game.of("RockPaperScissors-v0", {"num_steps": 1})
     rows = play(tmp_path, game, iterations=4, meta_solver=name, **EXACT)
     assert rows[4]["nash_conv"] == pytest.approx(0.0, abs=1e-3)
-    with Store.open(tmp_path, write=False) as store:
-        small = Small(Small.of(game).tree)
-        table = small.mixtures(store.populations, strategy_of(rows[4]).marginals)[0]
+    with RunStore.open(tmp_path, write=False) as store:
+        small = TabularGame(TabularGame.of(game).tree)
+        table = small.mixtures(store.populations, strategy_from_summary(rows[4]).marginals)[0]
     assert table[0].tolist() == pytest.approx([1 / 3] * 3, abs=1e-3)
 
 
@@ -106,7 +108,7 @@ def test_one_population_for_unlike_seats(tmp_path):
     assert rows[12]["value"] == pytest.approx([0.0, 0.0])  # as often first as second
     for row, before in zip(rows[1:], rows, strict=False):
         assert row["meta_strategy"][0] == row["meta_strategy"][1]
-        assert row["previous_nash_conv_lower"] == pytest.approx(before["nash_conv"], abs=1e-9)
+        assert row["previous_nash_conv_lower_bound"] == pytest.approx(before["nash_conv"], abs=1e-9)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -114,37 +116,36 @@ def test_joint_meta_strategies_of_three(shared, tmp_path):
     game = Game.of("KuhnPoker-v0", {"num_players": 3}, shared)
     rows = play(tmp_path, game, iterations=8, meta_solver="cce", **EXACT)
     assert min(nash_convs(rows)) < rows[0]["nash_conv"] / 5
-    joint = strategy_of(rows[8]).joint
+    joint = strategy_from_summary(rows[8]).joint
     for order in [(1, 0, 2), (2, 0, 1)] if shared else []:
         assert torch.allclose(joint, joint.permute(order))
     for row, before in zip(rows[1:], rows, strict=False):  # responses are to the joint, not to its marginals
-        assert row["previous_nash_conv_lower"] == pytest.approx(before["nash_conv"], abs=1e-9)
-        assert row["nash_conv_lower"] == pytest.approx(0.0, abs=1e-6)
+        assert row["previous_nash_conv_lower_bound"] == pytest.approx(before["nash_conv"], abs=1e-9)
+        assert row["nash_conv_lower_bound"] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_a_joint_that_is_a_product_is_responded_to_as_its_marginals(tmp_path):
+def test_product_joint_has_the_best_responses_of_its_marginals(tmp_path):
     play(tmp_path, Game.of("KuhnPoker-v0", {"num_players": 3}), iterations=3, meta_solver="uniform", **EXACT)
-    with Store.open(tmp_path, write=False) as store:
-        small, odds = Small.of(store.game), torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+    with RunStore.open(tmp_path, write=False) as store:
+        small, odds = TabularGame.of(store.game), torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
         assert small is not None
         one = MetaStrategy((odds,) * 3)
         two = MetaStrategy(one.marginals, one.distribution())
         assert small.nash_conv(store.populations, one.marginals) == pytest.approx(
             small.nash_conv(store.populations, two.marginals, two.joint)
         )
-        assert gain(small.payoffs(store.populations), one) == pytest.approx(gain(small.payoffs(store.populations), two))
-        found = [
-            small.best_response(store.populations, "player_1", Target(each.marginals, each.joint))[0].table
-            for each in (one, two)
-        ]
+        assert nash_conv_lower_bound(small.payoffs(store.populations), one) == pytest.approx(
+            nash_conv_lower_bound(small.payoffs(store.populations), two)
+        )
+        found = [small.best_response(store.populations, "player_1", each)[0].table for each in (one, two)]
         assert torch.equal(*found)
 
 
 def test_payoffs_of_one_population_are_those_of_the_payoff_table(tmp_path):
     game = Game.of("KuhnPoker-v0", shared=True)
-    play(tmp_path, game, iterations=2, episodes=4_000, oracle="exact")
-    with Store.open(tmp_path, write=False) as store:
-        small = Small.of(game)
+    play(tmp_path, game, iterations=2, episodes_per_matchup=4_000, oracle="exact")
+    with RunStore.open(tmp_path, write=False) as store:
+        small = TabularGame.of(game)
         assert small is not None
         assert torch.allclose(runs.table_of(store).mean, small.payoffs(store.populations), atol=0.12)
 
@@ -152,19 +153,19 @@ def test_payoffs_of_one_population_are_those_of_the_payoff_table(tmp_path):
 # ---------------------------------------------------------------- what a run says and keeps
 
 
-def test_the_summary_says_it_all(tmp_path):
-    play(tmp_path, iterations=2, episodes=20, oracle="exact")
+def test_summary_has_all_fields_of_every_iteration(tmp_path):
+    play(tmp_path, iterations=2, episodes_per_matchup=20, oracle="exact")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert [row["iteration"] for row in summary["iterations"]] == [0, 1, 2]
     for row in summary["iterations"]:
-        assert row["best_so_far"] <= row["nash_conv"]
+        assert row["best_nash_conv"] <= row["nash_conv"]
         assert row["seconds"] > 0
         assert 0 <= row["best_iteration"] <= row["iteration"]
     assert [row["episodes"] for row in summary["iterations"]] == [20, 80, 180]
 
 
-@pytest.mark.parametrize("variant", ["psro", "self_play", "anytime", "pipeline"])
-def test_a_run_made_longer_is_as_one_that_was_long(variant, tmp_path):
+@pytest.mark.parametrize("variant", ["standard", "self_play", "anytime", "pipeline"])
+def test_extended_run_equals_long_run(variant, tmp_path):
     settings = KINDS["pipeline"] if variant == "pipeline" else {**QUICK, "variant": variant}
     play(tmp_path / "a", iterations=2, **settings)
     play(tmp_path / "b", iterations=1, **settings)
@@ -174,7 +175,7 @@ def test_a_run_made_longer_is_as_one_that_was_long(variant, tmp_path):
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
-def test_a_run_killed_anywhere_goes_on_as_if_it_had_not_been(tmp_path):
+def test_run_killed_anywhere_resumes_to_equal_results(tmp_path):
     memory = Path("/dev/shm")  # flushing to a busy disk takes long, and a kill loses nothing that was written
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
         command = [sys.executable, str(SCRIPT), folder, "20"]
@@ -190,14 +191,14 @@ def test_a_run_killed_anywhere_goes_on_as_if_it_had_not_been(tmp_path):
 
 def test_policies_that_remember_are_no_tables(tmp_path):
     train = {
-        **QUICK["train"],
-        "learner.body": "gru",
+        **QUICK["train_overrides"],
+        "learner.network": "gru",
     }
-    rows = play(tmp_path, iterations=1, **{**QUICK, "train": train})
+    rows = play(tmp_path, iterations=1, **{**QUICK, "train_overrides": train})
     assert [row["nash_conv"] for row in rows] == [None, None]
-    assert rows[1]["previous_nash_conv_lower"] is not None
-    with pytest.raises(ConfigError, match=r"payoffs = 'exact': policies that remember .* use 'sampled'"):
-        psro(tmp_path / "other", payoffs="exact", **{**QUICK, "train": train})
+    assert rows[1]["previous_nash_conv_lower_bound"] is not None
+    with pytest.raises(ConfigError, match="payoff_estimation='exact': expected policies without recurrence"):
+        psro(tmp_path / "other", payoff_estimation="exact", **{**QUICK, "train_overrides": train})
 
 
 # ---------------------------------------------------------------- what is refused
@@ -207,23 +208,31 @@ def test_policies_that_remember_are_no_tables(tmp_path):
     ("env_id", "settings", "said"),
     [
         (("KuhnPoker-v0", {"num_players": 3}), {"meta_solver": "nash"}, "nash: expected two seats, got 3"),
-        (("SimpleTag-v0", {}), {"meta_solver": "nash"}, "meta_solver = 'nash': expected a game that sums to 0"),
+        (
+            ("SimpleTag-v0", {}),
+            {"meta_solver": "nash"},
+            "meta_solver='nash': expected a zero-sum game, got SimpleTag-v0",
+        ),
         (("SimpleTag-v0", {}), EXACT, "SimpleTag-v0: no exact tree"),
-        (("SimpleTag-v0", {}), {"payoffs": "exact"}, "SimpleTag-v0: no exact tree"),
+        (("SimpleTag-v0", {}), {"payoff_estimation": "exact"}, "SimpleTag-v0: no exact tree"),
         (("KuhnPoker-v0", {}), {"variant": "rectified"}, "'rectified': KuhnPoker-v0: expected one population"),
-        (("SimpleTag-v0", {}), {"variant": "rectified"}, "no game of two seats that sums to 0"),
-        (("SimpleTag-v0", {}), {"variant": "anytime"}, "no game of two seats that sums to 0"),
-        (("KuhnPoker-v0", {"num_players": 3}), {"variant": "anytime"}, "no game of two seats"),
-        (("KuhnPoker-v0", {}), {"variant": "pipeline", **EXACT}, "'pipeline': exact responses are there at once"),
-        (("KuhnPoker-v0", {}), {"meta_solver": "prd", "solver": {"steps": 3}}, "prd: no setting 'steps'"),
-        (("KuhnPoker-v0", {}), {"meta_solver": "prd", "solver": {"dt": -1.0}}, "dt"),
+        (("SimpleTag-v0", {}), {"variant": "rectified"}, "expected a two-player zero-sum game, got SimpleTag-v0"),
+        (("SimpleTag-v0", {}), {"variant": "anytime"}, "expected a two-player zero-sum game, got SimpleTag-v0"),
+        (
+            ("KuhnPoker-v0", {"num_players": 3}),
+            {"variant": "anytime"},
+            "expected a two-player zero-sum game, got KuhnPoker-v0",
+        ),
+        (("KuhnPoker-v0", {}), {"variant": "pipeline", **EXACT}, "'pipeline': expected oracle='learned', got 'exact'"),
+        (("KuhnPoker-v0", {}), {"meta_solver": "prd", "meta_solver_kwargs": {"steps": 3}}, "prd: no setting 'steps'"),
+        (("KuhnPoker-v0", {}), {"meta_solver": "prd", "meta_solver_kwargs": {"dt": -1.0}}, "dt"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_is_done(env_id, settings, said, tmp_path):
+def test_settings_that_do_not_fit_the_game_raise_before_any_step(env_id, settings, said, tmp_path):
     with pytest.raises(ConfigError, match=said) as refused:
         psro(tmp_path, Game.of(*env_id), **settings)
     assert "\n" not in str(refused.value)
-    with Store.open(tmp_path, write=False) as store:
+    with RunStore.open(tmp_path, write=False) as store:
         assert not store.tasks()
 
 
@@ -232,8 +241,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_done(env_id, settings, 
     [
         ({"variant": "rectifed"}, "variant = 'rectifed'"),
         ({"meta_solver": "nosh"}, "meta_solver = 'nosh'"),
-        ({"variant": "pipeline", "levels": 0}, "levels = 0"),
-        ({"levels": 2}, "levels = 2: has no effect with variant = 'psro'"),
+        ({"variant": "pipeline", "pipeline_depth": 0}, "pipeline_depth = 0"),
+        ({"pipeline_depth": 2}, "pipeline_depth = 2: has no effect with variant = 'standard'"),
     ],
 )
 def test_bad_settings_are_named(settings, said):
@@ -243,12 +252,12 @@ def test_bad_settings_are_named(settings, said):
 
 def test_changed_settings_are_named(tmp_path):
     play(tmp_path, iterations=1, **EXACT)
-    with pytest.raises(ConfigError, match="began with meta_solver = 'auto', got 'uniform'"):
+    with pytest.raises(ConfigError, match="expected meta_solver = 'auto' as recorded, got 'uniform'"):
         psro(tmp_path, meta_solver="uniform", **EXACT)
     assert len(play(tmp_path, iterations=2, **EXACT)) == 3
 
 
-def test_a_missing_policy_is_named_and_nothing_is_lost(tmp_path):
+def test_missing_policy_file_raises_and_run_is_kept(tmp_path):
     play(tmp_path, iterations=1, **EXACT)
     file = next((tmp_path / "policies").glob("00002-*.safetensors"))
     kept = file.read_bytes()
@@ -260,22 +269,22 @@ def test_a_missing_policy_is_named_and_nothing_is_lost(tmp_path):
 
 
 def test_payoffs_that_are_none_are_refused_and_nothing_is_lost(tmp_path, monkeypatch):
-    settings = {"oracle": "exact", "episodes": 20}
+    settings = {"oracle": "exact", "episodes_per_matchup": 20}
     play(tmp_path, iterations=1, **settings)
-    before, right = contents(tmp_path), filling.play_matchups
+    before, right = contents(tmp_path), payoff_filler.simulate_matchups
 
     def wrong(*args, **more):
         results = right(*args, **more)
         results.total[-1, 0] = math.nan
         return results
 
-    monkeypatch.setattr(filling, "play_matchups", wrong)
+    monkeypatch.setattr(payoff_filler, "simulate_matchups", wrong)
     with pytest.raises(GpuEnvsError, match="expected a finite number, got nan"):
         play(tmp_path, iterations=2, **settings)
     after = contents(tmp_path)
     assert after["cells"] == before["cells"]
     assert after["iterations"] == before["iterations"]
-    monkeypatch.setattr(filling, "play_matchups", right)
+    monkeypatch.setattr(payoff_filler, "simulate_matchups", right)
     play(tmp_path, iterations=2, **settings)
     play(tmp_path / "whole", iterations=2, **settings)
     assert contents(tmp_path) == contents(tmp_path / "whole")
@@ -283,10 +292,10 @@ def test_payoffs_that_are_none_are_refused_and_nothing_is_lost(tmp_path, monkeyp
 
 def test_reading_a_run_leaves_it(tmp_path):
     play(tmp_path, iterations=1, **EXACT)
-    with Store.open(tmp_path, write=False) as store:
+    with RunStore.open(tmp_path, write=False) as store:
         run = PSRO(store, PSROConfig(iterations=2, **EXACT))
         assert isinstance(store.populations["player_0"][0], RandomPolicy)
         with pytest.raises(GpuEnvsError, match="opened for reading"):
             run.run()
-    with opened(tmp_path, Game.of("KuhnPoker-v0"), "psro", PSROConfig(**EXACT)) as store:
+    with open_run(tmp_path, Game.of("KuhnPoker-v0"), "psro", PSROConfig(**EXACT)) as store:
         assert len(store.iterations()) == 2

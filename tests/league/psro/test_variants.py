@@ -2,25 +2,28 @@
 
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from psro_runs import EXACT, QUICK, TINY, contents, play, psro
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league import response
-from league.exact import TablePolicy
+from league.evaluation.nash_conv import strategy_from_summary
+from league.evaluation.tabular_game import TabularGame
+from league.exact import table_policy
 from league.game import Game
-from league.matches import play_matchups
-from league.population import MixturePolicy, RandomPolicy
-from league.psro import strategy_of
-from league.response import Training
-from league.small import Small
+from league.policies.mixture import MixturePolicy
+from league.policies.random import RandomPolicy
+from league.psro.config import PSROConfig
+from league.psro.variants.rectified import RectifiedVariant
+from league.rollout import best_response
+from league.rollout.best_response import BestResponseTraining
+from league.rollout.matchups import simulate_matchups
 from league.solvers import MetaStrategy
-from league.store import Store
-from league.targets import Rectified
-from trainers.ppo import PPO, PPOConfig
-from trainers.problem import Problem
+from league.storage.run_store import RunStore
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.learner_spec import LearnerSpec
 
 RPS = Game.of("RockPaperScissors-v0", {"num_steps": 1})
 
@@ -31,16 +34,16 @@ def nash_convs(rows):
 
 def pure(action):
     """Always the same in rock, paper, scissors of one step."""
-    small = Small.of(RPS)
+    small = TabularGame.of(RPS)
     assert small is not None
     table = torch.nn.functional.one_hot(torch.full((1,), action), 3).double()
-    return TablePolicy.of(small.tree, table, 0)
+    return table_policy(small.tree, table, 0)
 
 
 # ---------------------------------------------------------------- mixtures
 
 
-def test_a_mixture_draws_once_per_episode_and_for_all_agents_of_a_seat():
+def test_mixture_samples_once_per_episode_for_all_agents_of_a_seat():
     mixture = MixturePolicy([pure(0), pure(1), pure(2)], torch.tensor([0.5, 0.25, 0.25]))
     obs, memory = torch.zeros(4000, 2, pure(0).width), mixture.memory(4000, 2)
     first = mixture.act(obs, memory=memory)
@@ -58,7 +61,10 @@ def test_a_mixture_draws_once_per_episode_and_for_all_agents_of_a_seat():
 
 def test_members_of_a_mixture_remember_for_themselves():
     nets = [
-        PPO(PPOConfig(body="gru", hidden=(4,)), Problem(3, RPS.core(1).action_spaces["player_0"], 2, 1, 10, seed=seed))
+        PPO(
+            PPOConfig(network="gru", hidden_sizes=(4,)),
+            LearnerSpec(3, RPS.core(1).action_spaces["player_0"], 2, 1, 10, seed=seed),
+        )
         for seed in (1, 2)
     ]
     members = [net.policy() for net in nets]
@@ -71,21 +77,21 @@ def test_members_of_a_mixture_remember_for_themselves():
     assert (memory[..., 0] == 2).all()
 
 
-def test_a_mixture_earns_what_its_members_earn_on_average():
+def test_mixture_return_is_mean_of_its_members():
     pools = {"player": [MixturePolicy([pure(0), pure(2)]), pure(1)]}  # paper against rock or scissors
-    results = play_matchups(RPS, pools, [[0, 1]], 4000, seed=3)
+    results = simulate_matchups(pools, game=RPS, matchups=[[0, 1]], episodes=4000, seed=3)
     assert results.mean[0].tolist() == pytest.approx([0.0, 0.0], abs=0.06)
     assert float(results.square[0, 0]) == 4000  # never a draw, as a member is drawn whole
 
 
-def test_a_mixture_is_saved_with_its_members(tmp_path):
-    with Store.create(tmp_path, RPS, {}) as store:
+def test_mixture_is_saved_with_its_members(tmp_path):
+    with RunStore.create(tmp_path, RPS, {}) as store:
         with store.step("add"):
             members = [pure(1), RandomPolicy.of(RPS, "player")]
             store.add_policy("player", MixturePolicy(members, torch.tensor([3.0, 1.0])), "mixture")
             store.add_policy("player", MixturePolicy(members), "mixture")
         assert len(store.populations["player"].entries[0].sha256) == 4
-    with Store.open(tmp_path) as store:
+    with RunStore.open(tmp_path) as store:
         found = store.populations["player"][0]
         assert isinstance(found, MixturePolicy)
         assert found.weights.tolist() == [0.75, 0.25]
@@ -95,23 +101,23 @@ def test_a_mixture_is_saved_with_its_members(tmp_path):
         before = found.act(obs, memory=memory.clone())
         found.seed(5)
         assert torch.equal(found.act(obs, memory=memory), before)
-        small = Small.of(RPS)
+        small = TabularGame.of(RPS)
         assert small is not None
-        assert small.know(store.populations)[0][0][0].tolist() == pytest.approx([1 / 12, 10 / 12, 1 / 12])
+        assert small.tabulate_all(store.populations)[0][0][0].tolist() == pytest.approx([1 / 12, 10 / 12, 1 / 12])
     file = next((tmp_path / "policies").glob("00001-*.0.safetensors"))
     file.unlink()
-    with Store.open(tmp_path) as store, pytest.raises(CheckpointError, match=file.name):
+    with RunStore.open(tmp_path) as store, pytest.raises(CheckpointError, match=file.name):
         store.populations["player"].policy(1)
 
 
-def test_what_is_no_mixture_is_refused():
+def test_invalid_mixtures_raise_config_error():
     for members in ([], [MixturePolicy([pure(0)])]):
         with pytest.raises(ConfigError, match="expected at least one policy, none of them a mixture"):
             MixturePolicy(members)
     for weights in ([1.0], [1.0, -1.0], [0.0, 0.0], [float("nan"), 1.0]):
         with pytest.raises(ConfigError, match="expected 2 finite weights"):
             MixturePolicy([pure(0), pure(1)], torch.tensor(weights))
-    with pytest.raises(ConfigError, match="remembers whom it drew"):
+    with pytest.raises(ConfigError, match="got no memory"):
         MixturePolicy([pure(0)]).act(torch.zeros(1, pure(0).width))
 
 
@@ -121,20 +127,23 @@ def test_what_is_no_mixture_is_refused():
 def test_responses_are_rectified_where_policies_do_not_lose():
     wins = torch.tensor([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]], dtype=torch.float64)
     third = torch.full((3,), 1 / 3, dtype=torch.float64)
-    run = SimpleNamespace(game=RPS, strategy=MetaStrategy((third, third)), meta_game=torch.stack([wins, wins.T]))
-    found = Rectified(run).targets("player")
-    assert [target.parent for target in found] == [0, 1, 2]
-    for target, loses_to in zip(found, (1, 2, 0), strict=True):
-        assert target.marginals[0].tolist() == target.marginals[1].tolist()  # wherever the learner sits
-        assert [weight == 0 for weight in target.marginals[0].tolist()] == [at == loses_to for at in range(3)]
+    opponents, meta_game = MetaStrategy((third, third)), torch.stack([wins, wins.T])
+    context: Any = SimpleNamespace(iteration=1, opponents=opponents, meta_game=lambda: meta_game)
+    found = RectifiedVariant(RPS, PSROConfig(variant="rectified")).tasks(context)
+    assert [task.name for task in found] == [f"1/respond/player/{place}" for place in range(3)]
+    assert [task.parent for task in found] == [0, 1, 2]
+    for task, loses_to in zip(found, (1, 2, 0), strict=True):
+        first, second = task.opponents.marginals
+        assert first.tolist() == second.tolist()  # for a learner in either seat
+        assert [weight == 0 for weight in first.tolist()] == [at == loses_to for at in range(3)]
 
 
 @pytest.mark.parametrize("game", [RPS, Game.of("KuhnPoker-v0", shared=True)], ids=["rps", "kuhn"])
 def test_rectified_gets_on(game, tmp_path):
     rows = play(tmp_path, game, iterations=6, variant="rectified", **EXACT)
     assert rows[-1]["policies"]["player"] > 6
-    assert rows[-1]["best_so_far"] < 0.2
-    with Store.open(tmp_path, write=False) as store:
+    assert rows[-1]["best_nash_conv"] < 0.2
+    with RunStore.open(tmp_path, write=False) as store:
         assert any(task.endswith("/respond/player/1") for task in store.tasks())  # of two policies that were met
 
 
@@ -157,9 +166,9 @@ def test_exact_anytime_never_gets_worse(shared, tmp_path):
 def test_exact_anytime_is_least_exploitable(tmp_path):
     run = psro(tmp_path, iterations=3, variant="anytime", **EXACT)
     with run.store:
-        rows, small = run.run(), run.small
+        rows, small = run.run(), run.tabular
         assert small is not None
-        marginals = strategy_of(rows[3]).marginals
+        marginals = strategy_from_summary(rows[3]).marginals
         generator = torch.Generator().manual_seed(0)
         for _ in range(200):
             noise = torch.rand(2, 4, generator=generator, dtype=torch.float64) * 0.1
@@ -170,12 +179,12 @@ def test_exact_anytime_is_least_exploitable(tmp_path):
 
 def test_learned_anytime_meets_those_less_that_it_beats(tmp_path):
     train = {**TINY, "total_steps": 4096, "learner.learning_rate": 0.01}
-    run = psro(tmp_path, RPS, iterations=1, variant="anytime", train=train, episodes=10)
+    run = psro(tmp_path, RPS, iterations=1, variant="anytime", train_overrides=train, episodes_per_matchup=10)
     with run.store:
         run.iterate(0)
         with run.store.step("more"):  # rock loses to what will be learned, paper hardly ever
             run.store.add_policy("player", pure(0), "table")
-        run.fill(0)
+        run.payoffs.fill("0/payoffs")
         run.strategy = MetaStrategy((torch.tensor([0.5, 0.5], dtype=torch.float64),) * 2)
         run.iterate(1)
         told = run.store.result("1/respond/player/0")["opponents"]
@@ -183,18 +192,18 @@ def test_learned_anytime_meets_those_less_that_it_beats(tmp_path):
     assert told[0] > 0.6 > 0.4 > told[1]
     assert sum(told) == pytest.approx(1.0)
     assert row["meta_strategy"] == [[*told, 0.0]] * 2
-    assert row["nash_conv_lower"] >= 0
+    assert row["nash_conv_lower_bound"] >= 0
 
 
 # ---------------------------------------------------------------- self-play
 
 
 def test_exact_self_play_adds_mixed_strategies(tmp_path):
-    rows = play(tmp_path / "a", iterations=2, variant="self_play", parts=50, **EXACT)
+    rows = play(tmp_path / "a", iterations=2, variant="self_play", num_segments=50, **EXACT)
     plain = play(tmp_path / "b", iterations=2, **EXACT)
     assert rows[2]["nash_conv"] < plain[2]["nash_conv"] / 2
-    assert rows[1]["previous_nash_conv_lower"] == pytest.approx(rows[0]["nash_conv"])  # responses are best ones
-    with Store.open(tmp_path / "a", write=False) as store:
+    assert rows[1]["previous_nash_conv_lower_bound"] == pytest.approx(rows[0]["nash_conv"])  # responses are best ones
+    with RunStore.open(tmp_path / "a", write=False) as store:
         for pool in store.populations.values():
             mixed = [bool(((each.table > 0.01) & (each.table < 0.99)).any()) for each in pool[1:]]
             assert sorted(mixed) == [False, False, True, True]
@@ -203,22 +212,22 @@ def test_exact_self_play_adds_mixed_strategies(tmp_path):
 @pytest.mark.parametrize("game", [RPS, Game.of("KuhnPoker-v0", {"num_players": 3})], ids=["rps", "kuhn of three"])
 def test_learned_self_play_adds_averages(game, tmp_path):
     rows = play(tmp_path, game, iterations=1, variant="self_play", **QUICK)
-    with Store.open(tmp_path, write=False) as store:
+    with RunStore.open(tmp_path, write=False) as store:
         for role, pool in store.populations.items():
             assert rows[1]["policies"][role] == 3
             assert sorted(each.kind for each in pool.entries) == ["mixture", "policy", "random"]
             mixture = next(each for each in pool if isinstance(each, MixturePolicy))
-            assert len(mixture.members) == QUICK["parts"]
+            assert len(mixture.members) == QUICK["num_segments"]
     assert rows[1]["nash_conv"] is not None
 
 
 # ---------------------------------------------------------------- pipeline
 
 
-def test_a_pipeline_learns_on_all_levels_and_fixes_the_lowest(tmp_path):
-    settings = {**QUICK, "variant": "pipeline", "levels": 3, "parts": 2}
+def test_pipeline_trains_all_levels_and_fixes_the_lowest(tmp_path):
+    settings = {**QUICK, "variant": "pipeline", "pipeline_depth": 3, "num_segments": 2}
     play(tmp_path, iterations=2, **settings)
-    with Store.open(tmp_path, write=False) as store:
+    with RunStore.open(tmp_path, write=False) as store:
         parts = [name for name in store.tasks() if "/part/" in name]
         assert len(parts) == 2 * 2 * 2 * 3  # iterations, parts, roles, levels
         assert store.state("pipeline.player_0.2") is None  # fixed
@@ -232,24 +241,24 @@ def test_a_pipeline_learns_on_all_levels_and_fixes_the_lowest(tmp_path):
         assert all(each.iteration == each.index for each in store.populations["player_0"].entries)
 
 
-def test_a_plateau_ends_learning(tmp_path):
-    settings = {**QUICK, "variant": "pipeline", "parts": 6, "plateau": 100.0}
+def test_plateau_ends_training_of_a_level(tmp_path):
+    settings = {**QUICK, "variant": "pipeline", "num_segments": 6, "plateau_tolerance": 100.0}
     play(tmp_path, iterations=1, **settings)
-    with Store.open(tmp_path, write=False) as store:
+    with RunStore.open(tmp_path, write=False) as store:
         assert store.result("1/plan/1")["lowest"] == ["player_0", "player_1"]
         assert store.result("1/plan/2")["lowest"] == []
 
 
 def test_one_level_is_psro_in_parts(tmp_path):
-    rows = play(tmp_path, iterations=2, **{**QUICK, "variant": "pipeline", "levels": 1})
+    rows = play(tmp_path, iterations=2, **{**QUICK, "variant": "pipeline", "pipeline_depth": 1})
     assert rows[2]["policies"] == {"player_0": 3, "player_1": 3}
     assert contents(tmp_path)["iterations"][2]["nash_conv"] == rows[2]["nash_conv"]
 
 
-@pytest.mark.parametrize("variant", ["psro", "anytime", "self_play"])
+@pytest.mark.parametrize("variant", ["standard", "anytime", "self_play"])
 def test_responses_from_the_latest_begin_with_its_critic(tmp_path, monkeypatch, variant):
     """Else an actor that can play learns at first from a critic that knows nothing, and unlearns."""
-    iterate, begin_from, trainings, begun = Training.iterate, response.begin_from, [], []
+    iterate, begin_from, trainings, begun = BestResponseTraining.iterate, best_response.begin_from, [], []
 
     def learning(self):
         if not any(each is self for each in trainings):
@@ -260,9 +269,16 @@ def test_responses_from_the_latest_begin_with_its_critic(tmp_path, monkeypatch, 
         begin_from(learner, start, role)
         begun.append({name: value.clone() for name, value in learner.net.state_dict().items()})
 
-    monkeypatch.setattr(Training, "iterate", learning)
-    monkeypatch.setattr(response, "begin_from", beginning)
-    play(tmp_path, iterations=2, variant=variant, start="latest", episodes=10, train=TINY)
+    monkeypatch.setattr(BestResponseTraining, "iterate", learning)
+    monkeypatch.setattr(best_response, "begin_from", beginning)
+    play(
+        tmp_path,
+        iterations=2,
+        variant=variant,
+        response_init="warm_start",
+        episodes_per_matchup=10,
+        train_overrides=TINY,
+    )
     assert len(trainings) == 4
     assert len(begun) == 2  # the first begin from scratch, as nobody learned before them
     for first, weights, role in zip(trainings, begun, Game.of("KuhnPoker-v0").roles, strict=False):
@@ -273,7 +289,7 @@ def test_responses_from_the_latest_begin_with_its_critic(tmp_path, monkeypatch, 
 
 
 def test_responses_may_go_on_with_all_of_the_latest_learner(tmp_path, monkeypatch):
-    """Its optimiser is kept, and its learning rate falls over the whole run, not within every response."""
+    """Its optimizer is kept, and its learning rate falls over the whole run, not within every response."""
     begun = []
 
     class Watched(PPO):
@@ -281,8 +297,8 @@ def test_responses_may_go_on_with_all_of_the_latest_learner(tmp_path, monkeypatc
             super().load_state_dict(state)
             begun.append((self.steps, self.total_steps, len(self.optimizer.state)))
 
-    monkeypatch.setattr("trainers.ppo.PPO", Watched)
-    rows = play(tmp_path, iterations=3, start="continue", episodes=10, train=TINY)
+    monkeypatch.setattr("trainers.algorithms.on_policy.ppo.PPO", Watched)
+    rows = play(tmp_path, iterations=3, response_init="resume", episodes_per_matchup=10, train_overrides=TINY)
     assert len(rows) == 4
     total = TINY["total_steps"]
     expected = [(total, 3 * total)] * 2 + [(2 * total, 3 * total)] * 2

@@ -8,20 +8,20 @@ from always import PURE
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
-from league.population import RandomPolicy
-from league.response import Training, begin_from, respond
-from league.seating import LEARNER, Draw
-from trainers import algorithms
-from trainers.config import TrainConfig
-from trainers.ppo import PPOConfig
+from league.policies.random import RandomPolicy
+from league.rollout.best_response import BestResponseTraining, begin_from, train_best_response
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+from trainers.algorithms import registry
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.config.train_config import TrainConfig
 
 RPS, KUHN = "RockPaperScissors-v0", "KuhnPoker-v0"
-QUICK = {"rollout_length": 4, "hidden": (8,)}
+QUICK = {"rollout_length": 4, "hidden_sizes": (8,)}
 REPLAYED = {**QUICK, "learning_starts": 16, "batch_size": 16}
 
 
 def config(env_id: str, algorithm: str = "ppo", learner: dict | None = None, **changes) -> TrainConfig:
-    settings = algorithms.find(algorithm).settings(**(QUICK if learner is None else learner))
+    settings = registry.find(algorithm).settings(**(QUICK if learner is None else learner))
     return TrainConfig(
         env_id, **{"num_envs": 8, "total_steps": 640, "algorithm": algorithm, "learner": settings, **changes}
     )
@@ -37,7 +37,7 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 
 ALGORITHMS = [
     ("ppo", QUICK),
-    ("ppo", {**QUICK, "body": "gru"}),
+    ("ppo", {**QUICK, "network": "gru"}),
     ("mappo", QUICK),
     ("a2c", QUICK),
     ("dqn", REPLAYED),
@@ -46,11 +46,13 @@ ALGORITHMS = [
 
 
 @pytest.mark.parametrize(("algorithm", "settings"), ALGORITHMS)
-def test_who_never_learns_stays_as_it_was_normaliser_included(algorithm, settings):
+def test_opponents_and_their_normalizers_do_not_change(algorithm, settings):
     game = Game.of(RPS, {"num_steps": 6})
     for learns in (False, True):
-        draw = Draw(torch.tensor([[LEARNER, 1], [LEARNER, LEARNER]]), learns=torch.tensor([[learns, False]] * 2))
-        training = Training(game, draw, {"player": PURE}, config(RPS, algorithm, settings))
+        draw = MatchupDistribution(
+            torch.tensor([[LEARNER, 1], [LEARNER, LEARNER]]), learns=torch.tensor([[learns, False]] * 2)
+        )
+        training = BestResponseTraining(game, draw, {"player": PURE}, config(RPS, algorithm, settings))
         learner = training.learner("player")
         before = weights(learner.net)
         for _ in range(4):
@@ -59,13 +61,13 @@ def test_who_never_learns_stays_as_it_was_normaliser_included(algorithm, setting
 
 
 @pytest.mark.parametrize(("algorithm", "settings"), ALGORITHMS)
-def test_what_others_do_in_a_learners_rows_is_never_read(algorithm, settings):
+def test_learner_ignores_actions_of_other_policies_in_its_rows(algorithm, settings):
     """The learner plays both seats and learns from one; whatever stands in the other's rows makes no difference."""
     game = Game.of(RPS, {"num_steps": 6})
-    draw = Draw.against(game, "player", [torch.tensor([0.5, 0.5])] * 2)
+    draw = MatchupDistribution.against(game, "player", [torch.tensor([0.5, 0.5])] * 2)
     found = []
     for spoiled in (False, True):
-        training = Training(game, draw, {"player": PURE[:2]}, config(RPS, algorithm, settings))
+        training = BestResponseTraining(game, draw, {"player": PURE[:2]}, config(RPS, algorithm, settings))
         learner = training.learner("player")
         for iteration in range(4):
             training.collector.collect()
@@ -77,18 +79,23 @@ def test_what_others_do_in_a_learners_rows_is_never_read(algorithm, settings):
                 rollout.action[others] = 2
                 rollout.log_prob[others] = 5.0
                 rollout.reward[others] = torch.nan
-            training.collector.update(iteration, str)
+            training.learners.update(iteration, str)
         found.append(weights(learner.net))
     assert equal(*found)
 
 
 @pytest.mark.parametrize(("algorithm", "settings"), [("ppo", QUICK), ("dqn", REPLAYED)])
-def test_the_same_seed_gives_the_same_policy(algorithm, settings):
+def test_equal_seeds_give_equal_policies(algorithm, settings):
     """Opponents that draw from streams of their own, used before, included."""
     game = Game.of(KUHN)
-    draw = Draw.against(game, "player_1", [torch.ones(2) / 2, torch.ones(1)])
+    draw = MatchupDistribution.against(game, "player_1", [torch.ones(2) / 2, torch.ones(1)])
     pools = {"player_0": [RandomPolicy.of(game, "player_0"), PURE[1]]}
-    found = [respond(game, "player_1", draw, pools, config(KUHN, algorithm, settings), seed=seed) for seed in (3, 3, 4)]
+    found = [
+        train_best_response(
+            pools, game=game, role="player_1", draw=draw, train=config(KUHN, algorithm, settings), seed=seed
+        )
+        for seed in (3, 3, 4)
+    ]
     policies = [weights(response.policy.net) for response in found]
     assert equal(policies[0], policies[1])
     assert not equal(policies[0], policies[2])
@@ -102,29 +109,29 @@ def test_the_same_seed_gives_the_same_policy(algorithm, settings):
 
 def test_only_who_learns_has_a_learner():
     game = Game.of("SimpleTag-v0")
-    draw = Draw.against(game, "adversary", [torch.ones(1)] * 2)
+    draw = MatchupDistribution.against(game, "adversary", [torch.ones(1)] * 2)
     pools = {"agent": [RandomPolicy.of(game, "agent")]}
-    training = Training(game, draw, pools, config("SimpleTag-v0"))
-    assert list(training.collector.seats) == ["adversary"]
+    training = BestResponseTraining(game, draw, pools, config("SimpleTag-v0"))
+    assert list(training.learners.assignments) == ["adversary"]
     assert training.seating.learns[0].tolist() == [True, True, True, False]
-    with pytest.raises(ConfigError, match="role 'agent' has no learner, only adversary"):
+    with pytest.raises(ConfigError, match="expected a role with a learner \\(adversary\\), got 'agent'"):
         training.learner("agent")
-    both = Training(game, Draw.self_play(game), {}, config("SimpleTag-v0"))
-    assert list(both.collector.seats) == ["adversary", "agent"]
+    both = BestResponseTraining(game, MatchupDistribution.self_play(game), {}, config("SimpleTag-v0"))
+    assert list(both.learners.assignments) == ["adversary", "agent"]
     row = both.iterate()
     assert {"adversary/policy_loss", "agent/policy_loss", "return", "score"} <= row.keys()
 
 
-def test_a_training_starts_from_the_weights_of_a_policy_or_of_a_learner():
+def test_training_starts_from_weights_of_policy_or_learner():
     game = Game.of(KUHN)
-    draw = Draw.against(game, "player_0", [torch.ones(1)] * 2)
+    draw = MatchupDistribution.against(game, "player_0", [torch.ones(1)] * 2)
     pools = {"player_1": [PURE[0]]}
     for algorithm, settings in (("ppo", QUICK), ("dqn", REPLAYED)):
-        first = Training(game, draw, pools, config(KUHN, algorithm, settings))
+        first = BestResponseTraining(game, draw, pools, config(KUHN, algorithm, settings))
         for _ in range(3):
             first.iterate()
         learner = first.learner("player_0")
-        fresh = Training(game, draw, pools, config(KUHN, algorithm, settings, seed=9)).learner("player_0")
+        fresh = BestResponseTraining(game, draw, pools, config(KUHN, algorithm, settings, seed=9)).learner("player_0")
         begin_from(fresh, learner.policy(), "player_0")
         assert equal(weights(fresh.policy().net), weights(learner.policy().net))
         assert not equal(weights(fresh.net), weights(learner.net)), "a policy has no critic"
@@ -133,26 +140,26 @@ def test_a_training_starts_from_the_weights_of_a_policy_or_of_a_learner():
         begin_from(fresh, learner.state_dict(), "player_0")
         assert equal(weights(fresh.net), weights(learner.net))
         with pytest.raises(ConfigError, match="expected shape"):
-            Training(
+            BestResponseTraining(
                 game,
                 draw,
                 pools,
-                config(KUHN, algorithm, {**settings, "hidden": (9,)}),
+                config(KUHN, algorithm, {**settings, "hidden_sizes": (9,)}),
                 {"player_0": learner.policy()},
             )
     with pytest.raises(ConfigError, match="found no weights"):
         begin_from(fresh, {}, "player_0")
 
 
-def test_a_training_ends_early_and_tells_how_it_goes():
+def test_training_stops_early_and_reports_progress():
     game, told = Game.of(RPS, {"num_steps": 1}), []
-    draw = Draw.against(game, "player", [torch.ones(1)] * 2)
-    response = respond(
-        game,
-        "player",
-        draw,
+    draw = MatchupDistribution.against(game, "player", [torch.ones(1)] * 2)
+    response = train_best_response(
         {"player": PURE[2:]},
-        config(RPS),
+        game=game,
+        role="player",
+        draw=draw,
+        train=config(RPS),
         until=lambda row: row["steps"] >= 96,
         progress=lambda steps, text: told.append((steps, text)),
     )
@@ -166,48 +173,60 @@ def test_a_training_ends_early_and_tells_how_it_goes():
     [
         ({"env_id": "TicTacToe-v0"}, "expected the environment of the game"),
         ({"env": {"num_players": 3}}, "expected the environment of the game"),
-        ({"until_return": 1.0}, "train.until_return = 1.0: expected none"),
+        ({"until_return": 1.0}, "train.until_return: expected none in a league, got 1.0"),
     ],
 )
-def test_a_configuration_of_something_else_is_refused(changes, message):
+def test_training_settings_of_another_game_raise_config_error(changes, message):
     game = Game.of(KUHN)
-    draw = Draw.against(game, "player_0", [torch.ones(1)] * 2)
+    draw = MatchupDistribution.against(game, "player_0", [torch.ones(1)] * 2)
     with pytest.raises(ConfigError, match=message):
-        respond(game, "player_0", draw, {"player_1": PURE}, dataclasses.replace(config(KUHN), **changes))
+        train_best_response(
+            {"player_1": PURE},
+            game=game,
+            role="player_0",
+            draw=draw,
+            train=dataclasses.replace(config(KUHN), **changes),
+        )
 
 
-def test_what_cannot_learn_a_response_is_refused():
+def test_unsupported_response_trainings_raise_config_error():
     game = Game.of(KUHN)
-    draw = Draw.against(game, "player_0", [torch.ones(1)] * 2)
-    with pytest.raises(ConfigError, match="only one that learns, but the draw seats player_1, too"):
-        respond(game, "player_0", Draw.self_play(game), {}, config(KUHN))
-    with pytest.raises(ConfigError, match="role 'player_1' has no learner"):
-        respond(game, "player_1", draw, {"player_1": PURE}, config(KUHN))
+    draw = MatchupDistribution.against(game, "player_0", [torch.ones(1)] * 2)
+    with pytest.raises(ConfigError, match="the only learner of the matchups, got learners of player_1, too"):
+        train_best_response(
+            {}, game=game, role="player_0", draw=MatchupDistribution.self_play(game), train=config(KUHN)
+        )
+    with pytest.raises(ConfigError, match="expected a role with a learner \\(player_0\\), got 'player_1'"):
+        train_best_response({"player_1": PURE}, game=game, role="player_1", draw=draw, train=config(KUHN))
     tag = Game.of("SimpleTag-v0", {"continuous_actions": True})
-    draw = Draw.against(tag, "agent", [torch.ones(1)] * 2)
+    draw = MatchupDistribution.against(tag, "agent", [torch.ones(1)] * 2)
     pools = {"adversary": [RandomPolicy.of(tag, "adversary")]}
     with pytest.raises(ConfigError, match="critics need a learner of every policy"):
-        respond(tag, "agent", draw, pools, config("SimpleTag-v0", "maddpg", REPLAYED))
+        train_best_response(pools, game=tag, role="agent", draw=draw, train=config("SimpleTag-v0", "maddpg", REPLAYED))
     rps = Game.of(RPS)
-    with pytest.raises(ConfigError, match="takes all seats for one team"):
-        respond(rps, "player", Draw.self_play(rps), {}, config(RPS, "qmix", REPLAYED))
+    with pytest.raises(ConfigError, match="treats all seats as one team"):
+        train_best_response(
+            {}, game=rps, role="player", draw=MatchupDistribution.self_play(rps), train=config(RPS, "qmix", REPLAYED)
+        )
 
 
-def test_a_training_that_comes_apart_is_ended():
+def test_diverged_training_raises_error():
     game = Game.of(KUHN)
-    draw = Draw.against(game, "player_0", [torch.ones(1)] * 2)
-    wild = config(KUHN, learner={**QUICK, "learning_rate": 1e38, "learning_rate_end": 1e38})
+    draw = MatchupDistribution.against(game, "player_0", [torch.ones(1)] * 2)
+    wild = config(KUHN, learner={**QUICK, "learning_rate": 1e38, "learning_rate_final": 1e38})
     with pytest.raises(GpuEnvsError, match="nothing of this training was kept"):
-        respond(game, "player_0", draw, {"player_1": PURE}, wild)
+        train_best_response({"player_1": PURE}, game=game, role="player_0", draw=draw, train=wild)
 
 
-def test_the_best_response_to_a_mixture_that_is_drawn_per_episode():
+def test_best_response_to_mixture_sampled_per_episode():
     """Half rock, some paper, some scissors: paper, which earns 0.5 - 0.2, in either seat."""
     game = Game.of(RPS, {"num_steps": 1})
-    draw = Draw.against(game, "player", [torch.tensor([0.5, 0.3, 0.2])] * 2)
-    ppo = PPOConfig(rollout_length=4, learning_rate=0.03, entropy=0.0, entropy_end=0.0, hidden=(16,), gamma=1.0)
-    train = TrainConfig(RPS, num_envs=256, total_steps=40 * 1024, learner=ppo, threads=1)
-    response = respond(game, "player", draw, {"player": PURE}, train, seed=1)
+    draw = MatchupDistribution.against(game, "player", [torch.tensor([0.5, 0.3, 0.2])] * 2)
+    ppo = PPOConfig(
+        rollout_length=4, learning_rate=0.03, entropy_coef=0.0, entropy_coef_final=0.0, hidden_sizes=(16,), gamma=1.0
+    )
+    train = TrainConfig(RPS, num_envs=256, total_steps=40 * 1024, learner=ppo, num_threads=1)
+    response = train_best_response({"player": PURE}, game=game, role="player", draw=draw, train=train, seed=1)
     core = game.core(2000)
     action = response.policy.act(core.reset(seed=0)[0])
     assert float((action == 1).float().mean()) > 0.95
@@ -220,7 +239,7 @@ def test_the_best_response_to_a_mixture_that_is_drawn_per_episode():
 
 @pytest.mark.learning
 @pytest.mark.parametrize("role", ["player_0", "player_1"])
-def test_a_learned_best_response_in_kuhn_poker_earns_nearly_all_that_can_be_had(role):
+def test_learned_best_response_in_kuhn_poker_is_nearly_exact(role):
     pyspiel = pytest.importorskip("pyspiel")
     from open_spiel.python import policy as spiel_policy
     from open_spiel.python.algorithms import best_response
@@ -234,11 +253,17 @@ def test_a_learned_best_response_in_kuhn_poker_earns_nearly_all_that_can_be_had(
     other = f"player_{1 - seat}"
     pools = {other: [RandomPolicy.of(game, other)]}
     ppo = PPOConfig(
-        rollout_length=16, learning_rate=0.01, gamma=1.0, gae_lambda=1.0, entropy=0.02, entropy_end=0.0, hidden=(32,)
+        rollout_length=16,
+        learning_rate=0.01,
+        gamma=1.0,
+        gae_lambda=1.0,
+        entropy_coef=0.02,
+        entropy_coef_final=0.0,
+        hidden_sizes=(32,),
     )
-    train = TrainConfig(KUHN, num_envs=128, total_steps=60 * 2048, learner=ppo, threads=1)
-    draw = Draw.against(game, role, [torch.ones(1)] * 2)
-    response = respond(game, role, draw, pools, train, seed=2)
+    train = TrainConfig(KUHN, num_envs=128, total_steps=60 * 2048, learner=ppo, num_threads=1)
+    draw = MatchupDistribution.against(game, role, [torch.ones(1)] * 2)
+    response = train_best_response(pools, game=game, role=role, draw=draw, train=train, seed=2)
     learned = spiel_policy.TabularPolicy(uniform.game, players=(seat,))
     for state, row in zip(learned.states, learned.action_probability_array, strict=True):
         seen = torch.tensor(state.information_state_tensor(seat)).expand(10_000, -1)  # what we show, too

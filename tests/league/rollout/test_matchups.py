@@ -7,11 +7,11 @@ from torch import Tensor
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
-from league.matches import play_matchups, scores
-from league.payoffs import PayoffTable
-from trainers.agents import agents_of
-from trainers.ppo import PPO, PPOConfig
-from trainers.problem import Problem
+from league.rollout.matchups import scores, simulate_matchups
+from league.rollout.payoff_table import PayoffTable
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.agent_group import make_agent_group
+from trainers.base.learner_spec import LearnerSpec
 
 KUHN = Game.of("KuhnPoker-v0")
 RPS = Game.of("RockPaperScissors-v0")
@@ -43,8 +43,8 @@ class Always:
 
 def network(game: Game, place: int, seed: int):
     core = game.core(1)
-    agents = agents_of(core, game.seats[place].members)
-    learner = PPO(PPOConfig(hidden=(8,)), Problem(agents.width, agents.space, 1, 1, 100, seed=seed))
+    agents = make_agent_group(core, game.seats[place].members)
+    learner = PPO(PPOConfig(hidden_sizes=(8,)), LearnerSpec(agents.obs_width, agents.space, 1, 1, 100, seed=seed))
     generator = torch.Generator().manual_seed(seed)
     for parameter in learner.net.parameters():
         parameter.data += torch.randn(parameter.shape, generator=generator)
@@ -72,7 +72,9 @@ def test_intervals_cover_the_exact_values_of_kuhn_poker():
     policies = [Always(1 - bets, bets) for bets in chances]
     matchups = [(i, j) for i in range(3) for j in range(3)]
     table = PayoffTable(KUHN)
-    found = play_matchups(KUHN, {"player_0": policies, "player_1": policies}, matchups, 3000, seed=1, max_envs=4096)
+    found = simulate_matchups(
+        {"player_0": policies, "player_1": policies}, game=KUHN, matchups=matchups, episodes=3000, seed=1, max_envs=4096
+    )
     table.add(matchups, found)
     assert kuhn_value(0.5, 0.5) == pytest.approx(0.125)
     off = [
@@ -88,7 +90,9 @@ def test_intervals_cover_the_exact_values_of_kuhn_poker():
 def test_intervals_hold_what_they_promise():
     policies, exact = [Always(0.5, 0.5)], kuhn_value(0.5, 0.5)
     matchups = [(0, 0)] * 400  # each counted by itself
-    found = play_matchups(KUHN, {"player_0": policies, "player_1": policies}, matchups, 40, seed=2)
+    found = simulate_matchups(
+        {"player_0": policies, "player_1": policies}, game=KUHN, matchups=matchups, episodes=40, seed=2
+    )
     inside = 0
     for row in range(400):
         table = PayoffTable(KUHN)
@@ -100,7 +104,7 @@ def test_intervals_hold_what_they_promise():
 def test_rock_beats_scissors_in_every_order_of_the_seats():
     policies = [Always(1, 0, 0), Always(0, 1, 0), Always(0, 0, 1)]
     matchups = [(0, 1), (1, 0), (0, 2), (1, 2), (0, 0)]
-    found = play_matchups(RPS, {"player": policies}, matchups, 5, seed=0)
+    found = simulate_matchups({"player": policies}, game=RPS, matchups=matchups, episodes=5, seed=0)
     mean = (found.total / found.count[:, None]).tolist()
     paper, rock = mean[0][1], mean[0][0]
     assert mean == [[rock, paper], [paper, rock], [paper, rock], [rock, paper], [0.0, 0.0]]
@@ -111,12 +115,12 @@ def test_rock_beats_scissors_in_every_order_of_the_seats():
 def test_policies_of_a_shared_population_play_both_seats_equally_often():
     game = Game.of("KuhnPoker-v0", shared=True)
     bold, shy = Always(0.1, 0.9), Always(0.8, 0.2)
-    found = play_matchups(game, {"player": [bold, shy]}, [(0, 1), (1, 0)], 8000, seed=4)
+    found = simulate_matchups({"player": [bold, shy]}, game=game, matchups=[(0, 1), (1, 0)], episodes=8000, seed=4)
     exact = (kuhn_value(0.9, 0.2) - kuhn_value(0.2, 0.9)) / 2
     half = 1.96 * (found.square / 8000).sqrt()[:, 0] / 8000**0.5
     assert abs(found.mean[0, 0] - exact) < 1.5 * half[0]
     assert abs(found.mean[1, 1] - exact) < 1.5 * half[1]
-    one = play_matchups(game, {"player": [bold, shy]}, [(0, 1)], 1, seed=0)
+    one = simulate_matchups({"player": [bold, shy]}, game=game, matchups=[(0, 1)], episodes=1, seed=0)
     assert one.count.tolist() == [1]
 
 
@@ -126,14 +130,14 @@ def test_one_batch_gives_what_separate_runs_give():
         for place, seat in enumerate(KUHN.seats)
     }
     matchups = [(i, j) for i in range(3) for j in range(3)]
-    together = play_matchups(KUHN, populations, matchups, 4000, seed=5, max_envs=10_000)
+    together = simulate_matchups(populations, game=KUHN, matchups=matchups, episodes=4000, seed=5, max_envs=10_000)
     for row, matchup in enumerate(matchups):
-        alone = play_matchups(KUHN, populations, [matchup], 4000, seed=6)
+        alone = simulate_matchups(populations, game=KUHN, matchups=[matchup], episodes=4000, seed=6)
         spread = ((together.square[row, 0] + alone.square[0, 0]) / 4000 / 4000).sqrt()
         assert abs(together.mean[row, 0] - alone.mean[0, 0]) < 4 * spread
-    again = play_matchups(KUHN, populations, matchups, 4000, seed=5, max_envs=10_000)
+    again = simulate_matchups(populations, game=KUHN, matchups=matchups, episodes=4000, seed=5, max_envs=10_000)
     assert torch.equal(again.total, together.total)
-    other = play_matchups(KUHN, populations, matchups, 4000, seed=7, max_envs=10_000)
+    other = simulate_matchups(populations, game=KUHN, matchups=matchups, episodes=4000, seed=7, max_envs=10_000)
     assert not torch.equal(other.total, together.total)
 
 
@@ -142,7 +146,9 @@ def test_long_episodes_count_as_often_as_short_ones():
     # 3 with -1/2; to count the first to finish, or a number of steps, would count too few of the long ones.
     policies = {"player_0": [Always(0.5, 0.5)], "player_1": [Always(0.5, 0.5), Always(1, 0), Always(0, 1)]}
     episodes = np.array([301, 20_000, 7])
-    found = play_matchups(KUHN, policies, [(0, 0), (0, 2), (0, 1)], episodes, seed=3, max_envs=997)
+    found = simulate_matchups(
+        policies, game=KUHN, matchups=[(0, 0), (0, 2), (0, 1)], episodes=episodes, seed=3, max_envs=997
+    )
     assert found.count.tolist() == episodes.tolist()
     exact = kuhn_value(0.5, 1.0)
     assert exact == pytest.approx(-0.25)
@@ -163,24 +169,32 @@ class Lazy(list):
 
 def test_only_policies_that_play_are_asked_for():
     policies = Lazy([Always(1, 0, 0), Always(0, 1, 0), Always(0, 0, 1), Always(1, 1, 1)])
-    found = play_matchups(RPS, {"player": policies}, [(1, 3), (3, 2), (2, 1)], 6, seed=0)
+    found = simulate_matchups({"player": policies}, game=RPS, matchups=[(1, 3), (3, 2), (2, 1)], episodes=6, seed=0)
     assert policies.asked == {1, 2, 3}
     assert (
-        found.total[2].tolist() == play_matchups(RPS, {"player": list(policies)}, [(2, 1)], 6, seed=1).total[0].tolist()
+        found.total[2].tolist()
+        == simulate_matchups({"player": list(policies)}, game=RPS, matchups=[(2, 1)], episodes=6, seed=1)
+        .total[0]
+        .tolist()
     )
 
 
 def test_unequal_episodes_none_and_no_matchups():
     policies = {"player": [Always(1, 0, 0), Always(0, 1, 0)]}
-    found = play_matchups(RPS, policies, torch.tensor([[0, 1], [1, 0], [0, 0]]), [3, 0, 2], seed=0, max_envs=2)
+    found = simulate_matchups(
+        policies, game=RPS, matchups=torch.tensor([[0, 1], [1, 0], [0, 0]]), episodes=[3, 0, 2], seed=0, max_envs=2
+    )
     assert found.count.tolist() == [3, 0, 2]
-    assert play_matchups(RPS, policies, np.zeros((0, 2), int), 5, seed=0).total.shape == (0, 2)
+    assert simulate_matchups(policies, game=RPS, matchups=np.zeros((0, 2), int), episodes=5, seed=0).total.shape == (
+        0,
+        2,
+    )
 
 
 def test_teams_earn_together_and_even_says_what_a_draw_is():
     game = Game.of("SimpleTag-v0", {"max_cycles": 5})
     populations = {seat.role: [Always(1, 0, 0, 0, 0), Always(0, 1, 0, 0, 0)] for seat in game.seats}
-    found = play_matchups(game, populations, [(0, 0), (1, 0)], 50, seed=1, even=-1e9)
+    found = simulate_matchups(populations, game=game, matchups=[(0, 0), (1, 0)], episodes=50, seed=1, draw_margin=-1e9)
     assert found.score.tolist() == [[50, 0], [50, 0]]
     assert (found.total[:, 1] < 0).all()
 
@@ -188,15 +202,15 @@ def test_teams_earn_together_and_even_says_what_a_draw_is():
 def test_scores_of_more_than_two_are_shares_of_those_behind():
     earned = torch.tensor([[3.0, 1.0, 2.0], [1.0, 1.0, 1.0], [0.0, 0.0, 5.0]])
     assert scores(earned).tolist() == [[1.0, 0.0, 0.5], [0.5, 0.5, 0.5], [0.25, 0.25, 1.0]]
-    assert scores(torch.tensor([[2.0, 1.0], [3.0, 1.0]]), even=1.0).tolist() == [[0.5, 0.5], [1.0, 0.0]]
+    assert scores(torch.tensor([[2.0, 1.0], [3.0, 1.0]]), draw_margin=1.0).tolist() == [[0.5, 0.5], [1.0, 0.0]]
     assert scores(torch.tensor([[2.0]])).tolist() == [[0.5]]
 
 
 def test_bad_matchups_and_endless_episodes_are_errors():
     policies = {"player_0": [Always(1, 0)], "player_1": [Always(1, 0)]}
     with pytest.raises(ConfigError, match=r"matchup \(0, 1\): player_1: expected a policy of 0 to 0"):
-        play_matchups(KUHN, policies, [(0, 0), (0, 1)], 5, seed=0)
+        simulate_matchups(policies, game=KUHN, matchups=[(0, 0), (0, 1)], episodes=5, seed=0)
     with pytest.raises(ConfigError, match="episodes: expected an int"):
-        play_matchups(KUHN, policies, [(0, 0)], -1, seed=0)
+        simulate_matchups(policies, game=KUHN, matchups=[(0, 0)], episodes=-1, seed=0)
     with pytest.raises(GpuEnvsError, match="4 of 4 episodes lasted over 1 steps"):
-        play_matchups(KUHN, policies, [(0, 0)], 4, seed=0, max_steps=1)
+        simulate_matchups(policies, game=KUHN, matchups=[(0, 0)], episodes=4, seed=0, max_steps=1)

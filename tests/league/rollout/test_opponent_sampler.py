@@ -9,12 +9,14 @@ from scipy.stats import chisquare
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.game import Game
-from league.response import Training
-from league.seating import LEARNER, Draw, Seating, Tally
-from trainers.config import TrainConfig
-from trainers.policy import Policy
-from trainers.ppo import PPO, PPOConfig
-from trainers.problem import Problem
+from league.rollout.best_response import BestResponseTraining
+from league.rollout.episode_tally import EpisodeTally
+from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
+from league.rollout.opponent_sampler import OpponentSampler
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.learner_spec import LearnerSpec
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import Policy
 
 RPS = "RockPaperScissors-v0"
 
@@ -24,45 +26,45 @@ def rps(steps: int = 6) -> Game:
 
 
 def config(**changes) -> TrainConfig:
-    ppo = PPOConfig(rollout_length=4, epochs=1, minibatches=1, hidden=(8,))
+    ppo = PPOConfig(rollout_length=4, num_epochs=1, num_minibatches=1, hidden_sizes=(8,))
     return TrainConfig(**{"env_id": RPS, "num_envs": 16, "total_steps": 10_000, "learner": ppo, "seed": 5, **changes})
 
 
-def uniform(game: Game) -> Draw:
-    return Draw.against(game, "player", [torch.ones(3) / 3] * 2)
+def uniform(game: Game) -> MatchupDistribution:
+    return MatchupDistribution.against(game, "player", [torch.ones(3) / 3] * 2)
 
 
-def test_a_best_response_sits_in_every_seat_of_its_role_against_the_product_of_the_others():
+def test_best_response_takes_every_seat_of_its_role_against_product_of_others():
     kuhn = Game.of("KuhnPoker-v0", {"num_players": 3})
     given = [torch.tensor([0.25, 0.75]), torch.tensor([1.0]), torch.tensor([0.5, 0.0, 0.5])]
-    draw = Draw.against(kuhn, "player_1", given)
+    draw = MatchupDistribution.against(kuhn, "player_1", given)
     assert draw.matchups.tolist() == [[0, LEARNER, 0], [0, LEARNER, 2], [1, LEARNER, 0], [1, LEARNER, 2]]
     torch.testing.assert_close(draw.probability, torch.tensor([0.125, 0.125, 0.375, 0.375], dtype=torch.float64))
     assert draw.learns.tolist() == [[False, True, False]] * 4
-    shared = Draw.against(rps(), "player", [torch.tensor([0.4, 0.6])] * 2)
+    shared = MatchupDistribution.against(rps(), "player", [torch.tensor([0.4, 0.6])] * 2)
     assert shared.matchups.tolist() == [[LEARNER, 0], [LEARNER, 1], [0, LEARNER], [1, LEARNER]]
     torch.testing.assert_close(shared.probability, torch.tensor([0.2, 0.3, 0.2, 0.3], dtype=torch.float64))
 
 
 def test_others_come_from_the_marginal_of_a_joint_or_from_what_it_recommends():
     kuhn, joint = Game.of("KuhnPoker-v0"), torch.tensor([[0.1, 0.2], [0.0, 0.7]])
-    draw = Draw.against(kuhn, "player_0", joint=joint)
+    draw = MatchupDistribution.against(kuhn, "player_0", joint=joint)
     torch.testing.assert_close(draw.probability, torch.tensor([0.1, 0.9], dtype=torch.float64))
     assert draw.matchups.tolist() == [[LEARNER, 0], [LEARNER, 1]]
-    draw = Draw.against(kuhn, "player_1", joint=joint, given=1)
+    draw = MatchupDistribution.against(kuhn, "player_1", joint=joint, given=1)
     torch.testing.assert_close(draw.probability, torch.tensor([2 / 9, 7 / 9], dtype=torch.float64))
-    draw = Draw.against(kuhn, "player_0", joint=joint, given=1)
+    draw = MatchupDistribution.against(kuhn, "player_0", joint=joint, given=1)
     assert draw.matchups.tolist() == [[LEARNER, 1]], "what is never drawn is no matchup"
 
 
 def test_draws_agree_with_their_probabilities_and_nobody_else_ever_meets():
     game, worlds, steps = rps(1), 2000, 50  # every step ends all episodes
-    draw = Draw(
+    draw = MatchupDistribution(
         torch.tensor([[LEARNER, 0], [LEARNER, 1], [2, LEARNER], [LEARNER, LEARNER], [0, 1], [1, 1]]),
         torch.tensor([0.4, 0.1, 0.25, 0.2, 0.05, 0.0]),
     )
     core = game.core(worlds)
-    seating = Seating(core, game, draw, {"player": PURE}, seed=1)
+    seating = OpponentSampler(core, game, draw, {"player": PURE}, seed=1)
     info = core.reset(seed=0)[1]
     seen = []
     for _ in range(steps):
@@ -71,7 +73,7 @@ def test_draws_agree_with_their_probabilities_and_nobody_else_ever_meets():
         seating.act(core, info, action)
         assert torch.equal(action, seating.who.clamp(min=0))
         info = core.step(action)[4]
-        seating.observe(core, info, core.steps == 0)
+        seating.observe(core, info, core.elapsed_steps == 0)
     pairs, counts = torch.cat(seen).unique(dim=0, return_counts=True)
     possible = {tuple(row): p for row, p in zip(draw.matchups.tolist(), draw.probability.tolist(), strict=True) if p}
     assert {tuple(row) for row in pairs.tolist()} == set(possible)
@@ -87,14 +89,14 @@ def test_draws_agree_with_their_probabilities_and_nobody_else_ever_meets():
 def test_opponents_change_at_resets_only_and_play_what_they_are(monkeypatch):
     """Hands of 2 or 3 steps in rollouts of 4: worlds restart at different times, and go on when a rollout ends."""
     game = Game.of("KuhnPoker-v0", shared=True)
-    draw = Draw.against(game, "player", [torch.ones(2) / 2] * 2)
-    training = Training(game, draw, {"player": PURE[:2]}, config(env_id="KuhnPoker-v0"))
+    draw = MatchupDistribution.against(game, "player", [torch.ones(2) / 2] * 2)
+    training = BestResponseTraining(game, draw, {"player": PURE[:2]}, config(env_id="KuhnPoker-v0"))
     seating, steps = training.seating, []
     act = seating.act
 
     def watch(core, info, into):
         act(core, info, into)
-        now = (core.steps, seating.who, seating.learns, core.to_move, into)
+        now = (core.elapsed_steps, seating.who, seating.learns, core.to_move, into)
         steps.append([tensor.clone() for tensor in now])
 
     monkeypatch.setattr(seating, "act", watch)
@@ -103,7 +105,7 @@ def test_opponents_change_at_resets_only_and_play_what_they_are(monkeypatch):
         rollout = training.learner("player").rollout
         played = torch.stack([learns for _, _, learns, *_ in steps[-4:]])
         assert torch.equal(rollout.valid, played), "learned from: the learner's seat, before it is drawn anew"
-        training.collector.update(iteration, str)
+        training.learners.update(iteration, str)
     changed, kept = 0, 0
     for (_, before, *_), (clock, who, learns, to_move, action) in itertools.pairwise(steps):
         assert torch.equal(who[clock > 0], before[clock > 0])
@@ -117,17 +119,17 @@ def test_opponents_change_at_resets_only_and_play_what_they_are(monkeypatch):
 
 
 def test_returns_and_scores_are_added_up_by_matchup():
-    game, draw = rps(1), Draw(torch.tensor([[0, 1], [2, 1], [1, 1]]), torch.tensor([0.5, 0.3, 0.2]))
+    game, draw = rps(1), MatchupDistribution(torch.tensor([[0, 1], [2, 1], [1, 1]]), torch.tensor([0.5, 0.3, 0.2]))
     core = game.core(100)
-    seating, info = Seating(core, game, draw, {"player": PURE}), core.reset(seed=0)[1]
+    seating, info = OpponentSampler(core, game, draw, {"player": PURE}), core.reset(seed=0)[1]
     tallies = []
     for _ in range(4):
         action = torch.zeros_like(core.action_buffer)
         seating.act(core, info, action)
         info = core.step(action)[4]
-        seating.observe(core, info, core.steps == 0)
+        seating.observe(core, info, core.elapsed_steps == 0)
         tallies.append(seating.read())
-    tally = Tally.sum(tallies)
+    tally = EpisodeTally.sum(tallies)
     assert int(tally.count.sum()) == 400
     rows = {tuple(row): place for place, row in enumerate(tally.matchups.tolist())}
     assert len(rows) == 3
@@ -142,19 +144,21 @@ def test_returns_and_scores_are_added_up_by_matchup():
 
 def test_another_draw_is_taken_up_at_the_next_reset_and_the_running_episode_ends_as_it_began():
     game = rps(6)
-    only = [Draw.against(game, "player", [torch.eye(3)[action]] * 2) for action in range(3)]
-    training = Training(game, only[0], {"player": PURE[:1]}, config())
+    only = [MatchupDistribution.against(game, "player", [torch.eye(3)[action]] * 2) for action in range(3)]
+    training = BestResponseTraining(game, only[0], {"player": PURE[:1]}, config())
     seating = training.seating
     training.iterate()
-    assert int(training.core.steps.min()) == 4
-    with pytest.raises(ConfigError, match="policy 2 of a pool of 1"):
+    assert int(training.core.elapsed_steps.min()) == 4
+    with pytest.raises(ConfigError, match="expected policies below 1, the size of its pool, got 2"):
         seating.replace(only[2])
     seating.replace(only[2], {"player": PURE})
     assert int(seating.who.max()) == 0
     version = seating.version
     training.iterate()
     assert seating.who.amax(1).unique().tolist() == [2]
-    everyone = Draw(torch.tensor([[LEARNER, 0]] * 3 + [[LEARNER, 1]] * 2).repeat(40, 1), torch.arange(200) + 1.0)
+    everyone = MatchupDistribution(
+        torch.tensor([[LEARNER, 0]] * 3 + [[LEARNER, 1]] * 2).repeat(40, 1), torch.arange(200) + 1.0
+    )
     seating.replace(everyone)
     assert seating.version == version, "nothing moved"
     training.iterate()
@@ -168,10 +172,13 @@ def test_another_draw_is_taken_up_at_the_next_reset_and_the_running_episode_ends
 def test_many_matchups_find_room():
     game = Game.of("KuhnPoker-v0")
     core, pool = game.core(4), [PURE[0]] * 300
-    seating = Seating(
-        core, game, Draw.against(game, "player_0", [torch.ones(1), torch.eye(300)[0]]), {"player_1": pool}
+    seating = OpponentSampler(
+        core,
+        game,
+        MatchupDistribution.against(game, "player_0", [torch.ones(1), torch.eye(300)[0]]),
+        {"player_1": pool},
     )
-    seating.replace(Draw.against(game, "player_0", [torch.ones(1), torch.ones(300)]))
+    seating.replace(MatchupDistribution.against(game, "player_0", [torch.ones(1), torch.ones(300)]))
     assert seating.who.tolist() == [[LEARNER, 0]] * 4
     seating.observe(core, core.reset(seed=0)[1], torch.ones(4, dtype=torch.bool))
     assert int(seating.who[:, 1].max()) > 0
@@ -182,26 +189,32 @@ def gru(seed: int) -> Policy:
     """Somebody who remembers."""
     shape = Game.of(RPS).core(1)
     space = shape.action_spaces["player_0"]
-    return PPO(PPOConfig(body="gru", hidden=(8,)), Problem(shape.obs_width, space, 1, 1, 100, seed=seed)).policy()
+    return PPO(
+        PPOConfig(network="gru", hidden_sizes=(8,)), LearnerSpec(shape.obs_width, space, 1, 1, 100, seed=seed)
+    ).policy()
 
 
-def rollouts(training: Training, count: int) -> list[torch.Tensor]:
+def rollouts(training: BestResponseTraining, count: int) -> list[torch.Tensor]:
     seen = []
     for _ in range(count):
         training.collector.collect()
         rollout = training.learner("player").rollout
         seen += [rollout.obs.clone(), rollout.action.clone(), rollout.valid.clone(), training.seating.who.clone()]
-        training.collector.update(1, str)
+        training.learners.update(1, str)
     return seen
 
 
-def test_who_plays_goes_on_with_what_it_remembers_when_others_come():
+def test_policies_keep_hidden_states_when_pools_grow():
     game, policies, seen = rps(6), [gru(1), gru(2)], []
     for more in ([], [PURE[1]]):
-        training = Training(game, Draw.against(game, "player", [torch.ones(2) / 2] * 2), {"player": policies}, config())
+        training = BestResponseTraining(
+            game, MatchupDistribution.against(game, "player", [torch.ones(2) / 2] * 2), {"player": policies}, config()
+        )
         found = rollouts(training, 2)  # 8 steps: the second episode is under way
         only = torch.tensor([0.5, 0.5, *[0.0] * len(more)])
-        training.seating.replace(Draw.against(game, "player", [only] * 2), {"player": [*policies, *more]})
+        training.seating.replace(
+            MatchupDistribution.against(game, "player", [only] * 2), {"player": [*policies, *more]}
+        )
         found += rollouts(training, 3)
         seen.append(found)
     assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
@@ -209,41 +222,45 @@ def test_who_plays_goes_on_with_what_it_remembers_when_others_come():
 
 def test_those_who_have_learned_since_play_as_they_are_now():
     game, pool = rps(100), [PURE[0], PURE[1]]
-    training = Training(game, Draw.against(game, "player", [torch.eye(2)[1]] * 2), {"player": pool}, config())
+    training = BestResponseTraining(
+        game, MatchupDistribution.against(game, "player", [torch.eye(2)[1]] * 2), {"player": pool}, config()
+    )
     training.iterate()
     for others, plays in ((pool, 1), ([PURE[0], PURE[2]], 2)):
-        training.seating.replace(Draw.against(game, "player", [torch.eye(2)[1]] * 2), {"player": others})
+        training.seating.replace(MatchupDistribution.against(game, "player", [torch.eye(2)[1]] * 2), {"player": others})
         training.iterate()
         sits = training.seating.who == 1
         assert training.collector.action[sits].unique().tolist() == [plays]
 
 
-def test_what_is_even_is_a_draw():
-    game, draw = rps(1), Draw(torch.tensor([[0, 1], [1, 1]]))
+def test_return_difference_of_a_draw_scores_one_half():
+    game, draw = rps(1), MatchupDistribution(torch.tensor([[0, 1], [1, 1]]))
     core = game.core(100)
-    seating, info = Seating(core, game, draw, {"player": PURE}, even=-2.0), core.reset(seed=0)[1]
+    seating, info = OpponentSampler(core, game, draw, {"player": PURE}, draw_margin=-2.0), core.reset(seed=0)[1]
     action = torch.zeros_like(core.action_buffer)
     seating.act(core, info, action)
     info = core.step(action)[4]
-    seating.observe(core, info, core.steps == 0)
+    seating.observe(core, info, core.elapsed_steps == 0)
     tally = seating.read()
     assert (tally.score / tally.count.unsqueeze(1)).tolist() == [[0.5, 0.5], [1.0, 0.0]]
-    held = seating.even
-    seating.replace(draw, even=0.0)
-    assert seating.even is held, "a graph that was captured reads where it stood"
+    held = seating.draw_margin
+    seating.replace(draw, draw_margin=0.0)
+    assert seating.draw_margin is held, "a graph that was captured reads where it stood"
     assert held == 0.0
 
 
-def test_a_training_goes_on_from_its_state_in_the_middle_of_episodes():
+def test_training_resumes_within_episodes():
     game, policies = rps(6), [gru(1), gru(2), PURE[1]]
-    whole = Training(game, uniform(game), {"player": policies}, config())
+    whole = BestResponseTraining(game, uniform(game), {"player": policies}, config())
     rollouts(whole, 2)
-    whole.seating.replace(Draw.against(game, "player", [torch.tensor([0.5, 0.5, 0.0])] * 2))
+    whole.seating.replace(MatchupDistribution.against(game, "player", [torch.tensor([0.5, 0.5, 0.0])] * 2))
     state = {
         name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in whole.state_dict().items()
     }
     expected, counted = rollouts(whole, 4), whole.seating.read()
-    part = Training(game, Draw.self_play(game), {"player": [*policies, PURE[2]]}, config(seed=77))
+    part = BestResponseTraining(
+        game, MatchupDistribution.self_play(game), {"player": [*policies, PURE[2]]}, config(seed=77)
+    )
     part.load_state_dict(state)
     assert (part.iteration, part.steps) == (0, 0), "of whole iterations only"
     for one, other in zip(expected, rollouts(part, 4), strict=True):
@@ -252,15 +269,15 @@ def test_a_training_goes_on_from_its_state_in_the_middle_of_episodes():
     for name in ("matchups", "begun", "count", "total", "score"):
         assert torch.equal(getattr(counted, name), getattr(again, name)), name
     for name, value, line in (
-        ("drawn", state["opposition.drawn"] + 1000, r"drawn in \[0, "),
-        ("matchups", state["opposition.matchups"] - 5, "expected matchups >= -1"),
-        ("kept", state["opposition.kept"][:1], "opposition kept: expected shape"),
-        ("generator", torch.full_like(state["opposition.generator"], 255), "opposition generator: expected a state"),
+        ("drawn", state["opponents.drawn"] + 1000, r"drawn in \[0, "),
+        ("matchups", state["opponents.matchups"] - 5, "expected matchups >= -1"),
+        ("kept", state["opponents.kept"][:1], "opponents kept: expected shape"),
+        ("generator", torch.full_like(state["opponents.generator"], 255), "opponents generator: expected a state"),
     ):
         with pytest.raises(CheckpointError, match=line):
-            part.collector.load_state_dict({**state, f"opposition.{name}": value})
-    del state["opposition.drawn"]
-    with pytest.raises(CheckpointError, match="opposition drawn: expected a tensor"):
+            part.collector.load_state_dict({**state, f"opponents.{name}": value})
+    del state["opponents.drawn"]
+    with pytest.raises(CheckpointError, match="opponents drawn: expected a tensor"):
         part.collector.load_state_dict(state)
 
 
@@ -268,7 +285,7 @@ def test_recording_a_rollout_leaves_no_trace():
     """As a GPU does it: two plays to warm up, then replays; and again when there are others to seat."""
     game, seen = rps(6), []
     for recording in (False, True):
-        training = Training(game, uniform(game), {"player": [gru(1), gru(2), gru(3)]}, config())
+        training = BestResponseTraining(game, uniform(game), {"player": [gru(1), gru(2), gru(3)]}, config())
         core, recordings = training.core, []
         if recording:
 
@@ -282,7 +299,7 @@ def test_recording_a_rollout_leaves_no_trace():
                     generator.set_state(state)
                 return play
 
-            training.collector.captures, core.capture = True, capture
+            training.collector.uses_cuda_graph, core.capture = True, capture
         found = rollouts(training, 3)
         training.seating.replace(uniform(game), {"player": [gru(1), gru(2), gru(3), PURE[0]]})
         found += rollouts(training, 3)
@@ -294,47 +311,70 @@ def test_recording_a_rollout_leaves_no_trace():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Draw(torch.tensor([[-2, 0]])), "expected .K, S. indices or -1"),
-        (lambda: Draw(torch.tensor([[0, 0]]), torch.tensor([torch.nan])), "expected 1 finite numbers"),
-        (lambda: Draw(torch.tensor([[0, 0]]), torch.tensor([0.0])), "some matchup to be possible"),
-        (lambda: Draw(torch.tensor([[-1, 0]]), learns=torch.tensor([[True, True]])), "True only where"),
-        (lambda: Draw.against(rps(), "nobody", [torch.ones(1)] * 2), "no role 'nobody', only player"),
-        (lambda: Draw.against(rps(), "player", [torch.ones(1)]), "meta-strategy of 2 seats, got one of 1"),
-        (lambda: Draw.against(rps(), "player"), "expected marginals, or joint"),
-        (lambda: Draw.against(rps(), "player", [torch.tensor([torch.nan])] * 2), "expected probabilities"),
-        (lambda: Draw.mix([]), "got none"),
-        (lambda: Training(rps(), Draw(torch.tensor([[-1]])), {}, config()), "matchups of 2 seats, got 1"),
-        (lambda: Training(rps(), Draw(torch.tensor([[-1, 0]])), {}, config()), "policy 0 of a pool of 0"),
-        (lambda: Training(rps(), Draw(torch.tensor([[0, 0]])), {"player": PURE}, config()), "seats no learner"),
+        (lambda: MatchupDistribution(torch.tensor([[-2, 0]])), "expected .K, S. indices or -1"),
+        (lambda: MatchupDistribution(torch.tensor([[0, 0]]), torch.tensor([torch.nan])), "expected 1 finite numbers"),
+        (lambda: MatchupDistribution(torch.tensor([[0, 0]]), torch.tensor([0.0])), "some number above 0, got none"),
+        (
+            lambda: MatchupDistribution(torch.tensor([[-1, 0]]), learns=torch.tensor([[True, True]])),
+            "True only in seats of a learner",
+        ),
+        (
+            lambda: MatchupDistribution.against(rps(), "nobody", [torch.ones(1)] * 2),
+            "expected a role among player, got 'nobody'",
+        ),
+        (
+            lambda: MatchupDistribution.against(rps(), "player", [torch.ones(1)]),
+            "meta-strategy of 2 seats, got one of 1",
+        ),
+        (lambda: MatchupDistribution.against(rps(), "player"), "expected either marginals or joint"),
+        (
+            lambda: MatchupDistribution.against(rps(), "player", [torch.tensor([torch.nan])] * 2),
+            "expected probabilities",
+        ),
+        (lambda: MatchupDistribution.mix([]), "got none"),
+        (
+            lambda: BestResponseTraining(rps(), MatchupDistribution(torch.tensor([[-1]])), {}, config()),
+            "matchups of 2 seats, got 1",
+        ),
+        (
+            lambda: BestResponseTraining(rps(), MatchupDistribution(torch.tensor([[-1, 0]])), {}, config()),
+            "expected policies below 0, the size of its pool, got 0",
+        ),
+        (
+            lambda: BestResponseTraining(
+                rps(), MatchupDistribution(torch.tensor([[0, 0]])), {"player": PURE}, config()
+            ),
+            "the learner. in some matchup, got none",
+        ),
     ],
 )
-def test_what_is_no_draw_is_refused(make, message):
+def test_invalid_distributions_raise_config_error(make, message):
     with pytest.raises(ConfigError, match=message):
         make()
 
 
-def test_nobody_who_has_no_learner_is_seated_as_one():
+def test_role_without_learner_rejects_learner_matchups():
     kuhn = Game.of("KuhnPoker-v0")
-    seating = Seating(kuhn.core(2), kuhn, Draw(torch.tensor([[-1, 0]])), {"player_1": PURE})
+    seating = OpponentSampler(kuhn.core(2), kuhn, MatchupDistribution(torch.tensor([[-1, 0]])), {"player_1": PURE})
     assert seating.learners == ("player_0",)
-    with pytest.raises(ConfigError, match="role player_1: the draw seats its learner, but it has none"):
-        seating.replace(Draw.self_play(kuhn))
-    with pytest.raises(ConfigError, match="role player_1: expected its pool to keep its 3 policies"):
-        seating.replace(Draw(torch.tensor([[-1, 0]])), {"player_1": PURE[:2]})
+    with pytest.raises(ConfigError, match="role player_1: expected policies only, as it has no learner"):
+        seating.replace(MatchupDistribution.self_play(kuhn))
+    with pytest.raises(ConfigError, match="role player_1: expected a pool of at least 3 policies, got 2"):
+        seating.replace(MatchupDistribution(torch.tensor([[-1, 0]])), {"player_1": PURE[:2]})
 
 
 @pytest.mark.parametrize("budget", [2**30, 1_000])
-def test_what_waits_for_the_device_is_not_recorded(budget, monkeypatch):
+def test_rollout_with_host_sync_is_not_captured(budget, monkeypatch):
     """Weights that have to be brought from the host: rollouts are played step by step."""
-    monkeypatch.setattr("league.ensemble.Ensemble.__init__.__defaults__", (budget,))
-    training = Training(rps(6), uniform(rps(6)), {"player": [gru(1), gru(2), gru(3)]}, config())
+    monkeypatch.setattr("league.rollout.seat_policies.SeatPolicies.__init__.__defaults__", (budget,))
+    training = BestResponseTraining(rps(6), uniform(rps(6)), {"player": [gru(1), gru(2), gru(3)]}, config())
     recorded = []
 
     def capture(play, generators):
         recorded.append(play)
         return play
 
-    training.collector.captures, training.core.capture = True, capture
+    training.collector.uses_cuda_graph, training.core.capture = True, capture
     training.iterate()
     assert training.seating.waits == (budget == 1_000)
     assert bool(recorded) != training.seating.waits

@@ -7,17 +7,17 @@ import torch
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
-from league.matches import Results, scores
-from league.payoffs import PayoffTable
+from league.rollout.matchups import MatchupResults, scores
+from league.rollout.payoff_table import PayoffTable
 
 RPS = Game.of("RockPaperScissors-v0")
 KUHN = Game.of("KuhnPoker-v0")
 
 
-def results(*earned: list[list[float]]) -> Results:
+def results(*earned: list[list[float]]) -> MatchupResults:
     """Of matchups, each a list of episodes, each what the seats earned."""
     each = [torch.tensor(rows, dtype=torch.float64) for rows in earned]
-    return Results(
+    return MatchupResults(
         torch.tensor([len(rows) for rows in each]),
         torch.stack([rows.sum(0) for rows in each]),
         torch.stack([rows.square().sum(0) for rows in each]),
@@ -59,7 +59,7 @@ def test_seats_of_one_population_share_their_cells():
     assert table.missing(3)[0].tolist() == [[0, 1], [1, 2]]
 
 
-def test_a_policy_that_sits_twice_earns_the_same_twice():
+def test_equal_policies_in_two_seats_have_equal_payoffs():
     game = Game(RPS.env_id, RPS.seats, RPS.env, zero_sum=False)
     table = PayoffTable(game, {"player": 1})
     assert table.missing(3)[0].tolist() == [[0, 0]]
@@ -107,13 +107,13 @@ def test_missing_cells_are_those_without_enough_episodes_or_too_wide():
         table.missing(0)
 
 
-def test_what_is_not_a_number_is_refused_by_its_matchup():
+def test_payoff_that_is_nan_raises_with_its_matchup():
     table = PayoffTable(KUHN, {"player_0": 2, "player_1": 2})
     with pytest.raises(GpuEnvsError, match=r"KuhnPoker-v0: matchup \(1, 0\): .*finite payoffs, got a total of \[nan"):
         table.add([[0, 0], [1, 0]], results([[1, -1]], [[math.nan, 0]]))
     assert table.count.sum() == 0
 
 
-def test_an_unknown_role_is_named():
-    with pytest.raises(ConfigError, match="no role 'runner', only player_0, player_1"):
+def test_unknown_role_raises_config_error():
+    with pytest.raises(ConfigError, match="expected a role among player_0, player_1, got 'runner'"):
         PayoffTable(KUHN, {"runner": 1})

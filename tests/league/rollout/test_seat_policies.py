@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import ConfigError
-from league.ensemble import Ensemble
 from league.game import Game
-from trainers.agents import agents_of, members_of
-from trainers.ppo import PPO, PPOConfig
-from trainers.problem import Problem
-from trainers.scripted import ScriptedPolicy
+from league.rollout.seat_policies import SeatPolicies
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.agent_group import agent_rows_of, make_agent_group
+from trainers.base.learner_spec import LearnerSpec
+from trainers.evaluation.scripted_policies import ScriptedPolicy
 
 WORLDS = 60
 
@@ -60,13 +60,16 @@ class First:
 
 def network(core, seat, seed: int, **settings):
     """A policy of random weights for a seat."""
-    agents = agents_of(core, seat.members)
-    count = len(members_of(core, seat.members))
-    learner = PPO(PPOConfig(hidden=(8, 6), **settings), Problem(agents.width, agents.space, 5, count, 100, seed=seed))
+    agents = make_agent_group(core, seat.members)
+    count = len(agent_rows_of(core, seat.members))
+    learner = PPO(
+        PPOConfig(hidden_sizes=(8, 6), **settings),
+        LearnerSpec(agents.obs_width, agents.space, 5, count, 100, seed=seed),
+    )
     generator = torch.Generator().manual_seed(seed)
     for parameter in learner.net.parameters():
         parameter.data += 0.5 * torch.randn(parameter.shape, generator=generator)
-    learner.net.normalizer.update(torch.randn((50, agents.width), generator=generator) + 0.1 * seed)
+    learner.net.normalizer.update(torch.randn((50, agents.obs_width), generator=generator) + 0.1 * seed)
     return learner.policy()
 
 
@@ -87,23 +90,23 @@ def test_many_policies_answer_as_each_alone(env_id, settings, way):
     ensembles, seated, alone = [], [], []
     for index, seat in enumerate(game.seats):
         policies = [network(core, seat, seed) for seed in range(4)]
-        policies += [network(core, seat, seed, body="gru") for seed in range(3)]
+        policies += [network(core, seat, seed, network="gru") for seed in range(3)]
         policies.append(network(core, seat, 7, activation="relu"))
         if core.action_buffer.dim() == 2:
             policies += [Counter(), First()]
         if "Tag" in env_id:
             policies.append(ScriptedPolicy(core, seat.members[0]))
-        ensembles.append(Ensemble(policies, core, seat, budget=3000 if way == "paged" else 2**30))
+        ensembles.append(SeatPolicies(policies, core, seat, budget=3000 if way == "paged" else 2**30))
         seated.append(torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(index)))
-        rows = agents_of(core, seat.members).rows
+        rows = make_agent_group(core, seat.members).rows
         alone.append((policies, rows, [policy.memory(WORLDS, core.obs[:, rows].shape[1]) for policy in policies]))
     obs, info = core.reset()
     for ensemble, who in zip(ensembles, seated, strict=True):
         if way == "unread":
-            ensemble.looks = False
-            ensemble.seat_unread(who)
+            ensemble.on_cpu = False
+            ensemble.assign_on_device(who)
         else:
-            ensemble.seat(who)
+            ensemble.assign(who)
         assert ensemble.paged == (way == "paged")
     episodes = 0
     for _ in range(12):
@@ -115,14 +118,14 @@ def test_many_policies_answer_as_each_alone(env_id, settings, way):
             mask = info.get("action_mask")
             for index, (policy, memory) in enumerate(zip(policies, memories, strict=True)):
                 if memory is not None:
-                    memory.masked_fill_((core.steps == 0)[:, None, None], 0.0)
+                    memory.masked_fill_((core.elapsed_steps == 0)[:, None, None], 0.0)
                 mine = acting & (who == index)[:, None]
                 wanted = policy.act(obs[:, rows], None if mask is None else mask[:, rows], True, memory)
                 torch.testing.assert_close(action[:, rows][mine], wanted[mine])
             nobody = who == -1
             assert torch.equal(action[:, rows][nobody], random[:, rows][nobody])
         obs, _, _, _, info = core.step(action)
-        episodes += int((core.steps == 0).sum())
+        episodes += int((core.elapsed_steps == 0).sum())
     assert episodes > WORLDS
 
 
@@ -130,8 +133,8 @@ def test_only_worlds_on_the_move_are_asked():
     game = Game.of("KuhnPoker-v0")
     core = game.core(10, seed=0)
     policies = [First(), Counter()]
-    ensemble = Ensemble(policies, core, game.seats[1])
-    ensemble.seat(torch.tensor([0] * 7 + [1] * 3))
+    ensemble = SeatPolicies(policies, core, game.seats[1])
+    ensemble.assign(torch.tensor([0] * 7 + [1] * 3))
     obs, info = core.reset()
     action = torch.ones((10, 2), dtype=torch.int64)
     ensemble.act(obs, info, into=action)
@@ -146,9 +149,9 @@ def test_samples_follow_each_policys_probabilities_and_the_seed():
     game = Game.of("RockPaperScissors-v0")
     core, seat = game.core(20_000), game.seats[0]
     policies = [network(core, seat, seed) for seed in range(3)]
-    ensemble = Ensemble(policies, core, seat)
+    ensemble = SeatPolicies(policies, core, seat)
     who = torch.arange(20_000) % 3
-    ensemble.seat(who)
+    ensemble.assign(who)
     obs, info = core.reset(seed=1)
     ensemble.seed(5)
     action = ensemble.act(obs, info).clone()
@@ -163,23 +166,23 @@ def test_samples_follow_each_policys_probabilities_and_the_seed():
 def test_worlds_can_be_seated_anew_and_memories_stay():
     game = Game.of("RockPaperScissors-v0")
     core, seat = game.core(3), game.seats[0]
-    ensemble = Ensemble([Counter(), Counter(1)], core, seat)
-    ensemble.seat(torch.tensor([0, 0, 1]))
+    ensemble = SeatPolicies([Counter(), Counter(1)], core, seat)
+    ensemble.assign(torch.tensor([0, 0, 1]))
     obs, info = core.reset(seed=1)
     assert ensemble.act(obs, info)[:, 0].tolist() == [0, 0, 1]
     core.step(core.sample_actions())
     assert ensemble.parts[0].memory is not None
-    core.steps.fill_(1)
-    ensemble.seat(torch.tensor([0, 1, 1]))
+    core.elapsed_steps.fill_(1)
+    ensemble.assign(torch.tensor([0, 1, 1]))
     assert ensemble.act(obs, info)[:, 0].tolist() == [1, 1, 0]
 
 
-def test_a_policy_that_does_not_fit_is_named():
+def test_policy_that_does_not_fit_the_seat_raises_config_error():
     game, other = Game.of("KuhnPoker-v0"), Game.of("LeducPoker-v0")
     core, wide = game.core(4), other.core(4)
     policies = [network(core, game.seats[0], 0), network(wide, other.seats[0], 0)]
     with pytest.raises(ConfigError, match=r"KuhnPoker-v0: seat player_0: policy 1: obs_width: expected \d+ "):
-        Ensemble(policies, core, game.seats[0])
+        SeatPolicies(policies, core, game.seats[0])
 
 
 @pytest.mark.gpu
@@ -187,22 +190,22 @@ def test_on_a_gpu_nothing_is_read_and_answers_are_those_of_the_host():
     game = Game.of("LeducPoker-v0")
     seat, host, core = game.seats[0], game.core(WORLDS), game.core(WORLDS, "cuda")
     policies = [network(host, seat, seed) for seed in range(4)] + [
-        network(host, seat, seed, body="gru") for seed in range(3)
+        network(host, seat, seed, network="gru") for seed in range(3)
     ]
     who = torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(0))
-    ensemble, here = Ensemble(policies, core, seat), Ensemble(policies, host, seat)
+    ensemble, here = SeatPolicies(policies, core, seat), SeatPolicies(policies, host, seat)
     obs, info = core.reset(seed=1)
     seen, told = host.reset(seed=1)
-    here.seat(who)
+    here.assign(who)
     wanted = here.act(seen, told, True, torch.full_like(host.action_buffer, -1))
     for seated in (who.to("cuda"), who):
         into = torch.full_like(core.action_buffer, -1)
-        ensemble.seat(seated)
+        ensemble.assign(seated)
         torch.cuda.synchronize()
         torch.cuda.set_sync_debug_mode("error")
         try:
             if seated.is_cuda:
-                ensemble.seat(seated)
+                ensemble.assign(seated)
             ensemble.act(obs, info, True, into)
         finally:
             torch.cuda.set_sync_debug_mode("default")

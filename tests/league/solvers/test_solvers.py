@@ -13,9 +13,9 @@ from open_spiel.python.egt import alpharank as openspiel_alpharank
 
 from gpu_envs.errors import ConfigError
 from league.game import Game, Seat
-from league.solvers import SOLVERS, MetaStrategy, by_role, deviations, nash_gap, product, solve
-from league.solvers.evolution import stationary
-from league.solvers.minimax import minimax
+from league.solvers import SOLVERS, MetaStrategy, deviations, nash_gap, product, solve
+from league.solvers.alpha_rank import stationary
+from league.solvers.nash import minimax
 
 QUICK = {name: {"iterations": 5000} for name in ("regret_matching", "fictitious_play", "multiplicative_weights")}
 QUICK |= {name: {"iterations": 5000, "dt": 0.01} for name in ("replicator", "prd")}
@@ -59,7 +59,7 @@ def test_biased_rock_paper_scissors(name):
 
 
 @pytest.mark.parametrize("name", [name for name in SOLVERS if name != "uniform"])
-def test_the_best_of_a_transitive_game(name):
+def test_best_policy_of_transitive_game_is_found(name):
     for marginal in solve(name, TRANSITIVE, **QUICK.get(name, {})).marginals:
         close(marginal, [0, 0, 1], atol=0.05 if name in QUICK else 1e-6)
 
@@ -218,14 +218,14 @@ def test_alpharank_where_several_profiles_are_never_left():
     close(solve("alpharank", stay).joint, [[0.5, 0], [0, 0.5]])
     expected = openspiel_alpharank.sweep_pi_vs_epsilon([np.eye(2), np.eye(2)])
     close(solve("alpharank", stay).joint.flatten(), expected)
-    with pytest.raises(ConfigError, match="2 sets of profiles are never left"):
+    with pytest.raises(ConfigError, match="expected one recurrent set of profiles, got 2"):
         solve("alpharank", stay, alpha=1e6)
 
 
 def test_large_chains_are_followed(monkeypatch):
     payoffs = drawn(2, 6, 7, seed=2)
     expected = solve("alpharank", payoffs, alpha=0.3).joint
-    monkeypatch.setattr("league.solvers.evolution._DENSE", 1)
+    monkeypatch.setattr("league.solvers.alpha_rank._DENSE", 1)
     close(solve("alpharank", payoffs, alpha=0.3).joint, expected.numpy(), atol=1e-9)
 
 
@@ -295,7 +295,7 @@ def test_payoffs_are_left_alone(name):
 def test_refused_payoffs(name):
     broken = RPS.clone()
     broken[0, 1, 2] = float("nan")
-    with pytest.raises(ConfigError, match="1 of 18 are NaN or infinite"):
+    with pytest.raises(ConfigError, match="got 1 of 18 NaN or infinite"):
         solve(name, broken)
     for shape in ((3, 2, 2), (3, 3), (2,), (1, 2, 2)):
         with pytest.raises(ConfigError, match="one axis of seats and then one per seat"):
@@ -315,17 +315,17 @@ def test_refused_games(name):
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("nahs", {}, "no meta-solver 'nahs'; did you mean nash"),
+        ("nahs", {}, "no meta-solver named 'nahs'; did you mean nash"),
         ("zzz", {}, "expected one of uniform, "),
         ("nash", {"alpha": 1}, "nash: no setting 'alpha'; it takes none"),
         ("prd", {"gama": 1}, "it takes iterations, dt, gamma"),
-        ("prd", {"gamma": 0.4}, "gamma = 0.4: expected 0 to less than 1 / 3"),
-        ("prd", {"dt": 0.0}, "dt = 0.0: expected more than 0"),
-        ("regret_matching", {"gamma": 2.0}, "gamma = 2.0: expected 0 to 1"),
-        ("fictitious_play", {"iterations": 0}, "iterations = 0"),
-        ("multiplicative_weights", {"rate": -1.0}, "rate = -1.0"),
-        ("alpharank", {"alpha": -1.0}, "alpha = -1.0"),
-        ("alpharank", {"epsilon": 0.7}, "epsilon = 0.7"),
+        ("prd", {"gamma": 0.4}, r"gamma: expected a number in .0, 1 / 3 policies., got 0.4"),
+        ("prd", {"dt": 0.0}, "dt: expected a number above 0, got 0.0"),
+        ("regret_matching", {"gamma": 2.0}, "gamma: expected a number in .0, 1., got 2.0"),
+        ("fictitious_play", {"iterations": 0}, "iterations: expected a number above 0, got 0"),
+        ("multiplicative_weights", {"rate": -1.0}, "rate: expected a number above 0, got -1.0"),
+        ("alpharank", {"alpha": -1.0}, "alpha: expected a number above 0, got -1.0"),
+        ("alpharank", {"epsilon": 0.7}, "epsilon: expected a number in .0, 0.5. without alpha, got 0.7"),
         ("ce", {"objective": "best"}, "ce: objective = 'best': expected max_entropy or max_welfare"),
     ],
 )
@@ -347,13 +347,13 @@ def game(*roles):
 
 def test_marginals_by_role():
     strategy = MetaStrategy((torch.tensor([1.0, 0]), torch.tensor([0.0, 1]), torch.tensor([0.2, 0.3, 0.5])))
-    roles = by_role(strategy, game("a", "a", "b"))
+    roles = game("a", "a", "b").marginals_by_role(strategy.marginals)
     close(roles["a"], [0.5, 0.5])
     close(roles["b"], [0.2, 0.3, 0.5])
-    with pytest.raises(ConfigError, match=r"seats of role a have \[2, 3\] policies"):
-        by_role(strategy, game("a", "b", "a"))
+    with pytest.raises(ConfigError, match=r"role a: expected one number of policies for all seats, got \[2, 3\]"):
+        game("a", "b", "a").marginals_by_role(strategy.marginals)
     with pytest.raises(ConfigError, match="for 2 seats, got 3"):
-        by_role(strategy, game("a", "b"))
+        game("a", "b").marginals_by_role(strategy.marginals)
     assert product(strategy.marginals).shape == (2, 2, 3)
 
 

@@ -1,4 +1,4 @@
-"""A league's database with any value in any place: whatever opens it ends in one line, or works."""
+"""Tests of databases with arbitrary values: opening a run works or gives one line."""
 
 import contextlib
 import json
@@ -13,20 +13,23 @@ import torch
 from watch_runs import psro
 
 from gpu_envs.errors import CheckpointError, GpuEnvsError
-from league.algorithms import PFSPLeagueConfig
-from league.baselines import SelfPlayBuilder, SelfPlayConfig
-from league.commands import league_command
-from league.database import COLUMNS, DATABASE, TABLES
-from league.exact.table import TablePolicy
+from league.analysis.report import read_report
+from league.analysis.report_tables import format_report
+from league.cli.dispatch import league_command
 from league.game import Game
-from league.league import League
-from league.population import MixturePolicy, RandomPolicy
-from league.report import Reading
-from league.run import opened
-from league.store import Store
-from league.watch.api import Api
-from league.watch.rollouts import Rollouts
-from league.watch.source import Latest, open_run
+from league.leagues.league import League
+from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
+from league.policies.mixture import MixturePolicy
+from league.policies.random import RandomPolicy
+from league.policies.tabular import TablePolicy
+from league.registry import PFSPLeagueConfig
+from league.storage.database import COLUMNS, DATABASE, TABLES
+from league.storage.open_run import open_run
+from league.storage.run_store import RunStore
+from league.watch.api import ViewerApi
+from league.watch.rollouts import RolloutCache
+from league.watch.sources.base import LatestSnapshot
+from league.watch.sources.open import open_source
 
 DEEP, NEARLY = "[" * 100_000, "[" * 480 + "]" * 480
 VALUES = (
@@ -34,38 +37,45 @@ VALUES = (
     *(NEARLY, f'{{"train": {{"a": {NEARLY}}}, "player": "x"}}'),
     *(b"blob", b"\xff", -1, 2**62, -(2**63), 1.5, 1e308, float("inf"), "1,2,3,4", "99,99", "-1,-1", "1e3,0"),
 )
-"""For every column."""
+"""Values for every column."""
 NESTED = (2**62, None, -1, 10**40, 1e308, float("nan"), True, "x", "", "a\x00b", [], [[]], [None], {}, {"a": 1})
-"""For every place in the JSON of a column; the first not for settings, some of which are sizes of memory."""
+"""Values for every place in a column's JSON; the first is not used for settings, some of which are memory sizes."""
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("whole")
     rules = SelfPlayConfig("pfsp", freeze_every=small_league.STEPS)
-    config = PFSPLeagueConfig(iterations=2, steps=small_league.STEPS, episodes=4, train=small_league.TINY, rules=rules)
-    with opened(folder / "league", small_league.RPS, "pfsp", config) as store:
+    config = PFSPLeagueConfig(
+        iterations=2, steps=small_league.STEPS, episodes_per_matchup=4, train_overrides=small_league.TINY, rules=rules
+    )
+    with open_run(folder / "league", small_league.RPS, "pfsp", config) as store:
         League(store, config, SelfPlayBuilder(rules)).run()
     return {"psro": psro(folder / "psro", iterations=1), "league": folder / "league"}
 
 
 def read(path: Path) -> None:
-    with Store.open(path, write=False) as store:
+    with RunStore.open(path, write=False) as store:
         store.tasks()
-        Reading(store).report(0, None, None, None).text()
+        format_report(read_report(store))
 
 
 def use(path: Path, more: int | None = None) -> list[str]:
-    """What everything that opens a run says, where it does not work; `more`: iterations to resume it to."""
+    """Open a run in every way and return the error messages; `more`: iterations to resume it to."""
 
     def watch() -> None:
-        with contextlib.closing(Latest(open_run(path))) as latest, contextlib.closing(Rollouts()) as rollouts:
-            api = Api(latest, rollouts)
+        with (
+            contextlib.closing(LatestSnapshot(open_source(path))) as latest,
+            contextlib.closing(RolloutCache()) as rollouts,
+        ):
+            api = ViewerApi(latest, rollouts)
             for name in ("run", "metrics", "league", "rollout"):
                 json.loads(api.answer(name, "worlds=1" if name == "rollout" else ""))
 
     def render() -> None:
-        league_command(["render", str(path), "--worlds", "1", "--steps", "1", "--out", str(path.with_suffix(".png"))])
+        league_command(
+            ["render", str(path), "--num-envs", "1", "--steps", "1", "--output", str(path.with_suffix(".png"))]
+        )
 
     def again() -> None:
         league_command(["resume", str(path), *([] if more is None else ["--iterations", str(more)])])
@@ -83,7 +93,7 @@ def use(path: Path, more: int | None = None) -> list[str]:
 
 
 def places(value, path=()):
-    """Every place in a JSON value, of lists the first."""
+    """Yield every place in a JSON value, only the first of each list."""
     yield path
     if isinstance(value, dict):
         for key, each in value.items():
@@ -93,7 +103,7 @@ def places(value, path=()):
 
 
 def replaced(value, path, new):
-    """A JSON value with another at a place."""
+    """Return a JSON value with another value at a place."""
     if not path:
         return new
     copy = value.copy()
@@ -102,7 +112,7 @@ def replaced(value, path, new):
 
 
 def cases(path: Path):
-    """(table, column, key of a row, value): of each column, and of each place in its JSON."""
+    """Yield (table, column, key of a row, value) for each column and each place in its JSON."""
     with contextlib.closing(sqlite3.connect(path / DATABASE)) as db:
         for table in TABLES:
             rows = db.execute(f"SELECT rowid, * FROM {table} ORDER BY rowid").fetchall()
@@ -122,7 +132,7 @@ def cases(path: Path):
 
 
 def damage(path: Path, table: str, column: str, row: int, value) -> bool:
-    """Put a value in a place, unless SQLite refuses it."""
+    """Set a value, unless SQLite refuses it."""
     try:
         with contextlib.closing(sqlite3.connect(path / DATABASE)) as db, db:
             db.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (value, row))
@@ -137,7 +147,7 @@ def try_cases(path: Path, folder: Path, chosen, more: int | None) -> None:
         copy = Path(shutil.copytree(path, folder / str(number)))
         if damage(copy, *case):
             tried += 1
-            print(f"{case!r:.500}")  # shown where the next line raises what it should not
+            print(f"{case!r:.500}")  # shown if the next line raises another error
             use(copy, more)
         shutil.rmtree(copy)
     assert tried
@@ -145,7 +155,7 @@ def try_cases(path: Path, folder: Path, chosen, more: int | None) -> None:
 
 @pytest.mark.parametrize("kind", ["psro", "league"])
 def test_some_damaged_values_give_one_line(runs, tmp_path, kind):
-    """A sample of the test below."""
+    """Sample of the exhaustive test below."""
     try_cases(runs[kind], tmp_path, random.Random(0).sample(list(cases(runs[kind])), 8), None)
 
 
@@ -163,7 +173,7 @@ def test_any_damaged_value_gives_one_line(runs, tmp_path, kind, part):
     [
         ("meta", "value", DEEP, "meta: game: expected JSON of at most 64 levels, got more"),
         ("meta", "value", f'{{"env": {NEARLY}}}', "meta: game: expected JSON of at most 64 levels, got more"),
-        ("policies", "role", "nobody", "policies: 0: role: expected one of player, got 'nobody'"),
+        ("policies", "role", "unknown", "policies: 0: role: expected one of player, got 'unknown'"),
         ("policies", "id", "../../../etc/passwd", "policies: 0: id: expected another value"),
         ("policies", "sha256", '{"../league.db": "0"}', "policies: 0: sha256: expected another value"),
         ("policies", "parent", 0, "policies: 0: parent: expected another value, got 0"),
@@ -210,13 +220,13 @@ def test_database_with_another_schema_is_refused(runs, tmp_path, statement):
     copy = Path(shutil.copytree(runs["psro"], tmp_path / "run"))
     with contextlib.closing(sqlite3.connect(copy / DATABASE)) as db, db:
         db.execute(statement)
-    with pytest.raises(CheckpointError, match=r"league.db: expected the tables of format 1, got (table|view|trigger) "):
-        Store.open(copy, write=False)
+    with pytest.raises(CheckpointError, match=r"league.db: expected the tables of format 2, got (table|view|trigger) "):
+        RunStore.open(copy, write=False)
 
 
 @pytest.mark.parametrize("field", ["num_envs", "device", "seed", "reuse_buffers", "id"])
 def test_game_of_file_with_setting_of_runner_is_refused(runs, field):
-    with Store.open(runs["psro"], write=False) as store:
+    with RunStore.open(runs["psro"], write=False) as store:
         data = json.loads(json.dumps(store.game.to_json()))
     data["env"][field] = 1
     with pytest.raises(CheckpointError, match=f"^here: env: {field} is no setting of the environment but of"):

@@ -1,4 +1,4 @@
-"""No file runs code: an environment's id in a run names a module, and only the command line can have it imported."""
+"""Tests of recorded ids: files do not run code; modules named in ids are imported only if the user allows it."""
 
 import dataclasses
 import json
@@ -12,15 +12,17 @@ import pytest
 from psro_runs import QUICK, play
 from watch_runs import trained
 
-from gpu_envs import id_modules
 from gpu_envs.cli import main
+from gpu_envs.definition import id_modules
+from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError, UnknownEnvironmentError
-from gpu_envs.registry import recorded_id
-from trainers.cluster.tune import FORMAT, SEARCH, Plan
+from trainers.cluster.tune_results import FORMAT
+from trainers.cluster.tune_search import SEARCH
+from trainers.cluster.tune_trial import TuneConfig
 
 EVIL = "import os\nwith open({!r}, 'a') as file:\n    print(os.getpid(), file=file)\n"
-FIT = ["--device", "cpu", "--episodes", "2", "--learner.epochs", "1", "--learner.hidden", "4"]
-PICTURE = ["--steps", "1", "--worlds", "1", "--size", "24", "--device", "cpu"]
+FIT = ["--device", "cpu", "--episodes", "2", "--learner.num_epochs", "1", "--learner.hidden_sizes", "4"]
+PICTURE = ["--steps", "1", "--num-envs", "1", "--size", "24", "--device", "cpu"]
 
 
 def _line(argv: list[str]) -> str:
@@ -29,12 +31,12 @@ def _line(argv: list[str]) -> str:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> Path:
-    """A training, a recording and a league, whose environments are said to be in gift.evil; and whole ones."""
+    """Return runs and a recording whose environments are recorded in gift.evil, and unmodified ones."""
     folder = tmp_path_factory.mktemp("runs")
     training, league = trained(folder / "own-training"), folder / "own-league"
     play(league, "RockPaperScissors-v0", iterations=1, **QUICK)
-    scripted = ["clone", "scripted", "--id", "SimpleTag-v0", "--env", "max_cycles=7", *FIT]
-    assert main([*scripted, "--out", str(folder / "cloned")]) == 0
+    scripted = ["clone", "scripted", "--env-id", "SimpleTag-v0", "--env-arg", "max_cycles=7", *FIT]
+    assert main([*scripted, "--run-dir", str(folder / "cloned")]) == 0
     shutil.copytree(training, folder / "training")
     shutil.copytree(league, folder / "league")
     shutil.move(folder / "cloned" / "episodes", folder / "recording")
@@ -44,7 +46,7 @@ def runs(tmp_path_factory) -> Path:
         db.execute("UPDATE meta SET value = replace(value, 'RockPaper', 'gift.evil:RockPaper') WHERE key = 'game'")
     db.close()
     config = json.loads((folder / "training" / "config.json").read_text())
-    search = {"config": config, "plan": dataclasses.asdict(Plan()), "search": {}, "trials": 1}
+    search = {"config": config, "plan": dataclasses.asdict(TuneConfig()), "search": {}, "trials": 1}
     (folder / "search").mkdir()
     (folder / "search" / SEARCH).write_text(json.dumps({"format": FORMAT, **search}))
     return folder
@@ -52,7 +54,7 @@ def runs(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def marker(runs, tmp_path, monkeypatch):
-    """Path of the file that gift/evil.py of the working folder writes when it is run."""
+    """Return the path of the file that gift/evil.py in the working folder writes when it is imported."""
     (tmp_path / "gift").mkdir()
     (tmp_path / "gift" / "evil.py").write_text(EVIL.format(str(tmp_path / "marker")))
     for name in ("training", "recording", "league", "search", "own-training", "own-league"):
@@ -69,18 +71,18 @@ TRAINING = [
     ["train", "--resume", "training", "--total-steps", "100", "--no-video", "--eval-episodes", "0"],
     ["eval", "training", "--episodes", "2", "--device", "cpu"],
     ["export", "training", "policy.pt2", "--policy", "agent"],
-    ["render", "SimpleTag-v0", "--checkpoint", "training", "--out", "picture.png", *PICTURE],
-    ["clone", "training", "--out", "clone", *FIT],
-    ["clone", "recording", "--out", "clone", *FIT],
+    ["render", "SimpleTag-v0", "--checkpoint", "training", "--output", "picture.png", *PICTURE],
+    ["clone", "training", "--run-dir", "clone", *FIT],
+    ["clone", "recording", "--run-dir", "clone", *FIT],
     ["watch", "training", "--export", "page.html"],
 ]
-PROCESS = ["--executor", "process", "--workers", "1"]
+PROCESS = ["--executor", "process", "--num-workers", "1"]
 LEAGUE = [
-    ["league", "resume", "league", "--iterations", "2", "--threads", "1"],
+    ["league", "resume", "league", "--iterations", "2", "--num-threads", "1"],
     pytest.param(["league", "resume", "league", "--iterations", "2", *PROCESS], marks=pytest.mark.slow),
     ["league", "report", "league", *PROCESS],
-    ["league", "report", "own-league", "--against", "league"],
-    ["league", "render", "league", "--out", "picture.png", *PICTURE],
+    ["league", "report", "own-league", "--opponents", "league"],
+    ["league", "render", "league", "--output", "picture.png", *PICTURE],
     ["watch", "league", "--export", "page.html"],
 ]
 
@@ -96,8 +98,8 @@ LEAGUE = [
     ids=_line,
 )
 def test_recorded_id_with_a_module_is_refused_and_not_imported(argv, marker, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "path", [*sys.path, ""])  # it could be imported
-    monkeypatch.setattr("trainers.cluster.commands.ray_library", lambda who: None)
+    monkeypatch.setattr(sys, "path", [*sys.path, ""])  # importable
+    monkeypatch.setattr("trainers.cli.tune.ray_library", lambda who: None)
     assert main(argv) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert ": environment 'gift.evil:" in line
@@ -112,7 +114,7 @@ def test_recorded_id_with_a_module_is_refused_and_not_imported(argv, marker, mon
 @pytest.mark.parametrize("argv", [*TRAINING, *LEAGUE], ids=_line)
 def test_recorded_id_with_an_allowed_module_runs(argv, marker, capsys):
     said = main([*argv, "--allow-import", "gift.evil"]), capsys.readouterr().err
-    expected = 2 if "--against" in argv else 0  # the game is another by its name
+    expected = 2 if "--opponents" in argv else 0  # the game is another by its name
     assert said[0] == expected, said
     processes = set(marker.read_text().split())
     assert str(os.getpid()) in processes
@@ -122,8 +124,8 @@ def test_recorded_id_with_an_allowed_module_runs(argv, marker, capsys):
 @pytest.mark.parametrize(
     "argv",
     [
-        ["eval", "own-training", "--against", "training", "--episodes", "2", "--device", "cpu"],
-        ["train", "SimpleTag-v0", "--eval-against", "training", "--out", "new", "--device", "cpu"],
+        ["eval", "own-training", "--opponents", "training", "--episodes", "2", "--device", "cpu"],
+        ["train", "SimpleTag-v0", "--eval-opponents", "training", "--run-dir", "new", "--device", "cpu"],
     ],
     ids=_line,
 )
@@ -142,7 +144,7 @@ def test_typed_id_imports_its_module_from_the_working_folder(command, marker, ca
 
 
 @pytest.mark.parametrize("name", ["ray", "tensorboard_missing", "gift.none", ".."])
-def test_module_that_is_not_there_leaves_the_path_as_it_was(name, marker, capsys):
+def test_missing_module_leaves_sys_path_unchanged(name, marker, capsys):
     before = [*sys.path]
     assert main(["eval", "own-training", "--allow-import", name]) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -150,8 +152,8 @@ def test_module_that_is_not_there_leaves_the_path_as_it_was(name, marker, capsys
     assert sys.path == before
 
 
-def test_working_folder_is_not_searched_unless_a_module_is_named(marker, capsys):
-    """An optional library that is not installed must not come from the folder of a run of someone else."""
+def test_working_folder_is_searched_only_for_named_modules(marker, capsys):
+    """An optional library that is not installed must not be imported from another author's run folder."""
     (marker.parent / "optional.py").write_text(EVIL.format(str(marker)))
     assert main(["eval", "own-training", "--episodes", "2", "--device", "cpu"]) == 0
     assert "" not in sys.path
@@ -161,7 +163,7 @@ def test_working_folder_is_not_searched_unless_a_module_is_named(marker, capsys)
 
 @pytest.mark.slow
 def test_workers_start_without_the_working_folder(marker):
-    """Python itself would look there for its own modules when it starts a worker."""
+    """Python searches the working folder for modules when it starts a worker."""
     for name in ("pickle", "runpy", "signal"):
         (marker.parent / f"{name}.py").write_text(EVIL.format(str(marker)))
     assert main(["league", "resume", "own-league", "--iterations", "2", *PROCESS]) == 0
@@ -170,7 +172,7 @@ def test_workers_start_without_the_working_folder(marker):
 
 
 def test_module_imported_by_a_program_may_be_named(marker, monkeypatch):
-    """And no other: that the environment itself is known is not enough."""
+    """A known environment alone does not allow other modules."""
     with pytest.raises(CheckpointError, match=r"^a.json: environment 'gift.evil:SimpleTag-v0' is in the module"):
         recorded_id("gift.evil:SimpleTag-v0", "a.json")
     monkeypatch.syspath_prepend(marker.parent)
@@ -182,7 +184,7 @@ def test_module_imported_by_a_program_may_be_named(marker, monkeypatch):
 
 
 @pytest.mark.parametrize("given", [None, 3, ["a"], "a b:X-v0", "$(x):X-v0", "a\nb:X-v0"])
-def test_recorded_id_that_is_none_is_refused_without_a_hint_to_import_it(given):
+def test_malformed_recorded_id_is_refused_without_import_hint(given):
     with pytest.raises(CheckpointError, match=r"^a.json: expected the id of an environment, got ") as caught:
         recorded_id(given, "a.json")
     assert "\n" not in str(caught.value)

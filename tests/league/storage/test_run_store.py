@@ -1,4 +1,4 @@
-"""A league's run on disk: whole after any kill, written by one process, read by any, never half-read."""
+"""Tests of the store: consistent after a kill, written by one process, read by any."""
 
 import contextlib
 import json
@@ -18,12 +18,11 @@ import torch
 from toy_league import FRAME, GAME, digests, dump, end_at, loop, random_policy, results, start, trained
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from league import database
-from league import store as stores
-from league.records import Met
-from league.store import Store, derived
+from league.storage import database, store_steps
+from league.storage.records import MatchCounts
+from league.storage.run_store import RunStore, derive_seed
 
-SCRIPT = Path(__file__).with_name("toy_league.py")
+SCRIPT = Path(__file__).parents[1] / "toy_league.py"
 
 
 @pytest.fixture
@@ -34,17 +33,17 @@ def store(tmp_path):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Refuses without patience."""
+    """Wait only briefly for locks."""
     monkeypatch.setattr(database, "PATIENCE", 0.0)
 
 
 def files(path: Path) -> dict:
-    """All of a folder but the lock, which says who had it."""
+    """Return the files of a folder, except the lock, which names its holder."""
     return {name: was for name, was in digests(path).items() if not name.endswith("run.lock")}
 
 
-def grown(store: Store) -> None:
-    """A second policy for the first role."""
+def grown(store: RunStore) -> None:
+    """Add a second policy for the first role."""
     with store.step("grow"):
         store.add_policy("first", trained(1))
 
@@ -52,7 +51,7 @@ def grown(store: Store) -> None:
 # ---------------------------------------------------------------- killed and resumed
 
 
-def test_steps_together_are_whole_each_by_itself(tmp_path):
+def test_failed_step_of_a_batch_is_rolled_back_alone(tmp_path):
     def write(store):
         with store.together():
             for number in range(3):
@@ -69,16 +68,16 @@ def test_steps_together_are_whole_each_by_itself(tmp_path):
             write(store)
         assert store.tasks() == ["start", "0", "1"]
         assert store.state("learner")["weights"].tolist() == [1.0, 1.0]
-        with (  # one of them fails, and the rest goes on
+        with (  # one step fails, the others are kept
             store.together(),
             contextlib.suppress(ZeroDivisionError),
             store.step("fails"),
         ):
             store.add_policy("first", trained(9))
             raise ZeroDivisionError
-        with pytest.raises(GpuEnvsError, match="together already"), store.together(), store.together():
+        with pytest.raises(GpuEnvsError, match="a batch of steps is open already"), store.together(), store.together():
             pass
-    with Store.open(tmp_path / "run") as store:
+    with RunStore.open(tmp_path / "run") as store:
         assert store.tasks() == ["start", "0", "1"]
         assert store.state("learner")["weights"].tolist() == [1.0, 1.0]
         assert [entry.name for entry in store.populations["first"].entries] == ["random", "first-1", "first-2"]
@@ -86,28 +85,28 @@ def test_steps_together_are_whole_each_by_itself(tmp_path):
         assert len({path.stem for path in (store.path / "policies").iterdir()}) == 4
 
 
-def test_a_kill_leaves_none_of_the_steps_together(tmp_path):
+def test_kill_leaves_no_step_of_an_open_batch(tmp_path):
     with start(tmp_path / "run") as store, store.step():
         store.put_state("learner", {"weights": torch.full((2,), 7.0)})
     if (child := os.fork()) == 0:
-        store = Store.open(tmp_path / "run")
+        store = RunStore.open(tmp_path / "run")
         with store.together():
             with store.step("first"):
                 store.add_policy("first", trained(1))
                 store.put_state("learner", {"weights": torch.zeros(2)})
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    with Store.open(tmp_path / "run") as store:
+    with RunStore.open(tmp_path / "run") as store:
         assert store.tasks() == ["start"]
         assert store.state("learner")["weights"].tolist() == [7.0, 7.0]
         assert len(store.populations["first"]) == 1
 
 
 @pytest.mark.parametrize("more", [0, 1000, FRAME + 10, 3 * FRAME - 1])
-def test_a_commit_that_ends_in_the_middle_leaves_nothing_of_it(more, tmp_path):
+def test_interrupted_commit_leaves_no_writes(more, tmp_path):
     start(tmp_path / "run").close()
     if (child := os.fork()) == 0:
-        store = Store.open(tmp_path / "run")
+        store = RunStore.open(tmp_path / "run")
         with store.step("first"):
             store.put("number", 1)
         with store.together():
@@ -118,7 +117,7 @@ def test_a_commit_that_ends_in_the_middle_leaves_nothing_of_it(more, tmp_path):
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGXFSZ
     assert len(list((tmp_path / "run" / "policies").iterdir())) == 2 + 3 * 2
-    with Store.open(tmp_path / "run") as store:
+    with RunStore.open(tmp_path / "run") as store:
         assert store.tasks() == ["start", "first"]
         assert len(store.populations["first"]) == 1
         assert len(list((store.path / "policies").iterdir())) == 2
@@ -126,8 +125,8 @@ def test_a_commit_that_ends_in_the_middle_leaves_nothing_of_it(more, tmp_path):
             assert store.add_policy("first", trained(0)).index == 1
 
 
-def test_a_run_killed_anywhere_goes_on_as_if_it_had_not_been(tmp_path):
-    memory = Path("/dev/shm")  # flushing to a busy disk takes long, and a kill loses nothing that was written
+def test_killed_run_resumes_with_equal_results(tmp_path):
+    memory = Path("/dev/shm")  # avoids slow flushes to a busy disk; a kill loses no written data
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
         command = [sys.executable, str(SCRIPT), "kill", folder, "20"]
         run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
@@ -137,27 +136,27 @@ def test_a_run_killed_anywhere_goes_on_as_if_it_had_not_been(tmp_path):
         whole = dump(Path(folder) / "whole")
         assert len(whole["tasks"]) == 7
         assert len(whole["policies"]) == 6
-        assert [row[0] for row in whole["states"]] == [12 * 2]  # "latest" came last of 12 updates of two states
+        assert [row[0] for row in whole["states"]] == [12 * 2]  # "latest" is the last of 12 updates of two states
         named = {name for row in whole["policies"] for name in json.loads(row[-1])}
         assert whole["files"] == {*(f"policies/{name}" for name in named), "states/00000024.safetensors"}
         for point in range(20):
             assert dump(Path(folder) / str(point)) == whole
 
 
-def test_resuming_makes_the_same_draws(tmp_path):
+def test_resumed_run_repeats_random_draws(tmp_path):
     loop(tmp_path / "a", iterations=2)
     loop(tmp_path / "b", iterations=1)
     loop(tmp_path / "b", iterations=2)
     assert dump(tmp_path / "a") == dump(tmp_path / "b")
-    loop(tmp_path / "a", iterations=2)  # all is done
+    loop(tmp_path / "a", iterations=2)  # the complete run
     assert dump(tmp_path / "a") == dump(tmp_path / "b")
 
 
 def test_seeds_are_derived_from_words():
-    assert derived(7, "1/payoffs") == 1609201037596494648
-    assert derived(7, "a", 1) == derived(np.int64(7), "a", np.int64(1))
+    assert derive_seed(7, "1/payoffs") == 1609201037596494648
+    assert derive_seed(7, "a", 1) == derive_seed(np.int64(7), "a", np.int64(1))
     words = [(), ("",), ("a", "b"), ("ab",), ("a,b",), ('a", "b',), ("1",), (1,), (1, 2), (12,)]
-    seeds = {derived(seed, *each) for seed in (0, 1) for each in words}
+    seeds = {derive_seed(seed, *each) for seed in (0, 1) for each in words}
     assert len(seeds) == 2 * len(words)
     assert all(0 <= seed < 2**63 for seed in seeds)
 
@@ -167,7 +166,7 @@ def test_seeds_are_derived_from_words():
 
 @pytest.fixture
 def writer(tmp_path):
-    """A run that another process is writing to."""
+    """Start another process that writes a run."""
     start(tmp_path / "run").close()
     with subprocess.Popen(
         [sys.executable, str(SCRIPT), "write", str(tmp_path / "run")], stdout=subprocess.PIPE
@@ -178,15 +177,15 @@ def writer(tmp_path):
         other.kill()
 
 
-def test_two_processes_and_one_run(writer, tmp_path, quick):
+def test_second_process_cannot_write_a_run(writer, tmp_path, quick):
     path, counts = tmp_path / "run", []
     line = rf"^{path}: process {writer.pid} is writing this run; wait for it, or only read: .*write=False\)$"
     with pytest.raises(GpuEnvsError, match=line):
-        Store.open(path)
+        RunStore.open(path)
     with pytest.raises(GpuEnvsError, match=line):
-        Store.create(path, GAME, {})
-    for _ in range(20):  # beside the writer, what one step wrote is seen together
-        with Store.open(path, write=False) as seen:
+        RunStore.create(path, GAME, {})
+    for _ in range(20):  # a reader sees the writes of one step together
+        with RunStore.open(path, write=False) as seen:
             number = seen.get("number")
             cells = seen.cells()
             assert cells.count.tolist() == [number + 1]
@@ -198,39 +197,39 @@ def test_two_processes_and_one_run(writer, tmp_path, quick):
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     before = digests(path)
-    with Store.open(path, write=False) as seen:  # nothing of the log that the process left is lost
+    with RunStore.open(path, write=False) as seen:  # the log of the killed process is read
         last = seen.get("number")
         assert last >= counts[-1]
         assert digests(path) == before
-    with Store.open(path) as store:
+    with RunStore.open(path) as store:
         assert store.get("number") == last
         assert store.done(str(last))
         assert not store.done(str(last + 1))
 
 
-def test_a_run_is_open_for_writing_once(store, quick):
+def test_run_is_open_for_writing_once(store, quick):
     with pytest.raises(GpuEnvsError, match=f"process {os.getpid()} is writing"):
-        Store.open(store.path)
+        RunStore.open(store.path)
     store.close()
-    with Store.open(store.path) as again, again.step("more"):
+    with RunStore.open(store.path) as again, again.step("more"):
         pass
 
 
-def test_reading_writes_nothing(store):
+def test_reading_a_run_changes_no_file(store):
     path = store.path
     grown(store)
-    with Store.open(path, write=False) as seen:
+    with RunStore.open(path, write=False) as seen:
         with pytest.raises(GpuEnvsError, match="opened for reading"), seen.step("more"):
             pass
         with store.step("later"):
             store.put("key", 1)
-        assert not seen.done("later")  # as it was
+        assert not seen.done("later")  # unchanged
         assert len(seen.populations["first"]) == 2
         seen.populations["first"].policy(1)
     store.close()
-    (path / "policies" / "00009-first.json").write_text("{}")  # whose step never was
+    (path / "policies" / "00009-first.json").write_text("{}")  # of a step that was not committed
     before = digests(path)
-    with Store.open(path, write=False) as seen:
+    with RunStore.open(path, write=False) as seen:
         assert seen.done("later")
         with pytest.raises(GpuEnvsError, match=r"expected to be inside of store.step"):
             seen.put("key", 2)
@@ -240,7 +239,7 @@ def test_reading_writes_nothing(store):
 # ---------------------------------------------------------------- steps and tasks
 
 
-def test_a_step_that_fails_leaves_nothing(store):
+def test_failed_step_leaves_no_writes(store):
     grown(store)
     with store.step():
         store.put_state("learner", {"x": torch.ones(2)})
@@ -265,18 +264,18 @@ def test_a_step_that_fails_leaves_nothing(store):
     state = store.state("learner")
     assert state is not None
     assert torch.equal(state["x"], torch.ones(2))
-    with store.step("more"):  # the place is free, and what was loaded from it is not taken for this
+    with store.step("more"):  # the index is free again, and the cached policy is not reused
         store.add_policy("first", random_policy(), "random")
     assert type(store.populations["first"].policy(2)) is type(random_policy())
 
 
-def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
+def test_full_disk_leaves_no_writes(store, monkeypatch):
     before = dump(store.path)
 
     def full(folder):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stores, "fsync_folder", full)
+    monkeypatch.setattr(store_steps, "fsync_folder", full)
     with pytest.raises(OSError, match="No space left"), store.step("more"):
         store.add_policy("first", trained(2))
     assert dump(store.path) == before
@@ -284,7 +283,7 @@ def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
         raise sqlite3.OperationalError("database or disk is full")
 
 
-def test_a_task_is_done_once(store):
+def test_task_is_completed_once(store):
     assert not store.done("play")
     with pytest.raises(GpuEnvsError, match="task 'play' is not done"):
         store.result("play")
@@ -294,13 +293,16 @@ def test_a_task_is_done_once(store):
     assert store.done("play")
     assert store.result("play") == {"episodes": 5}
     before = dump(store.path)
-    with pytest.raises(GpuEnvsError, match=r"task 'play' is done already; ask store.done\(task\)"), store.step("play"):
+    with (
+        pytest.raises(GpuEnvsError, match=r"task 'play' is done already; check store.done\(task\)"),
+        store.step("play"),
+    ):
         store.add_results([[0, 0]], results(np.zeros((1, 2)), 0))
     assert dump(store.path) == before
     assert store.tasks() == ["start", "play"]
 
 
-def test_what_adds_needs_a_task_and_what_writes_a_step(store):
+def test_adding_needs_a_task_and_writing_a_step(store):
     for add in (
         lambda: store.add_policy("first", random_policy(), "random"),
         lambda: store.add_results([[0, 0]], results(np.zeros((1, 2)), 0)),
@@ -309,7 +311,7 @@ def test_what_adds_needs_a_task_and_what_writes_a_step(store):
         with pytest.raises(GpuEnvsError, match=r"expected to be inside of store.step\(\)"):
             add()
         with (
-            pytest.raises(GpuEnvsError, match=r"adds, which a task does once; name it: store.step\('task'\)"),
+            pytest.raises(GpuEnvsError, match=r"expected a step with a task; use store.step\('task'\)"),
             store.step(),
         ):
             add()
@@ -320,12 +322,12 @@ def test_what_adds_needs_a_task_and_what_writes_a_step(store):
     assert dump(store.path)["cells"] == []
 
 
-# ---------------------------------------------------------------- what is kept
+# ---------------------------------------------------------------- stored values
 
 
-def test_results_add_up(store):
+def test_results_of_a_matchup_add_up(store):
     grown(store)
-    matchups = np.array([[1, 0], [0, 0], [1, 0]])  # one twice
+    matchups = np.array([[1, 0], [0, 0], [1, 0]])  # one matchup is repeated
     parts = [results(matchups, seed) for seed in range(4)]
     for number, part in enumerate(parts):
         tensors = SimpleNamespace(**{name: torch.as_tensor(value) for name, value in vars(part).items()})
@@ -338,7 +340,7 @@ def test_results_add_up(store):
         sums = sum(getattr(part, name) for part in parts)
         np.testing.assert_allclose(getattr(cells, name), [sums[0] + sums[2], sums[1]], rtol=1e-15)
     with store.step("again"):
-        store.add_results(cells.matchups, cells)  # of the same form as what is given
+        store.add_results(cells.matchups, cells)  # cells have the form of results
     assert store.cells().count.tolist() == (2 * cells.count).tolist()
 
 
@@ -349,11 +351,11 @@ def test_an_empty_run_reads_as_empty(store):
     assert (store.get("key"), store.get("key", 3), store.state("learner")) == (None, 3, None)
 
 
-def test_bad_results_are_refused_whole(store):
+def test_invalid_results_are_refused_as_a_whole(store):
     grown(store)
     matchups, bad = np.array([[0, 0], [1, 0]]), results(np.zeros((2, 2)), 0)
     bad.square[1, 0] = np.nan
-    line = r"square of matchup \[1, 0\], seat row: expected a finite number, got nan; nothing of these results was kept"
+    line = r"square of matchup \[1, 0\], seat row: expected a finite number, got nan; none of these results is stored"
     with pytest.raises(GpuEnvsError, match=line), store.step("play"):
         store.add_results(matchups, bad)
     assert not store.done("play")
@@ -374,12 +376,12 @@ def test_bad_results_are_refused_whole(store):
     assert len(store.cells().count) == 0
 
 
-def test_matches(store):
+def test_matches_are_counted_by_iteration_and_role(store):
     grown(store)
     for number in (1, 2):
         with store.step(f"{number}"):
             store.add_matches(1, "first", [[-1, 0], [1, -1], [0, 0]], [3, 4, 0])
-    assert store.matches() == [Met(1, "first", (-1, 0), 6), Met(1, "first", (1, -1), 8)]
+    assert store.matches() == [MatchCounts(1, "first", (-1, 0), 6), MatchCounts(1, "first", (1, -1), 8)]
 
 
 def test_values_and_summaries_are_replaced(store):
@@ -389,12 +391,12 @@ def test_values_and_summaries_are_replaced(store):
             store.put_iteration(3, {"nash_conv": value, "means": torch.ones(2)})
     assert store.get("key") == {"a": [True, None, "ü"]}
     assert store.iterations() == {3: {"nash_conv": {"a": [True, None, "ü"]}, "means": [1.0, 1.0]}}
-    with pytest.raises(TypeError, match="expected what JSON can hold, got PosixPath"), store.step():
+    with pytest.raises(TypeError, match="expected a JSON value, got PosixPath"), store.step():
         store.put("key", Path())
     assert store.get("key") == {"a": [True, None, "ü"]}
 
 
-def test_the_newest_state_is_kept(store):
+def test_newest_state_replaces_the_last_one(store):
     folder = store.path / "states"
     given = {"a": torch.randn(3, 2), "flags": torch.tensor([True, False]), "count": 2**60, "x": 0.1, "name": "é"}
     for name, state in (("one", {"a": torch.zeros(1)}), ("two", {"only": 1}), ("one", given)):
@@ -419,15 +421,15 @@ def test_the_newest_state_is_kept(store):
     assert sorted(file.name for file in folder.iterdir()) == ["00000003.safetensors", "00000005.safetensors"]
 
 
-def test_a_run_says_what_it_is(tmp_path):
+def test_run_records_game_config_and_version(tmp_path):
     config = {"seed": 3, "solver": "nash", "nested": {"a": [1, 2]}}
-    Store.create(tmp_path / "new" / "run", GAME, config).close()
-    with Store.open(tmp_path / "new" / "run", write=False) as store:
+    RunStore.create(tmp_path / "new" / "run", GAME, config).close()
+    with RunStore.open(tmp_path / "new" / "run", write=False) as store:
         assert (store.game, store.config, store.version) == (GAME, config, "0.1.0")
         assert list(store.populations) == ["first", "second"]
 
 
-def test_files_of_steps_that_never_were_go(store):
+def test_files_without_a_record_are_removed(store):
     grown(store)
     store.close()
     before = dump(store.path)
@@ -439,49 +441,49 @@ def test_files_of_steps_that_never_were_go(store):
     ]
     for name in (*strays, "policies/notes.txt"):
         (store.path / name).write_text("?")
-    with Store.open(store.path) as again:
+    with RunStore.open(store.path) as again:
         assert len(again.populations["first"]) == 2
     assert not any((store.path / name).exists() for name in strays)
-    (store.path / "policies" / "notes.txt").unlink()  # not ours to remove
+    (store.path / "policies" / "notes.txt").unlink()  # not a file of the run
     assert dump(store.path) == before
 
 
-# ---------------------------------------------------------------- what cannot be opened
+# ---------------------------------------------------------------- runs that cannot be opened
 
 
-def test_folders_without_a_run(tmp_path, store):
+def test_folder_without_run_is_refused(tmp_path, store):
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(
             ConfigError, match=rf"^{path}: expected the folder of a league's run, got no league.db in it$"
         ):
-            Store.open(path)
-        assert not Store.begun(path)
+            RunStore.open(path)
+        assert not RunStore.run_exists(path)
     assert not (tmp_path / "run.lock").exists()
-    assert Store.begun(store.path)
+    assert RunStore.run_exists(store.path)
     store.close()
-    with pytest.raises(ConfigError, match=r"there is a run already; go on with Store.open, or choose another folder"):
-        Store.create(store.path, GAME, {})
+    with pytest.raises(ConfigError, match=r"expected a folder without a run; resume it with RunStore.open, or choose"):
+        RunStore.create(store.path, GAME, {})
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="expected a folder that can be made, got the file"):
-        Store.create(tmp_path / "file", GAME, {})
+        RunStore.create(tmp_path / "file", GAME, {})
     (store.path / "league.db").unlink()
-    with pytest.raises(ConfigError, match=r"policies/\S+: left by another run, whose league.db is gone"):
-        Store.create(store.path, GAME, {})
+    with pytest.raises(ConfigError, match=r"policies/\S+: left by another run, whose league.db is missing"):
+        RunStore.create(store.path, GAME, {})
     assert len(list((store.path / "policies").iterdir())) == 2
 
 
-def test_a_run_that_was_killed_before_it_began_begins_again(tmp_path):
+def test_run_killed_during_creation_is_created_again(tmp_path):
     database.connect(tmp_path / "league.db").close()
-    assert not Store.begun(tmp_path)
+    assert not RunStore.run_exists(tmp_path)
     with pytest.raises(CheckpointError, match=r"league.db: expected a league's database, got one without a run"):
-        Store.open(tmp_path)
-    with Store.create(tmp_path, GAME, {}) as store:
+        RunStore.open(tmp_path)
+    with RunStore.create(tmp_path, GAME, {}) as store:
         assert store.tasks() == []
 
 
 @pytest.mark.parametrize("write", [True, False])
 @pytest.mark.parametrize("damage", ["garbage", "empty", "cut", "bytes", "table", "game"])
-def test_a_damaged_database_is_said_to_be_and_left_alone(store, damage, write):
+def test_damaged_database_is_reported_and_unchanged(store, damage, write):
     file = store.file
     grown(store)
     store.close()
@@ -496,40 +498,40 @@ def test_a_damaged_database_is_said_to_be_and_left_alone(store, damage, write):
         file.write_bytes({"garbage": b"?" * 5000, "empty": b"", "cut": data[: len(data) // 2], "bytes": torn}[damage])
     before = files(store.path)
     with pytest.raises(CheckpointError, match="^" + str(file)) as caught:
-        Store.open(store.path, write=write)
+        RunStore.open(store.path, write=write)
     assert "\n" not in str(caught.value)
     assert files(store.path) == before
     if damage not in ("table", "game"):
         file.write_bytes(data)
-        Store.open(store.path).close()
+        RunStore.open(store.path).close()
 
 
-def test_a_newer_format_is_refused(store):
+def test_newer_format_is_refused(store):
     store.close()
     with sqlite3.connect(store.file) as db:
-        db.execute("UPDATE meta SET value = 2 WHERE key = 'format'")
+        db.execute("UPDATE meta SET value = 3 WHERE key = 'format'")
     db.close()
     before = files(store.path)
     for write in (True, False):
-        with pytest.raises(CheckpointError, match=r"league.db: format 2 is newer than 1, which this gpu-envs reads"):
-            Store.open(store.path, write)
+        with pytest.raises(CheckpointError, match=r"league.db: expected format 2 or older, got 3; update gpu-envs"):
+            RunStore.open(store.path, write)
     assert files(store.path) == before
 
 
-def test_an_older_format_is_brought_up_or_refused(store, monkeypatch, tmp_path):
+def test_older_format_is_converted_or_refused(store, monkeypatch, tmp_path):
     grown(store)
     with store.step("play"):
         store.add_results([[1, 0]], results(np.zeros((1, 2)), 0))
     now = dump(store.path)
     store.close()
-    with sqlite3.connect(store.file) as db:  # format 0 had another name for tasks, and no states
+    with sqlite3.connect(store.file) as db:  # format 1 had another name for tasks, and no states
         db.execute("ALTER TABLE tasks RENAME TO deeds")
         db.execute("DROP TABLE states")
-        db.execute("UPDATE meta SET value = 0 WHERE key = 'format'")
+        db.execute("UPDATE meta SET value = 1 WHERE key = 'format'")
     db.close()
     for write in (True, False):
-        with pytest.raises(CheckpointError, match=r"league.db: format 0 is too old for this gpu-envs, which reads 1"):
-            Store.open(store.path, write)
+        with pytest.raises(CheckpointError, match=r"league.db: expected format 2, got 1, which is too old"):
+            RunStore.open(store.path, write)
 
     def up(db: sqlite3.Connection) -> None:
         db.execute("ALTER TABLE deeds RENAME TO tasks")
@@ -537,18 +539,18 @@ def test_an_older_format_is_brought_up_or_refused(store, monkeypatch, tmp_path):
             raise sqlite3.OperationalError("disk I/O error")
         db.execute(f"CREATE TABLE states ({database.TABLES['states']})")
 
-    monkeypatch.setitem(database.MIGRATIONS, 0, up)
+    monkeypatch.setitem(database.MIGRATIONS, 1, up)
     before, broken = digests(store.path), False
-    assert dump(store.path) == now  # reading brings up a copy
+    assert dump(store.path) == now  # reading converts a copy
     assert digests(store.path) == before
     broken = True
     with pytest.raises(OSError, match="disk I/O error"):
-        Store.open(store.path)
+        RunStore.open(store.path)
     broken = False
     shutil.copytree(store.path, tmp_path / "other")
-    with Store.open(store.path) as opened:
+    with RunStore.open(store.path) as opened:
         assert opened.done("play")
-    monkeypatch.delitem(database.MIGRATIONS, 0)
+    monkeypatch.delitem(database.MIGRATIONS, 1)
     assert dump(store.path) == now
     with pytest.raises(CheckpointError, match="too old"):
-        Store.open(tmp_path / "other")
+        RunStore.open(tmp_path / "other")

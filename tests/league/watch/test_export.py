@@ -1,4 +1,4 @@
-"""The viewer's page as one file: every answer is in it, it is bounded and written whole."""
+"""Tests of the exported page: it holds every answer, is bounded, and is written as a whole."""
 
 import json
 import shutil
@@ -9,9 +9,9 @@ from toy_league import digests
 from watch_runs import ask
 
 from gpu_envs.errors import ConfigError
+from league.cli.watch import watch_command
 from league.watch import export as exporting
 from league.watch.api import rollout_path
-from league.watch.commands import watch_command
 
 pytest_plugins = ["watch_fixtures"]
 
@@ -28,7 +28,7 @@ def page(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["training", "league"])
-def test_an_export_holds_every_answer(kind, request, page, tmp_path, watched, capsys):
+def test_export_holds_every_answer(kind, request, page, tmp_path, watched, capsys):
     path, file = request.getfixturevalue(kind), tmp_path / "new" / "run.html"
     before = digests(path)
     assert watch_command([str(path), "--export", str(file)]) == 0
@@ -53,8 +53,8 @@ def test_an_export_holds_every_answer(kind, request, page, tmp_path, watched, ca
     assert [*file.parent.iterdir()] == [file]
 
 
-def test_an_export_is_bounded_and_nothing_in_it_ends_the_element(training, page, tmp_path, watched, monkeypatch):
-    monkeypatch.setattr(exporting, "BYTES", 1)
+def test_export_is_bounded_and_cannot_end_its_script_element(training, page, tmp_path, watched, monkeypatch):
+    monkeypatch.setattr(exporting, "MAX_BYTES", 1)
     api = watched(training)
     api.latest.get()[0].answers["run"]["told"] = "</script><script>"
     assert exporting.export(api, tmp_path / "run.html") == (1, [])
@@ -63,7 +63,7 @@ def test_an_export_is_bounded_and_nothing_in_it_ends_the_element(training, page,
     assert json.loads(html.partition('id="recorded">')[2].partition("</script>")[0])["api/run"]["told"]
 
 
-def test_an_export_leaves_out_what_has_gone_meanwhile(training, page, tmp_path, watched):
+def test_export_leaves_out_removed_checkpoints(training, page, tmp_path, watched):
     path = Path(shutil.copytree(training, tmp_path / "copy"))
     api = watched(path)
     shutil.rmtree(path / "checkpoints" / "000000002")
@@ -72,7 +72,7 @@ def test_an_export_leaves_out_what_has_gone_meanwhile(training, page, tmp_path, 
     assert "000000002" in line
 
 
-def test_an_export_needs_a_page_that_was_built(training, page, tmp_path, watched):
+def test_export_needs_a_built_page(training, page, tmp_path, watched):
     page.write_text("<html>")
     with pytest.raises(ConfigError, match="expected a page with a body that ends"):
         exporting.export(watched(training), tmp_path / "run.html")
@@ -83,5 +83,5 @@ def test_an_export_needs_a_page_that_was_built(training, page, tmp_path, watched
         watch_command([str(training), "--export", str(tmp_path)])
 
 
-def test_paths_of_rollouts_are_as_the_page_writes_them():
+def test_rollout_paths_are_encoded_as_by_the_page():
     assert rollout_path(("a b", "c,d/é"), 7, 2) == "api/rollout?policies=a%20b,c%2Cd%2F%C3%A9&seed=7&worlds=2"

@@ -1,4 +1,4 @@
-"""Rollouts for the viewer: what was played, the same again, bounded, and of every environment."""
+"""Tests of rollouts for the viewer: exact, repeatable, bounded, and available for every environment."""
 
 import json
 import threading
@@ -11,15 +11,15 @@ from watch_runs import array, ask, until
 from gpu_envs.errors import CheckpointError, GpuEnvsError
 from league.game import Game
 from league.watch import rollouts as playing
-from league.watch.rollouts import Rollouts, record
-from trainers import recordings
-from trainers.config import make_core
+from league.watch.rollouts import RolloutCache, record_rollout
+from trainers.config.train_config import make_core
+from trainers.evaluation import record_episodes
 
 pytest_plugins = ["watch_fixtures"]
 
 
 class Stage:
-    """Random play."""
+    """Environment with random actions."""
 
     def __init__(self, make, seats=()) -> None:
         self.make, self.seats = make, seats
@@ -31,12 +31,12 @@ class Stage:
         return None
 
 
-def test_a_rollout_is_what_was_played(training, watched):
-    """Random play comes from the worlds' own streams, so another recorder sees the same."""
+def test_rollout_equals_recorded_episodes(training, watched):
+    """Random actions come from the worlds' own streams, so another recorder gets the same ones."""
     api = watched(training)
     told = ask(api, "rollout", "policies=random&seed=3&worlds=2")
     stage = api.latest.get()[0].stage
-    episodes, _ = recordings.record(make_core(stage.config, 2, 0), {}, seed=3)
+    episodes, _ = record_episodes.record_policies(make_core(stage.config, 2, 0), {}, seed=3)
     assert told["steps"] == 7
     assert told["complete"] == [True, True]
     for world, episode in enumerate(sorted(episodes, key=lambda each: each.world)):
@@ -47,25 +47,25 @@ def test_a_rollout_is_what_was_played(training, watched):
     assert alive[:7].all()
     assert not alive[7].any()
     places = array(told["places"])
-    assert np.isfinite(places).all()  # at the end too
+    assert np.isfinite(places).all()  # also in the last frame
     assert not np.array_equal(places[7], places[6])
     assert told["obs_widths"] == [16, 16, 16, 14]
     told = {group: sum(len(block["entries"]) for block in blocks) for group, blocks in told["obs_names"].items()}
     assert told == {"adversary": 16, "agent": 14}
 
 
-def test_rollouts_are_the_same_again_and_kept(training, watched, monkeypatch):
+def test_rollouts_are_repeatable_and_cached(training, watched, monkeypatch):
     query = "policies=000000004,000000002&seed=5&worlds=2"
     one, other = watched(training), watched(training)
     answer = one.answer("rollout", query)
     assert answer == other.answer("rollout", query)
     assert answer != one.answer("rollout", query.replace("seed=5", "seed=6"))
-    monkeypatch.setattr("league.watch.api.record", None)
+    monkeypatch.setattr("league.watch.api.record_rollout", None)
     assert one.answer("rollout", query) is answer
 
 
-def test_who_is_first_forgotten():
-    rollouts, made = Rollouts(kept=5), []
+def test_oldest_rollouts_leave_the_cache_first():
+    rollouts, made = RolloutCache(kept=5), []
 
     def make(name: str) -> bytes:
         return rollouts.get(name, lambda: made.append(name) or b"12")
@@ -76,9 +76,9 @@ def test_who_is_first_forgotten():
     assert made == ["a", "b", "c", "b"]
 
 
-def test_who_has_gone_on_keeps_nobody_waiting(monkeypatch):
-    monkeypatch.setattr(playing, "WAITING", 2)
-    played, begun, go, made = Rollouts(), threading.Event(), threading.Event(), []
+def test_outdated_requests_do_not_delay_new_ones(monkeypatch):
+    monkeypatch.setattr(playing, "MAX_WAITING", 2)
+    played, begun, go, made = RolloutCache(), threading.Event(), threading.Event(), []
 
     def make(key):
         begun.set()
@@ -95,10 +95,10 @@ def test_who_has_gone_on_keeps_nobody_waiting(monkeypatch):
             told[key] = str(error)
 
     threads = [threading.Thread(target=ask, args=(key,)) for key in range(5)]
-    for key, thread in enumerate(threads):  # one after the other
+    for key, thread in enumerate(threads):  # in this order
         thread.start()
-        until(lambda key=key: key in played._answers)
-        assert begun.wait(60)  # the first is no longer waiting
+        until(lambda key=key: key in played._pending)
+        assert begun.wait(60)  # the first request is being recorded
     go.set()
     for thread in threads:
         thread.join(60)
@@ -107,16 +107,16 @@ def test_who_has_gone_on_keeps_nobody_waiting(monkeypatch):
     assert all("newer rollouts were asked for" in told[key] for key in (1, 2))
 
 
-def test_a_rollout_that_fails_is_tried_again():
-    rollouts = Rollouts()
+def test_failed_rollout_is_tried_again():
+    rollouts = RolloutCache()
     with pytest.raises(CheckpointError):
         rollouts.get("a", lambda: (_ for _ in ()).throw(CheckpointError("gone")))
     assert rollouts.get("a", lambda: b"there") == b"there"
     rollouts.close()
 
 
-def test_a_world_that_is_over_stays_as_it_was():
-    told = record(Stage(Game.of("TicTacToe-v0").core), [], seed=1, worlds=8)
+def test_finished_world_keeps_its_last_frame():
+    told = record_rollout(Stage(Game.of("TicTacToe-v0").core), [], seed=1, worlds=8)
     alive, shapes, obs, reward = (array(told[name]) for name in ("alive", "shapes", "obs", "reward"))
     length = alive.any(2).sum(0)
     assert len(set(length)) > 1
@@ -125,18 +125,18 @@ def test_a_world_that_is_over_stays_as_it_was():
         assert (shapes[last:, world] == shapes[last, world]).all()
         assert (obs[last:, world] == obs[last, world]).all()
         assert obs[last, world].any()
-        assert not np.array_equal(shapes[last, world], shapes[last - 1, world])  # the last move is seen
+        assert not np.array_equal(shapes[last, world], shapes[last - 1, world])  # the last move is visible
         assert not reward[last:, world].any()
 
 
-def test_what_is_too_large_has_fewer_worlds_then_no_observations_then_fewer_steps(training, watched):
+def test_large_rollout_loses_worlds_then_observations_then_steps(training, watched):
     stage = watched(training).latest.get()[0].stage
 
     def size(told) -> int:
         return sum(array(told[name]).nbytes for name in ("shapes", "places", "obs", "alive") if told[name])
 
     def played(budget: int):
-        return record(stage, ["random", "random"], 0, 4, budget)
+        return record_rollout(stage, ["random", "random"], 0, 4, budget)
 
     whole = played(playing.BUDGET)
     budget = size(whole)
@@ -151,26 +151,26 @@ def test_what_is_too_large_has_fewer_worlds_then_no_observations_then_fewer_step
     assert size(short) <= budget // 16
 
 
-def test_continuous_actions_are_those_of_their_steps(small_core):
-    told = record(Stage(partial(small_core, "SimpleTag-v0", continuous_actions=True)), [], seed=0, worlds=1)
+def test_continuous_actions_belong_to_their_steps(small_core):
+    told = record_rollout(Stage(partial(small_core, "SimpleTag-v0", continuous_actions=True)), [], seed=0, worlds=1)
     action = array(told["action"])
     assert action.shape == (7, 1, 4, 5)
     assert not (action[:-1] == action[1:]).all((1, 2, 3)).any()
 
 
-def test_who_is_there_at_the_end_is_still_seen(small_core):
-    told = record(Stage(partial(small_core, "TagContinuous-v0")), [], seed=0, worlds=4)
+def test_agents_of_the_last_step_stay_visible(small_core):
+    told = record_rollout(Stage(partial(small_core, "TagContinuous-v0")), [], seed=0, worlds=4)
     seen, alive = np.isfinite(array(told["places"])).all(3), array(told["alive"])
     length = alive.any(2).sum(0)
     for world, last in enumerate(length):
         assert seen[last, world, :2].all()  # the taggers
         assert (seen[:last, world] == alive[:last, world]).all()
         assert not alive[last:, world].any()
-    assert not seen.all()  # who was tagged is gone
+    assert not seen.all()  # tagged agents are gone
 
 
 def test_every_environment_can_be_watched(env_id, small_core):
-    told = record(Stage(partial(small_core, env_id)), [], seed=0, worlds=2)
+    told = record_rollout(Stage(partial(small_core, env_id)), [], seed=0, worlds=2)
     assert array(told["shapes"]).shape[:2] == (told["steps"] + 1, 2)
     assert np.isfinite(array(told["shapes"])).all()
     assert json.loads(json.dumps(told, allow_nan=False)) == told

@@ -1,4 +1,4 @@
-"""The viewer's server, asked over HTTP as a browser does, and the command that starts it."""
+"""Tests of the viewer's server over HTTP, and of the command that starts it."""
 
 import contextlib
 import http.client
@@ -17,29 +17,30 @@ from hypothesis import strategies as st
 from toy_league import start
 
 from gpu_envs.errors import ConfigError, MissingExtraError
+from league.cli.watch import watch_command
 from league.watch import export as exporting
 from league.watch import server as serving
 from league.watch.access import AccessMiddleware, new_token, split_host
-from league.watch.api import Api
-from league.watch.commands import watch_command
-from league.watch.rollouts import Rollouts
-from league.watch.source import Latest, open_run
-from trainers.config import TrainConfig
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
+from league.watch.api import ViewerApi
+from league.watch.rollouts import RolloutCache
+from league.watch.sources.base import LatestSnapshot
+from league.watch.sources.open import open_source
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("run") / "cart"
-    learner = PPOConfig(rollout_length=4, hidden=(4,), epochs=1, minibatches=1)
+    learner = PPOConfig(rollout_length=4, hidden_sizes=(4,), num_epochs=1, num_minibatches=1)
     settings = {"max_episode_steps": 6}
     Trainer(TrainConfig("CartPole-v1", settings, 4, 16, eval_episodes=0, learner=learner), path).run()
     return path
 
 
 class Address(int):
-    """A viewer's port, with the token of its URL."""
+    """Port of a viewer, with the token of its URL."""
 
     token: str
 
@@ -51,7 +52,7 @@ class Address(int):
 
 
 class Answer:
-    """What a server said to a question; a question to an `Address` has the token in its cookie."""
+    """Response of a server to a request; a request to an `Address` has the token in its cookie."""
 
     def __init__(self, port: int, path: str, method: str = "GET", **headers: str) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
@@ -73,7 +74,7 @@ class Answer:
 
 @pytest.fixture
 def watching(run, monkeypatch, capsys):
-    """Function that runs the command in a thread; gives the port, and ends it afterwards."""
+    """Return a function that runs the command in a thread and returns the port; the command is stopped afterwards."""
     servers, threads, started = [], [], threading.Event()
     serve = serving.serve
 
@@ -101,7 +102,7 @@ def watching(run, monkeypatch, capsys):
         assert not thread.is_alive()
 
 
-def test_the_page_and_its_answers(watching, tmp_path, monkeypatch, capsys):
+def test_server_returns_page_and_answers(watching, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(exporting, "PAGE", tmp_path / "index.html")
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
@@ -130,7 +131,7 @@ def test_the_page_and_its_answers(watching, tmp_path, monkeypatch, capsys):
     assert packed.headers["Content-Encoding"] == "gzip"
     for path, status, words in (
         ("/api/league", 404, "there is no such answer"),
-        ("/api/rollout?policies=nobody", 404, "there is no policy 'nobody'"),
+        ("/api/rollout?policies=unknown", 404, "there is no policy 'unknown'"),
         ("/api/rollout?worlds=x", 400, "worlds: expected a whole number"),
     ):
         wrong = Answer(port, path)
@@ -138,8 +139,8 @@ def test_the_page_and_its_answers(watching, tmp_path, monkeypatch, capsys):
         assert words in wrong.json()["error"]
 
 
-def test_handlers_of_others_go_on(watching):
-    """Setting logging up anew ends all there are, and absl's closes its stream."""
+def test_existing_log_handlers_stay_open(watching):
+    """Configuring logging closes existing handlers, and absl's handler closes its stream."""
     closed = []
 
     class Theirs(logging.Handler):
@@ -153,7 +154,7 @@ def test_handlers_of_others_go_on(watching):
     handler.close()
 
 
-def test_strangers_are_refused(watching):
+def test_other_hosts_and_sites_are_refused(watching):
     port = watching("--no-browser")
     for host in (f"localhost:{port}", "127.0.0.1", f"[::1]:{port}", socket.gethostname().upper(), "127.0.0.2:8080"):
         assert Answer(port, "/api/run", Host=host).status == 200
@@ -161,7 +162,7 @@ def test_strangers_are_refused(watching):
         refused = Answer(port, "/api/run", Host=host)
         assert refused.status == 400
         assert "CartPole" not in refused.body
-    assert Answer(port, "/api/rollout", **{"Sec-Fetch-Site": "cross-site"}).status == 403  # another site's page asks
+    assert Answer(port, "/api/rollout", **{"Sec-Fetch-Site": "cross-site"}).status == 403  # from another site's page
     answer = Answer(port, "/api/run", Origin="http://evil.example")
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
@@ -182,7 +183,7 @@ MALFORMED = (
 def test_malformed_host_is_refused(host):
     access = AccessMiddleware(None, "token", "127.0.0.1", ("localhost",))
     named = split_host(host)
-    assert named is None or not access.known(named[0])
+    assert named is None or not access.accepts_host(named[0])
 
 
 def test_request_with_several_hosts_or_none_is_refused(watching):
@@ -220,9 +221,9 @@ def test_request_without_token_is_refused(watching, tmp_path, monkeypatch):
     assert entered.headers["Set-Cookie"] == f"{cookie}={port.token}; HttpOnly; Path=/; SameSite=strict"
     assert entered.headers["Referrer-Policy"] == "no-referrer"
     assert Answer(port, "/").body == "<p>the page</p>"
-    stale = Answer(port, f"/?token={wrong}")  # of an older viewer, from a browser that has the cookie
+    stale = Answer(port, f"/?token={wrong}")  # token of an earlier viewer, from a browser with the cookie
     assert (stale.status, stale.headers["Set-Cookie"]) == (200, None)
-    assert Answer(int(port), f"/api/rollout?worlds=1&token={port.token}").json()["worlds"] == 1  # by hand
+    assert Answer(int(port), f"/api/rollout?worlds=1&token={port.token}").json()["worlds"] == 1  # without a cookie
 
 
 def test_two_viewers_have_different_tokens():
@@ -238,12 +239,12 @@ SENT = (
 
 
 @pytest.mark.parametrize("sent", SENT, ids=["nothing", "headers", "body"])
-def test_half_sent_request_is_closed(watching, monkeypatch, sent):
+def test_incomplete_request_is_closed(watching, monkeypatch, sent):
     monkeypatch.setattr(serving, "DEADLINE", 0.05)
     port = watching("--no-browser")
     with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as client:
         client.sendall(sent)
-        with contextlib.suppress(ConnectionResetError):  # either way it is over
+        with contextlib.suppress(ConnectionResetError):  # the connection is closed in either case
             while client.recv(4096):
                 with contextlib.suppress(ConnectionError):
                     client.sendall(b"x")
@@ -256,23 +257,23 @@ def outlast(port: int) -> None:
         assert not client.recv(1)
 
 
-def test_slow_answer_is_not_cut(watching, monkeypatch):
+def test_slow_answer_is_complete(watching, monkeypatch):
     monkeypatch.setattr(serving, "DEADLINE", 0.05)
     port = watching("--no-browser")
-    original = Api.answer
+    original = ViewerApi.answer
 
     def slow(self, name, query=""):
         for _ in range(3):
             outlast(port)
         return original(self, name, query)
 
-    monkeypatch.setattr(Api, "answer", slow)
+    monkeypatch.setattr(ViewerApi, "answer", slow)
     assert Answer(port, "/api/run").status == 200
 
 
-def test_client_that_takes_no_answer_is_closed(watching, monkeypatch):
+def test_client_that_reads_no_response_is_closed(watching, monkeypatch):
     monkeypatch.setattr(serving, "DEADLINE", 0.05)
-    monkeypatch.setattr(Api, "answer", lambda self, name, query="": b" " * 2**25)
+    monkeypatch.setattr(ViewerApi, "answer", lambda self, name, query="": b" " * 2**25)
     port = watching("--no-browser")
     with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as client:
         lines = "GET /api/run HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Cookie: gpu-envs-watch-{port}={port.token}"
@@ -293,7 +294,7 @@ def test_headers_without_end_are_refused(watching):
         assert client.makefile("rb").readline().split()[1] == b"400"
 
 
-# ---------------------------------------------------------------- any question
+# ---------------------------------------------------------------- arbitrary requests
 
 DIGITS = "9" * 5000
 VALUES = ("", "0", "1", "-1", "+1", "1.0", "1e3", "007", "x", DIGITS, "0" * 5000, "%", "%zz", "%00", "%ff", "\u0661")
@@ -306,14 +307,14 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def served(run):
-    """The viewer's application, without a server."""
-    with contextlib.closing(Latest(open_run(run))) as latest, contextlib.closing(Rollouts()) as rollouts:
-        api = Api(latest, rollouts)
+    """Return the viewer's application, without a server."""
+    with contextlib.closing(LatestSnapshot(open_source(run))) as latest, contextlib.closing(RolloutCache()) as rollouts:
+        api = ViewerApi(latest, rollouts)
         yield serving.application(api, token="t", host="127.0.0.1", names=("localhost",))
 
 
 def asked(app, path: str, query: str, host: bytes = b"localhost", cookie: bytes = b"gpu-envs-watch-80=t"):
-    """Status and body that the application answers with."""
+    """Return the status and body of the application's response."""
     sent = []
 
     async def receive():
@@ -336,7 +337,7 @@ def checked(status: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("query", QUESTIONS)
-def test_question_gives_answer_or_one_line(served, query):
+def test_rollout_request_gives_answer_or_one_line(served, query):
     for name in ("run", "metrics", "league", "rollout"):
         checked(*asked(served, f"/api/{name}", query))
 
@@ -356,7 +357,7 @@ def test_unknown_path_gives_one_line(served, path):
     host=st.binary(max_size=30),
     cookie=st.binary(max_size=30),
 )
-def test_any_question_gives_answer_or_one_line(served, path, name, value, host, cookie):
+def test_any_request_gives_answer_or_one_line(served, path, name, value, host, cookie):
     path = path.encode(errors="replace").decode()
     checked(*asked(served, f"/api/{path}", ""))
     value = value.encode(errors="replace").decode()
@@ -368,7 +369,7 @@ def test_any_question_gives_answer_or_one_line(served, path, name, value, host, 
     assert (status, b"CartPole" in body) == (403, False)
 
 
-def test_a_file_that_is_damaged_is_said(watching, run):
+def test_damaged_file_is_reported(watching, run):
     port = watching("--no-browser")
     (file,) = (run / "checkpoints").glob("*/policy-*.safetensors")
     whole = file.read_bytes()
@@ -381,19 +382,19 @@ def test_a_file_that_is_damaged_is_said(watching, run):
     assert "(damaged)" in answer.json()["error"]
 
 
-def test_another_address_is_warned_about(watching, capsys):
+def test_public_address_gives_a_warning(watching, capsys):
     port = watching("--no-browser", "--host", "0.0.0.0")
     said = capsys.readouterr()
-    assert "warning: --host 0.0.0.0: nothing is encrypted, neither the URL nor the run" in said.err
+    assert "warning: --host 0.0.0.0: the URL and the run are not encrypted" in said.err
     assert said.err.count("\n") == 1
     assert "ssh" not in said.out
     assert Answer(port, "/api/run").status == 200
     assert Answer(int(port), "/api/run").status == 403
-    assert Answer(port, "/api/run", Host="192.0.2.7").status == 200  # of a container, by the address of its host
+    assert Answer(port, "/api/run", Host="192.0.2.7").status == 200  # in a container, with the address of its host
     assert Answer(port, "/api/run", Host="evil.example").status == 400
 
 
-def test_a_port_that_is_taken(watching, run):
+def test_used_port_is_refused(watching, run):
     port = watching("--no-browser")
     with pytest.raises(ConfigError, match=f"--port {port}: cannot listen at 127.0.0.1 .*; choose another, or 0"):
         watch_command([str(run), "--port", str(port), "--no-browser"])
@@ -401,7 +402,7 @@ def test_a_port_that_is_taken(watching, run):
         watch_command([str(run), "--port", "70000", "--no-browser"])
 
 
-def test_wrong_words(run, tmp_path):
+def test_invalid_options_are_refused(run, tmp_path):
     with pytest.raises(ConfigError, match="--host nowhere: expected an IP address such as"):
         watch_command([str(run), "--host", "nowhere"])
     with pytest.raises(ConfigError, match=r"--port = -1: expected >= 0"):
@@ -411,14 +412,14 @@ def test_wrong_words(run, tmp_path):
 
 
 @pytest.mark.parametrize("library", ["starlette", "uvicorn"])
-def test_without_the_extra_it_is_named(run, library, monkeypatch):
+def test_missing_extra_is_named(run, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=rf"gpu-envs watch needs {library}: pip install 'gpu-envs\[watch\]'"):
         watch_command([str(run)])
 
 
-def test_no_browser_from_afar(monkeypatch):
-    from league.watch.commands import _screen
+def test_browser_is_not_opened_over_ssh(monkeypatch):
+    from league.cli.watch import _screen
 
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("DISPLAY", ":0")
@@ -432,7 +433,7 @@ def test_no_browser_from_afar(monkeypatch):
     assert not _screen()
 
 
-def test_a_league_with_a_damaged_database(tmp_path):
+def test_damaged_league_database_gives_one_line(tmp_path):
     start(tmp_path).close()
     (tmp_path / "league.db").write_bytes((tmp_path / "league.db").read_bytes()[:3000])
     with pytest.raises(Exception, match="damaged"):

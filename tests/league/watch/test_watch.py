@@ -1,4 +1,4 @@
-"""The viewer's answers about a training and a league, while they are written too, and to wrong questions."""
+"""Tests of the viewer's answers about finished and running trainings and leagues, and to invalid requests."""
 
 import json
 import time
@@ -9,12 +9,15 @@ from toy_league import digests
 from watch_runs import RPS, array, ask, trainer, until
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.psro import PSRO, PSROConfig
-from league.run import opened, table_of
-from league.store import Store
-from league.watch.api import NotThere
-from league.watch.source import open_run
-from league.watch.training_run import metrics
+from league.analysis.run_tables import RunTables
+from league.psro.config import PSROConfig
+from league.psro.psro import PSRO
+from league.storage.open_run import open_run
+from league.storage.run_config import table_of
+from league.storage.run_store import RunStore
+from league.watch.api import UnknownAnswerError
+from league.watch.sources.open import open_source
+from league.watch.sources.training import metric_rows
 
 # ---------------------------------------------------------------- a training
 
@@ -22,34 +25,36 @@ from league.watch.training_run import metrics
 pytest_plugins = ["watch_fixtures"]
 
 
-def test_what_a_training_is(training, watched):
+def test_answers_describe_a_training(training, watched):
     told = ask(watched(training), "run")
     assert (told["name"], told["kind"], told["env_id"]) == ("tag", "training", "SimpleTag-v0")
-    assert (told["algorithm"], told["config"]["learner"]["hidden"]) == ("ppo", [4])
+    assert (told["algorithm"], told["config"]["learner"]["hidden_sizes"]) == ("ppo", [4])
     assert told["roles"] == ["adversary", "agent"]
     assert told["policies"] == {role: ["random", "000000002", "000000004"] for role in told["roles"]}
     assert told["groups"] == {"adversary": ["adversary_0", "adversary_1", "adversary_2"], "agent": ["agent_0"]}
     assert (told["writing"], told["problem"]) == (False, None)
 
 
-def test_curves_are_those_of_metrics_csv(training, watched):
+def test_curves_equal_metrics_csv(training, watched):
     told = ask(watched(training), "metrics")
     columns = told["columns"]
-    assert told["x"] == "steps"
-    assert [row[columns.index("steps")] for row in told["rows"]] == [20, 40, 60, 80]
+    assert told["x"] == "env_steps"
+    assert [row[columns.index("env_steps")] for row in told["rows"]] == [20, 40, 60, 80]
     scores = [row[columns.index("eval/score")] for row in told["rows"]]
     assert [score is None for score in scores] == [True, False, True, False]
-    with pytest.raises(NotThere, match="api/league: there is no such answer of this run; there are run, metrics, roll"):
+    with pytest.raises(
+        UnknownAnswerError, match="api/league: there is no such answer of this run; there are run, metrics, roll"
+    ):
         ask(watched(training), "league")
 
 
-def test_long_curves_are_means_of_neighbours():
-    rows = [{"iteration": str(i), "steps": str(10 * i), "a": "" if i % 2 else str(i)} for i in range(1, 6)]
-    told = metrics(rows, most=2)
+def test_long_curves_are_averaged():
+    rows = [{"iteration": str(i), "env_steps": str(10 * i), "a": "" if i % 2 else str(i)} for i in range(1, 6)]
+    told = metric_rows(rows, most=2)
     assert (told["every"], told["rows"]) == (3, [[3, 30, 2.0], [5, 50, 4.0]])
 
 
-def test_a_training_that_goes_on(tmp_path, watched):
+def test_running_training_gives_new_snapshots(tmp_path, watched):
     run = trainer(tmp_path)
     run.iterate()
     api = watched(tmp_path)
@@ -59,7 +64,7 @@ def test_a_training_that_goes_on(tmp_path, watched):
     with (tmp_path / "metrics.csv").open("a") as file:
         file.write(
             (tmp_path / "metrics.csv").read_text().splitlines()[-1][:-1]
-        )  # all cells are there, one is cut short
+        )  # all columns are present, and the last line is incomplete
     until(lambda: ask(api, "run")["version"] > first["version"])
     assert len(ask(api, "metrics")["rows"]) == 1
     for _ in range(3):
@@ -69,7 +74,7 @@ def test_a_training_that_goes_on(tmp_path, watched):
     assert not ask(api, "run")["writing"]
 
 
-def test_a_training_that_is_quiet_has_ended(tmp_path, watched, monkeypatch):
+def test_training_without_changes_has_ended(tmp_path, watched, monkeypatch):
     run = trainer(tmp_path)
     run.iterate()
     run.log.close()
@@ -80,7 +85,7 @@ def test_a_training_that_is_quiet_has_ended(tmp_path, watched, monkeypatch):
     assert not ask(api, "run")["writing"]
 
 
-def test_what_cannot_be_read_again_is_said_until_it_can(tmp_path, watched):
+def test_unreadable_file_is_reported_until_it_is_readable(tmp_path, watched):
     run = trainer(tmp_path)
     run.iterate()
     run.log.close()
@@ -88,14 +93,14 @@ def test_what_cannot_be_read_again_is_said_until_it_can(tmp_path, watched):
     (tmp_path / "metrics.csv").unlink()
     (tmp_path / "metrics.csv").mkdir()
     until(lambda: ask(api, "run")["problem"] is not None)
-    assert len(ask(api, "metrics")["rows"]) == 1  # that of before
+    assert len(ask(api, "metrics")["rows"]) == 1  # of the last snapshot
     assert ask(api, "metrics")["version"] == ask(api, "run")["version"]
     (tmp_path / "metrics.csv").rmdir()
     (tmp_path / "metrics.csv").write_bytes(whole)
     until(lambda: ask(api, "run")["problem"] is None)
 
 
-def test_a_run_that_was_made_longer_is_not_finished(tmp_path, watched):
+def test_extended_training_is_not_finished(tmp_path, watched):
     run = trainer(tmp_path)
     while run.iteration < run.config.iterations:
         run.iterate()
@@ -109,7 +114,7 @@ def test_a_run_that_was_made_longer_is_not_finished(tmp_path, watched):
     assert ask(api, "run")["writing"]
 
 
-def test_any_error_of_a_reading_is_said(tmp_path, watched, monkeypatch):
+def test_any_reading_error_is_reported(tmp_path, watched, monkeypatch):
     run = trainer(tmp_path)
     run.iterate()
     api = watched(tmp_path)
@@ -122,12 +127,12 @@ def test_any_error_of_a_reading_is_said(tmp_path, watched, monkeypatch):
 # ---------------------------------------------------------------- a league
 
 
-def test_what_a_league_is(league, watched):
+def test_answers_describe_a_league(league, watched):
     api = watched(league)
     run, told = ask(api, "run"), ask(api, "league")
     assert (run["kind"], run["algorithm"], run["roles"]) == ("league", "psro", ["player"])
     assert [seat["role"] for seat in run["seats"]] == ["player", "player"]
-    with Store.open(league, write=False) as store:
+    with RunStore.open(league, write=False) as store:
         table, entries, rows = table_of(store), store.populations["player"].entries, store.iterations()
     names = [entry.name for entry in entries]
     assert run["policies"] == {"player": names}
@@ -145,27 +150,26 @@ def test_what_a_league_is(league, watched):
     assert [row[curves["columns"].index("iteration")] for row in curves["rows"]] == list(rows)
 
 
-def test_parents_are_told_by_name(tmp_path, watched):
+def test_parents_are_given_by_name(tmp_path, watched):
     from toy_league import loop
 
-    from league.watch import league_run
+    from league.watch.sources import league as league_source
 
     loop(tmp_path, iterations=1)
-    with Store.open(tmp_path, write=False) as store, pytest.MonkeyPatch.context() as patch:
-        report = league_run.Reading
-        patch.setattr(report, "_measure", lambda *_: None)  # there is no such game
-        told = league_run._league(report(store).report(0, None, None, None).to_json(), store.game)
+    with RunStore.open(tmp_path, write=False) as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunTables, "measure", lambda *_: None)  # the toy game does not exist
+        told = league_source._league(league_source.read_report(store).to_json(), store.game)
     assert [(each["name"], each["parent"]) for each in told["lineage"][:2]] == [("random", None), ("first-1", "random")]
 
 
-def test_a_league_that_goes_on_is_not_disturbed(tmp_path, league, watched):
-    config = PSROConfig(iterations=1, oracle="exact", meta_solver="nash", episodes=30)
-    with opened(tmp_path, RPS, "psro", config) as store:
+def test_running_league_is_not_disturbed(tmp_path, league, watched):
+    config = PSROConfig(iterations=1, oracle="exact", meta_solver="nash", episodes_per_matchup=30)
+    with open_run(tmp_path, RPS, "psro", config) as store:
         api = watched(tmp_path)
         first = ask(api, "run")
         assert first["writing"]
         assert not [name for names in first["policies"].values() for name in names]
-        with pytest.raises(NotThere, match="player: there is no policy yet"):
+        with pytest.raises(UnknownAnswerError, match="player: there is no policy yet"):
             ask(api, "rollout")
         PSRO(store, config).run()
         until(lambda: ask(api, "run")["version"] > first["version"])
@@ -177,61 +181,71 @@ def test_a_league_that_goes_on_is_not_disturbed(tmp_path, league, watched):
     assert digests(tmp_path) == before
 
 
-def test_a_cell_of_the_payoff_table_is_played(league, watched):
+def test_rollout_of_a_payoff_cell_uses_its_policies(league, watched):
     api = watched(league)
     (names,) = ask(api, "run")["policies"].values()
     told = ask(api, "rollout", f"policies={names[0]},{names[1]}&worlds=3")
     assert [seat["policy"] for seat in told["seats"]] == names[:2]
     assert ask(api, "rollout", f"policies={names[1]}&worlds=1")["seats"][0]["policy"] == names[1]
     best = array(ask(api, "rollout", f"policies={names[1]},{names[2]}&worlds=2")["action"])
-    with Store.open(league, write=False) as store:
+    with RunStore.open(league, write=False) as store:
         pool = store.populations["player"]
         core = RPS.core(2, autoreset="disabled")
         obs, _ = core.reset(seed=0)
-        for seat, name in enumerate(names[1:3]):  # they are pure
+        for seat, name in enumerate(names[1:3]):  # pure policies
             first = pool[pool.named(name).index].act(obs[:, seat : seat + 1], greedy=True)
             assert torch.equal(torch.tensor(best[0, :, seat]), first[:, 0].float())
 
 
-# ---------------------------------------------------------------- wrong questions and folders
+# ---------------------------------------------------------------- invalid requests and folders
 
 
 @pytest.mark.parametrize(
     ("name", "query", "error", "words"),
     [
-        ("nothing", "", NotThere, "api/nothing: there is no such answer of this run; there are run, metrics, rollout"),
-        ("rollout", "policies=nobody", NotThere, "policies: adversary: there is no policy 'nobody' of adversary"),
-        ("rollout", "policies=random,000000003", NotThere, "agent: there is no policy '000000003' of agent"),
-        ("rollout", "policies=..%2F..%2Fconfig,random", NotThere, "there is no policy '../../config'"),
+        (
+            "nothing",
+            "",
+            UnknownAnswerError,
+            "api/nothing: there is no such answer of this run; there are run, metrics, rollout",
+        ),
+        (
+            "rollout",
+            "policies=unknown",
+            UnknownAnswerError,
+            "policies: adversary: there is no policy 'unknown' of adversary",
+        ),
+        ("rollout", "policies=random,000000003", UnknownAnswerError, "agent: there is no policy '000000003' of agent"),
+        ("rollout", "policies=..%2F..%2Fconfig,random", UnknownAnswerError, "there is no policy '../../config'"),
         ("rollout", "policies=a,b,c", ConfigError, "expected one, or one for each of adversary, agent, got 3"),
         ("rollout", "worlds=17", ConfigError, "worlds: expected a whole number from 1 to 16, got '17'"),
         ("rollout", "seed=-1", ConfigError, "seed: expected a whole number from 0 to 9223372036854775807, got '-1'"),
         ("rollout", "sed=1", ConfigError, "no parameter 'sed'; there are policies, seed, worlds"),
     ],
 )
-def test_wrong_questions(training, watched, name, query, error, words):
+def test_invalid_requests_are_refused(training, watched, name, query, error, words):
     with pytest.raises(error) as caught:
         ask(watched(training), name, query)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_wrong_folders(tmp_path):
+def test_folders_without_runs_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"expected the folder of a run, with league.db .* got neither"):
-        open_run(tmp_path)
+        open_source(tmp_path)
     with pytest.raises(ConfigError, match="got no folder"):
-        open_run(tmp_path / "nothing")
+        open_source(tmp_path / "nothing")
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"config.json: expected JSON"):
-        open_run(tmp_path)
+        open_source(tmp_path)
     (tmp_path / "league.db").write_text("no database")
     with pytest.raises(CheckpointError, match="damaged"):
-        open_run(tmp_path)
+        open_source(tmp_path)
 
 
-def test_a_module_is_imported_only_where_it_is_named(training, tmp_path):
+def test_module_is_imported_only_if_allowed(training, tmp_path):
     recorded = json.loads((training / "config.json").read_text()) | {"env_id": "not_to_be_imported:Meet-v0"}
     (tmp_path / "config.json").write_text(json.dumps(recorded))
     refused = r"config.json: environment 'not_to_be_imported:Meet-v0' is .* add --allow-import not_to_be_imported if"
     with pytest.raises(CheckpointError, match=refused):
-        open_run(tmp_path)
+        open_source(tmp_path)

@@ -1,4 +1,4 @@
-"""Gymnasium's own environments beside ours: one step from many states, whole episodes, starts."""
+"""Comparison with Gymnasium's environments: one step from many states, whole episodes, starts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 FOREVER = 10**6
 
@@ -22,7 +22,7 @@ def put(env: Any, motion: np.ndarray) -> None:
 
 @dataclass
 class Steps:
-    """One step from each of N states, ours beside theirs."""
+    """Compare one step from each of N states with the reference."""
 
     obs: np.ndarray
     reward: np.ndarray
@@ -48,7 +48,7 @@ def step(
     action: np.ndarray,
     settings: dict[str, Any] | None = None,
     attributes: dict[str, Any] | None = None,
-    illegal: str = "error",
+    illegal_actions: str = "error",
 ) -> Steps:
     """One step from every state, in a batch here and one by one there.
 
@@ -58,10 +58,11 @@ def step(
         action: (N,) int64 or (N, 1) float32.
         settings: Ours.
         attributes: What says the same there; arguments that exist there are handed over, the rest is assigned.
-        illegal: See :class:`gpu_envs.core.Core`.
+        illegal_actions: See :class:`gpu_envs.runtime.core.Core`.
     """
     core = make_core(
-        env_id, len(motion), "cpu", seed=0, max_episode_steps=FOREVER, illegal=illegal, autoreset="disabled",
+        env_id, len(motion), "cpu", seed=0, max_episode_steps=FOREVER, illegal_actions=illegal_actions,
+        autoreset="disabled",
         **settings or {},
     )  # fmt: skip
     core.reset()
@@ -90,13 +91,13 @@ def spaces_match(env_id: str) -> None:
     assert core.observation_spaces["agent_0"] == theirs.observation_space
     assert core.action_spaces["agent_0"] == theirs.action_space
     ours, spec = gymnasium.spec(f"gpu_envs/{env_id}"), gymnasium.spec(env_id)
-    assert ours.max_episode_steps == spec.max_episode_steps == core.definition.max_steps
+    assert ours.max_episode_steps == spec.max_episode_steps == core.definition.max_episode_steps
     assert ours.reward_threshold == spec.reward_threshold
     assert core.render_fps == theirs.metadata["render_fps"]
 
 
 def episode(env_id: str, policy: Any, tolerance: float) -> tuple[int, bool, float]:
-    """Play one episode through gymnasium.make, theirs beside ours and the core, the state copied before every step.
+    """Play one episode of the reference, gymnasium.make and the core, with the state copied before every step.
 
     Returns:
         Its length, whether it terminated, and the return.

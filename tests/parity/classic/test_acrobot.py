@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_envs.factory import make_core
-from oracles.classic import originals
+from gpu_envs.runtime.factory import make_core
+from parity.classic import originals
 
 TOLERANCE = 2e-6
 SETTINGS = {
@@ -47,7 +47,7 @@ def states(rng, count, fastest=(4 * np.pi, 9 * np.pi)):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_transitions(name):
+def test_transitions_equal_the_reference(name):
     settings, attributes = SETTINGS[name]
     count = 5000 if name == "default" else 1500
     rng = np.random.default_rng(0)
@@ -85,7 +85,7 @@ def test_spaces_match():
     originals.spaces_match("Acrobot-v1")
 
 
-def test_episodes():
+def test_episodes_equal_the_reference():
     """Left hanging it ends at the time limit, which truncates; pushed with the motion it gets up."""
     assert originals.episode("Acrobot-v1", lambda obs: 1, TOLERANCE) == (500, False, -500.0)
     length, terminated, total = originals.episode("Acrobot-v1", lambda obs: 2 if obs[4] < 0 else 0, TOLERANCE)
@@ -93,7 +93,7 @@ def test_episodes():
     assert total == 1.0 - length
 
 
-def test_starts():
+def test_initial_states_are_distributed_as_in_the_reference():
     """Uniform in every part; the observation shows angles by sine and cosine."""
     c1, s1, c2, s2, speed_1, speed_2 = originals.starts("Acrobot-v1").T
     motion = np.stack([np.arctan2(s1, c1), np.arctan2(s2, c2), speed_1, speed_2], 1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oracles.classic import originals
+from parity.classic import originals
 
 TOLERANCE = 1e-6
 SETTINGS = {
@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_transitions(name):
+def test_transitions_equal_the_reference(name):
     settings, attributes = SETTINGS[name]
     count = 5000 if name == "default" else 1500
     rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def test_large_angles():
     steps = originals.step("CartPole-v1", motion, rng.integers(0, 2, 1500), wide, wide)
     error = np.abs(steps.obs - steps.their_obs)
     assert error[:, [0, 1, 3]].max() < TOLERANCE
-    assert error[:, 2].max() < 4e-6  # half the distance of neighbouring numbers near 60
+    assert error[:, 2].max() < 4e-6  # half the distance of neighboring numbers near 60
     assert not steps.terminated.any()
 
 
@@ -71,7 +71,7 @@ def test_spaces_match():
     originals.spaces_match("CartPole-v1")
 
 
-def test_episodes():
+def test_episodes_equal_the_reference():
     """Balanced to the time limit, which truncates; left alone, it falls."""
     balance = originals.episode("CartPole-v1", lambda obs: int(obs @ [0.1, 0.3, 1.0, 1.0] > 0), TOLERANCE)
     assert balance == (500, False, 500.0)
@@ -80,7 +80,7 @@ def test_episodes():
     assert length < 15
 
 
-def test_starts():
+def test_initial_states_are_distributed_as_in_the_reference():
     motion = originals.starts("CartPole-v1")
     originals.independent(motion)
     for column in motion.T:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oracles.classic import originals
+from parity.classic import originals
 
 TOLERANCE = 1e-6
 OTHER = {
@@ -18,7 +18,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("settings", [{}, OTHER, {"goal_velocity": 0.02}], ids=["default", "another", "fast arrivals"])
-def test_transitions(settings):
+def test_transitions_equal_the_reference(settings):
     count = 2000 if settings else 6000
     rng = np.random.default_rng(0)
     low, high = settings.get("min_position", -1.2), settings.get("max_position", 0.6)
@@ -47,7 +47,7 @@ def test_spaces_match():
     originals.spaces_match("MountainCar-v0")
 
 
-def test_episodes():
+def test_episodes_equal_the_reference():
     """Waiting ends at the time limit, which truncates; swinging with the motion arrives."""
     assert originals.episode("MountainCar-v0", lambda obs: 1, TOLERANCE) == (200, False, -200.0)
     length, terminated, total = originals.episode("MountainCar-v0", lambda obs: 2 if obs[1] >= 0 else 0, TOLERANCE)
@@ -56,7 +56,7 @@ def test_episodes():
     assert length < 170
 
 
-def test_starts():
+def test_initial_states_are_distributed_as_in_the_reference():
     place, velocity = originals.starts("MountainCar-v0").T
     originals.uniform(place, -0.6, -0.4)
     originals.independent(place[:, None])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpu_envs.errors import ActionError
-from oracles.classic import originals
+from parity.classic import originals
 
 TOLERANCE = 1e-5  # of rewards around 100; observations are closer
 OTHER = {
@@ -18,7 +18,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("settings", [{}, OTHER], ids=["default", "another"])
-def test_transitions(settings):
+def test_transitions_equal_the_reference(settings):
     count = 2000 if settings else 6000
     rng = np.random.default_rng(0)
     low, high = settings.get("min_position", -1.2), settings.get("max_position", 0.6)
@@ -42,12 +42,12 @@ def test_transitions(settings):
     assert (np.abs(velocity) == np.float32(fastest)).sum() > count / 100
 
 
-def test_actions_beyond_full_throttle():
-    """Where they are let through, they move the car like full throttle and cost what they say, as the original's do."""
+def test_actions_beyond_full_throttle_are_clipped():
+    """If accepted, they move the car like full throttle and cost their square, as in the reference."""
     rng = np.random.default_rng(1)
     motion = rng.uniform([-1.2, -0.07], [0.4, 0.07], (1000, 2)).astype(np.float32)
     action = rng.uniform(-4, 4, (1000, 1)).astype(np.float32)
-    originals.step("MountainCarContinuous-v0", motion, action, illegal="original").hold(TOLERANCE)
+    originals.step("MountainCarContinuous-v0", motion, action, illegal_actions="saturate").hold(TOLERANCE)
     with pytest.raises(ActionError, match="out of range"):
         originals.step("MountainCarContinuous-v0", motion, action)
 
@@ -56,7 +56,7 @@ def test_spaces_match():
     originals.spaces_match("MountainCarContinuous-v0")
 
 
-def test_episodes():
+def test_episodes_equal_the_reference():
     """Waiting ends at the time limit, which truncates; swinging with the motion arrives."""
 
     def swing(obs):
@@ -69,7 +69,7 @@ def test_episodes():
     assert total == pytest.approx(100 - 0.064 * length, abs=1e-3)
 
 
-def test_starts():
+def test_initial_states_are_distributed_as_in_the_reference():
     place, velocity = originals.starts("MountainCarContinuous-v0").T
     originals.uniform(place, -0.6, -0.4)
     originals.independent(place[:, None])

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from gpu_envs.errors import ActionError
-from oracles.classic import originals
+from parity.classic import originals
 
 TOLERANCE = 5e-6
 OTHER = {"g": 3.7, "m": 0.6, "l": 1.4, "dt": 0.08, "max_speed": 5.0, "max_torque": 3.0}
 
 
 @pytest.mark.parametrize("settings", [{}, {"g": 9.81}, OTHER], ids=["default", "g", "another"])
-def test_transitions(settings):
+def test_transitions_equal_the_reference(settings):
     count = 2000 if settings else 6000
     rng = np.random.default_rng(0)
     fastest, torque = settings.get("max_speed", 8.0), settings.get("max_torque", 2.0)
@@ -26,7 +26,7 @@ def test_transitions(settings):
     assert (steps.their_reward < -9.9).sum() > count / 100
 
 
-def test_turns_add_up():
+def test_angles_wrap_after_full_turns():
     """Angles beyond one turn, which the original keeps and we bring back, are worth the same."""
     rng = np.random.default_rng(1)
     motion = rng.uniform([-np.pi, -8], [np.pi, 8], (1000, 2)).astype(np.float32)
@@ -38,12 +38,12 @@ def test_turns_add_up():
     assert np.abs(mine.reward - theirs.their_reward).max() < 2e-5
 
 
-def test_torques_beyond_the_motors():
-    """Where they are let through, they count as the largest one, as the original has it."""
+def test_torques_beyond_the_limit_are_clipped():
+    """If accepted, they act as the largest torque, as in the reference."""
     rng = np.random.default_rng(1)
     motion = rng.uniform([-np.pi, -8], [np.pi, 8], (1000, 2)).astype(np.float32)
     action = rng.uniform(-6, 6, (1000, 1)).astype(np.float32)
-    originals.step("Pendulum-v1", motion, action, illegal="original").hold(TOLERANCE)
+    originals.step("Pendulum-v1", motion, action, illegal_actions="saturate").hold(TOLERANCE)
     with pytest.raises(ActionError, match="out of range"):
         originals.step("Pendulum-v1", motion, action)
 
@@ -52,8 +52,8 @@ def test_spaces_match():
     originals.spaces_match("Pendulum-v1")
 
 
-def test_episodes():
-    """It never terminates, whatever the motor does; the time limit truncates."""
+def test_episodes_equal_the_reference():
+    """Episodes never terminate; the time limit truncates them."""
     rng = np.random.default_rng(0)
     for policy in (lambda obs: np.zeros(1, np.float32), lambda obs: rng.uniform(-2, 2, 1).astype(np.float32)):
         length, terminated, total = originals.episode("Pendulum-v1", policy, TOLERANCE)
@@ -61,7 +61,7 @@ def test_episodes():
         assert total < -100
 
 
-def test_starts():
+def test_initial_states_are_distributed_as_in_the_reference():
     cosine, sine, speed = originals.starts("Pendulum-v1").T
     angle = np.arctan2(sine, cosine)
     originals.uniform(angle, -np.pi, np.pi + 1e-6)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gpu_envs import errors
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 CLIMBING = [[11, -30, 0], [-30, 7, 6], [0, 0, 5]]
 JOINT = torch.tensor([[row, column] for row in range(3) for column in range(3)])
@@ -23,7 +23,7 @@ def penalty_game(k):
         ({"game": "penalty", "penalty": 0}, penalty_game(0)),
     ],
 )
-def test_every_cell(settings, table):
+def test_all_payoff_cells_equal_the_table(settings, table):
     core = make_core("ClimbingGame-v0", 9, "cpu", **settings)
     obs, _ = core.reset()
     assert torch.equal(obs, torch.eye(2).expand(9, 2, 2))
@@ -55,7 +55,7 @@ def test_tables_by_world():
     assert core.step(torch.tensor([[1, 2], [1, 2]]))[1].tolist() == [[1.0, 1.0], [2.0, 2.0]]
 
 
-def test_bad_settings():
+def test_invalid_settings_raise():
     with pytest.raises(errors.ConfigError, match="game must be one of 'climbing', 'penalty', got 'stag'"):
         make_core("ClimbingGame-v0", 1, "cpu", game="stag")
     with pytest.raises(errors.ConfigError, match=r"penalty must be a finite number <= 0.0, got 1.0"):

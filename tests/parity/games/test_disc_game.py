@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gpu_envs.errors import ActionError
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 TOLERANCE = 1e-6
 
@@ -18,7 +18,7 @@ def on_disc(point):
     return np.where(radius > 1, point / np.maximum(radius, 1e-300), point)
 
 
-def test_any_two_points():
+def test_payoffs_of_random_points():
     """Inside and outside of the disc, over whole episodes, as both players see it."""
     core = make_core("DiscGame-v0", 2000, "cpu", seed=1, num_steps=3)
     assert (core.reset()[0] == 0).all()
@@ -53,7 +53,7 @@ def test_known_points():
     assert terminated.all()
 
 
-def test_points_outside_the_box_are_refused():
+def test_points_outside_of_the_box_raise():
     core = make_core("DiscGame-v0", 2, "cpu")
     core.reset()
     with pytest.raises(ActionError, match="player_1"):

@@ -4,16 +4,16 @@ import numpy as np
 import pyspiel
 import pytest
 import torch
-from references import spiel
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
+from parity.references import spiel
 
 SIZES = {2: (54, 30), 3: (600, 312), 4: (7800, 3960)}
 """Histories without chance nodes, and terminal ones, by number of players."""
 
 
 @pytest.mark.parametrize("players", SIZES)
-def test_every_history(players):
+def test_all_histories_equal_the_reference(players):
     deals = spiel.deals_of(players + 1, players)
     theirs = f"kuhn_poker(players={players})"
     tree, _ = spiel.walk_all("KuhnPoker-v0", theirs, deals, num_players=players)
@@ -47,9 +47,9 @@ def test_random_games_of_ten():
         playing = [world for world in playing if not states[world].is_terminal()]
 
 
-def test_a_foul_costs_what_has_been_paid():
-    """Who is asked has paid the ante and no more."""
-    core = make_core("KuhnPoker-v0", 1, "cpu", seed=0, illegal="loss", autoreset="disabled")
+def test_illegal_action_costs_the_paid_chips():
+    """The player to act has paid the ante only."""
+    core = make_core("KuhnPoker-v0", 1, "cpu", seed=0, illegal_actions="loss", autoreset="disabled")
     for played, foul in (([], 0), ([0], 1), ([0, 1], 0), ([1], 1)):
         core.reset()
         for turn, choice in enumerate(played):

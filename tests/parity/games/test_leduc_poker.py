@@ -2,15 +2,15 @@
 
 import pytest
 import torch
-from references import spiel
 
 from gpu_envs import errors
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
+from parity.references import spiel
 
 DEALS = spiel.deals_of(6, 3)
 
 
-def test_every_history():
+def test_all_histories_equal_the_reference():
     tree, counts = spiel.walk_all("LeducPoker-v0", "leduc_poker", DEALS)
     assert (len(tree.histories), len(tree.terminals)) == (9300, 5520) == spiel.size_of("leduc_poker")
     assert len(tree.views) == 2 * len({told for player, told in tree.views if player == 0})
@@ -18,11 +18,11 @@ def test_every_history():
     assert spiel.uniform(counts)
 
 
-def test_a_foul_costs_what_folding_would():
-    """Otherwise a foul would be worth more than a fold, and be learned."""
+def test_illegal_action_costs_as_a_fold():
+    """Otherwise an illegal action would be better than a fold, and be learned."""
     outcomes = []
     for last in (0, 7):  # fold, no action at all
-        core = make_core("LeducPoker-v0", 1, "cpu", seed=0, illegal="loss", autoreset="disabled")
+        core = make_core("LeducPoker-v0", 1, "cpu", seed=0, illegal_actions="loss", autoreset="disabled")
         core.reset()
         for mover, choice in ((0, 2), (1, 2), (0, last)):
             action = torch.zeros(1, 2, dtype=torch.int64)
@@ -34,10 +34,10 @@ def test_a_foul_costs_what_folding_would():
 
 
 @pytest.mark.parametrize("name", ["ante", "first_raise", "second_raise"])
-def test_constants_have_bounds(name):
+def test_parameters_have_bounds(name):
     core = make_core("LeducPoker-v0", 1, "cpu", seed=0)
     for value in (-1, 2**31 - 1):
         with pytest.raises(errors.ConfigError, match=rf"{name} must lie in \[0, 1000000\], got "):
             core.set_params(**{name: value})
-        with pytest.raises(errors.ConfigError, match=rf"randomise: {name} must lie in \[0, 1000000\], got "):
-            make_core("LeducPoker-v0", 1, "cpu", randomise={name: (value, value)})
+        with pytest.raises(errors.ConfigError, match=rf"domain_randomization: {name} must lie in \[0, 1000000\], got "):
+            make_core("LeducPoker-v0", 1, "cpu", domain_randomization={name: (value, value)})

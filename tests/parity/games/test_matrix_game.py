@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from gpu_envs import errors
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 SHAPES = {"bandit": (4,), "two": (2, 2), "unequal": (3, 5), "three": (2, 4, 3), "four": (2, 1, 3, 2)}
 STEPS = 5
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_play(shape):
+def test_play_equals_the_reference(shape):
     """Rewards, what everybody sees, and the end, in every step of some episodes."""
     counts = SHAPES[shape]
     players, games = len(counts), 64
@@ -67,7 +67,7 @@ def test_one_table_serves_all_worlds():
     assert torch.equal(reward, torch.tensor([1.0, 2.0, 3.0, 4.0]).expand(1000, 4))
 
 
-def test_groups_are_who_can_change_seats():
+def test_symmetric_players_form_a_group():
     table = np.random.default_rng(1).normal(size=(3, 3, 3))
     symmetric = sum(table.transpose(order) for order in ((0, 1, 2), (0, 2, 1)))  # own choice first, others alike
     everyone = np.stack([symmetric, symmetric.transpose(1, 0, 2), symmetric.transpose(1, 2, 0)], -1)
@@ -94,7 +94,7 @@ def test_groups_are_who_can_change_seats():
         ([[[1.0, 1e39]]], "payoff must be finite numbers of at most 3.4"),
     ],
 )
-def test_bad_tables(payoff, words):
+def test_invalid_tables_raise(payoff, words):
     with pytest.raises(errors.ConfigError, match=words) as caught:
         make_core("MatrixGame-v0", 1, "cpu", payoff=payoff)
     assert str(caught.value).startswith("MatrixGame-v0: ")

@@ -3,13 +3,13 @@
 import pyspiel
 import torch
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 GAME = pyspiel.load_game("matrix_rps")
 PAYOFF = [[[GAME.player_utility(p, r, c) for p in range(2)] for c in range(3)] for r in range(3)]
 
 
-def test_every_pair_of_choices():
+def test_all_action_pairs_equal_the_reference():
     core = make_core("RockPaperScissors-v0", 9, "cpu", num_steps=1)
     core.reset()
     joint = torch.tensor([[r, c] for r in range(3) for c in range(3)])
@@ -34,4 +34,4 @@ def test_plays_as_a_matrix_game():
         left, right = ours.step(action), table.step(action)
         for a, b in zip((*left[:4], *left[4].values()), (*right[:4], *right[4].values()), strict=True):
             assert torch.equal(a, b)
-    assert (ours.episodes == 3).all()
+    assert (ours.episode_index == 3).all()

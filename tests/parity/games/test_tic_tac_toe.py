@@ -3,7 +3,8 @@
 from collections import Counter
 
 import numpy as np
-from references import spiel
+
+from parity.references import spiel
 
 GAMES = 10_000
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
@@ -14,7 +15,7 @@ def board_of(state):
     return np.array(state.observation_tensor(0)).reshape(3, 9)[[2, 1]]
 
 
-def test_playouts():
+def test_playouts_equal_the_reference():
     states, moves = spiel.play_boards("TicTacToe-v0", "tic_tac_toe", GAMES, board_of)
     assert moves > 7 * GAMES
     ends, drawn = Counter(), 0

@@ -4,21 +4,21 @@ import itertools
 
 import torch
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 TABLES = ([[7, 7], [7, 7]], [[0, 1], [1, 8]])  # A, B
 PLAYS = list(itertools.product(range(2), repeat=4))  # both choices of the first step, then of the second
 
 
 def seen(place):
-    """What both see: where the game stands (None: it is over), and who they are."""
+    """Return the observations of both players: stage (None: after the end) and own row."""
     stands = torch.zeros(3)
     if place is not None:
         stands[place] = 1.0
     return torch.cat([stands.expand(2, 3), torch.eye(2)], 1)
 
 
-def test_every_way_through_the_game():
+def test_all_histories_of_the_game():
     core = make_core("TwoStepGame-v0", len(PLAYS), "cpu", autoreset="disabled")
     plays = torch.tensor(PLAYS)
     obs, _ = core.reset()
@@ -37,7 +37,7 @@ def test_every_way_through_the_game():
     assert torch.equal(info["final_obs"], seen(None).expand_as(obs))
 
 
-def test_the_best_is_8_by_way_of_table_b():
+def test_optimum_is_8_in_table_b():
     core = make_core("TwoStepGame-v0", len(PLAYS), "cpu")
     plays = torch.tensor(PLAYS)
     core.reset()
@@ -50,7 +50,7 @@ def test_the_best_is_8_by_way_of_table_b():
     assert total[plays[:, 0] == 0].eq(7.0).all()
 
 
-def test_begins_anew():
+def test_second_episode_starts_fresh():
     """After an autoreset the next first step chooses the table again."""
     core = make_core("TwoStepGame-v0", 1, "cpu")
     core.reset()

@@ -1,4 +1,4 @@
-"""mpe2 played beside a core: whole episodes, the core's worlds copied across before every step."""
+"""Comparison of a core with mpe2 over episodes; worlds are copied to mpe2 before every step."""
 
 from collections import Counter
 
@@ -7,11 +7,11 @@ import torch
 
 
 def nothing(*_):
-    """A hook that does nothing."""
+    """Do nothing, as a hook."""
 
 
 def closer(core, step, every=5):
-    """A prepare hook: every few steps, lay the worlds anew so that contacts and fast agents are common."""
+    """Rearrange the worlds every few steps, as a prepare hook, so that contacts and fast agents are common."""
     if step % every == 0:
         rng = np.random.default_rng(step)
         count, pos, vel = core.num_envs, core.world_state["pos"], core.world_state["vel"]
@@ -32,7 +32,7 @@ def free_the_stage(monkeypatch, scenario):
 
 
 def play(core, steps, prepare):
-    """Step a core without autoreset, at random; what was before and after every step, as NumPy."""
+    """Step a core without autoreset at random; yield the data before and after every step as NumPy."""
     core.reset()
     story = []
     for step in range(steps):
@@ -47,7 +47,7 @@ def play(core, steps, prepare):
 
 
 def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, lay=nothing, look=nothing):
-    """Play every world of the core in mpe2 too, and hold the two together.
+    """Play every world of the core in mpe2 too, and compare the results.
 
     Args:
         core: Without autoreset.
@@ -105,7 +105,7 @@ def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, lay=nothing,
 
 
 def assert_same_spaces(core, theirs):
-    """Agents, their order and all spaces are mpe2's."""
+    """Assert that agents, their order and all spaces equal mpe2's."""
     assert list(core.possible_agents) == theirs.possible_agents
     for agent in core.possible_agents:
         assert core.observation_spaces[agent] == theirs.observation_space(agent)
@@ -114,7 +114,7 @@ def assert_same_spaces(core, theirs):
 
 
 def assert_uniform(values, half):
-    """Coordinates fill [-half, half) evenly; both axes are drawn apart."""
+    """Assert that coordinates are uniform in [-half, half), with independent axes."""
     assert values.abs().max() < half
     assert values.abs().max() > 0.99 * half
     assert values.mean().abs() < 0.02 * half

@@ -5,12 +5,12 @@ from collections import Counter
 import numpy as np
 import torch
 
-from gpu_envs.config import build_config
-from gpu_envs.registry import find
+from gpu_envs.definition.registry import find
+from gpu_envs.utils.settings import build_config
 
 
 def scatter(core, still=()):
-    """Lay every second world anew, in one of several densities and at speed; rows in ``still`` stay at rest."""
+    """Rearrange every second world at one of several densities, with velocities; rows in ``still`` stay at rest."""
 
     def stir(step):
         if step % 5:
@@ -108,7 +108,7 @@ def assert_spaces_match(env_id, theirs, **settings):
 
 
 def assert_uniform(values, half):
-    """Coordinates (n, 2) fill [-half, half)^2 evenly, both axes drawn apart."""
+    """Assert that coordinates (n, 2) are uniform in [-half, half)^2, with independent axes."""
     assert values.abs().max() < half
     assert values.abs().max() > 0.99 * half
     assert values.mean(0).abs().max() < 0.02 * half

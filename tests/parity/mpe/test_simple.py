@@ -3,14 +3,14 @@
 import pytest
 from mpe2 import simple_v3
 
-from gpu_envs.factory import make_core
-from oracles.mpe import beside
+from gpu_envs.runtime.factory import make_core
+from parity.mpe import beside
 
 TOLERANCE = 1e-5
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes(continuous):
+def test_episodes_equal_the_reference(continuous):
     core = make_core("Simple-v0", 200, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
 
     def look(world, tally, rewards):
@@ -27,7 +27,7 @@ def test_episodes(continuous):
 
 
 @pytest.mark.parametrize("max_cycles", [1, 7])
-def test_settings(max_cycles):
+def test_settings_equal_the_reference(max_cycles):
     """The time limit; and benchmark data, of which mpe2 has none here."""
     core = make_core("Simple-v0", 10, "cpu", seed=0, autoreset="disabled", max_cycles=max_cycles, benchmark_data=True)
     theirs = simple_v3.parallel_env(max_cycles=max_cycles, benchmark_data=True)

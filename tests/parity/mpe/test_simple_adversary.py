@@ -3,8 +3,8 @@
 import pytest
 from mpe2 import simple_adversary_v3
 
-from gpu_envs.factory import make_core
-from oracles.mpe import beside
+from gpu_envs.runtime.factory import make_core
+from parity.mpe import beside
 
 TOLERANCE = 1e-5
 
@@ -16,7 +16,7 @@ def lay(world, state, env):
 
 
 def look(world, tally, rewards):
-    """Count goals, and who is nearer to them."""
+    """Count goals and the agents nearer to them."""
     goal = world.agents[0].goal_a
     tally[f"goal {world.landmarks.index(goal)}"] += 1
     tally["good agents win"] += rewards["agent_0"] > 0
@@ -30,7 +30,7 @@ def run(num_envs, steps=25, **settings):
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes(continuous):
+def test_episodes_equal_the_reference(continuous):
     worst, tally = run(200, continuous_actions=continuous)
     assert worst < TOLERANCE
     assert tally["steps"] == 200 * 25
@@ -51,7 +51,7 @@ def test_episodes(continuous):
     ],
     ids=str,
 )
-def test_settings(settings):
+def test_settings_equal_the_reference(settings):
     cycles = settings.get("max_cycles", 25)
     worst, tally = run(20, steps=cycles, **settings)
     assert worst < TOLERANCE

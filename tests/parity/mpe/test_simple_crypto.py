@@ -5,8 +5,8 @@ import pytest
 import torch
 from mpe2 import simple_crypto_v3
 
-from gpu_envs.factory import make_core
-from oracles.mpe.episodes import assert_even, assert_spaces_match, compare
+from gpu_envs.runtime.factory import make_core
+from parity.mpe.episodes import assert_even, assert_spaces_match, compare
 
 TOLERANCE = 1e-5
 EVE, BOB, ALICE = range(3)
@@ -29,7 +29,7 @@ def lay(world, state):
 
 
 def look(world, rewards, tally):
-    """Who said what, and who was right."""
+    """Count messages and correct messages by agent."""
     goal = world.agents[ALICE].goal_a
     tally[f"goal {goal.name}, key {np.argmax(world.agents[ALICE].key)}"] += 1
     for name, agent in zip(("eve", "bob", "alice"), world.agents, strict=True):
@@ -60,7 +60,7 @@ def clear_words(core):
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes(continuous):
+def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
     error, tally = compare(core, theirs, lay, look, act=clear_words(core) if continuous else None)
     assert error < TOLERANCE, f"largest error {error:.2e}"
@@ -77,7 +77,7 @@ def test_episodes(continuous):
     assert tally["cost"] > 500
 
 
-def test_short_episodes_and_nothing_told():
+def test_short_episodes_without_benchmark_data():
     core, theirs = make(4, max_cycles=7)
     error, tally = compare(core, theirs, lay, look, steps=7)
     assert error < TOLERANCE
@@ -85,13 +85,13 @@ def test_short_episodes_and_nothing_told():
 
 
 @pytest.mark.parametrize("continuous", [False, True])
-def test_spaces(continuous):
+def test_spaces_equal_the_reference(continuous):
     settings = {"continuous_actions": continuous, "dynamic_rescaling": False}
     assert_spaces_match("SimpleCrypto-v0", simple_crypto_v3.parallel_env(**settings), **settings)
 
 
-def test_starts():
-    """Goals and keys are drawn evenly and apart; nobody has said anything."""
+def test_initial_states_are_distributed_as_in_the_reference():
+    """Goals and keys are uniform and independent; messages are silent."""
     core, _ = make(20_000, seed=3)
     core.reset()
     state = core.world_state

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from mpe2 import simple_push_v3
 
-from gpu_envs.factory import make_core
-from oracles.mpe import beside
+from gpu_envs.runtime.factory import make_core
+from parity.mpe import beside
 
 TOLERANCE = 1e-5
 
 
 def lay(world, state, env):
-    """Copy the goal, and the good agent's colour, which is the goal's."""
+    """Copy the goal, and the good agent's color, which is the goal's."""
     goal = int(state["goal"][env])
     for agent in world.agents:
         agent.goal_a = world.landmarks[goal]
@@ -19,7 +19,7 @@ def lay(world, state, env):
 
 
 def look(world, tally, rewards):
-    """Count contacts, goals, and who is nearer to them."""
+    """Count contacts, goals and the agents nearer to them."""
     adversary, good = (agent.state.p_pos for agent in world.agents)
     tally["contacts"] += np.linalg.norm(adversary - good) < 0.1
     tally[f"goal {world.agents[1].goal_a.index}"] += 1
@@ -28,7 +28,7 @@ def look(world, tally, rewards):
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes(continuous):
+def test_episodes_equal_the_reference(continuous):
     core = make_core("SimplePush-v0", 200, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
     theirs = simple_push_v3.parallel_env(continuous_actions=continuous)
     worst, tally = beside.compare(core, theirs, prepare=beside.closer, lay=lay, look=look)
@@ -41,7 +41,7 @@ def test_episodes(continuous):
 
 
 @pytest.mark.parametrize("max_cycles", [1, 7])
-def test_settings(max_cycles):
+def test_settings_equal_the_reference(max_cycles):
     """The time limit; and benchmark data, of which mpe2 has none here."""
     settings = {"max_cycles": max_cycles, "benchmark_data": True}
     core = make_core("SimplePush-v0", 10, "cpu", seed=0, autoreset="disabled", **settings)
@@ -52,16 +52,16 @@ def test_settings(max_cycles):
     assert core.reset()[1]["benchmark_data"].shape == (10, 2, 0)
 
 
-def test_colours_are_those_that_mpe2_draws():
-    """What ``lay`` copies is what mpe2's own reset makes of a goal."""
+def test_colors_are_those_that_mpe2_draws():
+    """The colors set by ``lay`` equal those of mpe2's reset."""
     theirs = simple_push_v3.parallel_env()
     seen = set()
     for seed in range(10):
         theirs.reset(seed=seed)
         world = theirs.unwrapped.world
-        goal, colour = world.agents[1].goal_a.index, world.agents[1].color.copy()
+        goal, color = world.agents[1].goal_a.index, world.agents[1].color.copy()
         lay(world, {"goal": np.array([goal])}, 0)
-        np.testing.assert_array_equal(world.agents[1].color, colour)
+        np.testing.assert_array_equal(world.agents[1].color, color)
         seen.add(goal)
     assert seen == {0, 1}
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from mpe2 import simple_reference_v3
 
-from gpu_envs.factory import make_core
-from oracles.mpe.episodes import assert_even, assert_spaces_match, assert_uniform, compare, scatter
+from gpu_envs.runtime.factory import make_core
+from parity.mpe.episodes import assert_even, assert_spaces_match, assert_uniform, compare, scatter
 
 TOLERANCE = 1e-5
 
@@ -39,7 +39,7 @@ def look(world, rewards, tally):
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes(continuous):
+def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
     error, tally = compare(core, theirs, lay, look, scatter(core))
     assert error < TOLERANCE, f"largest error {error:.2e}"
@@ -61,13 +61,13 @@ def test_local_ratio(local_ratio):
 
 
 @pytest.mark.parametrize("continuous", [False, True])
-def test_spaces(continuous):
+def test_spaces_equal_the_reference(continuous):
     settings = {"continuous_actions": continuous, "dynamic_rescaling": False}
     assert_spaces_match("SimpleReference-v0", simple_reference_v3.parallel_env(**settings), **settings)
 
 
-def test_starts():
-    """Everything in [-1, 1)^2, at rest, silent; goals are drawn evenly and apart."""
+def test_initial_states_are_distributed_as_in_the_reference():
+    """Entities are in [-1, 1)^2, at rest, silent; goals are uniform and independent."""
     core, _ = make(20_000, seed=3)
     core.reset()
     state = core.world_state

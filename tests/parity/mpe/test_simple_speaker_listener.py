@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from mpe2 import simple_speaker_listener_v4
 
-from gpu_envs.factory import make_core
-from oracles.mpe.episodes import assert_even, assert_spaces_match, assert_uniform, compare, scatter
+from gpu_envs.runtime.factory import make_core
+from parity.mpe.episodes import assert_even, assert_spaces_match, assert_uniform, compare, scatter
 
 TOLERANCE = 1e-5
 
@@ -41,7 +41,7 @@ def look(world, rewards, tally):
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes(continuous):
+def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
     error, tally = compare(core, theirs, lay, look, scatter(core, still=[0]))
     assert error < TOLERANCE, f"largest error {error:.2e}"
@@ -52,7 +52,7 @@ def test_episodes(continuous):
     assert tally["fast"] > 100
 
 
-def test_short_episodes_and_nothing_told():
+def test_short_episodes_without_benchmark_data():
     core, theirs = make(4, max_cycles=7)
     error, tally = compare(core, theirs, lay, look, steps=7)
     assert error < TOLERANCE
@@ -60,13 +60,13 @@ def test_short_episodes_and_nothing_told():
 
 
 @pytest.mark.parametrize("continuous", [False, True])
-def test_spaces(continuous):
+def test_spaces_equal_the_reference(continuous):
     settings = {"continuous_actions": continuous, "dynamic_rescaling": False}
     assert_spaces_match("SimpleSpeakerListener-v0", simple_speaker_listener_v4.parallel_env(**settings), **settings)
 
 
-def test_starts():
-    """Everything in [-1, 1)^2, at rest, silent; the goal is drawn evenly."""
+def test_initial_states_are_distributed_as_in_the_reference():
+    """Entities are in [-1, 1)^2, at rest, silent; the goal is uniform."""
     core, _ = make(20_000, seed=3)
     core.reset()
     state = core.world_state

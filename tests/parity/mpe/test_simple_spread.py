@@ -6,14 +6,14 @@ import torch
 from mpe2 import simple_spread_v3
 from mpe2.simple_spread import simple_spread
 
-from gpu_envs.factory import make_core
-from oracles.mpe import beside
+from gpu_envs.runtime.factory import make_core
+from parity.mpe import beside
 
 TOLERANCE = 1e-5
 
 
 def look(world, tally, rewards):
-    """Count agents in touch, landmarks covered and their neighbours out of order."""
+    """Count agents in touch, landmarks covered and their neighbors out of order."""
     pos = np.array([entity.state.p_pos for entity in world.entities])
     count = len(world.agents)
     apart = np.linalg.norm(pos[:, None] - pos, axis=-1)
@@ -29,7 +29,7 @@ def run(num_envs, steps=25, prepare=beside.closer, begin=beside.nothing, **setti
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes(continuous):
+def test_episodes_equal_the_reference(continuous):
     worst, tally = run(200, continuous_actions=continuous)
     assert worst < TOLERANCE
     assert tally["steps"] == 200 * 25
@@ -52,7 +52,7 @@ def test_episodes(continuous):
     ],
     ids=str,
 )
-def test_settings(settings):
+def test_settings_equal_the_reference(settings):
     worst, tally = run(20, steps=settings.get("max_cycles", 25), **settings)
     assert worst < TOLERANCE
     assert tally["steps"] == 20 * settings.get("max_cycles", 25)
@@ -61,7 +61,7 @@ def test_settings(settings):
         assert tally["told"] == tally["steps"] * settings["N"]
 
 
-def test_curriculum(monkeypatch):
+def test_curriculum_equals_the_reference(monkeypatch):
     """Collisions are free in stage 0 and cost in stage 1, world by world; out of range counts as the nearest stage."""
     beside.free_the_stage(monkeypatch, simple_spread.Scenario)
     core = make_core("SimpleSpread-v0", 20, "cpu", seed=0, autoreset="disabled", curriculum=True)
@@ -90,7 +90,7 @@ def test_first_stage(curriculum):
 
 
 def onto_landmarks(core, step):
-    """Lay the agents of some worlds near their landmarks, in every step anew: about half of those have all covered."""
+    """Place the agents of some worlds near their landmarks in every step: about half of these cover all landmarks."""
     rng = np.random.default_rng(step)
     chosen = torch.from_numpy(rng.random(core.num_envs) < 0.4)
     pos, count = core.world_state["pos"], core.num_agents
@@ -114,7 +114,7 @@ def test_terminate_on_success(settings):
         assert tally["all covered"] > 10
 
 
-def test_success_goes_on_by_default():
+def test_success_continues_by_default():
     _, tally = run(20, prepare=onto_landmarks)
     assert tally["all covered"] > 25
     assert tally["truncated"] == 20

@@ -6,8 +6,8 @@ import torch
 from mpe2 import simple_tag_v3
 from mpe2.simple_tag import simple_tag
 
-from gpu_envs.factory import make_core
-from oracles.mpe import beside
+from gpu_envs.runtime.factory import make_core
+from parity.mpe import beside
 
 TOLERANCE = 1e-5
 
@@ -32,7 +32,7 @@ def run(num_envs, steps=25, prepare=beside.closer, **settings):
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes(continuous):
+def test_episodes_equal_the_reference(continuous):
     worst, tally = run(200, continuous_actions=continuous)
     assert worst < TOLERANCE
     assert tally["steps"] == 200 * 25
@@ -53,7 +53,7 @@ def test_episodes(continuous):
     ],
     ids=str,
 )
-def test_settings(settings):
+def test_settings_equal_the_reference(settings):
     cycles = settings.get("max_cycles", 25)
     worst, tally = run(30, steps=cycles, **settings)
     assert worst < TOLERANCE
@@ -63,7 +63,7 @@ def test_settings(settings):
     assert ("benchmark_data" in settings) == (tally["told"] > 50)
 
 
-def test_curriculum(monkeypatch):
+def test_curriculum_equals_the_reference(monkeypatch):
     """Good agents at half, three quarters and all of their pace, world by world; a new stage waits for the reset."""
     beside.free_the_stage(monkeypatch, simple_tag.Scenario)
     stages = torch.tensor([0, 1, 2, -1, 5]).repeat(6)
@@ -96,7 +96,7 @@ def test_first_stage(curriculum):
 
 
 def upon_them(core, step):
-    """Lay an adversary near every good agent of some worlds, in every step anew: about half of those are caught."""
+    """Place an adversary near every good agent of some worlds in every step: about half of these are caught."""
     rng = np.random.default_rng(step)
     chosen = torch.from_numpy(rng.random(core.num_envs) < 0.4)
     pos, chasers, count = core.world_state["pos"], core.config.num_adversaries, core.num_agents
@@ -117,7 +117,7 @@ def test_terminate_on_success(settings):
     assert tally["truncated"] == 100 or cycles > 1
 
 
-def test_success_goes_on_by_default():
+def test_success_continues_by_default():
     _, tally = run(20, prepare=upon_them)
     assert tally["caught"] > 25
     assert tally["truncated"] == 20

@@ -5,8 +5,8 @@ import pytest
 import torch
 from mpe2 import simple_world_comm_v3
 
-from gpu_envs.factory import make_core
-from oracles.mpe.episodes import assert_spaces_match, assert_uniform, compare, scatter
+from gpu_envs.runtime.factory import make_core
+from parity.mpe.episodes import assert_spaces_match, assert_uniform, compare, scatter
 
 TOLERANCE = 1e-5
 VARIANTS = {
@@ -32,7 +32,7 @@ def lay(world, state):
 
 
 def look(world, rewards, tally):
-    """Touches, forests, food, borders, words, and who is in sight of adversaries."""
+    """Count touches, forests, food, borders, messages, and agents visible to adversaries."""
     count, hunters = len(world.agents), sum(agent.adversary for agent in world.agents)
     forests = len(world.entities) - len(world.forests)
     food = forests - len(world.food)
@@ -63,7 +63,7 @@ def look(world, rewards, tally):
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
-def test_episodes(continuous):
+def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
     error, tally = compare(core, theirs, lay, look, scatter(core))
     assert error < TOLERANCE, f"largest error {error:.2e}"
@@ -90,7 +90,7 @@ def test_episodes(continuous):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_other_numbers(variant):
+def test_other_numbers_of_entities(variant):
     core, theirs = make(30, max_cycles=11, **VARIANTS[variant])
     error, tally = compare(core, theirs, lay, look, scatter(core), steps=11)
     assert error < TOLERANCE, f"largest error {error:.2e}"
@@ -102,12 +102,12 @@ def test_other_numbers(variant):
 
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize("variant", ["default", *VARIANTS])
-def test_spaces(variant, continuous):
+def test_spaces_equal_the_reference(variant, continuous):
     settings = {"continuous_actions": continuous, "dynamic_rescaling": False, **VARIANTS.get(variant, {})}
     assert_spaces_match("SimpleWorldComm-v0", simple_world_comm_v3.parallel_env(**settings), **settings)
 
 
-def test_starts():
+def test_initial_states_are_distributed_as_in_the_reference():
     """Agents in [-1, 1)^2, at rest; obstacles, food and forests in [-0.9, 0.9)^2; the leader silent."""
     core, _ = make(20_000, seed=3)
     core.reset()

@@ -7,12 +7,12 @@ import numpy as np
 import pyspiel
 import torch
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
 
 
 @dataclass
 class Tree:
-    """What a walk has seen."""
+    """Results of a walk."""
 
     histories: set = field(default_factory=set)  # OpenSpiel's, chance nodes left out
     terminals: set = field(default_factory=set)
@@ -39,7 +39,7 @@ def fresh_deals(env_id, deals, draws=40_000, **settings):
 
 
 def uniform(counts):
-    """Whether counts are those of equal chances, by a χ² test at five standard deviations."""
+    """Return whether counts are uniform, by a χ² test at five standard deviations."""
     expected, freedom = counts.sum() / len(counts), len(counts) - 1
     return ((counts - expected) ** 2 / expected).sum() < freedom + 5 * (2 * freedom) ** 0.5
 
@@ -73,7 +73,7 @@ def compare(core, states, tree):
         assert to_move[world].tolist() == [player == mover for player in range(players)]
         assert mask[world, mover].tolist() == [bool(legal) for legal in state.legal_actions_mask()]
         assert not core.reward[world].any()
-        assert not (core.terminated[world] | core.truncated[world]).any() or core.steps[world] == 0
+        assert not (core.terminated[world] | core.truncated[world]).any() or core.elapsed_steps[world] == 0
         for player in range(players):
             told, seen = (player, state.information_state_string(player)), (player, obs[world, player].tobytes())
             assert tree.views.setdefault(told, seen) == seen, "one information state, two observations"
@@ -105,7 +105,7 @@ def walk(core, states, tree):
 
 
 def walk_all(env_id, game_string, deals, **settings):
-    """Walk the whole tree of a card game; gives what was seen, and how often each deal was drawn."""
+    """Walk the whole tree of a card game; return the results and the count of each deal."""
     core, counts = fresh_deals(env_id, deals, **settings)
     game, tree = pyspiel.load_game(game_string), Tree()
     walk(core, dealt(game, deals), tree)
@@ -164,7 +164,7 @@ def play_boards(env_id, game_string, games, board_of, seed=0, **settings):
 
 
 def _compare_boards(obs, boards, movers):
-    """Both players' observations: own marks, the other's, whether one is on the move."""
+    """Return the observations of both players: own marks, the opponent's, whether the player is to act."""
     boards = np.array(boards, np.float32)
     for viewer in range(2):
         moves = np.array(movers)[:, None] == viewer

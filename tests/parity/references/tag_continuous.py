@@ -56,7 +56,7 @@ class Config:
 
 
 class Step(NamedTuple):
-    """What one step gives. `state` is a new dict; `terminated` and `truncated` are events."""
+    """Results of one step. `state` is a new dict; `terminated` and `truncated` are events."""
 
     state: State
     obs: np.ndarray  # (N, D) float32
@@ -72,7 +72,7 @@ def obs_width(config) -> int:
 
 
 def initial(config, x, y, direction, speed=None, acceleration=None, alive=None, is_tagger=None, t=0) -> State:
-    """Places agents given (N,) arrays; at rest, alive, taggers in the first rows unless told otherwise."""
+    """Place agents by (N,) arrays; default: at rest, alive, taggers in the first rows."""
     n = config.num_taggers + config.num_runners
 
     def column(values, default, dtype):
@@ -223,13 +223,13 @@ class Near(NamedTuple):
 
     tag: int  # alive runners whose nearest tagger is within the tolerance of the tagging margin
     tagger: int  # tagged runners whose two nearest taggers are equally far, within the tolerance
-    rank: int  # alive observers with two neighbours equally far among the first K + 1 (partial observation only)
+    rank: int  # alive observers with two neighbors equally far among the first K + 1 (partial observation only)
 
 
 def near_threshold(moved: State, config, tolerance: float = 1e-6) -> Near:
     """Counts, on a state from `move`, the decisions that another rounding could turn.
 
-    Neighbours on one and the same spot (a corner, say) are an exact tie by id and not counted. One float32 ulp of a
+    Neighbors on one and the same spot (a corner, say) are an exact tie by id and not counted. One float32 ulp of a
     coordinate in [16, 32) is 1.9e-6: pass a larger tolerance for large squares.
     """
     alive, is_tagger = moved["alive"], moved["is_tagger"]

@@ -32,7 +32,7 @@ class Config:
 
 
 class Step(NamedTuple):
-    """What one step gives. `state` is a new dict; `terminated` and `truncated` are events."""
+    """Results of one step. `state` is a new dict; `terminated` and `truncated` are events."""
 
     state: State
     obs: np.ndarray  # (N, D) float32
@@ -47,7 +47,7 @@ def obs_width(config) -> int:
 
 
 def initial(config, x=None, y=None, t=0) -> State:
-    """Places agents on (N,) integer cells; by default taggers in the centre and the runner in the corner (0, 0)."""
+    """Places agents on (N,) integer cells; by default taggers in the center and the runner in the corner (0, 0)."""
     n = config.num_taggers + 1
     fixed = np.full(n, config.grid_length // 2, np.int32)
     fixed[-1] = 0

@@ -1,14 +1,14 @@
-"""TagContinuous-v0 against the NumPy reference in tests/references, the state copied across before every step."""
+"""TagContinuous-v0 against the NumPy reference, with the state copied across before every step."""
 
 import numpy as np
 import pytest
 import torch
-from references import tag_continuous as reference
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
+from parity.references import tag_continuous as reference
 
 TOLERANCE = 1e-5
-# Nobody moves on a lattice: exact ties of distance everywhere, runners exactly at a margin of 1 m.
+# Agents rest on a lattice: exact ties of distance everywhere, runners exactly at a margin of 1 m.
 STANDING = dict(
     num_taggers=3,
     num_runners=13,
@@ -84,7 +84,7 @@ CASES = {
     ),
     "ties": (STANDING | dict(tagging_distance=0.25, runner_exits_game_after_tagged=False), 25, 40),
     "equal taggers": (STANDING | dict(tagging_distance=0.3), 25, 40),
-    "equal taggers in cells": (STANDING | dict(tagging_distance=0.3, neighbour_search="grid"), 25, 40),
+    "equal taggers in cells": (STANDING | dict(tagging_distance=0.3, neighbor_search="grid"), 25, 40),
     "cells": (
         dict(
             num_taggers=9,
@@ -93,7 +93,7 @@ CASES = {
             tagging_distance=0.08,
             num_other_agents_observed=6,
             episode_length=9,
-            neighbour_search="grid",
+            neighbor_search="grid",
         ),
         20,
         50,
@@ -112,12 +112,12 @@ def copy_world(core, world):
         state["speed"],
         state["acceleration"],
         core.alive[world].numpy(),
-        t=int(core.steps[world]),
+        t=int(core.elapsed_steps[world]),
     )
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_transitions(case):
+def test_transitions_equal_the_reference(case):
     settings, worlds, steps = CASES[case]
     standing = settings.get("max_speed") == 0.0
     core = make_core("TagContinuous-v0", worlds, "cpu", seed=0, autoreset="disabled", **settings)
@@ -162,7 +162,7 @@ def test_transitions(case):
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_first_observation(full):
+def test_first_observation_equals_the_reference(full):
     """Also the observation after a reset, and after an autoreset, is the reference's of that state."""
     settings = dict(
         num_taggers=2,
@@ -176,15 +176,15 @@ def test_first_observation(full):
     obs, _ = core.reset()
     for t in range(4):
         for world in range(20):
-            if core.steps[world] == 0:
+            if core.elapsed_steps[world] == 0:
                 want = reference.observe(copy_world(core, world), core.config)
                 np.testing.assert_allclose(obs[world].numpy(), want, atol=TOLERANCE, rtol=0)
-        assert (core.steps == 0).any() == (t in (0, 3))
+        assert (core.elapsed_steps == 0).any() == (t in (0, 3))
         obs, *_ = core.step(core.sample_actions())
 
 
-def test_starts():
-    """Random anew, one fixed layout, or given."""
+def test_initial_states_are_distributed_as_in_the_reference():
+    """Starts are random, one fixed layout, or given."""
     small = dict(num_taggers=1, num_runners=2, num_other_agents_observed=2)
     core = make_core("TagContinuous-v0", 4000, "cpu", seed=0, **small)
     core.reset()
@@ -224,7 +224,7 @@ def test_starts():
 
 
 @pytest.mark.slow
-def test_survivors_of_random_play():
+def test_survivors_of_random_play_match():
     """22.6 +- 0.8 of 100 runners are left after 499 steps of random play from random starts, 53.2 +- 0.8 after 200."""
     core = make_core("TagContinuous-v0", 768, "cpu", seed=0, reuse_buffers=True)
     core.reset()

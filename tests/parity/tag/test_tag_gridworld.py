@@ -1,11 +1,11 @@
-"""TagGridworld-v0 against the NumPy reference in tests/references, the state copied across before every step."""
+"""TagGridworld-v0 against the NumPy reference in tests/parity/references, the state copied across before every step."""
 
 import numpy as np
 import pytest
 import torch
-from references import tag_gridworld as reference
 
-from gpu_envs.factory import make_core
+from gpu_envs.runtime.factory import make_core
+from parity.references import tag_gridworld as reference
 
 TOLERANCE = 1e-5
 
@@ -22,7 +22,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_transitions(case):
+def test_transitions_equal_the_reference(case):
     worlds, steps = 30, 40
     core = make_core("TagGridworld-v0", worlds, "cpu", seed=0, autoreset="disabled", **CASES[case])
     core.reset()
@@ -31,7 +31,7 @@ def test_transitions(case):
     for _ in range(steps):
         action = core.sample_actions()
         cells = core.world_state["cell"].numpy().copy()
-        clock = core.steps.clone()
+        clock = core.elapsed_steps.clone()
         obs, reward, terminated, truncated, info = core.step(action)
         for world in range(worlds):
             state = reference.initial(config, cells[world, :, 0], cells[world, :, 1], int(clock[world]))
@@ -51,7 +51,7 @@ def test_transitions(case):
     assert limits > 10 or case in ("default", "fixed start")
 
 
-def test_starts():
+def test_initial_states_are_distributed_as_in_the_reference():
     core = make_core("TagGridworld-v0", 5000, "cpu", seed=0, num_taggers=1, grid_length=4)
     core.reset()
     cells, counts = torch.unique(core.world_state["cell"].flatten(0, 1), dim=0, return_counts=True)

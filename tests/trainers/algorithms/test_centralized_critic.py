@@ -1,4 +1,4 @@
-"""What centralised critics see: everybody's observations and actions, and what the others would do next."""
+"""Centralized critics: inputs from all agents, and next actions of other learners."""
 
 import math
 
@@ -10,30 +10,30 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from toy_core import Identity
 
-from trainers import algorithms
-from trainers.bodies import Network
-from trainers.config import TrainConfig
-from trainers.joint import JointView
-from trainers.problem import Player, Problem
-from trainers.rollout import Transition
-from trainers.seats import make_seats
+from trainers.algorithms import registry
+from trainers.algorithms.off_policy.centralized_critic import JointObservation
+from trainers.base.learner_spec import AgentSpec, LearnerSpec
+from trainers.base.transition import Transition
+from trainers.config.train_config import TrainConfig
+from trainers.models.networks import Network
+from trainers.runner.agent_assignment import assign_policies
 
 BOX, SMALL, LARGE = spaces.Box(-2.0, 2.0, (2,), np.float32), spaces.Discrete(3), spaces.Discrete(5)
 
 
 def world(algorithm: str, pair: spaces.Space, single: spaces.Space, masked: bool = False, **more) -> dict:
-    """Policy "pair" plays agents 0 and 2, which see 3 numbers, "single" agent 1, which sees 4; padded to 4."""
-    players = (Player(0, "pair", 3, pair), Player(1, "single", 4, single), Player(2, "pair", 3, pair))
-    found, learners = algorithms.find(algorithm), {}
-    settings = {"hidden": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, "learning_starts": 0}
+    """Return learners: policy "pair" for agents 0 and 2 with 3 numbers, "single" for agent 1 with 4; padded to 4."""
+    players = (AgentSpec(0, "pair", 3, pair), AgentSpec(1, "single", 4, single), AgentSpec(2, "pair", 3, pair))
+    found, learners = registry.find(algorithm), {}
+    settings = {"hidden_sizes": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, "learning_starts": 0}
     settings |= more
     for index, (name, space, width, count) in enumerate((("pair", pair, 3, 2), ("single", single, 4, 1))):
-        problem = Problem(
-            width, space, 2, count, 80, seed=index, state_width=12, players=players, policy=name, masked=masked
+        problem = LearnerSpec(
+            width, space, 2, count, 80, seed=index, state_width=12, agents=players, policy=name, has_action_mask=masked
         )
         learners[name] = found.learner_type(found.settings(**settings), problem)
     for learner in learners.values():
-        learner.meet(learners)
+        learner.set_co_learners(learners)
     return learners
 
 
@@ -50,16 +50,16 @@ def drawn(discrete: bool) -> dict[str, torch.Tensor]:
 
 def look(learner, what: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     learner.generator.manual_seed(3)
-    return learner._look(what)
+    return learner._prepare_batch(what)
 
 
 @pytest.mark.parametrize("discrete", [False, True])
 @pytest.mark.parametrize("algorithm", ["maddpg", "masac"])
-def test_the_critic_sees_what_all_others_do(algorithm, discrete):
+def test_critic_input_contains_actions_of_other_agents(algorithm, discrete):
     learner = world(algorithm, *((SMALL, LARGE) if discrete else (BOX, BOX)))["pair"]
     what = drawn(discrete)
     before = look(learner, what)
-    every = algorithm == "masac" and discrete  # it values every own action at once
+    every = algorithm == "masac" and discrete  # the critic values all own choices at once
 
     def values(batch: dict[str, torch.Tensor]) -> torch.Tensor:
         return learner._values(learner.critics, batch["situation"], None if every else before["code"])
@@ -71,14 +71,14 @@ def test_the_critic_sees_what_all_others_do(algorithm, discrete):
         shift = (values(after) - values(before)).abs()
         changed = [shift[:, :, i].max().item() > 1e-4 for i in range(2)]
         assert all(shift[:, :, i].max().item() < 1e-6 for i in range(2) if not changed[i])
-        # agents 0 and 2 are the policy's own two: each is not shown its own action
+        # agents 0 and 2 belong to the policy: each input lacks the agent's own action
         assert changed == {0: [False, True], 1: [True, True], 2: [True, False]}[agent]
         own = [not torch.equal(before["code"][:, i], after["code"][:, i]) for i in range(2)]
         assert own == {0: [True, False], 1: [False, False], 2: [False, True]}[agent]
         assert torch.equal(before["next_situation"], after["next_situation"])
 
 
-def test_situations_by_hand():
+def test_situations_match_hand_computation():
     learner = world("maddpg", SMALL, LARGE)["pair"]
     what = drawn(True)
     what["joint_action"][0] = torch.tensor([2, 4, 1])
@@ -92,26 +92,26 @@ def test_situations_by_hand():
 
 
 @pytest.mark.parametrize(("algorithm", "asked"), [("maddpg", "target_actor"), ("masac", "actor")])
-def test_targets_ask_the_others_what_they_do_next(algorithm, asked):
+def test_targets_query_other_learners_next_actions(algorithm, asked):
     learners = world(algorithm, BOX, BOX)
     learner, other, what = learners["pair"], learners["single"], drawn(False)
     if algorithm == "maddpg":
         before = look(learner, what)
-        nn.init.constant_(other.actor.body[-1].bias, 1.0)  # it is the target policy that counts
+        nn.init.constant_(other.actor.body[-1].bias, 1.0)  # the target policy decides
         assert torch.equal(look(learner, what)["next_situation"], before["next_situation"])
     stream = other.generator.get_state()
     before = look(learner, what)
     nn.init.constant_(getattr(other, asked).body[-1].bias, 1.0)
     after = look(learner, what)
     moved = (before["next_situation"] != after["next_situation"]).any(0)
-    assert moved.nonzero().flatten().tolist() == [14, 15]  # agent 1's action alone
+    assert moved.nonzero().flatten().tolist() == [14, 15]  # action of agent 1 alone
     assert torch.equal(before["next_code"], after["next_code"])
     assert torch.equal(before["situation"], after["situation"])
-    assert torch.equal(other.generator.get_state(), stream)  # learners do not draw from each other's streams
+    assert torch.equal(other.generator.get_state(), stream)  # learners do not use each other's streams
 
 
-def test_the_policy_follows_its_own_action_through_the_critic():
-    """The critic pays agent 0 for choice 2 and agent 2 for choice 0, by telling them apart."""
+def test_policy_gradient_passes_through_own_action_only():
+    """The critic rewards agent 0 for choice 2 and agent 2 for choice 0, by their indices."""
     learner = world("maddpg", SMALL, LARGE)["pair"]
     batch = look(learner, drawn(True))
 
@@ -128,16 +128,16 @@ def test_the_policy_follows_its_own_action_through_the_critic():
     assert choice.tolist() == [2, 0]
 
 
-def test_agents_stand_in_the_order_in_which_their_learner_sees_them():
-    """A policy for both groups of the toy, whose rows interleave, sees the even agents first."""
-    learner = algorithms.find("maddpg").settings(hidden=(8,), replay_size=64)
+def test_agents_are_in_the_order_of_their_learner():
+    """With one policy for both groups of the toy, whose rows interleave, the even agents come first."""
+    learner = registry.find("maddpg").settings(hidden_sizes=(8,), replay_size=64)
     config = TrainConfig("Toy", algorithm="maddpg", sharing="all", num_envs=2, learner=learner)
-    seat = make_seats(config, Identity(2, "continuous"))["shared"]
+    seat = assign_policies(config, Identity(2, "continuous"))["shared"]
     assert seat.agents.rows.tolist() == seat.learner.view.rows["shared"].tolist() == [0, 2, 1]
 
 
-def expanded(view: JointView, situation: torch.Tensor, code: torch.Tensor | None) -> torch.Tensor:
-    """What a network would be given of each agent by itself: all that `JointCritic` does not make."""
+def expanded(view: JointObservation, situation: torch.Tensor, code: torch.Tensor | None) -> torch.Tensor:
+    """Return the full critic input of each agent, which `JointCritic` never builds."""
     rows = view.rows[view.policy]
     n, codes = len(rows), situation[:, view.state_width :].unflatten(-1, (view.agents, -1))
     others = codes.unsqueeze(1).repeat(1, n, 1, 1)
@@ -147,9 +147,11 @@ def expanded(view: JointView, situation: torch.Tensor, code: torch.Tensor | None
     return torch.cat(parts, -1)
 
 
-@pytest.mark.parametrize("body", [{}, {"hidden": ()}, {"body": "cnn", "image": (1, 1, 3), "filters": (4,)}])
+@pytest.mark.parametrize(
+    "body", [{}, {"hidden_sizes": ()}, {"network": "cnn", "image": (1, 1, 3), "conv_filters": (4,)}]
+)
 @pytest.mark.parametrize(("algorithm", "discrete"), [("maddpg", True), ("masac", True), ("masac", False)])
-def test_the_critic_is_a_network_on_what_it_does_not_expand(algorithm, discrete, body):
+def test_joint_critic_equals_a_network_on_the_expanded_input(algorithm, discrete, body):
     learner = world(algorithm, *((SMALL, LARGE) if discrete else (BOX, BOX)), **body)["pair"]
     batch, critic = look(learner, drawn(discrete)), learner.critics[0]
     code = None if algorithm == "masac" and discrete else batch["code"]
@@ -163,7 +165,7 @@ def test_the_critic_is_a_network_on_what_it_does_not_expand(algorithm, discrete,
 
 
 class Largest(TorchDispatchMode):
-    """Elements of the largest tensor that is made."""
+    """Number of elements of the largest tensor created."""
 
     size = 0
 
@@ -175,15 +177,15 @@ class Largest(TorchDispatchMode):
         return made
 
 
-def test_nothing_is_made_for_every_agent_of_all_that_there_is():
-    """40 agents that share a policy: the largest tensor is the hidden layer's, or the weights'."""
+def test_joint_critic_does_not_expand_inputs_per_agent():
+    """With 40 agents that share a policy, the largest tensor is the hidden layer's or the weights'."""
     agents, width, hidden, batch = 40, 10, 16, 8
-    players = tuple(Player(row, "all", width, LARGE, row) for row in range(agents))
-    problem = Problem(width, LARGE, 2, agents, 80, state_width=agents * width, players=players, policy="all")
-    found = algorithms.find("masac")
+    players = tuple(AgentSpec(row, "all", width, LARGE, row) for row in range(agents))
+    problem = LearnerSpec(width, LARGE, 2, agents, 80, state_width=agents * width, agents=players, policy="all")
+    found = registry.find("masac")
     few = {"replay_size": 16, "batch_size": batch, "rollout_length": 2, "updates": 1, "learning_starts": 0}
-    learner = found.learner_type(found.settings(hidden=(hidden,), **few), problem)
-    learner.meet({"all": learner})
+    learner = found.learner_type(found.settings(hidden_sizes=(hidden,), **few), problem)
+    learner.set_co_learners({"all": learner})
     play({"all": learner}, agents * width)
     with Largest() as made:
         learner.update()
@@ -193,7 +195,7 @@ def test_nothing_is_made_for_every_agent_of_all_that_there_is():
 
 
 def play(learners: dict, state_width: int, mask: dict | None = None, seed: int = 0) -> dict[str, torch.Tensor]:
-    """Fills everybody's rollout at random; returns the rewards (T, E, A)."""
+    """Fill the rollouts of all learners at random; return the rewards (T, E, A)."""
     g = torch.Generator().manual_seed(seed)
     view = next(iter(learners.values())).view
     rewards = []
@@ -219,13 +221,13 @@ def play(learners: dict, state_width: int, mask: dict | None = None, seed: int =
 
 @pytest.mark.parametrize("order", [("pair", "single"), ("single", "pair")])
 @pytest.mark.parametrize("algorithm", ["maddpg", "masac"])
-def test_all_policies_learn_from_one_replay(algorithm, order):
+def test_all_policies_share_one_replay(algorithm, order):
     learners = world(algorithm, SMALL, LARGE)
     ring = learners["pair"].experience.replay
     assert learners["single"].experience.replay is ring
     for turn in range(2):
         played = play(learners, 12, seed=turn)
-        for name in order:  # whoever comes first moves the steps of all
+        for name in order:  # the first learner moves the steps of all
             learners[name].update()
         assert ring.filled == 2 * (turn + 1)
         assert torch.equal(ring.buffers["reward"][2 * turn : 2 * turn + 2], played["reward"])
@@ -239,7 +241,7 @@ def test_all_policies_learn_from_one_replay(algorithm, order):
 
 
 def masks(pair: list[int], single: list[int]) -> dict[str, torch.Tensor]:
-    """Legal choices, the same for all agents of a policy."""
+    """Return legal choices, the same for all agents of a policy."""
     legal = {"pair": (2, 2, 3), "single": (2, 1, 5)}
     return {
         name: torch.isin(torch.arange(shape[-1]), torch.tensor(given)).expand(shape)
@@ -248,8 +250,8 @@ def masks(pair: list[int], single: list[int]) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("algorithm", ["maddpg", "matd3", "masac"])
-def test_nobody_is_expected_to_do_what_is_illegal(algorithm):
-    """Policies prefer choice 1 by far, which is illegal now and then: neither they nor the targets take it."""
+def test_illegal_actions_are_never_expected(algorithm):
+    """Policies strongly prefer choice 1, which is illegal at times: neither policies nor targets take it."""
     learners = world(algorithm, SMALL, LARGE, masked=True, learning_rate=1e-9)
     for learner in learners.values():
         for actor in {learner.actor, getattr(learner, "target_actor", learner.actor)}:
@@ -262,7 +264,7 @@ def test_nobody_is_expected_to_do_what_is_illegal(algorithm):
     assert not (done == 1).any()
     assert bool((done[..., 1] >= 3).all())
     for name, learner in learners.items():
-        batch = learner._look(learner.experience.draw(learner.generator))
+        batch = learner._prepare_batch(learner.experience.draw(learner.generator))
         next_codes = batch["next_situation"][:, 12:].unflatten(-1, (3, 5)).round()
         assert next_codes[..., 1].sum() == 0, "the targets ask what others do that is legal"
         assert next_codes[:, 1, 3:].sum(-1).eq(1).all()
@@ -273,8 +275,8 @@ def test_nobody_is_expected_to_do_what_is_illegal(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ["maddpg", "matd3", "masac"])
-def test_a_policy_learns_the_best_of_what_is_legal(algorithm):
-    """The critics rate choice 1, which is illegal, far above 2: a policy that counts it in learns nothing."""
+def test_policy_learns_the_best_legal_action(algorithm):
+    """The critics rate the illegal choice 1 far above 2: a policy that includes it learns nothing."""
     learner = world(algorithm, SMALL, LARGE, masked=True, learning_rate=0.05, **(
         {"temperature": 0.01, "learn_temperature": False} if algorithm == "masac" else {"policy_delay": 1}
     ))["pair"]  # fmt: skip
@@ -299,19 +301,19 @@ def test_a_policy_learns_the_best_of_what_is_legal(algorithm):
 
 
 def every(legal: list[bool]) -> torch.Tensor:
-    """Masks (6, A, widest) in which all agents may do the same."""
+    """Return masks (6, A, widest), equal for all agents."""
     return torch.tensor([*legal, False, False]).expand(6, 3, 5)
 
 
-def test_where_an_agent_is_cut_what_the_others_may_do_next_is_not_known():
+def test_truncation_makes_next_actions_of_other_agents_unknown():
     learners = world("maddpg", SMALL, LARGE, masked=True)
     experience = learners["pair"].experience
     play(learners, 12, masks([0, 1], [2]))
     for name, learner in learners.items():
         r = learner.rollout
-        r.truncated[0, 0] = name == "single"  # agent 1 is cut in world 0, where agent 2 has ended
+        r.truncated[0, 0] = name == "single"  # agent 1 is truncated in world 0, where agent 2 has terminated
         r.terminated[0, 0] = torch.tensor([False, True]) if name == "pair" else torch.tensor([False])
-    experience.keep()
+    experience.store_rollout()
     valid = experience.replay.buffers["valid"][:2]
     assert valid[0, 0].tolist() == [False, False, True]
     assert bool(valid[0, 1].all())

@@ -1,29 +1,31 @@
-"""DQN: its targets, priorities and pending decisions by hand, what must not touch an update, and what it learns."""
+"""DQN: targets, priorities and pending decisions by hand, isolation of invalid rows, and learning."""
 
 import pytest
 import torch
+from checkpoints import assert_equal_checkpoints
 from gymnasium import spaces
-from test_trainer import assert_equal_checkpoints
 from toy_core import Corridor, Identity, make_toy
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import algorithms, checkpoint
-from trainers.categories import GreedyHead
-from trainers.config import TrainConfig
-from trainers.dqn import DQN, DQNConfig
-from trainers.export import export_policy
-from trainers.heads import make_head
-from trainers.loop import Trainer
-from trainers.policy import Policy
-from trainers.problem import Problem
-from trainers.qlearning import explore
-from trainers.replay import Replay
-from trainers.returns import n_step
-from trainers.rollout import Transition
+from trainers.algorithms import registry
+from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
+from trainers.algorithms.off_policy.q_learning import explore
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.transition import Transition
+from trainers.buffers.replay_buffer import ReplayBuffer
+from trainers.buffers.returns import n_step
+from trainers.config.train_config import TrainConfig
+from trainers.models.action_heads import make_head
+from trainers.models.discrete_heads import GreedyHead
+from trainers.models.policy import Policy
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
+from trainers.storage.policy_export import export_policy
 
 CPU, TWO = torch.device("cpu"), spaces.Discrete(2)
 FAST = {
-    "rollout_length": 8, "updates": 8, "batch_size": 64, "learning_starts": 256, "learning_rate": 3e-3, "hidden": (32,),
+    "rollout_length": 8, "updates": 8, "batch_size": 64, "learning_starts": 256, "learning_rate": 3e-3, "hidden_sizes":
+    (32,),
     "tau": 0.1, "gamma": 0.9, "epsilon_fraction": 0.5, "replay_size": 8192,
 }  # fmt: skip
 NEVER = {"learning_starts": 10**9, "normalize_obs": False}
@@ -39,9 +41,9 @@ def _one_thread():
 
 def learner_for(core, total_steps: int = 5_000, seed: int = 0, **settings) -> DQN:
     space = core.action_spaces[core.possible_agents[0]]
-    problem = Problem(
+    problem = LearnerSpec(
         core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed,
-        masked=core.action_mask is not None,
+        has_action_mask=core.action_mask is not None,
     )  # fmt: skip
     return DQN(DQNConfig(**{**FAST, **settings}), problem)
 
@@ -90,7 +92,7 @@ def test_samples_are_the_best_legal_actions():
 
 
 @pytest.mark.parametrize("dueling", [False, True])
-def test_policies_survive_the_disk(dueling, tmp_path):
+def test_policies_are_restored_from_disk(dueling, tmp_path):
     learner = learner_for(Corridor(4), dueling=dueling)
     drive(Corridor(4), learner, 10)
     policy, cells = learner.policy(), torch.eye(7)
@@ -125,15 +127,15 @@ def test_exploration_is_uniform_over_legal_actions_and_never_illegal():
 def test_epsilon_is_linear_in_steps_and_stays_one_tensor():
     core = Corridor(8)
     learner = learner_for(core, total_steps=512, epsilon=1.0, epsilon_end=0.2, epsilon_fraction=0.5)
-    epsilon = learner.epsilon  # a captured rollout reads this very tensor
+    epsilon = learner.epsilon  # a captured rollout reads this tensor
     history = drive(core, learner, 6)  # 64 steps each
     assert [round(metrics["epsilon"], 6) for metrics in history] == [1.0, 0.8, 0.6, 0.4, 0.2, 0.2]
     assert learner.epsilon is epsilon
 
 
-def test_learning_starts_and_goes_on_by_the_settings():
+def test_learning_starts_and_updates_follow_settings():
     core = Corridor(8)
-    learner = learner_for(core, learning_starts=150, updates=3)  # 64 steps a rollout
+    learner = learner_for(core, learning_starts=150, updates=3)  # 64 steps per rollout
     history = drive(core, learner, 4)
     assert ["q_loss" in metrics for metrics in history] == [False, False, True, True]
     assert learner.gradient_steps == 6
@@ -142,8 +144,9 @@ def test_learning_starts_and_goes_on_by_the_settings():
 # ---------------------------------------------------------------- targets
 
 
-def test_n_step_returns_stop_where_the_episode_does():
-    # columns: goes on; terminated at step 1; truncated at step 1; terminated and truncated at 0; invalid; valid until 1
+def test_n_step_returns_stop_at_episode_ends():
+    # columns: continues; terminated at step 1; truncated at step 1; terminated and truncated at 0; invalid; valid
+    # until 1
     reward = torch.tensor([[1.0] * 6, [2.0] * 6, [4.0] * 6])
     terminated, truncated, valid = torch.zeros(3, 6).bool(), torch.zeros(3, 6).bool(), torch.ones(3, 6).bool()
     terminated[1, 1] = truncated[1, 2] = terminated[0, 3] = truncated[0, 3] = True
@@ -157,14 +160,14 @@ def test_n_step_returns_stop_where_the_episode_does():
 
 
 def by_hand(**settings) -> DQN:
-    """Learns of one agent in 3 worlds, 2 actions, whose networks are linear: Q = (2x, x), the target's (x, 3x).
+    """Return a learner of one agent in 3 worlds with 2 actions and linear networks: Q = (2x, x), target (x, 3x).
 
-    Four steps in two rollouts; step t shows 1 + t and pays t + 1. World 0 is terminated at step 1 and world 1 cut
-    there, showing 5; both begin anew.
+    There are four steps in two rollouts; step t has observation and reward t + 1. World 0 terminates at step 1, and
+    world 1 is truncated there with observation 5. Both restart.
     """
     config = DQNConfig(rollout_length=2, gamma=0.5, **NEVER, **settings)
     masked = settings.pop("masked", False)
-    learner = DQN(config, Problem(1, TWO, 3, 1, 100, masked=masked))
+    learner = DQN(config, LearnerSpec(1, TWO, 3, 1, 100, has_action_mask=masked))
     for name, weights in (("actor", [[2.0], [1.0]]), ("target", [[1.0], [3.0]])):
         net = torch.nn.Linear(1, 2, bias=False)
         net.weight.data.copy_(torch.tensor(weights))
@@ -187,8 +190,8 @@ def play_by_hand(learner: DQN, mask: torch.Tensor | None = None) -> None:
 
 
 @pytest.mark.parametrize(("double", "v"), [(True, 1.0), (False, 3.0)])
-def test_targets_of_two_steps(double, v):
-    """The target network's value v * x of the action that the learning (double) or itself likes best."""
+def test_two_step_targets_match_hand_computation(double, v):
+    """The target is the target network's value of the best action by the learning (double) or the target network."""
     learner = by_hand(n_step=2, double=double)
     play_by_hand(learner)
     time, env = torch.arange(3).repeat(3), torch.arange(3).repeat_interleave(3)
@@ -201,18 +204,18 @@ def test_targets_of_two_steps(double, v):
     assert bool(known.all())
 
 
-def test_what_is_illegal_next_has_no_value():
+def test_illegal_next_actions_have_no_value():
     config = DQNConfig(rollout_length=2, gamma=0.5, **NEVER)
     learner = by_hand()
-    masked = DQN(config, Problem(1, TWO, 3, 1, 100, masked=True))
+    masked = DQN(config, LearnerSpec(1, TWO, 3, 1, 100, has_action_mask=True))
     masked.actor, masked.target = learner.actor, learner.target
     play_by_hand(masked, torch.tensor([False, True]).expand(3, 1, 2))
     target, known = masked._targets(torch.tensor([0, 1, 1]), torch.tensor([2, 0, 1]))
     assert target[:2, 0].tolist() == [1 + 0.5 * 3 * 2, 2.0]
-    assert known[:, 0].tolist() == [True, True, False]  # what is legal where world 1 was cut nobody knows
+    assert known[:, 0].tolist() == [True, True, False]  # the legal actions after the truncation of world 1 are unknown
 
 
-def test_the_target_network_follows_as_told():
+def test_target_network_follows_settings():
     core = Corridor(8)
     for tau, every in ((0.25, 1), (1.0, 3)):
         learner = learner_for(core, learning_starts=0, updates=1, tau=tau, target_every=every)
@@ -229,8 +232,8 @@ def test_the_target_network_follows_as_told():
 
 
 def test_draws_are_proportional_to_priorities():
-    replay = Replay(8, 2, {"priority": ((), torch.float32)}, CPU)
-    for first in (0.0, 4.0):  # the ring has turned: its oldest step is row 2
+    replay = ReplayBuffer(8, 2, {"priority": ((), torch.float32)}, CPU)
+    for first in (0.0, 4.0):  # the ring has wrapped: its oldest step is row 2
         replay.add({"priority": torch.full((3, 2), first)})
     table = torch.tensor([[1.0, 0.0], [2.0, 3.0], [4.0, 0.0], [0.0, 6.0]])
     replay.buffers["priority"].copy_(table)
@@ -255,9 +258,9 @@ def test_priorities_are_errors_to_the_power_alpha():
     action = learner.replay.buffers["action"][time, env, 0]
     value = torch.tensor([1.0, 2.0]) * torch.tensor([2.0, 1.0])[action]
     error = (value - torch.tensor([1 + 0.5 * 2, 2.0])).abs()  # world 2 at step 0, world 0 at its end
-    metrics = learner._gradient_step(0.4)
+    metrics = learner._minibatch_step(0.4)
     torch.testing.assert_close(priority[time, env], error.sqrt())
-    torch.testing.assert_close(metrics["q_loss"], ((error - 0.5) * torch.tensor([1.0, 0.25])).mean())  # Huber's
+    torch.testing.assert_close(metrics["q_loss"], ((error - 0.5) * torch.tensor([1.0, 0.25])).mean())  # Huber loss
     play_by_hand(learner)
     assert bool((priority[4:8] == priority[:4].max()).all())
 
@@ -266,15 +269,15 @@ def test_priorities_are_errors_to_the_power_alpha():
 
 
 class ByTurns:
-    """Two players in one world; plays given steps and keeps what the replay then holds."""
+    """Two agents in one world; plays given steps and records what the replay then holds."""
 
     def __init__(self) -> None:
         config = DQNConfig(rollout_length=3, gamma=0.5, replay_size=64, **NEVER)
-        self.learner = DQN(config, Problem(1, TWO, 1, 2, 100, masked=True, turns=True))
+        self.learner = DQN(config, LearnerSpec(1, TWO, 1, 2, 100, has_action_mask=True, turn_based=True))
         self.t, self.turn = 0, 0
 
     def step(self, ends: str = "") -> None:
-        """Step t shows 10 t + player and pays t + 1 and 100 (t + 1); then it is the other's turn."""
+        """Play step t: observation 10 t + agent, rewards t + 1 and 100 (t + 1); then the other agent is to move."""
         t, players = self.t, torch.arange(2.0)
         mask = torch.tensor([[[True, True], [True, t % 2 == 0]]])
         self.learner.act((10.0 * t + players).view(1, 2, 1), mask, torch.arange(2).view(1, 2) == self.turn)
@@ -289,7 +292,7 @@ class ByTurns:
             self.learner.update()
 
     def outcomes(self) -> list[tuple[float, ...]]:
-        """(step, player, seen, reward, seen next, terminated) of what is complete."""
+        """Return (step, agent, observation, reward, next observation, terminated) of completed decisions."""
         b = self.learner.replay.buffers
         found = b["valid"][: self.learner.replay.filled, 0].nonzero().tolist()
         return [
@@ -297,24 +300,24 @@ class ByTurns:
         ]
 
 
-def test_a_decision_earns_until_the_next_one_of_its_agent():
+def test_decision_earns_rewards_until_its_agents_next_one():
     game = ByTurns()
     for ends in ("", "", "", "terminated", "", "", "truncated", "", ""):
         game.step(ends)
     assert game.outcomes() == [
-        (1, 0, 0.0, 1 + 2, 20.0, 0),  # decided at step 0, asked again at step 2
-        (2, 1, 11.0, 200 + 300, 31.0, 0),  # decided at 1, asked again at 3
-        (3, 0, 20.0, 3 + 4, 0.0, 1),  # decided at 2; the other ended it at 3, after the first rollout
+        (1, 0, 0.0, 1 + 2, 20.0, 0),  # decided at step 0, next decision at step 2
+        (2, 1, 11.0, 200 + 300, 31.0, 0),  # decided at 1, next decision at 3
+        (3, 0, 20.0, 3 + 4, 0.0, 1),  # decided at 2; the other agent ended the episode at 3, after the first rollout
         (3, 1, 31.0, 400, 0.0, 1),
         (5, 0, 40.0, 5 + 6, 60.0, 0),
-        # player 1's of step 5 and player 0's of step 6 were cut at 6, whose outcome nobody saw
+        # the decisions of agent 1 at step 5 and agent 0 at step 6 were cut at 6 and have no known outcome
         (8, 1, 71.0, 800 + 900, 91.0, 0),
     ]
     next_mask = game.learner.replay.buffers["next_mask"]
     assert next_mask[2, 0, 1].tolist() == [True, False]  # legal at step 3
 
 
-def test_a_pending_decision_survives_a_resumption():
+def test_pending_decision_is_restored_on_resume():
     straight, stopped = ByTurns(), ByTurns()
     for _ in range(3):
         straight.step()
@@ -335,12 +338,12 @@ def test_a_pending_decision_survives_a_resumption():
         other.learner.load_state_dict(state)
 
 
-# ---------------------------------------------------------------- what must not touch an update
+# ---------------------------------------------------------------- isolation of invalid rows
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
 @pytest.mark.parametrize("poison", [1e9, float("nan")])
-def test_dead_agents_touch_no_loss_and_no_statistic(poison, prioritized):
+def test_dead_agents_do_not_change_losses_or_statistics(poison, prioritized):
     results = []
     for value in (None, poison):
         learner = learner_for(Corridor(8), learning_starts=0, n_step=3, prioritized=prioritized, batch_size=256)
@@ -386,10 +389,16 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
     assert not torch.equal(results[0], results[2])
 
 
-def test_a_run_goes_on_from_its_newest_checkpoint_only(tmp_path):
-    learner = DQNConfig(rollout_length=8, learning_starts=0, replay_size=256, hidden=(8,))
+def test_run_resumes_only_from_its_newest_checkpoint(tmp_path):
+    learner = DQNConfig(rollout_length=8, learning_starts=0, replay_size=256, hidden_sizes=(8,))
     config = TrainConfig(
-        "Corridor", num_envs=8, total_steps=384, checkpoint_every=2, eval_episodes=0, algorithm="dqn", learner=learner
+        "Corridor",
+        num_envs=8,
+        total_steps=384,
+        checkpoint_interval=2,
+        eval_episodes=0,
+        algorithm="dqn",
+        learner=learner,
     )
     trainer = Trainer(config, tmp_path, None, make_toy)
     for _ in range(4):
@@ -397,17 +406,23 @@ def test_a_run_goes_on_from_its_newest_checkpoint_only(tmp_path):
     trainer.log.close()
     older, newest = (checkpoint.load(tmp_path / "checkpoints" / f"00000000{i}") for i in (2, 4))
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(CheckpointError, match=r"000000002: its replay was not kept, .* resume from .*000000004 "):
+    with pytest.raises(CheckpointError, match=r"000000002: only the newest .* resume from .*000000004 "):
         Trainer(config, None, older, make_toy)
     assert sorted(tmp_path.rglob("*")) == before
     assert Trainer(config, None, newest, make_toy).run().name == "000000006"
 
 
 @pytest.mark.parametrize("changes", [{}, {"prioritized": True, "n_step": 3, "dueling": True}])
-def test_a_resumed_run_equals_an_uninterrupted_one(changes, tmp_path):
-    settings = algorithms.find("iql").settings(**{**FAST, "replay_size": 256, "learning_starts": 100, **changes})
+def test_resumed_run_equals_an_uninterrupted_one(changes, tmp_path):
+    settings = registry.find("iql").settings(**{**FAST, "replay_size": 256, "learning_starts": 100, **changes})
     config = TrainConfig(
-        "Corridor", num_envs=8, total_steps=512, checkpoint_every=3, eval_episodes=8, algorithm="iql", learner=settings
+        "Corridor",
+        num_envs=8,
+        total_steps=512,
+        checkpoint_interval=3,
+        eval_episodes=8,
+        algorithm="iql",
+        learner=settings,
     )
     Trainer(config, tmp_path / "whole", None, make_toy).run()
     part = Trainer(config, tmp_path / "parts", None, make_toy)
@@ -426,23 +441,27 @@ def test_a_resumed_run_equals_an_uninterrupted_one(changes, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "problem", "message"),
     [
-        ({"n_step": 2}, {"turns": True}, r"learner.n_step = 2: expected 1, as agents take turns"),
+        ({"n_step": 2}, {"turn_based": True}, r"learner.n_step = 2: expected 1 for turn-based games"),
         ({"replay_size": 10**15}, {}, r"learner.replay_size = 1000000000000000: needs [\d,]+ bytes on cpu, [\d,]+ are"),
-        ({}, {"action_space": spaces.Box(-1, 1, (2,))}, r"action values need Discrete actions, got Box"),
-        ({}, {"action_space": spaces.MultiDiscrete([2, 2])}, r"action values need Discrete actions, got MultiDiscrete"),
+        ({}, {"action_space": spaces.Box(-1, 1, (2,))}, r"action values: expected Discrete actions, got Box"),
+        (
+            {},
+            {"action_space": spaces.MultiDiscrete([2, 2])},
+            r"action values: expected Discrete actions, got MultiDiscrete",
+        ),
     ],
 )
-def test_what_does_not_fit_is_refused(settings, problem, message):
+def test_unsupported_specs_and_sizes_are_refused(settings, problem, message):
     with pytest.raises(ConfigError, match=message):
-        DQN(DQNConfig(**settings), Problem(**{"obs_width": 3, "action_space": TWO, "num_envs": 2, "num_agents": 2,
+        DQN(DQNConfig(**settings), LearnerSpec(**{"obs_width": 3, "action_space": TWO, "num_envs": 2, "num_agents": 2,
                                               "total_steps": 10, **problem}))  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("tau", 0.0), ("epsilon", 1.5), ("n_step", 0), ("updates", 0), ("priority_alpha", -0.1), ("body", "gru")],
+    [("tau", 0.0), ("epsilon", 1.5), ("n_step", 0), ("updates", 0), ("priority_alpha", -0.1), ("network", "gru")],
 )
-def test_bad_settings_name_the_field(name, value):
+def test_invalid_settings_name_the_field(name, value):
     with pytest.raises(ConfigError, match=f"learner.{name} = .*expected"):
         DQNConfig(**{name: value})
 
@@ -454,7 +473,7 @@ def test_bad_settings_name_the_field(name, value):
     "changes",
     [{}, {"dueling": True, "n_step": 3}, {"prioritized": True}, {"double": False, "tau": 1.0, "target_every": 20}],
 )
-def test_dqn_solves_the_corridor_with_agents_that_die_one_by_one(changes):
+def test_dqn_solves_corridor_with_agents_that_die_one_by_one(changes):
     core = Corridor(16)
     learner = learner_for(core, **changes)
     drive(core, learner, 40)
@@ -465,7 +484,9 @@ def test_dqn_solves_identity_under_masks():
     core = Identity(16, "discrete", limit=4, masked=True)
     learner = learner_for(core, gamma=0.5)
     core.groups = {"even": (0, 2), "odd": (1,)}
-    part = DQN(learner.config, Problem(core.obs_width, core.action_spaces["even_0"], 16, 2, 5_000, masked=True))
+    part = DQN(
+        learner.config, LearnerSpec(core.obs_width, core.action_spaces["even_0"], 16, 2, 5_000, has_action_mask=True)
+    )
     core.reset()
     rows = [0, 2]
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""What every algorithm has to do alike: be trained, resumed, evaluated, exported and played against."""
+"""Requirements on all algorithms: training, resuming, evaluation, export, and use as opponents."""
 
 import dataclasses
 
@@ -6,32 +6,35 @@ import pytest
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import algorithms, checkpoint, load_policy
-from trainers.algorithms import ALGORITHMS
-from trainers.commands import eval_command, export_command
-from trainers.config import TrainConfig, make_core
-from trainers.evaluate import policies_of, teams
-from trainers.loop import Trainer
-from trainers.presets import preset
+from trainers import load_policy
+from trainers.algorithms import registry
+from trainers.algorithms.registry import ALGORITHMS
+from trainers.cli.evaluate import eval_command
+from trainers.cli.export import export_command
+from trainers.config.presets import preset
+from trainers.config.train_config import TrainConfig, make_core
+from trainers.evaluation.policy_evaluation import policies_of, teams
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
 
 CONTINUOUS = ("ddpg", "td3")
 MULTI_DISCRETE = ("ppo", "maddpg", "matd3", "sac", "masac")
 
 
 def config_of(name: str, **settings) -> TrainConfig:
-    """A few steps of a small run that learns in its last rollouts."""
-    algorithm = algorithms.find(name)
+    """Return the configuration of a small run that learns in its last rollouts."""
+    algorithm = registry.find(name)
     fields = {field.name for field in dataclasses.fields(algorithm.config_type)}
-    few = {"rollout_length": 8, "hidden": (8,), "learning_starts": 32, "batch_size": 8, "replay_size": 1000}
+    few = {"rollout_length": 8, "hidden_sizes": (8,), "learning_starts": 32, "batch_size": 8, "replay_size": 1000}
     learner = algorithm.settings(**{key: value for key, value in few.items() if key in fields})
     env = {"continuous_actions": True} if name in CONTINUOUS else {}
-    own = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "threads": 1, **settings}
+    own = {"num_envs": 4, "total_steps": 96, "eval_episodes": 0, "num_threads": 1, **settings}
     return TrainConfig("SimpleTag-v0", env, algorithm=name, learner=learner, **own)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A run of each algorithm, made when it is first asked for."""
+    """Return a run of each algorithm, trained at first use."""
     runs = {}
 
     def run(name: str):
@@ -44,15 +47,15 @@ def trained(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_checkpoints_are_evaluated_exported_and_played_against(name, trained, tmp_path, capsys):
+def test_checkpoints_can_be_evaluated_exported_and_used_as_opponents(name, trained, tmp_path, capsys):
     run = trained(name)
-    assert eval_command([str(run), "--episodes", "4", "--against", str(run)]) == 0
+    assert eval_command([str(run), "--episodes", "4", "--opponents", str(run)]) == 0
     assert "adversary" in capsys.readouterr().out
     assert export_command([str(run), str(tmp_path / "policy.pt2"), "--policy", "agent"]) == 0
     assert (tmp_path / "policy.pt2").exists()
     policy = load_policy(run, "adversary")
     assert policy.act(torch.zeros(2, 3, policy.obs_width), greedy=True).shape[:2] == (2, 3)
-    again = config_of(name, eval_episodes=4, eval_against=str(checkpoint.find(run)), total_steps=64)
+    again = config_of(name, eval_episodes=4, eval_opponents=str(checkpoint.find(run)), total_steps=64)
     Trainer(again, tmp_path / "against").run()
 
 
@@ -60,9 +63,9 @@ def test_checkpoints_are_evaluated_exported_and_played_against(name, trained, tm
     ("name", "env_id"),
     [*((name, "SimpleTag-v0") for name in ALGORITHMS), *((name, "TagContinuous-v0") for name in MULTI_DISCRETE)],
 )
-def test_a_resumed_run_is_the_uninterrupted_one(name, env_id, tmp_path):
-    """Bit for bit, from the middle, where some of it has been learned; with several policies, and agents that die."""
-    config = config_of(name, checkpoint_every=2, keep_last=9)
+def test_resumed_run_equals_the_uninterrupted_one(name, env_id, tmp_path):
+    """Bit for bit, from the middle, after some learning; with several policies, and agents that die."""
+    config = config_of(name, checkpoint_interval=2, keep_last_checkpoints=9)
     if env_id != config.env_id:
         few = {"num_taggers": 2, "num_runners": 3, "episode_length": 10}
         config = dataclasses.replace(config, env_id=env_id, env=few)
@@ -96,17 +99,17 @@ def test_teams_are_those_that_share_a_group_or_a_reward():
     assert [names for names, _ in teams(core, sides, 1)] == [["agent"], ["one", "two"]]
 
 
-def test_a_team_is_judged_together(tmp_path, monkeypatch):
-    """Best checkpoint and patience follow what trained policies do with each other, where they play for the same."""
-    from trainers import judge
+def test_cooperative_team_is_evaluated_together(tmp_path, monkeypatch):
+    """Best checkpoint and patience use the joint play of trained policies if they share rewards."""
+    from trainers.runner import training_evaluator
 
-    played, original = [], judge.play
+    played, original = [], training_evaluator.evaluate_policies
 
     def watched(core, players, **given):
         played.append(set(players))
         return original(core, players, **given)
 
-    monkeypatch.setattr(judge, "play", watched)
+    monkeypatch.setattr(training_evaluator, "evaluate_policies", watched)
     config = dataclasses.replace(config_of("ppo"), env_id="SimpleSpeakerListener-v0", eval_episodes=4, total_steps=32)
     Trainer(config, tmp_path / "run").run()
     assert played == [{"speaker", "listener"}]
@@ -120,13 +123,13 @@ def test_a_team_is_judged_together(tmp_path, monkeypatch):
         ("dqn", {"n_step": 9, "replay_size": 32}, "expected at least 36, that is 9 steps of 4 worlds"),
         (
             "qmix",
-            {"body": "gru", "window": 20, "burn_in": 3, "replay_size": 64},
+            {"network": "gru", "window": 20, "burn_in": 3, "replay_size": 64},
             "expected at least 92, that is 23 steps",
         ),
         ("td3", {"replay_size": 28}, "learner.replay_size = 28"),
     ],
 )
-def test_trainings_that_could_not_learn_are_refused(name, settings, line, tmp_path):
+def test_invalid_training_setups_are_refused(name, settings, line, tmp_path):
 
     def train():
         config = config_of(name)
@@ -138,7 +141,7 @@ def test_trainings_that_could_not_learn_are_refused(name, settings, line, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
-def test_an_environment_is_the_same_for_all_algorithms():
+def test_environment_is_equal_for_all_algorithms():
     games = {str(preset("TagContinuous-v0", "cpu", name).env) for name in ("ppo", "mappo", "a2c", "maddpg", "qmix")}
     assert len(games) == 1
     assert "num_runners" in games.pop()

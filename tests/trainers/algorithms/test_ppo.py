@@ -1,4 +1,4 @@
-"""PPO on tasks with known answers, and what must not touch an update."""
+"""PPO on tasks with known solutions, and isolation of invalid rows."""
 
 import dataclasses
 from typing import get_type_hints
@@ -8,21 +8,23 @@ import torch
 from toy_core import Corridor, Identity
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.config import TrainConfig
-from trainers.loop import Trainer
-from trainers.ppo import PPO, PPOConfig
-from trainers.problem import Problem
-from trainers.rollout import Rollout, RolloutOverflowError, Transition
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.transition import Transition
+from trainers.buffers.rollout_buffer import RolloutBuffer, RolloutOverflowError
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
 
 FAST = PPOConfig(
-    rollout_length=8, epochs=4, minibatches=2, learning_rate=0.01, learning_rate_end=0.001, hidden=(32,),
+    rollout_length=8, num_epochs=4, num_minibatches=2, learning_rate=0.01, learning_rate_final=0.001,
+    hidden_sizes=(32,),
     truncation_capacity=2.0,
 )  # fmt: skip
 FLOATS = [name for name, hint in get_type_hints(PPOConfig).items() if hint in (float, float | None)]
 
 
 def drive(core, learner: PPO, iterations: int) -> list[dict[str, float]]:
-    """Trains one learner for all agents of a toy."""
+    """Train one learner for all agents of a toy environment."""
     core.reset()
     history = []
     for _ in range(iterations):
@@ -39,7 +41,7 @@ def transition(core) -> Transition:
 
 def learner_for(core, config: PPOConfig = FAST, total_steps: int = 100_000, seed: int = 0) -> PPO:
     space = core.action_spaces[core.possible_agents[0]]
-    return PPO(config, Problem(core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed))
+    return PPO(config, LearnerSpec(core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed))
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +63,7 @@ def mean_reward(core, policy, greedy: bool = True, steps: int = 16) -> float:
 
 @pytest.mark.parametrize(
     ("kind", "masked", "target"),
-    # even and odd agents need different answers to equal observations, so here only the even ones' task is given
+    # even and odd agents need different actions for equal observations, so only the even agents' task is used
     [("multi_discrete", False, 0.99), ("continuous", False, -0.01)],
 )
 def test_ppo_solves_identity(kind, masked, target):
@@ -73,7 +75,7 @@ def test_ppo_solves_identity(kind, masked, target):
     assert after >= target > before + 0.05
 
 
-def test_a_squashed_policy_solves_identity():
+def test_squashed_policy_solves_identity():
     core = Identity(32, "continuous", limit=4)
     learner = learner_for(core, dataclasses.replace(FAST, squash=True))
     before = mean_reward(core, learner.policy())
@@ -85,7 +87,7 @@ def test_a_squashed_policy_solves_identity():
 def test_ppo_solves_identity_under_masks():
     core = Identity(32, "discrete", limit=4, masked=True)
     core.groups = {"even": (0, 2), "odd": (1,)}
-    learner = PPO(FAST, Problem(core.obs_width, core.action_spaces["even_0"], 32, 2, 100_000))
+    learner = PPO(FAST, LearnerSpec(core.obs_width, core.action_spaces["even_0"], 32, 2, 100_000))
     core.reset()
     for _ in range(40):
         for _ in range(FAST.rollout_length):
@@ -98,7 +100,7 @@ def test_ppo_solves_identity_under_masks():
     assert torch.equal(answer, core.obs[:, [0, 2]].argmax(-1))
 
 
-def test_ppo_solves_the_corridor_with_agents_that_die_one_by_one():
+def test_ppo_solves_corridor_with_agents_that_die_one_by_one():
     core = Corridor(32)
     learner = learner_for(core)
     drive(core, learner, 60)
@@ -107,7 +109,7 @@ def test_ppo_solves_the_corridor_with_agents_that_die_one_by_one():
 
 
 def fill(learner: PPO, poison: float | None) -> None:
-    """A rollout of fixed content in which a third of the rows is invalid; those rows, and unused ones, get `poison`."""
+    """Fill a rollout with fixed content in which a third of the rows is invalid; those and unused rows get `poison`."""
     r, g = learner.rollout, torch.Generator().manual_seed(5)
     steps = r.reward.shape
 
@@ -133,7 +135,7 @@ def fill(learner: PPO, poison: float | None) -> None:
 
 
 @pytest.mark.parametrize("poison", [1e9, float("nan")])
-def test_invalid_rows_touch_no_loss_and_no_statistic(poison):
+def test_invalid_rows_do_not_change_losses_or_statistics(poison):
     core = Corridor(8)
     clean, dirty = learner_for(core), learner_for(core)
     fill(clean, None)
@@ -145,7 +147,7 @@ def test_invalid_rows_touch_no_loss_and_no_statistic(poison):
     assert float(clean.net.normalizer.count) == float(clean.rollout.valid.sum())
 
 
-def test_a_rollout_without_a_valid_row_changes_nothing():
+def test_rollout_without_valid_rows_changes_nothing():
     learner = learner_for(Corridor(4))
     before = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
     learner.rollout.t = learner.rollout.length
@@ -153,21 +155,21 @@ def test_a_rollout_without_a_valid_row_changes_nothing():
     assert all(torch.equal(tensor, before[name]) for name, tensor in learner.net.state_dict().items())
 
 
-def test_the_first_gradient_step_starts_at_ratio_one():
+def test_first_gradient_step_has_ratio_one():
     core = Corridor(16)
-    learner = learner_for(core, PPOConfig(rollout_length=8, epochs=1, minibatches=1))
-    for metrics in drive(core, learner, 3):  # the second and third act with a normaliser that has moved
+    learner = learner_for(core, PPOConfig(rollout_length=8, num_epochs=1, num_minibatches=1))
+    for metrics in drive(core, learner, 3):  # the second and third act with an updated normalizer
         assert abs(metrics["approx_kl"]) < 1e-6
         assert metrics["clip_fraction"] == 0.0
 
 
 @pytest.mark.parametrize(("entropy", "rises"), [(0.1, True), (0.0, False)])
-def test_the_entropy_bonus_spreads_a_policy_that_rewards_do_not_hold(entropy, rises):
+def test_entropy_bonus_raises_entropy_without_rewards(entropy, rises):
     core = Identity(16)
-    core._play = lambda action: (torch.zeros(16, 3), torch.zeros(16, 3, dtype=torch.bool))  # nothing to learn
-    config = PPOConfig(rollout_length=8, learning_rate=0.01, entropy=entropy, normalize_advantage=False)
+    core._play = lambda action: (torch.zeros(16, 3), torch.zeros(16, 3, dtype=torch.bool))  # no rewards
+    config = PPOConfig(rollout_length=8, learning_rate=0.01, entropy_coef=entropy, normalize_advantage=False)
     learner = learner_for(core, config)
-    torch.nn.init.zeros_(learner.critic.body[-1].weight)  # exact values, and so zero advantages
+    torch.nn.init.zeros_(learner.critic.body[-1].weight)  # exact values, hence zero advantages
     with torch.no_grad():
         learner.actor.body[-1].bias.copy_(torch.tensor([2.0, 0.0, 0.0]))
     history = drive(core, learner, 6)
@@ -176,16 +178,18 @@ def test_the_entropy_bonus_spreads_a_policy_that_rewards_do_not_hold(entropy, ri
 
 def test_target_kl_stops_the_update():
     core = Corridor(16)
-    free = learner_for(core, PPOConfig(rollout_length=8, epochs=6, minibatches=2, learning_rate=0.05))
-    held = learner_for(core, PPOConfig(rollout_length=8, epochs=6, minibatches=2, learning_rate=0.05, target_kl=1e-4))
+    free = learner_for(core, PPOConfig(rollout_length=8, num_epochs=6, num_minibatches=2, learning_rate=0.05))
+    held = learner_for(
+        core, PPOConfig(rollout_length=8, num_epochs=6, num_minibatches=2, learning_rate=0.05, target_kl=1e-4)
+    )
     assert drive(core, free, 1)[0]["gradient_steps"] == 12
     assert drive(core, held, 1)[0]["gradient_steps"] == 2
 
 
-def test_value_clipping_holds_the_critic_back():
+def test_value_clipping_limits_the_critics_change():
     core = Corridor(16)
-    loose = learner_for(core, PPOConfig(rollout_length=8, epochs=20, learning_rate=0.02))
-    tight = learner_for(core, PPOConfig(rollout_length=8, epochs=20, learning_rate=0.02, clip_value=1e-3))
+    loose = learner_for(core, PPOConfig(rollout_length=8, num_epochs=20, learning_rate=0.02))
+    tight = learner_for(core, PPOConfig(rollout_length=8, num_epochs=20, learning_rate=0.02, clip_range_vf=1e-3))
     moved = []
     for learner in (loose, tight):
         obs = torch.eye(7)
@@ -198,16 +202,18 @@ def test_value_clipping_holds_the_critic_back():
 
 def test_schedules_are_linear_in_steps():
     core = Corridor(8)
-    config = PPOConfig(rollout_length=8, learning_rate=0.01, learning_rate_end=0.002, entropy=0.1, entropy_end=0.0)
+    config = PPOConfig(
+        rollout_length=8, learning_rate=0.01, learning_rate_final=0.002, entropy_coef=0.1, entropy_coef_final=0.0
+    )
     history = drive(core, learner_for(core, config, total_steps=256), 6)  # 64 steps each: progress 0, 1/4, ..., 1, 1
     assert [round(m["learning_rate"], 6) for m in history] == [0.01, 0.008, 0.006, 0.004, 0.002, 0.002]
     assert [round(m["entropy_coef"], 6) for m in history] == [0.1, 0.075, 0.05, 0.025, 0.0, 0.0]
 
 
-def test_truncated_final_observations_are_valued_where_they_belong():
+def test_truncated_final_observations_are_valued_at_their_step():
     # V(obs) = obs and rewards 0, gamma = lambda = 1: the target of every step is the value at its trajectory's end
     config = PPOConfig(rollout_length=4, gamma=1.0, gae_lambda=1.0, normalize_obs=False, normalize_advantage=False)
-    learner = PPO(config, Problem(1, Corridor(1).action_spaces["walker_0"], 2, 1, 100))
+    learner = PPO(config, LearnerSpec(1, Corridor(1).action_spaces["walker_0"], 2, 1, 100))
     learner.net.critic = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(learner.net.critic.weight)
     for t in range(4):
@@ -217,20 +223,20 @@ def test_truncated_final_observations_are_valued_where_they_belong():
         final = torch.tensor([5.0, 7.0]).view(2, 1, 1).masked_fill(~cut.unsqueeze(-1), torch.nan)
         zero = torch.zeros(2, 1)
         learner.observe(Transition(zero, zero.bool(), cut, zero == 0, torch.full((2, 1, 1), 3.0), final))
-    returns = learner.acting.batch()["returns"].view(4, 2)
+    returns = learner.agent.batch()["returns"].view(4, 2)
     assert returns.tolist() == [[5, 7], [5, 7], [3, 7], [3, 3]]
 
 
-def test_more_truncations_than_the_buffer_holds_are_an_error():
-    rollout = Rollout(4, (3, 2), 1, (), torch.int64, capacity=7, device=torch.device("cpu"))
+def test_too_many_truncations_raise_an_error():
+    rollout = RolloutBuffer(4, (3, 2), 1, (), torch.int64, capacity=7, device=torch.device("cpu"))
     always, never = torch.ones(3, 2, dtype=torch.bool), torch.zeros(3, 2, dtype=torch.bool)
     zero, obs = torch.zeros(3, 2), torch.zeros(3, 2, 1)
-    rollout.end(Transition(zero, never, always, always, obs, obs))
+    rollout.end_step(Transition(zero, never, always, always, obs, obs))
     assert rollout.check() == 6
-    rollout.end(Transition(zero, always, always, always, obs, obs))  # terminated too: needs no final value
-    rollout.end(Transition(zero, never, always, never, obs, obs))  # invalid
+    rollout.end_step(Transition(zero, always, always, always, obs, obs))  # terminated too: needs no final value
+    rollout.end_step(Transition(zero, never, always, never, obs, obs))  # invalid
     assert rollout.check() == 6
-    rollout.end(Transition(zero, never, always, always, obs, obs))
+    rollout.end_step(Transition(zero, never, always, always, obs, obs))
     with pytest.raises(RolloutOverflowError, match=r"12 truncated agents.*holds 7.*truncation_capacity"):
         rollout.check()
 
@@ -244,9 +250,9 @@ def test_more_truncations_than_the_buffer_holds_are_an_error():
         (25, 4, 0.5, 0.5), (4, 4, 9.0, 4),
     ],
 )  # fmt: skip
-def test_room_for_final_observations_follows_from_the_time_limit(length, limit, given, per_agent):
+def test_final_obs_capacity_follows_from_the_time_limit(length, limit, given, per_agent):
     config = PPOConfig(rollout_length=length, truncation_capacity=given)
-    learner = PPO(config, Problem(1, Corridor(1).action_spaces["walker_0"], 6, 2, 100, time_limit=limit))
+    learner = PPO(config, LearnerSpec(1, Corridor(1).action_spaces["walker_0"], 6, 2, 100, time_limit=limit))
     assert learner.rollout.capacity == per_agent * 12
 
 
@@ -260,15 +266,15 @@ def test_short_episodes_fit_into_a_rollout(limit, tmp_path):
     trainer.log.close()
 
 
-def test_steps_of_the_opponent_are_no_decisions():
-    """Two players in one world, in turn: player 0 decides at steps 0 and 2, player 1 at step 1; 3 steps a rollout."""
+def test_steps_of_the_opponent_are_not_decisions():
+    """Two agents in one world take turns: agent 0 decides at steps 0 and 2, agent 1 at step 1; 3 steps per rollout."""
     config = PPOConfig(rollout_length=3, gamma=0.5, gae_lambda=0.5, normalize_obs=False, normalize_advantage=False)
-    learner = PPO(config, Problem(1, Corridor(1).action_spaces["walker_0"], 1, 2, 100))
+    learner = PPO(config, LearnerSpec(1, Corridor(1).action_spaces["walker_0"], 1, 2, 100))
     learner.net.critic = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(learner.net.critic.weight)  # V(obs) = obs
     never, always = torch.zeros(1, 2, dtype=torch.bool), torch.ones(1, 2, dtype=torch.bool)
     mask = torch.ones(1, 2, 2, dtype=torch.bool)
-    turn = torch.tensor([[True, False]])  # a live buffer, as a core's
+    turn = torch.tensor([[True, False]])  # a buffer that changes in place, as a core's
     seen = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]], [[5.0], [6.0]], [[7.0], [8.0]]]).unsqueeze(1)
     for first in (0, 1):
         for t in range(3):
@@ -276,7 +282,7 @@ def test_steps_of_the_opponent_are_no_decisions():
             turn.logical_not_()
             reward = torch.tensor([[10.0, 100.0]]) * (t + 1)
             learner.observe(Transition(reward, never, never, always, seen[t + 1], seen[t + 1], turn))
-        batch = learner.acting.batch()
+        batch = learner.agent.batch()
         if first == 0:
             # player 0's decision 2 has no outcome yet. Decision 0: (10 + 20) + 0.5 * V(5) = 32.5
             # player 1's decision 1: (200 + 300) + 0.5 * V(8) = 504
@@ -291,7 +297,7 @@ def test_steps_of_the_opponent_are_no_decisions():
         learner.rollout.clear()
 
 
-def test_stored_rollouts_survive_the_reuse_of_buffers():
+def test_stored_rollouts_are_copies_of_reused_buffers():
     core = Corridor(4)
     learner = learner_for(core)
     core.reset()
@@ -303,7 +309,7 @@ def test_stored_rollouts_survive_the_reuse_of_buffers():
     assert torch.equal(learner.rollout.obs, torch.stack(seen))
 
 
-def test_a_restored_learner_continues_bit_for_bit():
+def test_restored_learner_continues_bit_for_bit():
     def trained(restart: bool) -> dict[str, torch.Tensor]:
         core = Corridor(8)
         learner = learner_for(core)
@@ -319,15 +325,15 @@ def test_a_restored_learner_continues_bit_for_bit():
     assert all(torch.equal(tensor, resumed[name]) for name, tensor in straight.items())
 
 
-def test_a_state_of_another_shape_is_refused():
-    small, large = learner_for(Corridor(4)), learner_for(Corridor(4), PPOConfig(hidden=(8, 8)))
+def test_state_of_wrong_shape_is_refused():
+    small, large = learner_for(Corridor(4)), learner_for(Corridor(4), PPOConfig(hidden_sizes=(8, 8)))
     with pytest.raises(CheckpointError, match=r"expected shape .* got"):
         large.load_state_dict(small.state_dict())
 
 
-def test_a_state_of_another_device_is_refused():
+def test_state_of_another_device_is_refused():
     learner = learner_for(Corridor(4))
-    state = {**learner.state_dict(), "generator": torch.zeros(16, dtype=torch.uint8)}  # as long as a GPU's
+    state = {**learner.state_dict(), "generator": torch.zeros(16, dtype=torch.uint8)}  # as long as a GPU generator's
     with pytest.raises(CheckpointError, match=r"generator: expected \d+ bytes as on cpu, got 16"):
         learner.load_state_dict(state)
 
@@ -347,11 +353,12 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("epochs", 0), ("gamma", 1.5), ("clip", 0.0), ("activation", "gelu"), ("hidden", (0,)), ("target_kl", -1.0),
-        ("value_coef", -1.0), ("entropy", -0.1), ("entropy_end", -0.1),
+        ("num_epochs", 0), ("gamma", 1.5), ("clip_range", 0.0), ("activation", "gelu"), ("hidden_sizes", (0,)),
+        ("target_kl", -1.0),
+        ("value_coef", -1.0), ("entropy_coef", -0.1), ("entropy_coef_final", -0.1),
         *((name, value) for name in FLOATS for value in (float("nan"), float("inf"))),
     ],
 )  # fmt: skip
-def test_bad_settings_name_the_field(field, value):
+def test_invalid_settings_name_the_field(field, value):
     with pytest.raises(ConfigError, match=f"learner.{field} = .*expected"):
         PPOConfig(**{field: value})

@@ -1,33 +1,35 @@
-"""VDN and QMIX: what they can represent, their targets by hand, what must not touch an update, and memory."""
+"""VDN and QMIX: representable functions, targets by hand, isolation of invalid rows, and hidden states."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
+from checkpoints import assert_equal_checkpoints
 from gymnasium import spaces
-from test_trainer import assert_equal_checkpoints
 from toy_core import Corridor, Identity, RecallOfThree, TwoStep, make_toy
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import algorithms, checkpoint
-from trainers.bodies import with_ids
-from trainers.config import TrainConfig
-from trainers.evaluate import Cast, play
-from trainers.export import export_policy
-from trainers.learner import Descent
-from trainers.loop import Trainer
-from trainers.policy import Policy
-from trainers.problem import Problem
-from trainers.qmix import QMIX, Mixer, QMIXConfig
-from trainers.rollout import Transition
-from trainers.seats import WholeWorld
+from trainers.algorithms import registry
+from trainers.algorithms.off_policy.qmix import QMIX, QMIXConfig, QMIXMixer
+from trainers.base.gradients import GradientReducer
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.transition import Transition
+from trainers.config.train_config import TrainConfig
+from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.evaluation.policy_runner import PolicyRunner
+from trainers.models.networks import with_ids
+from trainers.models.policy import Policy
+from trainers.runner.agent_assignment import CriticState
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
+from trainers.storage.policy_export import export_policy
 
 TWO = spaces.Discrete(2)
 FAST = {
     "rollout_length": 8, "updates": 8, "batch_size": 64, "learning_starts": 128, "learning_rate": 3e-3,
-    "learning_rate_end": 3e-3, "hidden": (32,), "tau": 0.1, "replay_size": 8192,
+    "learning_rate_final": 3e-3, "hidden_sizes": (32,), "tau": 0.1, "replay_size": 8192,
 }  # fmt: skip
-GRU = {"body": "gru", "window": 3, "burn_in": 1}
+GRU = {"network": "gru", "window": 3, "burn_in": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -39,26 +41,33 @@ def _one_thread():
 
 
 def learner_for(core, kind: str = "qmix", total_steps: int = 8_000, seed: int = 0, **settings) -> QMIX:
-    algorithm = algorithms.find(kind)
+    algorithm = registry.find(kind)
     space, masked = core.action_spaces[core.possible_agents[0]], core.action_mask is not None
     config = algorithm.settings(**{**FAST, **settings})
-    width = WholeWorld(core, config.central).width
-    problem = Problem(
-        core.obs_width, space, core.num_envs, core.num_agents, total_steps, seed=seed, state_width=width, masked=masked
+    width = CriticState(core, config.central_input).width
+    problem = LearnerSpec(
+        core.obs_width,
+        space,
+        core.num_envs,
+        core.num_agents,
+        total_steps,
+        seed=seed,
+        state_width=width,
+        has_action_mask=masked,
     )
     return algorithm.learner_type(config, problem)
 
 
 def drive(core, learner: QMIX, iterations: int) -> list[dict[str, float]]:
     core.reset()
-    whole, history = WholeWorld(core, learner.central), []
+    whole, history = CriticState(core, learner.central_input), []
     for _ in range(iterations):
         for _ in range(learner.config.rollout_length):
             core.step(learner.act(core.obs, core.action_mask, None, whole.now()))
             learner.observe(
                 Transition(
                     core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
-                    next_mask=core.action_mask, restarted=core.steps == 0, next_state=whole.now(),
+                    next_mask=core.action_mask, restarted=core.elapsed_steps == 0, next_state=whole.now(),
                     final_state=whole.final(),
                 )
             )  # fmt: skip
@@ -66,12 +75,12 @@ def drive(core, learner: QMIX, iterations: int) -> list[dict[str, float]]:
     return history
 
 
-# ---------------------------------------------------------------- what mixes
+# ---------------------------------------------------------------- mixers
 
 
-def test_the_team_never_gains_when_an_agent_loses():
+def test_team_value_is_monotonic_in_agent_values():
     generator = torch.Generator().manual_seed(0)
-    mixer = Mixer(3, 5, 8, generator)
+    mixer = QMIXMixer(3, 5, 8, generator)
     values = torch.randn((100, 3), generator=generator, requires_grad=True)
     states = 3 * torch.randn((100, 5), generator=generator)
     team = mixer(values, states)
@@ -85,13 +94,13 @@ def test_the_team_never_gains_when_an_agent_loses():
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("kind", "earned"), [("qmix", 8.0), ("vdn", 7.0)])
-def test_qmix_finds_the_best_of_two_steps_and_vdn_cannot(kind, earned, seed):
-    """Rashid et al. 2018, section 6 and table 1, explored at random throughout, as there."""
+def test_qmix_solves_the_two_step_game_and_vdn_does_not(kind, earned, seed):
+    """Rashid et al. 2018, section 6 and table 1, with random exploration throughout."""
     core = TwoStep(8, seed)
     learner = learner_for(core, kind, seed=seed, epsilon_end=1.0, updates=4, learning_rate=1e-2)
     drive(core, learner, 40)
-    outcome = play(core, {"player": learner.policy()}, seed=1)
-    assert outcome.returns["player"].mean == 2 * earned  # both get it
+    outcome = evaluate_policies(core, {"player": learner.policy()}, seed=1)
+    assert outcome.returns["player"].mean == 2 * earned  # both agents get the reward
 
 
 # ---------------------------------------------------------------- targets
@@ -102,18 +111,18 @@ def linear(weights: list[list[float]], bias: float) -> torch.nn.Module:
     net.weight.data.copy_(torch.tensor(weights))
     net.bias.data.fill_(bias)
     net.step = lambda x, memory: (net(x), memory)
-    net.memory_width = 0
+    net.hidden_width = 0
     return net
 
 
-def test_targets_of_a_team_by_hand():
-    """Three worlds of two agents: agent 0 dies in world 0, then both are gone; world 1 is cut; world 2 goes on.
+def test_team_targets_match_hand_computation():
+    """Three worlds of two agents: world 0 loses agent 0, then both; world 1 is truncated; world 2 continues.
 
-    Values are (x, 2x) + 1 of what an agent sees to the learning network, (3x, x) + 10 to the target: the best action
-    has x + 10. The team's are their sum, to the target 100 more.
+    Agent values of observation x are (x, 2x) + 1 for the learning network and (3x, x) + 10 for the target, whose value
+    of the best action is x + 10. Team values are sums, plus 100 for the target.
     """
     config = QMIXConfig(mixer="vdn", rollout_length=2, gamma=0.5, learning_starts=10**9, normalize_obs=False)
-    learner = QMIX(config, Problem(1, TWO, 3, 2, 100))
+    learner = QMIX(config, LearnerSpec(1, TWO, 3, 2, 100))
     learner.actor = linear([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]], 1.0)
     learner.target_actor = linear([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 10.0)
     learner.target_mixer.forward = lambda values, state: values.sum(-1) + 100
@@ -130,32 +139,32 @@ def test_targets_of_a_team_by_hand():
         following = seen + 1
         following[0, : t + 1] = torch.nan
         if t == 1:
-            following[1] = 9.0  # the next episode's
+            following[1] = 9.0  # observation of the next episode
         final = torch.full((3, 2, 1), torch.nan).masked_fill(truncated.unsqueeze(-1), 5.0)
         learner.observe(Transition(reward, terminated, truncated, valid, following, final))
     learner.update()
     batch = learner.replay.buffers
-    assert batch["reward"][:2].tolist() == [[3.0] * 3, [2.0, 3.0, 3.0]]  # the dead one earns nothing
+    assert batch["reward"][:2].tolist() == [[3.0] * 3, [2.0, 3.0, 3.0]]  # the dead agent earns nothing
     assert batch["follows"][:2].int().tolist() == [[[0, 1], [1, 1], [1, 1]], [[0, 0], [1, 1], [1, 1]]]
     time, env = torch.tensor([0, 1, 0, 1, 0, 1]), torch.tensor([0, 0, 1, 1, 2, 2])
     learner.replay.draw = lambda *_: (time, env)
     found = {}
 
-    class Seen(Descent):
-        def __call__(self, optimizer, loss, max_norm=None):
+    class Seen(GradientReducer):
+        def step(self, optimizer, loss, max_norm=None):
             return found.setdefault("loss", loss.detach())
 
-    learner.descent = Seen()
-    learner._gradient_step()
+    learner.reducer = Seen()
+    learner._minibatch_step()
     action = batch["action"][time, env]
     x = torch.tensor([[1.0, 2.0], [0.0, 3.0], [1.0, 2.0], [2.0, 3.0], [1.0, 2.0], [2.0, 3.0]])
     team = (x * (1 + action)).sum(-1) + torch.tensor([2, 1, 2, 2, 2, 2])
-    after = torch.tensor([3 + 10, -100, 5 + 20, 10 + 20, 5 + 20, 7 + 20]) + 100.0  # world 0 ends: nothing follows
+    after = torch.tensor([3 + 10, -100, 5 + 20, 10 + 20, 5 + 20, 7 + 20]) + 100.0  # world 0 ends: no next value
     target = torch.tensor([3.0, 2.0, 3.0, 3.0, 3.0, 3.0]) + 0.5 * after
     torch.testing.assert_close(found["loss"], (team - target).square().mean())
 
 
-def test_what_is_illegal_next_has_no_value_and_what_was_cut_is_not_known():
+def test_illegal_next_actions_have_no_value_and_cut_steps_are_unknown():
     core = Identity(4, "discrete", limit=4, masked=True)
     learner = learner_for(core, "vdn")
     drive(core, learner, 4)  # the toy asserts that every action is legal
@@ -164,7 +173,7 @@ def test_what_is_illegal_next_has_no_value_and_what_was_cut_is_not_known():
     assert learner.replay.buffers["next_mask"][:32].float().mean() == pytest.approx(2 / 3)
 
 
-def test_a_cut_leads_to_the_state_before_the_next_episode():
+def test_truncation_uses_the_state_before_the_next_episode():
     core = Identity(2, limit=4)
     learner = learner_for(core)
     drive(core, learner, 1)
@@ -175,14 +184,14 @@ def test_a_cut_leads_to_the_state_before_the_next_episode():
     assert not torch.equal(next_state[3], state[4])
 
 
-# ---------------------------------------------------------------- memory
+# ---------------------------------------------------------------- hidden states
 
 
 def gru(core, **settings) -> QMIX:
-    return learner_for(core, body="gru", hidden=(16,), window=4, **settings)
+    return learner_for(core, network="gru", hidden_sizes=(16,), window=4, **settings)
 
 
-def test_windows_remember_what_acting_remembered():
+def test_windows_start_with_the_hidden_state_of_acting():
     core = RecallOfThree(4)
     learner = gru(core, learning_starts=10**9, normalize_obs=False, epsilon=0.0, epsilon_end=0.0)
     core.reset()
@@ -191,7 +200,7 @@ def test_windows_remember_what_acting_remembered():
         for _ in range(8):
             core.step(learner.act(core.obs, None, None, core.state()))
             acted.append(learner.memory.clone())
-            again, state = core.steps == 0, core.state()
+            again, state = core.elapsed_steps == 0, core.state()
             learner.observe(
                 Transition(
                     core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
@@ -200,36 +209,36 @@ def test_windows_remember_what_acting_remembered():
             )  # fmt: skip
         learner.update()
     acted = torch.stack(acted)
-    for start in (0, 1, 2):  # an episode begins at 0: 1 and 2 are in the middle of it
+    for start in (0, 1, 2):  # an episode starts at 0: 1 and 2 are in the middle of it
         learner.burn_in = 0
         window = learner.replay.windows(torch.full((4,), start), torch.arange(4), 16 - start)
-        past = window["memory"][0], learner._inputs(window["obs"]), window["begins"]
+        past = window["memory"][0], learner._inputs(window["obs"]), window["episode_starts"]
         torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start:])
-        assert window["begins"][:, 0].nonzero().flatten().tolist() == [
+        assert window["episode_starts"][:, 0].nonzero().flatten().tolist() == [
             t - start for t in range(start, 16) if t % 3 == 0
         ]
         learner.burn_in = 5
         torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start + 5 :])
-    stale = torch.full_like(past[0], 7.0), *past[1:]  # nothing goes over from one episode into the next
+    stale = torch.full_like(past[0], 7.0), *past[1:]  # no hidden state crosses episodes
     torch.testing.assert_close(learner._remember(learner.actor, *stale), acted[7:])
-    assert not learner.replay.buffers["memory"][learner.replay.buffers["begins"]].any()
+    assert not learner.replay.buffers["memory"][learner.replay.buffers["episode_starts"]].any()
 
 
 @pytest.mark.parametrize("burn_in", [0, 2])
-def test_gradients_begin_with_what_was_remembered(burn_in):
-    """What happened before a window counts: the same steps teach something else after another past."""
+def test_gradients_depend_on_the_stored_hidden_state(burn_in):
+    """The same window gives different gradients after different past steps."""
     losses = []
     for shift in (0.0, 1.0):
         core = RecallOfThree(4)
         learner = gru(core, learning_starts=10**9, burn_in=burn_in)
         drive(core, learner, 4)
         learner.replay.buffers["memory"] += shift
-        learner.replay.buffers["begins"].zero_()
-        losses.append(float(learner._gradient_step()["q_loss"]))
+        learner.replay.buffers["episode_starts"].zero_()
+        losses.append(float(learner._minibatch_step()["q_loss"]))
     assert losses[0] != losses[1]
 
 
-def test_a_gru_recalls_what_it_saw_and_its_policy_survives_the_disk(tmp_path):
+def test_recurrent_policy_solves_recall_and_is_restored_from_disk(tmp_path):
     core = RecallOfThree(16)
     learner = gru(
         core,
@@ -246,13 +255,13 @@ def test_a_gru_recalls_what_it_saw_and_its_policy_survives_the_disk(tmp_path):
     policy = learner.policy()
     policy.save(tmp_path / "policy")
     for each in (policy, Policy.load(tmp_path / "policy")):
-        assert play(core, {"player": each}, seed=1).returns["player"].mean == 2.0
+        assert evaluate_policies(core, {"player": each}, seed=1).returns["player"].mean == 2.0
 
 
-# ---------------------------------------------------------------- who is who
+# ---------------------------------------------------------------- agent indices
 
 
-def test_agents_know_their_places():
+def test_agents_get_one_hot_indices():
     x = torch.zeros((4, 3, 2))
     assert torch.equal(with_ids(x, 3)[2, :, 2:], torch.eye(3))
     assert with_ids(x, 0) is x
@@ -260,37 +269,37 @@ def test_agents_know_their_places():
     policy = learner.policy()
     assert policy.act(torch.zeros(5, 2, 3)).shape == (5, 2)
     with pytest.raises(
-        ConfigError, match=r"tells its 2 agents apart: expected observations \(..., 2, D\), got \(5, 3\)"
+        ConfigError, match=r"policy with indices of 2 agents: expected observations \(..., 2, D\), got \(5, 3\)"
     ):
         policy.act(torch.zeros(5, 3))
 
 
 @pytest.mark.parametrize("body", ["mlp", "gru"])
-def test_an_exported_policy_plays_a_team(body, tmp_path):
-    policy = learner_for(TwoStep(2), body=body, hidden=(8,)).policy()
-    said = export_policy(policy, tmp_path / "p.pt2", masked=True)  # compares what it wrote with the policy
+def test_exported_policy_plays_a_team(body, tmp_path):
+    policy = learner_for(TwoStep(2), network=body, hidden_sizes=(8,)).policy()
+    said = export_policy(policy, tmp_path / "p.pt2", masked=True)  # compares the exported program with the policy
     takes = "obs (N, 2, 3), mask (N, 2, 2)" + (", memory (N, 2, 8)" if body == "gru" else "")
     assert said == f"{takes} -> action (N, 2) int64, parameters{', memory' if body == 'gru' else ''}"
 
 
-def test_agents_of_several_groups_are_asked_as_one_team():
+def test_agents_of_several_groups_act_as_one_team():
     core = Identity(4)  # two groups, rows (0, 2) and (1,)
     learner = learner_for(core, "vdn")
     policy = learner.policy()
     core.reset()
-    cast = Cast(core, {"even": policy, "odd": policy})
+    cast = PolicyRunner(core, {"even": policy, "odd": policy})
     rows = [0, 2, 1]
     wanted = policy.act(core.obs[:, rows])
     assert torch.equal(cast.act(core.obs, core.info)[:, rows], wanted)
-    assert play(core, {"even": policy, "odd": policy}, seed=1).episodes == 4
+    assert evaluate_policies(core, {"even": policy, "odd": policy}, seed=1).episodes == 4
 
 
-# ---------------------------------------------------------------- what must not touch an update
+# ---------------------------------------------------------------- isolation of invalid rows
 
 
 @pytest.mark.parametrize("body", ["mlp", "gru"])
 @pytest.mark.parametrize("poison", [1e9, float("nan")])
-def test_dead_agents_touch_no_loss_and_no_statistic(poison, body):
+def test_dead_agents_do_not_change_losses_or_statistics(poison, body):
     results = []
     for value in (None, poison):
         learner = learner_for(Corridor(8), learning_starts=0, **(GRU if body == "gru" else {}))
@@ -324,15 +333,15 @@ def test_dead_agents_touch_no_loss_and_no_statistic(poison, body):
 
 
 @pytest.mark.parametrize(("kind", "body"), [("qmix", "mlp"), ("vdn", "mlp"), ("qmix", "gru")])
-def test_a_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
-    settings = algorithms.find(kind).settings(
+def test_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
+    settings = registry.find(kind).settings(
         **{**FAST, "replay_size": 256, "learning_starts": 100, "updates": 2, **(GRU if body == "gru" else {})}
     )
     config = TrainConfig(
         "RecallOfThree",
         num_envs=8,
         total_steps=512,
-        checkpoint_every=2,
+        checkpoint_interval=2,
         eval_episodes=8,
         algorithm=kind,
         learner=settings,
@@ -348,7 +357,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
     assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_a_state_of_another_shape_is_refused():
+def test_state_of_wrong_shape_is_refused():
     one, other = gru(RecallOfThree(4)), gru(RecallOfThree(4))
     state = one.state_dict()
     del state["carried.memory"]
@@ -373,25 +382,25 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
 # ---------------------------------------------------------------- refusals
 
 
-def test_what_does_not_fit_is_refused():
-    team = Problem(3, TWO, 2, 2, 100, turns=True, state_width=6)
-    with pytest.raises(ConfigError, match="need agents that all move at every step, here they take turns"):
+def test_unsupported_specs_are_refused():
+    team = LearnerSpec(3, TWO, 2, 2, 100, turn_based=True, state_width=6)
+    with pytest.raises(ConfigError, match="expected agents that all act at every step, got a turn-based game"):
         QMIX(QMIXConfig(), team)
     with pytest.raises(ConfigError, match=r"learner.mixer = 'qmix': expected a global state, got none"):
-        QMIX(QMIXConfig(), Problem(3, TWO, 2, 2, 100))
+        QMIX(QMIXConfig(), LearnerSpec(3, TWO, 2, 2, 100))
     with pytest.raises(ConfigError, match=r"learner.replay_size = 1000000000000000: needs"):
-        QMIX(QMIXConfig(replay_size=10**15), Problem(3, TWO, 2, 2, 100, state_width=6))
-    with pytest.raises(ConfigError, match=r"action values need Discrete actions"):
-        QMIX(QMIXConfig(mixer="vdn"), Problem(3, spaces.Box(-1, 1, (2,)), 2, 2, 100))
-    with pytest.raises(ConfigError, match=r"learner.mixer = 'qmix': expected 'vdn', which is what vdn means"):
-        algorithms.find("vdn").settings(mixer="qmix")
+        QMIX(QMIXConfig(replay_size=10**15), LearnerSpec(3, TWO, 2, 2, 100, state_width=6))
+    with pytest.raises(ConfigError, match=r"action values: expected Discrete actions"):
+        QMIX(QMIXConfig(mixer="vdn"), LearnerSpec(3, spaces.Box(-1, 1, (2,)), 2, 2, 100))
+    with pytest.raises(ConfigError, match=r"learner.mixer = 'qmix': expected 'vdn', which vdn fixes"):
+        registry.find("vdn").settings(mixer="qmix")
     with pytest.raises(ConfigError, match=r"learner.window = 0: expected >= 1"):
         QMIXConfig(window=0)
 
 
-def test_vdn_asks_for_no_state():
+def test_vdn_needs_no_state():
     core = TwoStep(4)
-    core.definition = SimpleNamespace(max_steps=10, global_state_size=3)
+    core.definition = SimpleNamespace(max_episode_steps=10, global_state_size=3)
     core.config = SimpleNamespace(time_limit="truncation")
     assert learner_for(core, "vdn").state_width == 0
     with pytest.raises(ConfigError, match="a critic on the global state needs a time limit that terminates"):

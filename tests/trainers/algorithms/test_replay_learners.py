@@ -1,4 +1,4 @@
-"""What all learners with a replay keep to: known answers, exact resume, streams of their own, nothing of the dead."""
+"""Requirements on replay learners: solved tasks, exact resume, own random streams, isolation of dead agents."""
 
 import dataclasses
 import math
@@ -11,21 +11,23 @@ from gymnasium import spaces
 from toy_core import Corridor, Identity
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import algorithms, checkpoint
-from trainers.config import TrainConfig
-from trainers.evaluate import play, policies_of
-from trainers.experience import Experience, ReplayConfig, means
-from trainers.heads import make_head
-from trainers.loop import Trainer
-from trainers.nets import follow, masked_mean
-from trainers.policy import Policy
-from trainers.problem import Player, Problem
-from trainers.rollout import Transition
+from trainers.algorithms import registry
+from trainers.algorithms.off_policy.replay_learner import ReplayConfig, ReplayStore, mean_metrics
+from trainers.base.learner_spec import AgentSpec, LearnerSpec
+from trainers.base.transition import Transition
+from trainers.config.train_config import TrainConfig
+from trainers.evaluation.policy_evaluation import evaluate_policies, policies_of
+from trainers.models.action_heads import make_head
+from trainers.models.networks import polyak_update
+from trainers.models.normalization import masked_mean
+from trainers.models.policy import Policy
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
 
 OWN, JOINT = ["ddpg", "td3", "sac"], ["maddpg", "matd3", "masac"]
 FAST: dict[str, Any] = {
     "rollout_length": 8, "updates": 8, "replay_size": 10_000, "batch_size": 64, "learning_starts": 256,
-    "learning_rate": 0.005, "gamma": 0.3, "tau": 0.05, "hidden": (32,),
+    "learning_rate": 0.005, "gamma": 0.3, "tau": 0.05, "hidden_sizes": (32,),
 }  # fmt: skip
 
 
@@ -38,9 +40,9 @@ def _one_thread():
 
 
 def configured(algorithm: str, iterations: int, **learner: Any) -> TrainConfig:
-    settings = algorithms.find(algorithm).settings(**{**FAST, **learner})
+    settings = registry.find(algorithm).settings(**{**FAST, **learner})
     return TrainConfig(
-        "Toy", algorithm=algorithm, num_envs=16, total_steps=iterations * 128, learner=settings, checkpoint_every=3,
+        "Toy", algorithm=algorithm, num_envs=16, total_steps=iterations * 128, learner=settings, checkpoint_interval=3,
         eval_episodes=0,
     )  # fmt: skip
 
@@ -60,10 +62,10 @@ def trained(config: TrainConfig, out, factory) -> Trainer:
 
 
 def score(trainer: Trainer) -> float:
-    """Mean reward per agent and step of greedy play."""
-    core = trainer.judge.factory(trainer.config, 64, 77)
-    players = {member: seat.learner.policy() for seat in trainer.seats.values() for member in seat.members}
-    outcome = play(core, players, seed=1, greedy=True)
+    """Return the mean reward per agent and step of greedy play."""
+    core = trainer.evaluator.factory(trainer.config, 64, 77)
+    players = {member: seat.learner.policy() for seat in trainer.assignments.values() for member in seat.members}
+    outcome = evaluate_policies(core, players, seed=1, greedy=True)
     return sum(outcome.returns[group].mean for group in core.groups) / core.num_agents / core.limit
 
 
@@ -77,19 +79,19 @@ def score(trainer: Trainer) -> float:
         *((name, "multi_discrete", False, 0.98) for name in ["sac", "maddpg", "masac"]),
     ],
 )
-def test_identity_is_solved(algorithm, kind, masked, target, tmp_path):
+def test_replay_learners_solve_identity(algorithm, kind, masked, target, tmp_path):
     longer = algorithm in JOINT or kind == "multi_discrete"
     config = configured(algorithm, 60 if longer else 30, learning_rate=0.01)
-    if kind != "discrete":  # where group "odd" has an answer of its own
+    if kind != "discrete":  # where group "odd" has its own answer
         config = dataclasses.replace(config, sharing="all")
     trainer = trained(config, tmp_path, identity(kind, masked))
     assert score(trainer) >= target
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "maddpg", "masac"])
-def test_the_corridor_is_solved_with_agents_that_die_one_by_one(algorithm, tmp_path):
+def test_replay_learners_solve_corridor_with_agents_that_die_one_by_one(algorithm, tmp_path):
     trainer = trained(configured(algorithm, 40, gamma=0.9), tmp_path, corridor)
-    policy = trainer.seats["walker"].learner.policy()
+    policy = trainer.assignments["walker"].learner.policy()
     assert policy.act(torch.eye(7)[:6], greedy=True).tolist() == [1] * 6
 
 
@@ -131,7 +133,7 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used(algorithm, tm
         torch.manual_seed(i)
         config = dataclasses.replace(configured(algorithm, 4), seed=seed)
         trainer = trained(config, tmp_path / str(i), identity("continuous"))
-        weights.append(trainer.seats["even"].learner.actor.body[0].weight.detach())
+        weights.append(trainer.assignments["even"].learner.actor.body[0].weight.detach())
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 
@@ -139,7 +141,7 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used(algorithm, tm
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
 def test_actions_are_random_until_learning_starts(algorithm, tmp_path):
     trainer = Trainer(configured(algorithm, 4, learning_starts=200), tmp_path, None, identity("continuous"))
-    learner = trainer.seats["even"].learner
+    learner = trainer.assignments["even"].learner
     before = {name: tensor.clone() for name, tensor in learner.net.state_dict().items()}
     trainer.iterate()  # 128 steps
     assert all(torch.equal(tensor, before[name]) for name, tensor in learner.net.state_dict().items())
@@ -152,21 +154,31 @@ def test_actions_are_random_until_learning_starts(algorithm, tmp_path):
     trainer.log.close()
 
 
-def corridor_problem(turns: bool = False, masked: bool = False, space: spaces.Space | None = None) -> Problem:
+def corridor_problem(turn_based: bool = False, masked: bool = False, space: spaces.Space | None = None) -> LearnerSpec:
     space = space or spaces.Box(-1.0, 1.0, (1,), np.float32)
-    players = tuple(Player(row, "walker", 3, space) for row in range(2))
-    return Problem(
-        3, space, 4, 2, 1000, state_width=6, players=players, policy="walker", turns=turns, masked=masked, time_limit=20
+    players = tuple(AgentSpec(row, "walker", 3, space) for row in range(2))
+    return LearnerSpec(
+        3,
+        space,
+        4,
+        2,
+        1000,
+        state_width=6,
+        agents=players,
+        policy="walker",
+        turn_based=turn_based,
+        has_action_mask=masked,
+        time_limit=20,
     )
 
 
 def fill(learner: Any, poison: float | None) -> None:
-    """A rollout of fixed content in which a third of the rows is invalid; those rows, and unused ones, get `poison`."""
+    """Fill a rollout with fixed content in which a third of the rows is invalid; those and unused rows get `poison`."""
     r, g = learner.rollout, torch.Generator().manual_seed(5)
     valid = torch.ones(r.valid.shape, dtype=torch.bool)
     valid[3:, :2] = False
     valid[:4, 2] = False
-    joint = learner.central == "joint"
+    joint = learner.central_input == "joint"
 
     def junk(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
         return (
@@ -182,14 +194,14 @@ def fill(learner: Any, poison: float | None) -> None:
     ends[2, :2] = True
     action = torch.rand((r.length, *r.action.shape[1:]), generator=g) * 2 - 1
     for t in range(r.length):
-        # a centralised critic is shown what the environment shows, zeros, of those who have left
+        # for agents that have left, a centralized critic gets the environment's zeros
         seen, then = (
             (obs[i].masked_fill(~valid[t].unsqueeze(-1), 0.0) if joint else junk(obs[i], ~valid[t])) for i in (t, t + 1)
         )
-        r.begin(seen, None, None, seen.flatten(1) if joint else None)
-        r.decide(action[t] if joint else junk(action[t], ~valid[t]))
+        r.begin_step(seen, None, None, seen.flatten(1) if joint else None)
+        r.store_action(action[t] if joint else junk(action[t], ~valid[t]))
         unused = torch.full_like(obs[t], 0.0 if poison is None else poison)
-        r.end(
+        r.end_step(
             Transition(
                 junk(reward[t], ~valid[t]), ends[t], never[t], valid[t],
                 junk(then, ends[t]) if not joint else then, unused,
@@ -202,15 +214,15 @@ def fill(learner: Any, poison: float | None) -> None:
 
 @pytest.mark.parametrize("poison", [1e9, float("nan")])
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
-def test_invalid_rows_touch_no_loss_and_no_statistic(algorithm, poison):
+def test_invalid_rows_do_not_change_losses_or_statistics(algorithm, poison):
     learners = []
     for junk in (None, poison):
-        found = algorithms.find(algorithm)
+        found = registry.find(algorithm)
         learner = found.learner_type(
             found.settings(**{**FAST, "learning_starts": 0, "normalize_obs": True}), corridor_problem()
         )
-        if learner.central == "joint":
-            learner.meet({"walker": learner})
+        if learner.central_input == "joint":
+            learner.set_co_learners({"walker": learner})
         fill(learner, junk)
         learners.append((learner, learner.update()))
     (clean, first), (dirty, second) = learners
@@ -221,11 +233,11 @@ def test_invalid_rows_touch_no_loss_and_no_statistic(algorithm, poison):
 
 
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
-def test_a_replay_without_a_valid_row_gives_finite_losses(algorithm):
-    found = algorithms.find(algorithm)
+def test_replay_without_valid_rows_gives_finite_losses(algorithm):
+    found = registry.find(algorithm)
     learner = found.learner_type(found.settings(**{**FAST, "learning_starts": 0}), corridor_problem())
-    if learner.central == "joint":
-        learner.meet({"walker": learner})
+    if learner.central_input == "joint":
+        learner.set_co_learners({"walker": learner})
     r = learner.rollout
     zeros, never = torch.zeros(4, 2, 3), torch.zeros(4, 2, dtype=torch.bool)
     for _ in range(r.length):
@@ -240,17 +252,17 @@ def test_a_replay_without_a_valid_row_gives_finite_losses(algorithm):
 
 
 def test_truncated_steps_keep_their_true_last_observation():
-    problem = Problem(1, spaces.Box(-1.0, 1.0, (1,), np.float32), 2, 1, 100)
+    problem = LearnerSpec(1, spaces.Box(-1.0, 1.0, (1,), np.float32), 2, 1, 100)
     config = ReplayConfig(rollout_length=3, replay_size=100, reward_scale=0.5)
-    experience = Experience(config, problem, make_head({"kind": "tanh", "low": [-1.0], "high": [1.0]}))
+    experience = ReplayStore(config, problem, make_head({"kind": "tanh", "low": [-1.0], "high": [1.0]}))
     zero = torch.zeros(2, 1)
     for t in range(3):
         cut = torch.tensor([[t == 1], [False]])
         over = torch.tensor([[False], [t == 2]])
-        experience.rollout.begin(torch.full((2, 1, 1), float(t)))
+        experience.rollout.begin_step(torch.full((2, 1, 1), float(t)))
         final = torch.full((2, 1, 1), 50.0).masked_fill(~cut.unsqueeze(-1), torch.nan)
-        experience.rollout.end(Transition(zero + 4, over, cut, zero == 0, torch.full((2, 1, 1), t + 1.0), final))
-    experience.keep()
+        experience.rollout.end_step(Transition(zero + 4, over, cut, zero == 0, torch.full((2, 1, 1), t + 1.0), final))
+    experience.store_rollout()
     kept = experience.replay.buffers
     assert kept["next_obs"][:3, :, 0, 0].tolist() == [[1, 1], [50, 2], [3, 0]]
     assert kept["terminated"][:3, :, 0].tolist() == [[False, False], [False, False], [False, True]]
@@ -258,16 +270,16 @@ def test_truncated_steps_keep_their_true_last_observation():
     assert bool(kept["valid"][:3].all())
 
 
-def test_a_cut_step_has_no_target_where_the_legal_actions_after_it_are_not_known():
-    problem = Problem(1, spaces.Discrete(2), 1, 1, 100, masked=True)
-    experience = Experience(ReplayConfig(rollout_length=2), problem, make_head({"kind": "discrete", "sizes": [2]}))
+def test_cut_step_with_unknown_legal_actions_has_no_target():
+    problem = LearnerSpec(1, spaces.Discrete(2), 1, 1, 100, has_action_mask=True)
+    experience = ReplayStore(ReplayConfig(rollout_length=2), problem, make_head({"kind": "discrete", "sizes": [2]}))
     obs, one, never = torch.zeros(1, 1, 1), torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.bool)
     masks = torch.tensor([[True, False], [False, True], [True, True]]).view(3, 1, 1, 2)
     for t in range(2):
-        experience.rollout.begin(obs, masks[t])
+        experience.rollout.begin_step(obs, masks[t])
         cut = torch.full((1, 1), t == 1)
-        experience.rollout.end(Transition(one, never, cut, ~never, obs, obs, next_mask=masks[t + 1]))
-    experience.keep()
+        experience.rollout.end_step(Transition(one, never, cut, ~never, obs, obs, next_mask=masks[t + 1]))
+    experience.store_rollout()
     kept = experience.replay.buffers
     assert kept["valid"][:2].flatten().tolist() == [True, False]
     assert torch.equal(kept["mask"][:2], masks[:2])
@@ -278,24 +290,24 @@ def test_a_cut_step_has_no_target_where_the_legal_actions_after_it_are_not_known
     ("algorithm", "problem", "message"),
     [
         *(
-            (name, {"turns": True}, rf"\b{name}\b.*: expected agents that all move at every step")
+            (name, {"turn_based": True}, rf"\b{name}\b.*: expected agents that all act at every step")
             for name in OWN + JOINT
         ),
-        ("td3", {"space": spaces.Discrete(2)}, "need continuous actions, got Discrete"),
-        ("sac", {"space": spaces.Box(-np.inf, np.inf, (1,), np.float32)}, "has no bounds"),
+        ("td3", {"space": spaces.Discrete(2)}, "expected continuous actions, got Discrete"),
+        ("sac", {"space": spaces.Box(-np.inf, np.inf, (1,), np.float32)}, "expected bounds for a tanh_gaussian policy"),
     ],
 )
-def test_what_an_algorithm_cannot_learn_is_said_at_once(algorithm, problem, message):
-    found = algorithms.find(algorithm)
+def test_unsupported_specs_are_refused_at_construction(algorithm, problem, message):
+    found = registry.find(algorithm)
     with pytest.raises(ConfigError, match=message):
         found.learner_type(found.settings(**FAST), corridor_problem(**problem))
 
 
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
-def test_settings_that_no_learner_can_have(algorithm):
-    found = algorithms.find(algorithm)
-    with pytest.raises(ConfigError, match=rf"learner.body = 'gru'.*\b{algorithm}\b.*single steps"):
-        found.settings(body="gru")
+def test_invalid_settings_are_refused(algorithm):
+    found = registry.find(algorithm)
+    with pytest.raises(ConfigError, match=rf"learner.network = 'gru'.*\b{algorithm}\b.*use ppo"):
+        found.settings(network="gru")
     with pytest.raises(ConfigError, match=r"learner.tau = 2.0: expected in \[0, 1\]"):
         found.settings(tau=2.0)
     with pytest.raises(ConfigError, match=r"replay_size = \d+: needs [\d,]+ bytes"):
@@ -303,14 +315,14 @@ def test_settings_that_no_learner_can_have(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ["ddpg", "maddpg"])
-def test_the_plain_ones_cannot_be_given_remedies(algorithm):
-    with pytest.raises(ConfigError, match=rf"learner.twin = True: expected False, which is what {algorithm} means"):
-        algorithms.find(algorithm).settings(twin=True)
+def test_settings_fixed_by_the_algorithm_are_refused(algorithm):
+    with pytest.raises(ConfigError, match=rf"learner.twin = True: expected False, which {algorithm} fixes"):
+        registry.find(algorithm).settings(twin=True)
 
 
 @pytest.mark.parametrize("algorithm", ["td3", "sac"])
 def test_policies_are_rebuilt_from_disk(algorithm, tmp_path):
-    found = algorithms.find(algorithm)
+    found = registry.find(algorithm)
     policy = found.learner_type(found.settings(**FAST), corridor_problem()).policy()
     policy.save(tmp_path / "p")
     again = Policy.load(tmp_path / "p")
@@ -322,7 +334,7 @@ def test_policies_are_rebuilt_from_disk(algorithm, tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", OWN)
-def test_policies_are_taken_from_a_checkpoint_for_the_same_space(algorithm, tmp_path):
+def test_checkpoint_policies_fit_an_equal_space_only(algorithm, tmp_path):
     trainer = trained(configured(algorithm, 3), tmp_path, identity("continuous"))
     saved, sides = checkpoint.load(tmp_path), {"even": ["even"], "odd": ["odd"]}
     assert policies_of(saved, sides, trainer.core).keys() == sides.keys()
@@ -332,13 +344,13 @@ def test_policies_are_taken_from_a_checkpoint_for_the_same_space(algorithm, tmp_
         policies_of(saved, sides, other)
 
 
-def test_small_functions():
+def test_mean_metrics_and_helpers():
     values, valid = torch.tensor([1.0, torch.nan, 3.0]), torch.tensor([True, False, True])
     assert masked_mean(values, valid).item() == 2.0
     assert masked_mean(values, torch.zeros(3, dtype=torch.bool)).item() == 0.0
-    found = means([{"a": torch.tensor(1.0)}, {"a": torch.tensor(3.0), "b": torch.tensor(7.0)}])
+    found = mean_metrics([{"a": torch.tensor(1.0)}, {"a": torch.tensor(3.0), "b": torch.tensor(7.0)}])
     assert {name: float(value) for name, value in found.items()} == {"a": 2.0, "b": 7.0}
     slow, fast = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
     expected = slow.weight.item() + 0.25 * (fast.weight.item() - slow.weight.item())
-    follow(slow, fast, 0.25)
+    polyak_update(slow, fast, 0.25)
     assert slow.weight.item() == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""Soft targets by hand, continuous and discrete, and the temperature."""
+"""SAC: soft targets by hand, continuous and discrete, and the temperature."""
 
 import math
 
@@ -8,14 +8,14 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from trainers.problem import Problem
-from trainers.rollout import Transition
-from trainers.sac import SAC, SACConfig
+from trainers.algorithms.off_policy.sac import SAC, SACConfig
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.transition import Transition
 
 
 def learner_of(space: spaces.Space, **settings) -> SAC:
-    settings = {"hidden": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, **settings}
-    return SAC(SACConfig(**settings), Problem(1, space, 2, 1, 80))
+    settings = {"hidden_sizes": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, **settings}
+    return SAC(SACConfig(**settings), LearnerSpec(1, space, 2, 1, 80))
 
 
 BOX = spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -26,7 +26,7 @@ def rows(*values: float) -> torch.Tensor:
 
 
 def constant(*values: float) -> nn.Module:
-    """A critic that says the same of everything."""
+    """Critic with a constant value."""
     net = nn.Linear(1, len(values))
     nn.init.zeros_(net.weight)
     net.bias.data = torch.tensor(values)
@@ -34,7 +34,7 @@ def constant(*values: float) -> nn.Module:
 
 
 def steps() -> dict[str, torch.Tensor]:
-    """Three steps of one agent: the second ended the episode, the third is not valid."""
+    """Return three steps of one agent: the second ends the episode, the third is invalid."""
     situation = torch.zeros(3, 1, 1)
     return {
         "obs": situation, "situation": situation, "next_situation": situation,
@@ -42,14 +42,14 @@ def steps() -> dict[str, torch.Tensor]:
     }  # fmt: skip
 
 
-def test_continuous_target_by_hand():
+def test_continuous_target_matches_hand_computation():
     learner = learner_of(BOX, gamma=0.5, temperature=0.1)
     learner.target_critics = nn.ModuleList([line(4.0), line(2.0)])
     for critic in learner.critics:
         nn.init.zeros_(critic.body[-1].weight)
     batch = {**steps(), "code": torch.zeros(3, 1, 1), "next_code": torch.zeros(3, 1, 1)}
     batch["next_entropy"] = rows(3.0, 3.0, 3.0)
-    # V(s') = min(4, 2) + 0.1 * 3 = 2.3; targets 1 + 0.5 * 2.3 = 2.15 and 3; both critics say 0
+    # V(s') = min(4, 2) + 0.1 * 3 = 2.3; targets 1 + 0.5 * 2.3 = 2.15 and 3; both critics return 0
     assert learner._critic_step(batch)["critic_loss"].item() == pytest.approx(2 * (2.15**2 + 3**2) / 2, rel=1e-5)
 
 
@@ -68,14 +68,14 @@ def test_discrete_target_is_an_expectation_over_legal_actions():
     learner.actor.body[-1].bias.data = torch.tensor([math.log(3.0), 0.0, 50.0])
     batch = {**steps(), "code": torch.tensor([0.0, 1.0, 0.0]).expand(3, 1, 3)}
     batch |= learner._next(torch.zeros(3, 1, 1), learner.generator, torch.tensor([True, True, False]).expand(3, 1, 3))
-    # the policy is (3/4, 1/4) on what is legal
+    # the policy is (3/4, 1/4) on legal actions
     value = 0.75 * (3 - 0.1 * math.log(0.75)) + 0.25 * (2 - 0.1 * math.log(0.25))
     first, second = 1 + 0.5 * value, 3.0
     loss = ((0.5 - first) ** 2 + (1 - first) ** 2 + (0.5 - second) ** 2 + (1 - second) ** 2) / 2
     assert learner._critic_step(batch)["critic_loss"].item() == pytest.approx(loss, rel=1e-5)
 
 
-def test_discrete_policy_loss_by_hand():
+def test_discrete_policy_loss_matches_hand_computation():
     learner = learner_of(spaces.Discrete(3), temperature=0.1, learn_temperature=False)
     learner.critics = nn.ModuleList([constant(4.0, 2.0, 1e6), constant(3.0, 5.0, 1e6)])
     nn.init.zeros_(learner.actor.body[-1].weight)
@@ -88,7 +88,7 @@ def test_discrete_policy_loss_by_hand():
     assert learner.log_temperature.item() == pytest.approx(math.log(0.1))
 
 
-def test_continuous_policy_loss_by_hand():
+def test_continuous_policy_loss_matches_hand_computation():
     learner = learner_of(BOX, temperature=0.1)
     learner.critics = nn.ModuleList([line(4.0), line(2.0)])
     state = learner.generator.get_state()
@@ -99,13 +99,13 @@ def test_continuous_policy_loss_by_hand():
 
 
 @pytest.mark.parametrize(("target", "rises"), [(-20.0, False), (20.0, True)])
-def test_the_temperature_follows_the_missing_entropy(target, rises):
+def test_temperature_follows_the_missing_entropy(target, rises):
     learner = learner_of(BOX, temperature=0.1, target_entropy=target)
     learner._actor_step(steps())
     assert (learner.log_temperature.item() > math.log(0.1)) == rises
 
 
-def test_target_entropies():
+def test_default_target_entropies():
     head_width = spaces.Box(-1.0, 1.0, (3,), np.float32)
     assert learner_of(head_width)._target_entropy(torch.zeros(1, 6), None) == -3.0
     discrete = learner_of(spaces.Discrete(4), target_share=0.5)
@@ -127,7 +127,7 @@ def test_multi_discrete_entropies_are_exact_sums_over_components():
     entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25)) + math.log(2)  # (3/4, 1/4) and (0, 1/2, 1/2)
 
     class Says(nn.Module):
-        """2 where the first component is 0, and 4 for what is illegal."""
+        """Critic with value 2 where the first component is 0, and 4 for illegal actions."""
 
         def forward(self, seen: torch.Tensor) -> torch.Tensor:
             return seen[..., 1:] @ torch.tensor([[2.0], [0.0], [4.0], [0.0], [0.0]])
@@ -148,8 +148,8 @@ def test_multi_discrete_entropies_are_exact_sums_over_components():
     assert found["actor_loss"].item() == pytest.approx(-(value + 0.1 * entropy), rel=1e-5)
 
 
-def test_the_entropy_of_multi_discrete_actions_has_a_gradient():
-    """A sampled log-probability would have none, on average."""
+def test_multi_discrete_entropy_has_a_gradient():
+    """A sampled log-probability has no gradient in expectation."""
     learner = learner_of(PAIR)
     params = torch.tensor([[1.0, 0.0, 0.0, 2.0, 0.0]], requires_grad=True)
     (slope,) = torch.autograd.grad(learner._draw(params, learner.generator, None)[1].sum(), params)
@@ -157,12 +157,12 @@ def test_the_entropy_of_multi_discrete_actions_has_a_gradient():
     assert slope[0, 3] < 0 < slope[0, 2]
 
 
-def test_components_that_have_to_agree_are_learned():
-    """Reward 1 where the second of two choices is the first and one, modulo 3: no sum over components says that."""
+def test_interacting_action_components_are_learned():
+    """Reward 1 if the second choice is the first plus one, modulo 3, which no sum over components represents."""
     learner = SAC(
-        SACConfig(hidden=(32,), replay_size=4096, batch_size=64, rollout_length=8, learning_starts=64, updates=8,
+        SACConfig(hidden_sizes=(32,), replay_size=4096, batch_size=64, rollout_length=8, learning_starts=64, updates=8,
                   learning_rate=0.01, tau=0.1, temperature=0.05, target_share=0.1),
-        Problem(1, spaces.MultiDiscrete([3, 3]), 8, 1, 4096),
+        LearnerSpec(1, spaces.MultiDiscrete([3, 3]), 8, 1, 4096),
     )  # fmt: skip
     zero, never = torch.zeros(8, 1, 1), torch.zeros(8, 1, dtype=torch.bool)
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""Targets of TD3 by hand, its delay and its noise."""
+"""TD3: targets by hand, policy delay and noise."""
 
 import numpy as np
 import pytest
@@ -6,21 +6,21 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from trainers import algorithms
-from trainers.problem import Problem
-from trainers.rollout import Transition
-from trainers.td3 import TD3
+from trainers.algorithms import registry
+from trainers.algorithms.off_policy.td3 import TD3
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.transition import Transition
 
 BOX = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
 
 def learner_of(name: str = "td3", **settings) -> TD3:
-    settings = {"hidden": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, **settings}
-    return TD3(algorithms.find(name).settings(**settings), Problem(1, BOX, 2, 1, 80))
+    settings = {"hidden_sizes": (8,), "replay_size": 64, "batch_size": 16, "rollout_length": 2, **settings}
+    return TD3(registry.find(name).settings(**settings), LearnerSpec(1, BOX, 2, 1, 80))
 
 
 def line(*weights: float) -> nn.Linear:
-    """A critic: weighted sum of observation and action."""
+    """Critic: weighted sum of observation and action."""
     critic = nn.Linear(2, 1, bias=False)
     critic.weight.data = torch.tensor([weights])
     return critic
@@ -31,7 +31,7 @@ def rows(*values: float) -> torch.Tensor:
 
 
 def given() -> dict[str, torch.Tensor]:
-    """Three steps of one agent: the second ended the episode, the third is not valid."""
+    """Return three steps of one agent: the second ends the episode, the third is invalid."""
     return {
         "situation": rows(0.0, 0.0, 0.0), "code": rows(0.0, 0.0, 0.0),
         "next_situation": rows(2.0, 5.0, 9.0), "next_code": rows(0.5, 0.5, 0.5),
@@ -49,7 +49,7 @@ def given() -> dict[str, torch.Tensor]:
         ("ddpg", [(1.0, 1.0)], (2.25**2 + 3**2) / 2),
     ],
 )
-def test_targets_by_hand(name, critics, loss):
+def test_targets_match_hand_computation(name, critics, loss):
     learner = learner_of(name, gamma=0.5)
     assert len(learner.critics) == len(critics)
     learner.target_critics = nn.ModuleList([line(*weights) for weights in critics])
@@ -58,24 +58,24 @@ def test_targets_by_hand(name, critics, loss):
     assert learner._critic_step(given())["critic_loss"].item() == pytest.approx(loss)
 
 
-def test_the_targets_actions_have_bounded_noise_and_stay_in_the_box():
+def test_target_actions_have_bounded_noise_inside_the_box():
     obs = torch.zeros(4000, 1, 1)
     learner = learner_of(target_noise=5.0, target_noise_clip=0.3)
     nn.init.constant_(learner.target_actor.body[-1].bias, 0.2)
     middle = float(np.tanh(0.2))
-    code = learner.answer(obs, learner.generator)[0]
+    code = learner.target_actions(obs, learner.generator)[0]
     assert code.min().item() == pytest.approx(middle - 0.3)
     assert code.max().item() == pytest.approx(middle + 0.3)
     nn.init.constant_(learner.target_actor.body[-1].bias, 4.0)
-    assert learner.answer(obs, learner.generator)[0].max().item() == 1.0
+    assert learner.target_actions(obs, learner.generator)[0].max().item() == 1.0
     quiet = learner_of("ddpg")
     torch.testing.assert_close(
-        quiet.answer(obs, quiet.generator)[0], quiet.target_actor(torch.zeros(4000, 1, 1)).tanh()
+        quiet.target_actions(obs, quiet.generator)[0], quiet.target_actor(torch.zeros(4000, 1, 1)).tanh()
     )
 
 
 def step(learner: TD3) -> dict[str, torch.Tensor]:
-    """One rollout of zeros, and its update."""
+    """Store a rollout of zeros and update."""
     zero, never = torch.zeros(2, 1), torch.zeros(2, 1, dtype=torch.bool)
     for _ in range(2):
         action = learner.act(zero.unsqueeze(-1) + 0.5)
@@ -83,7 +83,7 @@ def step(learner: TD3) -> dict[str, torch.Tensor]:
     return learner.update()
 
 
-def test_policy_and_target_networks_wait_for_the_delay():
+def test_policy_and_target_networks_follow_the_delay():
     learner = learner_of(policy_delay=2, updates=1, learning_starts=0, tau=0.5)
     slow = {
         name: tensor.clone() for name, tensor in learner.net.state_dict().items()
@@ -100,7 +100,7 @@ def test_policy_and_target_networks_wait_for_the_delay():
     torch.testing.assert_close(learner.target_actor.body[2].bias, expected)
 
 
-def test_the_policy_climbs_the_first_critic_alone():
+def test_policy_follows_the_first_critic_only():
     learner = learner_of()
     learner.critics = nn.ModuleList([line(0.0, 1.0), line(0.0, -1.0)])
     before = learner.actor(torch.zeros(1, 1)).item()
@@ -112,7 +112,7 @@ def test_the_policy_climbs_the_first_critic_alone():
 
 
 def test_exploration_noise_is_linear_in_steps_and_clipped_to_the_box():
-    learner = learner_of(learning_starts=0, updates=1, noise=1.0, noise_end=0.0)  # 4 steps of worlds a rollout, of 80
+    learner = learner_of(learning_starts=0, updates=1, noise=1.0, noise_end=0.0)  # 4 steps of worlds per rollout, of 80
     told = [step(learner)["noise"].item() for _ in range(3)]
     assert told == pytest.approx([1.0, 0.95, 0.9])
     learner.noise.fill_(0.5)

@@ -1,49 +1,49 @@
-"""Games of turns: PPO learns to win one against itself. The game is Nim, of ``tests/turns.py``."""
+"""Turn-based games: PPO learns to win Nim, from ``tests/turns.py``, in self-play."""
 
 import pytest
 import torch
 import turns
 from toy import announce
 
-from trainers.config import TrainConfig
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
 
 
 @pytest.mark.parametrize("max_steps", [0, 3])
 def test_ppo_finds_the_winning_moves_of_nim(max_steps, tmp_path, monkeypatch):
-    """One heap of up to 7 stones, of which a move takes 1 to 3: leave a multiple of 4, also in games cut short."""
+    """One heap of up to 7 stones, of which a move takes 1 to 3: leave a multiple of 4, also in truncated games."""
     announce(monkeypatch, "Nim-v0", turns)
     ppo = PPOConfig(
-        rollout_length=16, learning_rate=0.01, gamma=0.5, gae_lambda=0.5, entropy=0.1, entropy_end=0.01,
-        activation="relu", hidden=(64, 64),
+        rollout_length=16, learning_rate=0.01, gamma=0.5, gae_lambda=0.5, entropy_coef=0.1, entropy_coef_final=0.01,
+        activation="relu", hidden_sizes=(64, 64),
     )  # fmt: skip
     env = {"heaps": 1, "largest": 7, "max_steps": max_steps}
-    config = TrainConfig("Nim-v0", env, num_envs=64, total_steps=60 * 1024, threads=1, eval_episodes=0, learner=ppo)
+    config = TrainConfig("Nim-v0", env, num_envs=64, total_steps=60 * 1024, num_threads=1, eval_episodes=0, learner=ppo)
     trainer = Trainer(config, tmp_path)
     trainer.run()
-    learner = trainer.seats["player"].learner
+    learner = trainer.assignments["player"].learner
     stones = torch.tensor([1, 2, 3, 5, 6, 7])
     obs = torch.stack([stones / 7, torch.ones(6)], 1)
     mask = stones[:, None] > torch.arange(turns.MOST)
     assert (learner.policy().act(obs, mask, greedy=True) + 1).tolist() == (stones % 4).tolist()
     every = torch.stack([torch.arange(1, 8) / 7, torch.ones(7)], 1)
     value = learner.critic(learner.net.normalizer(every)).flatten()
-    expected = torch.tensor([1.0, 1.0, 1.0, -1.0, 0.5, 0.5, 0.5])  # with 5 to 7 left one wins a decision later
+    expected = torch.tensor([1.0, 1.0, 1.0, -1.0, 0.5, 0.5, 0.5])  # with 5 to 7 left the win is one decision later
     torch.testing.assert_close(value, expected, atol=0.2, rtol=0.0)
 
 
-def test_nobody_is_valued_when_not_on_the_move(tmp_path, monkeypatch):
-    """The last number that a player sees says whether it moves; the critic answers NaN where it says no."""
+def test_agents_not_to_move_are_not_valued(tmp_path, monkeypatch):
+    """The last entry of an observation is 1 if the agent is to move; the critic returns NaN if it is not."""
     announce(monkeypatch, "Nim-v0", turns)
-    ppo = PPOConfig(rollout_length=7, normalize_obs=False, normalize_advantage=False, hidden=(8,))
+    ppo = PPOConfig(rollout_length=7, normalize_obs=False, normalize_advantage=False, hidden_sizes=(8,))
     config = TrainConfig("Nim-v0", {"max_steps": 3}, num_envs=16, eval_episodes=0, learner=ppo)
     trainer = Trainer(config, tmp_path)
     trainer.collector.collect()
     trainer.log.close()
-    learner = trainer.seats["player"].learner
+    learner = trainer.assignments["player"].learner
     learner.net.critic.forward = lambda obs: torch.where(obs[..., -1:] == 1, 2.0, torch.nan)
-    batch = learner.acting.batch()
+    batch = learner.agent.batch()
     assert learner.rollout.truncated.any()
     assert not learner.rollout.to_move[-1].all()
     assert len(batch["returns"]) > 16

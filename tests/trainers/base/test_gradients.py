@@ -1,15 +1,15 @@
-"""One gradient step, as all learners make it, and what ranks agree on."""
+"""Gradient steps of all learners, and the values that ranks agree on."""
 
 import pytest
 import torch
 from torch import nn
 from toy_core import Identity
 
-from trainers.learner import ALONE, Descent
-from trainers.nets import ObservationNormalizer
-from trainers.ppo import PPO, PPOConfig
-from trainers.problem import Problem
-from trainers.rollout import Transition
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.transition import Transition
+from trainers.models.normalization import ObservationNormalizer
 
 
 def line():
@@ -22,9 +22,9 @@ def loss_of(net):
     return (net(torch.eye(3)) - 5.0).square().mean()
 
 
-def test_step_is_that_of_the_optimiser():
+def test_step_equals_the_optimizers_step():
     (net, optimizer), (other, plain) = line(), line()
-    norm = ALONE(optimizer, loss_of(net))
+    norm = LOCAL_REDUCER.step(optimizer, loss_of(net))
     loss_of(other).backward()
     plain.step()
     assert torch.equal(net.weight, other.weight)
@@ -32,31 +32,34 @@ def test_step_is_that_of_the_optimiser():
     torch.testing.assert_close(norm, torch.cat([other.weight.grad.flatten(), other.bias.grad]).norm())
 
 
-def test_gradients_are_scaled_down_to_a_norm_and_the_norm_before_is_told():
+def test_gradients_are_clipped_to_max_norm_and_norm_before_is_returned():
     net, optimizer = line()
     before = net.weight.detach().clone(), net.bias.detach().clone()
-    norm = ALONE(optimizer, loss_of(net), max_norm=0.5)
+    norm = LOCAL_REDUCER.step(optimizer, loss_of(net), max_norm=0.5)
     moved = torch.cat([(net.weight - before[0]).flatten(), net.bias - before[1]]).norm()
     assert norm > 0.5
     assert moved.item() == pytest.approx(0.5, rel=1e-4)
 
 
-def test_gradients_of_an_earlier_loss_do_not_count():
+def test_gradients_of_an_earlier_loss_are_cleared():
     (net, optimizer), (other, plain) = line(), line()
     loss_of(net).backward()
-    ALONE(optimizer, loss_of(net))
-    ALONE(plain, loss_of(other))
+    LOCAL_REDUCER.step(optimizer, loss_of(net))
+    LOCAL_REDUCER.step(plain, loss_of(other))
     assert torch.equal(net.weight, other.weight)
 
 
 def test_gradients_are_averaged_before_they_are_clipped():
-    class Ten(Descent):
-        def average(self, gradients):
+    class Ten(GradientReducer):
+        def _all_reduce(self, gradients):
             for gradient in gradients:
                 gradient *= 10
 
     (net, optimizer), (other, plain) = line(), line()
-    norm, single = Ten()(optimizer, loss_of(net), max_norm=0.5), ALONE(plain, loss_of(other), max_norm=0.5)
+    norm, single = (
+        Ten().step(optimizer, loss_of(net), max_norm=0.5),
+        LOCAL_REDUCER.step(plain, loss_of(other), max_norm=0.5),
+    )
     torch.testing.assert_close(norm, 10 * single)
     torch.testing.assert_close(net.weight, other.weight)
 
@@ -65,7 +68,8 @@ def test_normalizers_of_two_ranks_hold_the_statistics_of_all_rows():
     rows = torch.randn((12, 2), generator=torch.Generator().manual_seed(0)) * 3 + 1
     mine, others = rows[:4], rows[4:]
     mean = rows.mean(0)
-    answers = iter((torch.tensor(8.0), others.sum(0), (others - mean).square().sum(0)))  # what the other rank adds
+    # contribution of the other rank
+    answers = iter((torch.tensor(8.0), others.sum(0), (others - mean).square().sum(0)))
     normalizer, whole = ObservationNormalizer(2), ObservationNormalizer(2)
     normalizer.update(mine, total=lambda values: values + next(answers))
     whole.update(rows)
@@ -74,26 +78,28 @@ def test_normalizers_of_two_ranks_hold_the_statistics_of_all_rows():
     torch.testing.assert_close(normalizer.var, whole.var)
 
 
-class Among(Descent):
-    """One rank of several, the others pretended."""
+class Among(GradientReducer):
+    """One rank of several; the results of the others are simulated."""
 
     def __init__(self, rows=10**6, kl=None):
         self.rows, self.kl = rows, kl
 
-    def least(self, count):
+    def all_reduce_min(self, count):
         return min(count, self.rows)
 
     def mean(self, values):
         return values if self.kl is None else torch.full_like(values, self.kl)
 
 
-def ppo_after(descent, **changes):
-    """What an update of PPO tells, and how far it moved, with a full rollout."""
+def ppo_after(reducer, **changes):
+    """Return the metrics of a PPO update on a full rollout, and whether weights moved."""
     torch.manual_seed(0)
     core = Identity(4)
-    config = PPOConfig(rollout_length=4, epochs=3, minibatches=4, hidden=(8,), truncation_capacity=4.0, **changes)
-    learner = PPO(config, Problem(core.obs_width, core.action_spaces["even_0"], 4, 3, 100))
-    learner.descent = descent
+    config = PPOConfig(
+        rollout_length=4, num_epochs=3, num_minibatches=4, hidden_sizes=(8,), truncation_capacity=4.0, **changes
+    )
+    learner = PPO(config, LearnerSpec(core.obs_width, core.action_spaces["even_0"], 4, 3, 100))
+    learner.reducer = reducer
     before = [parameter.clone() for parameter in learner.net.parameters()]
     core.reset()
     for _ in range(4):
@@ -105,17 +111,17 @@ def ppo_after(descent, **changes):
 
 
 @pytest.mark.parametrize(("rows", "steps"), [(10**6, 12), (3, 9), (1, 3)])
-def test_ppo_makes_as_many_steps_as_the_rank_with_the_fewest_rows_can(rows, steps):
+def test_ppo_takes_as_many_steps_as_the_rank_with_fewest_rows(rows, steps):
     assert ppo_after(Among(rows))[0]["gradient_steps"] == steps
 
 
-def test_ppo_leaves_a_rollout_out_of_which_another_rank_has_no_row():
+def test_ppo_skips_a_rollout_without_rows_on_another_rank():
     metrics, moved = ppo_after(Among(rows=0))
     assert metrics == {}
     assert not moved
 
 
 @pytest.mark.parametrize(("kl", "steps"), [(1.0, 4), (0.0, 12)])
-def test_ppo_stops_early_where_the_ranks_do_on_average(kl, steps):
-    target = 0.02 if kl else 1e-12  # alone it would do the opposite
+def test_ppo_stops_early_by_the_mean_kl_of_ranks(kl, steps):
+    target = 0.02 if kl else 1e-12  # without the other ranks it would do the opposite
     assert ppo_after(Among(kl=kl), target_kl=target)[0]["gradient_steps"] == steps

@@ -1,4 +1,4 @@
-"""Files that are read: JSON that is damaged, tensors that are not numbers, and paths that cannot be written."""
+"""Reading files: damaged JSON, tensors that are not finite, and paths that cannot be written."""
 
 import json
 import math
@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from gpu_envs.errors import CheckpointError
-from trainers import files
-from trainers.files import DEEPEST, parse_json, read_json
+from trainers.base import serialization
+from trainers.base.serialization import MAX_JSON_DEPTH, parse_json, read_json
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,10 @@ from trainers.files import DEEPEST, parse_json, read_json
         (str(2**63), "expected JSON, got a number of 19 characters"),
         ("[" * 100_000 + "]" * 100_000, "expected JSON of at most 64 levels, got more"),
         ('{"a":' * 100_000 + "1" + "}" * 100_000, "expected JSON of at most 64 levels, got more"),
-        ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), "expected JSON of at most 64 levels, got more"),
+        ("[" * (MAX_JSON_DEPTH + 1) + "]" * (MAX_JSON_DEPTH + 1), "expected JSON of at most 64 levels, got more"),
     ],
 )
-def test_damaged_json_is_one_line(text, got):
+def test_damaged_json_raises_a_one_line_error(text, got):
     with pytest.raises(CheckpointError) as caught:
         parse_json(text, "here")
     assert str(caught.value).startswith(f"here: {got}")
@@ -36,8 +36,8 @@ def test_damaged_json_is_one_line(text, got):
     assert len(str(caught.value)) < 200
 
 
-def test_good_json_is_read():
-    deep = "[" * DEEPEST + "]" * DEEPEST
+def test_valid_json_is_read():
+    deep = "[" * MAX_JSON_DEPTH + "]" * MAX_JSON_DEPTH
     for text in ("{}", "[1, -2.5, null, true]", '"é"', deep, str(2**63 - 1), str(-(2**63)), '{"a": {"b": [0.0]}}'):
         assert parse_json(text, "here") == json.loads(text)
     got = parse_json("[NaN, -Infinity]", "here", finite=False)
@@ -53,7 +53,7 @@ def test_good_json_is_read():
         (b"[]", "expected a JSON object, got list"),
     ],
 )
-def test_json_file_that_is_damaged_is_named(tmp_path, content, got):
+def test_damaged_json_file_is_named(tmp_path, content, got):
     file = tmp_path / "a.json"
     file.write_bytes(content)
     with pytest.raises(CheckpointError, match=rf"{file}: {got}"):
@@ -63,10 +63,12 @@ def test_json_file_that_is_damaged_is_named(tmp_path, content, got):
             read_json(path)
 
 
-@pytest.mark.parametrize("read", [files.read_bytes, files.read_json, files.read_tensors, files.sha256])
-def test_pipe_in_place_of_a_file_is_refused(read, tmp_path):
+@pytest.mark.parametrize(
+    "read", [serialization.read_bytes, serialization.read_json, serialization.read_tensors, serialization.sha256]
+)
+def test_pipe_is_refused_in_place_of_a_file(read, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    writer = os.open(tmp_path / "pipe", os.O_RDWR)  # so that a reader that opens it does not block for ever
+    writer = os.open(tmp_path / "pipe", os.O_RDWR)  # so that a reader does not block forever
     os.write(writer, b"{}")
     threading.Timer(1, os.close, [writer]).start()
     with pytest.raises(CheckpointError, match="pipe: expected a file, got a pipe or a device"):

@@ -1,29 +1,29 @@
-"""The ring of steps: what stays, what leaves, what can be drawn."""
+"""Replay buffer: overwriting, sampling, saving and refusals."""
 
 import pytest
 import torch
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import replay
-from trainers.replay import Replay
+from trainers.buffers import replay_buffer
+from trainers.buffers.replay_buffer import ReplayBuffer
 
 FIELDS = {"obs": ((2, 3), torch.float32), "valid": ((2,), torch.bool)}
 
 
 def steps(first: int, count: int, num_envs: int = 2) -> dict[str, torch.Tensor]:
-    """Steps whose observations tell when and where they were seen: 10 * step + world."""
+    """Return steps whose observations encode step and world: 10 * step + world."""
     when = 10.0 * torch.arange(first, first + count)
     obs = (when.unsqueeze(1) + torch.arange(num_envs))[..., None, None].expand(count, num_envs, 2, 3)
     return {"obs": obs, "valid": torch.ones((count, num_envs, 2), dtype=torch.bool)}
 
 
-def seen(ring: Replay) -> set[float]:
+def seen(ring: ReplayBuffer) -> set[float]:
     generator = torch.Generator().manual_seed(0)
     return set(ring.at(*ring.draw(500, generator))["obs"][:, 0, 0].tolist())
 
 
-def test_the_oldest_leave():
-    ring = Replay(9, 2, FIELDS, torch.device("cpu"))  # 5 steps of 2 worlds
+def test_oldest_steps_are_overwritten():
+    ring = ReplayBuffer(9, 2, FIELDS, torch.device("cpu"))  # 5 steps of 2 worlds
     assert ring.length == 5
     ring.add(steps(0, 3))
     assert seen(ring) == {0, 1, 10, 11, 20, 21}
@@ -31,8 +31,8 @@ def test_the_oldest_leave():
     assert seen(ring) == {10 * step + world for step in range(1, 6) for world in range(2)}
 
 
-def test_windows_never_run_over_the_seam():
-    ring = Replay(10, 2, FIELDS, torch.device("cpu"))
+def test_windows_never_cross_the_end_of_the_ring():
+    ring = ReplayBuffer(10, 2, FIELDS, torch.device("cpu"))
     for first in range(0, 21, 3):
         ring.add(steps(first, 3))
         if ring.filled < 4:
@@ -43,40 +43,40 @@ def test_windows_never_run_over_the_seam():
         assert set((obs[0] // 10).tolist()) == set(range(first + 3 - ring.filled, first))
 
 
-def test_what_does_not_fit_is_said_in_bytes(monkeypatch):
-    monkeypatch.setattr(replay, "free_memory", lambda device: 1000)
+def test_replay_too_large_for_memory_is_refused_with_its_size(monkeypatch):
+    monkeypatch.setattr(replay_buffer, "free_memory", lambda device: 1000)
     each = 2 * 3 * 4 + 2
-    Replay(1000 // each // 2 * 2, 2, FIELDS, torch.device("cpu"))
+    ReplayBuffer(1000 // each // 2 * 2, 2, FIELDS, torch.device("cpu"))
     with pytest.raises(ConfigError, match=r"replay_size = 100: needs 2,600 bytes on cpu, 1,000 are free; at most 38 "):
-        Replay(100, 2, FIELDS, torch.device("cpu"))
-    assert replay.free_memory(torch.device("cpu")) == 1000
+        ReplayBuffer(100, 2, FIELDS, torch.device("cpu"))
+    assert replay_buffer.free_memory(torch.device("cpu")) == 1000
 
 
-def test_a_rollout_longer_than_the_ring_is_refused():
+def test_rollout_longer_than_the_ring_is_refused():
     with pytest.raises(ConfigError, match="rollout of 6 steps does not fit; expected at least 12 for 2 worlds"):
-        Replay(10, 2, FIELDS, torch.device("cpu")).add(steps(0, 6))
+        ReplayBuffer(10, 2, FIELDS, torch.device("cpu")).add(steps(0, 6))
 
 
-def test_a_replay_goes_on_where_it_was_saved():
-    one, two = (Replay(10, 2, FIELDS, torch.device("cpu")) for _ in range(2))
+def test_restored_replay_continues_at_its_position():
+    one, two = (ReplayBuffer(10, 2, FIELDS, torch.device("cpu")) for _ in range(2))
     one.add(steps(0, 3))
     two.load_state_dict(one.state_dict())
     for ring in (one, two):
         ring.add(steps(3, 4))
     assert (one.position, one.filled) == (two.position, two.filled)
     assert all(torch.equal(one.buffers[name], two.buffers[name]) for name in FIELDS)
-    smaller = Replay(4, 2, FIELDS, torch.device("cpu"))
+    smaller = ReplayBuffer(4, 2, FIELDS, torch.device("cpu"))
     with pytest.raises(CheckpointError, match=r"replay_position: expected an int in \[0, 1\], got 2"):
         smaller.load_state_dict(one.state_dict())
-    wider = Replay(10, 2, {**FIELDS, "obs": ((2, 4), torch.float32)}, torch.device("cpu"))
+    wider = ReplayBuffer(10, 2, {**FIELDS, "obs": ((2, 4), torch.float32)}, torch.device("cpu"))
     with pytest.raises(CheckpointError, match=r"replay.obs: expected shape \(5, 2, 2, 4\)"):
         wider.load_state_dict(one.state_dict())
 
 
 @pytest.mark.parametrize("name", ["replay_position", "replay_filled"])
 @pytest.mark.parametrize("value", [-1, 6, 2**62, True, 1.0, None])
-def test_replay_counts_of_a_state_that_index_outside_are_refused(name, value):
-    ring = Replay(10, 2, FIELDS, torch.device("cpu"))
+def test_invalid_replay_counters_are_refused(name, value):
+    ring = ReplayBuffer(10, 2, FIELDS, torch.device("cpu"))
     ring.add(steps(0, 3))
     with pytest.raises(CheckpointError, match=rf"{name}: expected an int in \[0, "):
         ring.load_state_dict({**ring.state_dict(), name: value})

@@ -1,10 +1,10 @@
-"""GAE against hand arithmetic: gamma = 0.5, lambda = 0.5, so that gamma * lambda = 0.25 and all numbers are exact."""
+"""GAE against hand computation: gamma = lambda = 0.5, so that gamma * lambda = 0.25 and all numbers are exact."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from trainers.returns import gae, gae_by_turns
+from trainers.buffers.returns import gae, gae_by_turns
 
 NAN = float("nan")
 
@@ -22,7 +22,7 @@ def run(
     final: dict[int, float] | None = None,
     invalid: tuple[int, ...] = (),
 ) -> tuple[list[float], list[float]]:
-    """One agent; steps are named by their index."""
+    """Compute GAE of one agent; steps are given by their index."""
 
     def flags(steps: tuple[int, ...]) -> Tensor:
         return torch.tensor([[t in steps] for t in range(len(reward))])
@@ -34,7 +34,7 @@ def run(
     return advantage[:, 0].tolist(), returns[:, 0].tolist()
 
 
-def test_no_end_bootstraps_the_last_value():
+def test_rollout_end_bootstraps_the_last_value():
     # delta2 = 3 + 0.5 * 8 - 2 = 5        A2 = 5
     # delta1 = 2 + 0.5 * 2 - 4 = -1       A1 = -1 + 0.25 * 5 = 0.25
     # delta0 = 1 + 0.5 * 4 - 2 = 1        A0 = 1 + 0.25 * 0.25 = 1.0625
@@ -43,7 +43,7 @@ def test_no_end_bootstraps_the_last_value():
     assert returns == [3.0625, 4.25, 7]  # advantage + value
 
 
-def test_termination_is_worth_nothing_and_cuts():
+def test_termination_has_no_next_value_and_ends_the_trajectory():
     # delta1 = 2 + 0 - 4 = -2             A1 = -2, the new episode's A2 is dropped
     # delta0 = 1 + 0.5 * 4 - 2 = 1        A0 = 1 + 0.25 * -2 = 0.5
     # delta2 = 3 + 0.5 * 8 - 2 = 5        A2 = 5
@@ -51,7 +51,7 @@ def test_termination_is_worth_nothing_and_cuts():
     assert advantage == [0.5, -2, 5]
 
 
-def test_truncation_bootstraps_the_final_observation_and_cuts():
+def test_truncation_bootstraps_the_final_observation_and_ends_the_trajectory():
     # delta1 = 2 + 0.5 * 6 - 4 = 1        A1 = 1: V(final) = 6, not V(next episode's first) = 2
     # delta0 = 1 + 0.5 * 4 - 2 = 1        A0 = 1 + 0.25 * 1 = 1.25
     advantage, _ = run(column(1, 2, 3), column(2, 4, 2), last=8, truncated=(1,), final={1: 6})
@@ -63,12 +63,12 @@ def test_truncation_at_the_last_step_ignores_the_last_value():
     assert run(column(1.0), column(2.0), last=NAN, truncated=(0,), final={0: 6})[0] == [2]
 
 
-def test_termination_wins_where_both_are_set():
+def test_termination_takes_precedence_over_truncation():
     # delta0 = 1 + 0 - 2 = -1
     assert run(column(1.0), column(2.0), last=NAN, terminated=(0,), truncated=(0,), final={0: 6})[0] == [-1]
 
 
-def test_dead_steps_are_zero_and_do_not_leak():
+def test_dead_steps_are_zero_and_do_not_affect_others():
     # dies at 0: delta0 = 1 + 0 - 2 = -1; dead at 1 and 2, whatever stands there; alive again in a new episode at 3:
     # delta3 = 3 + 0.5 * 8 - 2 = 5
     advantage, returns = run(column(1, NAN, 1e9, 3), column(2, NAN, 1e9, 2), last=8, terminated=(0,), invalid=(1, 2))
@@ -76,14 +76,14 @@ def test_dead_steps_are_zero_and_do_not_leak():
     assert returns == [1, 0, 0, 7]
 
 
-def test_dead_at_the_end_of_the_rollout_never_reads_the_last_value():
+def test_agent_dead_at_the_rollouts_end_does_not_read_the_last_value():
     # truncated at 0: delta0 = 1 + 0.5 * 6 - 2 = 2, then dead
     advantage, _ = run(column(1, NAN), column(2, NAN), last=NAN, truncated=(0,), final={0: 6}, invalid=(1,))
     assert advantage == [2, 0]
 
 
 def turns(rows: list[dict], last: float, last_to_move: int, lam: float = 0.5) -> tuple[list, list, list]:
-    """One agent, gamma = 0.5; a row has r (reward), v (value), mine, and perhaps end ("t" or "c"), dead."""
+    """Compute GAE by turns of one agent, gamma = 0.5; a row has r (reward), v (value), mine, end ("t" or "c"), dead."""
     flags = {name: torch.tensor([[row.get("end") == name] for row in rows]) for name in "tc"}
     advantage, returns, known = gae_by_turns(
         column(*(float(row["r"]) for row in rows)), column(*(float(row.get("v", NAN)) for row in rows)),
@@ -107,7 +107,7 @@ def test_rewards_between_two_turns_belong_to_the_first():
     assert known == [True, False] * 3
 
 
-def test_an_end_on_the_opponents_move_ends_the_last_decision():
+def test_end_on_the_opponents_move_ends_the_last_decision():
     # the opponent wins at 1: delta0 = (0 - 1) + 0 - 2 = -3; the next episode begins with the opponent's move 2
     # decision 3 wins at once: delta3 = 1 + 0 - 4 = -3; the opponent begins the next at 4
     # decision 5 runs on to the one after the rollout: delta5 = 5 + 0.5 * 8 - 2 = 7
@@ -121,7 +121,7 @@ def test_an_end_on_the_opponents_move_ends_the_last_decision():
     assert known == [True, False, False, True, False, True]
 
 
-def test_a_cut_leaves_the_last_decision_out():
+def test_truncation_leaves_the_last_decision_out():
     # cut on the opponent's move 3 and on the own move 5: who was to move then is not known, nor what it is worth
     # decision 0 goes on to decision 2 all the same: delta0 = (1 + 2) + 0.5 * 4 - 2 = 3
     rows = [
@@ -134,7 +134,7 @@ def test_a_cut_leaves_the_last_decision_out():
     assert known == [True, False, False, False, False, False]
 
 
-def test_a_decision_whose_outcome_is_not_seen_is_left_out():
+def test_decision_with_unknown_outcome_is_left_out():
     # the opponent is to move after the rollout: nothing is known of decision 2 but its value, where decision 0 ends
     # delta0 = (1 + 2) + 0.5 * 4 - 2 = 3
     rows = [{"r": 1, "v": 2, "mine": 1}, {"r": 2}, {"r": 3, "v": 4, "mine": 1}, {"r": 4}]
@@ -144,7 +144,7 @@ def test_a_decision_whose_outcome_is_not_seen_is_left_out():
     assert known == [True, False, False, False]
 
 
-def test_turns_of_the_dead_do_not_leak():
+def test_turns_of_dead_agents_do_not_affect_others():
     # dies at 0 on its own move, dead at 1 and 2, a new episode at 3: delta0 = 1 - 2 = -1, delta3 = 3 + 0.5 * 8 - 2 = 5
     rows = [
         {"r": 1, "v": 2, "mine": 1, "end": "t"}, {"r": NAN, "dead": 1, "mine": 1}, {"r": 1e9, "dead": 1},
@@ -155,7 +155,7 @@ def test_turns_of_the_dead_do_not_leak():
     assert known == [True, False, False, True]
 
 
-def test_with_everyone_to_move_turns_change_nothing():
+def test_turns_with_all_agents_to_move_equal_gae():
     generator = torch.Generator().manual_seed(0)
     reward, value = torch.randn(2, 9, 4, generator=generator)
     terminated = torch.rand(9, 4, generator=generator) < 0.2
@@ -169,7 +169,7 @@ def test_with_everyone_to_move_turns_change_nothing():
 
 
 @pytest.mark.parametrize("lam", [0.0, 1.0])
-def test_extremes_are_one_step_and_monte_carlo(lam):
+def test_lambda_zero_is_one_step_and_one_is_monte_carlo(lam):
     reward, value = torch.randn(5, 3, 2), torch.randn(5, 3, 2)
     last = torch.randn(3, 2)
     never, always = torch.zeros(5, 3, 2, dtype=torch.bool), torch.ones(5, 3, 2, dtype=torch.bool)

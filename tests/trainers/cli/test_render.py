@@ -4,7 +4,7 @@ import pytest
 
 from gpu_envs.cli import main
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import render
+from trainers.cli import render
 
 MODEL = "zoo:cartpole-ppo"
 
@@ -12,12 +12,12 @@ MODEL = "zoo:cartpole-ppo"
 def rendered(capsys, tmp_path, line: str, suffix: str = "gif") -> tuple[list[str], bytes]:
     """The lines that the command prints, and the file it writes."""
     path = tmp_path / f"x.{suffix}"
-    assert render.render_command(["--device", "cpu", "--size", "24", "--out", str(path), *line.split()]) == 0
+    assert render.render_command(["--device", "cpu", "--size", "24", "--output", str(path), *line.split()]) == 0
     return capsys.readouterr().out.splitlines(), path.read_bytes()
 
 
-def test_the_policies_of_a_checkpoint_play_in_its_worlds(capsys, tmp_path):
-    line = "CartPole-v1 --steps 40 --worlds 2 --seed 3"
+def test_policies_of_a_checkpoint_act_in_its_environments(capsys, tmp_path):
+    line = "CartPole-v1 --steps 40 --num-envs 2 --seed 3"
     (playing, written), trained = rendered(capsys, tmp_path, f"{line} --checkpoint {MODEL} --greedy")
     assert playing.startswith("playing: agent of ")
     assert "(step " in playing
@@ -29,7 +29,7 @@ def test_the_policies_of_a_checkpoint_play_in_its_worlds(capsys, tmp_path):
 
 
 def test_settings_of_the_checkpoint_are_used_and_told(capsys, tmp_path, monkeypatch):
-    from trainers import checkpoint
+    from trainers.storage import checkpoint
 
     saved = checkpoint.load
 
@@ -39,7 +39,7 @@ def test_settings_of_the_checkpoint_are_used_and_told(capsys, tmp_path, monkeypa
         return read
 
     monkeypatch.setattr(checkpoint, "load", tampered)
-    line = f"CartPole-v1 --steps 2 --worlds 1 --checkpoint {MODEL} --env gravity=3.5"
+    line = f"CartPole-v1 --steps 2 --num-envs 1 --checkpoint {MODEL} --env-arg gravity=3.5"
     (playing, _), _ = rendered(capsys, tmp_path, line, "png")
     assert playing.endswith(", with its settings max_episode_steps=7, gravity=3.5")
 
@@ -50,31 +50,31 @@ def test_settings_of_the_checkpoint_are_used_and_told(capsys, tmp_path, monkeypa
         (f"SimpleTag-v0 --checkpoint {MODEL}", CheckpointError, "env_id: expected SimpleTag-v0, got CartPole-v1"),
         ("CartPole-v1 --checkpoint zoo:none", ConfigError, "model zoo: expected one of"),
         ("CartPole-v1 --checkpoint nowhere", CheckpointError, "nowhere"),
-        ("CartPole-v1 --trails -1", ConfigError, "argument --trails: must be an int >= 0, got '-1'"),
+        ("CartPole-v1 --trails -1", ConfigError, r"--trails must be an int in \[0, 2147483647\], or None, got -1"),
         (
-            "SimpleTag-v0 --checkpoint zoo:simple-tag-ppo --env num_good=2",
+            "SimpleTag-v0 --checkpoint zoo:simple-tag-ppo --env-arg num_good=2",
             CheckpointError,
             "obs_width: expected",
         ),
     ],
 )
-def test_what_does_not_fit_is_one_line(tmp_path, line, error, words):
+def test_unfit_checkpoint_raises_one_line(tmp_path, line, error, words):
     with pytest.raises(error, match=words) as raised:
-        render.render_command([*line.split(), "--device", "cpu", "--out", str(tmp_path / "x.png")])
+        render.render_command([*line.split(), "--device", "cpu", "--output", str(tmp_path / "x.png")])
     assert "\n" not in str(raised.value)
 
 
-def test_the_last_frame_of_an_episode_is_shown(capsys, tmp_path):
+def test_last_frame_of_an_episode_is_shown(capsys, tmp_path):
     """A game of one step: its joint action is framed on every second picture, before the next game begins."""
     iio = pytest.importorskip("imageio.v3")
-    rendered(capsys, tmp_path, "ClimbingGame-v0 --steps 4 --worlds 1 --size 96")
+    rendered(capsys, tmp_path, "ClimbingGame-v0 --steps 4 --num-envs 1 --size 96")
     frames = iio.imread(tmp_path / "x.gif", index=...)
     dark = [int((frame[..., :3].max(-1) < 90).sum()) for frame in frames]
     assert dark[1] > dark[0]
     assert dark[3] > dark[2]
 
 
-def test_the_command_is_found_by_its_name(capsys):
+def test_command_is_found_by_its_name(capsys):
     with pytest.raises(SystemExit):
         main(["render", "--help"])
     assert "--checkpoint" in capsys.readouterr().out

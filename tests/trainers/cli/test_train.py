@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,53 +13,56 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_trainer import assert_equal_checkpoints, iterations_of
+from checkpoints import assert_equal_checkpoints, iterations_of
+from small_commands import SMALL
 from toy import announce
 
 from gpu_envs.errors import CheckpointError, ConfigError, DeviceError, UnknownEnvironmentError
-from trainers import checkpoint
-from trainers.arguments import parse_train
-from trainers.cluster import connect, data_parallel
-from trainers.commands import eval_command, train_command
-from trainers.config import TrainConfig
-from trainers.logs import read_rows
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
-from trainers.presets import PRESETS, preset
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.cli.evaluate import eval_command
+from trainers.cli.options import parse_train
+from trainers.cli.train import train_command
+from trainers.cluster import connect, ray_train
+from trainers.config.presets import PRESETS, preset
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
+from trainers.storage.learning_curves import read_rows
 
-ROOT = Path(__file__).parents[2]
-SMALL = [
-    "SimpleTag-v0", "--device", "cpu", "--num-envs", "16", "--total-steps", "1000", "--threads", "1",
-    "--eval-episodes", "8", "--checkpoint-every", "2", "--env", "num_good=2", "--no-video",
-    "--learner.rollout-length", "10", "--learner.hidden", "16",
-]  # fmt: skip
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("run")
-    assert train_command([*SMALL, "--out", str(out)]) == 0
+    assert train_command([*SMALL, "--run-dir", str(out)]) == 0
     return out
 
 
-def test_train_writes_everything(run, capsys):
+def test_train_writes_all_files(run, capsys):
     for file in ("config.json", "metrics.csv", "curves.png", "crossplay.json"):
         assert (run / file).stat().st_size > 0, file
     assert iterations_of(run) == list(range(1, 8))  # 1000 steps are 6.25 rollouts of 160
     config = json.loads((run / "config.json").read_text())
-    assert (config["env_id"], config["env"], config["learner"]["hidden"]) == ("SimpleTag-v0", {"num_good": 2}, [16])
+    assert (config["env_id"], config["env"], config["learner"]["hidden_sizes"]) == (
+        "SimpleTag-v0",
+        {"num_good": 2},
+        [16],
+    )
     assert len(json.loads((run / "crossplay.json").read_text())["matchups"]) == 4
 
 
 def test_eval_prints_the_table(run, capsys, tmp_path):
-    assert eval_command([str(run), "--episodes", "4", "--against", str(run), "--out", str(tmp_path / "t.json")]) == 0
+    assert (
+        eval_command([str(run), "--episodes", "4", "--opponents", str(run), "--output", str(tmp_path / "t.json")]) == 0
+    )
     text = capsys.readouterr().out
     assert "adversary return" in text
     assert text.count("trained ") >= 4
     assert len(json.loads((tmp_path / "t.json").read_text())["matchups"]) == 7
 
 
-def test_resume_goes_on_in_the_same_run(run, tmp_path, capsys):
+def test_resume_continues_in_the_same_run(run, tmp_path, capsys):
     for stale in ("video.mp4", "crossplay.json", "curves.png"):
         (run / stale).write_text("of the run before")
     capsys.readouterr()
@@ -73,38 +77,42 @@ def test_resume_goes_on_in_the_same_run(run, tmp_path, capsys):
         train_command(["SimpleTag-v0", "--resume", str(run), "--num-envs", "8"])
 
 
-def test_errors_are_one_line(run, tmp_path, monkeypatch):
+def test_errors_print_one_line(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for error, message, argv in [
         (UnknownEnvironmentError, "SimpleTag-v0", ["SimpleTga-v0"]),
-        (ConfigError, "num_goood", ["SimpleTag-v0", "--env", "num_goood=2", "--out", str(tmp_path)]),
-        (ConfigError, "expected NAME=VALUE", ["SimpleTag-v0", "--env", "num_good", "--out", str(tmp_path)]),
+        (ConfigError, "num_goood", ["SimpleTag-v0", "--env-arg", "num_goood=2", "--run-dir", str(tmp_path)]),
+        (ConfigError, "expected NAME=VALUE", ["SimpleTag-v0", "--env-arg", "num_good", "--run-dir", str(tmp_path)]),
         (
             ConfigError,
             "learner.gamma = 2.0: expected in",
             ["SimpleTag-v0", "--learner.gamma", "2"],
         ),
-        (ConfigError, "learner.entropy = nan: expected a finite number", ["SimpleTag-v0", "--learner.entropy", "nan"]),
+        (
+            ConfigError,
+            "learner.entropy_coef = nan: expected a finite number",
+            ["SimpleTag-v0", "--learner.entropy_coef", "nan"],
+        ),
         (ConfigError, r"seed = 9{20}: expected in \[0, 2", ["SimpleTag-v0", "--seed", "9" * 20]),
         (ConfigError, "expected a name of letters, digits, _ and -, got '1'", [*SMALL, "--policy", "adversary=1"]),
-        (ConfigError, "--policy agent: expected NAME=POLICY, such as adv", ["SimpleTag-v0", "--policy", "agent"]),
-        (ConfigError, "num_envs = 0: expected >= 1", ["SimpleTag-v0", "--num-envs", "0", "--out", str(tmp_path)]),
+        (ConfigError, "--policy agent: expected GROUP=POLICY, such as adv", ["SimpleTag-v0", "--policy", "agent"]),
+        (ConfigError, "num_envs = 0: expected >= 1", ["SimpleTag-v0", "--num-envs", "0", "--run-dir", str(tmp_path)]),
         (
             ConfigError,
             "can be made, got the file .*config.json$",
-            ["SimpleTag-v0", "--out", str(run / "config.json" / "x")],
+            ["SimpleTag-v0", "--run-dir", str(run / "config.json" / "x")],
         ),
-        (ConfigError, "there is a run already", [*SMALL, "--out", str(run)]),
+        (ConfigError, "there is a run already", [*SMALL, "--run-dir", str(run)]),
         (CheckpointError, "got neither", ["SimpleTag-v0", "--resume", str(tmp_path / "nothing")]),
         (DeviceError, "tpu", ["SimpleTag-v0", "--device", "tpu"]),
-        (DeviceError, "tpu", ["SimpleTag-v0", "--device", "tpu", "--shards", "2"]),
-        (ConfigError, "'cuda:1': expected 'cuda', as", ["SimpleTag-v0", "--device", "cuda:1", "--cluster", "auto"]),
+        (DeviceError, "tpu", ["SimpleTag-v0", "--device", "tpu", "--num-workers", "2"]),
+        (ConfigError, "'cuda:1': expected 'cuda', as", ["SimpleTag-v0", "--device", "cuda:1", "--ray-address", "auto"]),
         (ConfigError, "expected an environment, got none", []),
         (ConfigError, "expected an environment, got none", ["--seed", "1"]),
         (ConfigError, "--num-envs: invalid literal for int.* 'x'", ["SimpleTag-v0", "--num-envs", "x"]),
         (ConfigError, "--num-env, 3; did you mean --num-envs", ["SimpleTag-v0", "--num-env", "3"]),
         (ConfigError, "Missing value for argument '--seed'", ["SimpleTag-v0", "--seed"]),
-        (ConfigError, "--env seed=3: .* use --seed", ["SimpleTag-v0", "--env", "seed=3"]),
+        (ConfigError, "--env-arg seed=3: .* use --seed", ["SimpleTag-v0", "--env-arg", "seed=3"]),
         (CheckpointError, "expected TagContinuous-v0, got SimpleTag-v0", ["TagContinuous-v0", "--resume", str(run)]),
     ]:
         with pytest.raises(error, match=message) as caught:
@@ -118,9 +126,9 @@ def test_eval_errors_are_one_line_before_any_play(run, tmp_path, capsys):
     for error, message, argv in [
         (ConfigError, "--episodes = 1: expected >= 2", ["--episodes", "1"]),
         (ConfigError, r"--seed = 9{20}: expected in \[0, 2", ["--seed", "9" * 20]),
-        (ConfigError, f"--out {tmp_path}: expected a file, got a folder", ["--out", str(tmp_path)]),
-        (ConfigError, "can be made, got the file .*/file$", ["--out", str(tmp_path / "file" / "x" / "t.json")]),
-        (CheckpointError, "env_id: expected TagContinuous-v0, got SimpleTag-v0", ["--id", "TagContinuous-v0"]),
+        (ConfigError, f"--output {tmp_path}: expected a file, got a folder", ["--output", str(tmp_path)]),
+        (ConfigError, "can be made, got the file .*/file$", ["--output", str(tmp_path / "file" / "x" / "t.json")]),
+        (CheckpointError, "env_id: expected TagContinuous-v0, got SimpleTag-v0", ["--env-id", "TagContinuous-v0"]),
     ]:
         with pytest.raises(error, match=message) as caught:
             eval_command([str(run), *argv])
@@ -133,49 +141,60 @@ def test_train_against_a_checkpoint(run, tmp_path):
     """And with deterministic algorithms: nothing that a small training needs is refused."""
     options = [*SMALL, "--total-steps", "320", "--deterministic", "--no-video"]
     with pytest.raises(CheckpointError, match="got neither"):
-        train_command([*options, "--eval-against", str(tmp_path / "none"), "--out", str(tmp_path / "a")])
+        train_command([*options, "--eval-opponents", str(tmp_path / "none"), "--run-dir", str(tmp_path / "a")])
     assert not (tmp_path / "a").exists()
-    assert train_command([*options, "--eval-against", str(run), "--out", str(tmp_path / "a")]) == 0
+    assert train_command([*options, "--eval-opponents", str(run), "--run-dir", str(tmp_path / "a")]) == 0
     assert not torch.are_deterministic_algorithms_enabled()
     recorded = json.loads((tmp_path / "a" / "config.json").read_text())
-    assert recorded["eval_against"] == str(checkpoint.find(run).resolve())  # it stays that, though the run may go on
+    assert recorded["eval_opponents"] == str(checkpoint.find(run).resolve())  # it stays that, though the run may go on
     row = read_rows(tmp_path / "a" / "metrics.csv")[-1]
     returns = [float(row[f"eval/{name}/return"]) for name in ("adversary", "agent")]
     assert float(row["eval/score"]) == pytest.approx(sum(returns) / 2, rel=1e-5)
     assert train_command(["--resume", str(tmp_path / "a"), "--total-steps", "480", "--no-video"]) == 0
 
 
-def test_the_order_of_options_does_not_matter(run):
-    usual = parse_train(["SimpleTag-v0", "--seed", "1", "--env", "num_good=2"])
+def test_order_of_options_does_not_matter(run):
+    usual = parse_train(["SimpleTag-v0", "--seed", "1", "--env-arg", "num_good=2"])
     assert usual[0].num_envs == 128  # the preset's, not the general 64
-    assert usual == parse_train(["--seed", "1", "SimpleTag-v0", "--env", "num_good=2"])
-    assert usual == parse_train(["--env", "num_good=2", "--seed=1", "gpu_envs/SimpleTag-v0"])
+    assert usual == parse_train(["--seed", "1", "SimpleTag-v0", "--env-arg", "num_good=2"])
+    assert usual == parse_train(["--env-arg", "num_good=2", "--seed=1", "gpu_envs/SimpleTag-v0"])
     resumed = parse_train(["SimpleTag-v0", "--resume", str(run), "--device", "cpu"])
-    assert (resumed[0].num_envs, resumed[0].learner.hidden, resumed[0].env) == (16, (16,), ("num_good=2",))
+    assert (resumed[0].num_envs, resumed[0].learner.hidden_sizes, resumed[0].env_arg) == (16, (16,), ("num_good=2",))
     assert resumed[1].path.parent == run / "checkpoints"
     for argv in (["--device=cpu", "--resume", str(run), "SimpleTag-v0"], [f"--resume={run}"]):
         other = parse_train(argv)
-        assert (other[0].id, other[0].num_envs, other[0].learner, other[0].env) == (
+        assert (other[0].env_id, other[0].num_envs, other[0].learner, other[0].env_arg) == (
             "SimpleTag-v0", 16, resumed[0].learner, ("num_good=2",)
         )  # fmt: skip
         assert other[1].path == resumed[1].path
-    assert parse_train(["--learner.hidden", "8", "9", "SimpleTag-v0"])[0].learner.hidden == (8, 9)
+    assert parse_train(["--learner.hidden_sizes", "8", "9", "SimpleTag-v0"])[0].learner.hidden_sizes == (8, 9)
 
 
-def test_a_module_is_imported_only_where_the_command_line_names_it(tmp_path, monkeypatch, capsys):
+def test_module_is_imported_only_if_named_on_the_command_line(tmp_path, monkeypatch, capsys):
     announce(monkeypatch, "Far-v0")
     (tmp_path / "far.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(sys.modules, "far", None)  # out again after the test
     del sys.modules["far"]
     out = str(tmp_path / "run")
-    begin = ["--learner.hidden", "8", "9", "far:Far-v0", "--device", "cpu", "--num-envs", "4", "--eval-episodes", "0"]
+    begin = [
+        "--learner.hidden_sizes",
+        "8",
+        "9",
+        "far:Far-v0",
+        "--device",
+        "cpu",
+        "--num-envs",
+        "4",
+        "--eval-episodes",
+        "0",
+    ]
     with monkeypatch.context() as patch:
         iterate = Trainer.iterate
         patch.setattr(Trainer, "iterate", lambda self: (iterate(self), self._stop(signal.SIGINT)))
-        assert train_command([*begin, "--total-steps", "256", "--no-video", "--out", out]) == 130
+        assert train_command([*begin, "--total-steps", "256", "--no-video", "--run-dir", out]) == 130
         assert f"continue with: gpu-envs train --resume {out} --allow-import far\n" in capsys.readouterr().out
-        assert train_command([*begin, "--total-steps", "128", "--no-video", "--out", f"{out}-b"]) == 130
+        assert train_command([*begin, "--total-steps", "128", "--no-video", "--run-dir", f"{out}-b"]) == 130
         assert "continue with" not in capsys.readouterr().out  # there is nothing left to do
     assert "far" in sys.modules
     going_on = ["--resume", out, "--no-video"]
@@ -186,7 +205,7 @@ def test_a_module_is_imported_only_where_the_command_line_names_it(tmp_path, mon
         (train_command, ["Far-v0", *going_on], refused),
         (train_command, ["json:Far-v0", *going_on], refused),
         (eval_command, evaluation, refused),
-        (eval_command, [*evaluation, "--id", "Far-v0"], refused),
+        (eval_command, [*evaluation, "--env-id", "Far-v0"], refused),
     ):
         del sys.modules["far"]
         with pytest.raises(CheckpointError, match=told) as caught:
@@ -198,24 +217,24 @@ def test_a_module_is_imported_only_where_the_command_line_names_it(tmp_path, mon
         train_command(["json:Far-v0", *going_on])
     for command, argv in (
         (train_command, ["far:Far-v0", *going_on]),
-        (eval_command, [*evaluation, "--id", "far:Far-v0"]),
+        (eval_command, [*evaluation, "--env-id", "far:Far-v0"]),
         (eval_command, [*evaluation, "--allow-import", "far"]),
-        (eval_command, [*evaluation, "--id", "Far-v0", "--allow-import", "far"]),
+        (eval_command, [*evaluation, "--env-id", "Far-v0", "--allow-import", "far"]),
     ):
         del sys.modules["far"]
         assert command(argv) == 0
         assert "far" in sys.modules
 
 
-def test_an_environment_that_was_registered_may_be_resumed_by_naming_its_module(tmp_path, monkeypatch):
+def test_run_of_a_registered_environment_resumes_with_its_module(tmp_path, monkeypatch):
     announce(monkeypatch, "Far-v0")
-    ppo = PPOConfig(rollout_length=4, hidden=(8,))
+    ppo = PPOConfig(rollout_length=4, hidden_sizes=(8,))
     config = TrainConfig("Far-v0", num_envs=4, total_steps=16, eval_episodes=0, learner=ppo)
     Trainer(config, tmp_path).run()
-    assert parse_train(["json:Far-v0", "--resume", str(tmp_path)])[0].id == "Far-v0"
+    assert parse_train(["json:Far-v0", "--resume", str(tmp_path)])[0].env_id == "Far-v0"
 
 
-def test_an_error_is_one_line_where_there_are_no_boxes():
+def test_error_without_a_box_is_one_line():
     code = "from gpu_envs.cli import main; raise SystemExit(main(['train', 'SimpleTag-v0', '--num-envs', 'x']))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
@@ -224,17 +243,17 @@ def test_an_error_is_one_line_where_there_are_no_boxes():
 
 
 def test_help_shows_the_values_of_the_preset(capsys):
-    for argv, worlds in ((["--help"], 64), (["-h", "SimpleTag-v0"], 128)):
+    for argv, num_envs in ((["--help"], 64), (["-h", "SimpleTag-v0"], 128)):
         with pytest.raises(SystemExit) as stop:
             train_command(argv)
         assert not stop.value.code
-        assert f"Worlds simulated at once. (default: {worlds})" in capsys.readouterr().out
+        assert re.search(rf"--num-envs INT[^(]*\(default: {num_envs}\)", capsys.readouterr().out)
 
 
 def test_resume_of_a_state_that_indexes_out_of_memory_exits_with_one_line(tmp_path):
     out = tmp_path / "run"
-    options = ["--num-envs", "4", "--total-steps", "64", "--eval-episodes", "0", "--no-video", "--threads", "1"]
-    assert train_command(["TicTacToe-v0", "--device", "cpu", *options, "--out", str(out)]) == 0
+    options = ["--num-envs", "4", "--total-steps", "64", "--eval-episodes", "0", "--no-video", "--num-threads", "1"]
+    assert train_command(["TicTacToe-v0", "--device", "cpu", *options, "--run-dir", str(out)]) == 0
     saved = checkpoint.load(out)
     saved.state["core.state.mover"][2] = 2**31 - 1
     again = tmp_path / "again" / "checkpoints"
@@ -247,27 +266,29 @@ def test_resume_of_a_state_that_indexes_out_of_memory_exits_with_one_line(tmp_pa
     assert (ended.returncode, ended.stderr.splitlines()[-1:]) == (2, [f"gpu-envs: error: {words}"]), ended.stderr
 
 
-def test_another_run_is_never_resumed_into(run, tmp_path):
-    assert train_command([*SMALL, "--total-steps", "160", "--eval-episodes", "0", "--out", str(tmp_path / "b")]) == 0
+def test_resume_into_another_run_is_refused(run, tmp_path):
+    assert (
+        train_command([*SMALL, "--total-steps", "160", "--eval-episodes", "0", "--run-dir", str(tmp_path / "b")]) == 0
+    )
     before = {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()}
     with pytest.raises(ConfigError, match=r"b/checkpoints: another run than that of .*; resume into") as caught:
-        train_command(["--resume", str(run), "--out", str(tmp_path / "b"), "--no-video"])
+        train_command(["--resume", str(run), "--run-dir", str(tmp_path / "b"), "--no-video"])
     assert "\n" not in str(caught.value)
     assert {path: path.read_bytes() for path in (tmp_path / "b").rglob("*") if path.is_file()} == before
 
 
-def test_a_checkpoint_outside_of_a_run_needs_a_folder(run, tmp_path):
+def test_checkpoint_outside_of_a_run_needs_a_folder(run, tmp_path):
     copy = shutil.copytree(checkpoint.find(run), tmp_path / "elsewhere" / "copy")
-    with pytest.raises(ConfigError, match=r"copy: a checkpoint outside of any run; name a folder with --out"):
+    with pytest.raises(ConfigError, match=r"copy: a checkpoint outside of any run; name a folder with --run-dir"):
         train_command(["--resume", str(copy), "--no-video"])
     assert [path.name for path in tmp_path.rglob("*") if path.is_dir()] == ["elsewhere", "copy"]
 
 
-def test_missing_extras_do_not_make_a_finished_training_look_failed(tmp_path, monkeypatch, capsys):
+def test_missing_extras_keep_exit_code_of_finished_training(tmp_path, monkeypatch, capsys):
     for name in ("matplotlib.figure", "imageio_ffmpeg"):
         monkeypatch.setitem(sys.modules, name, None)
     options = [option for option in SMALL if option != "--no-video"]
-    assert train_command([*options, "--total-steps", "160", "--out", str(tmp_path)]) == 0
+    assert train_command([*options, "--total-steps", "160", "--run-dir", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "no curves: curves need matplotlib" in text
     assert "no video: writing .mp4 needs imageio_ffmpeg" in text
@@ -275,9 +296,9 @@ def test_missing_extras_do_not_make_a_finished_training_look_failed(tmp_path, mo
     assert "curves.png" not in text
 
 
-def test_every_long_part_shows_progress(tmp_path, capsys):
+def test_long_parts_show_progress(tmp_path, capsys):
     options = [option for option in SMALL if option != "--no-video"]
-    assert train_command([*options, "--total-steps", "300", "--out", str(tmp_path)]) == 0  # whole rollouts of 160
+    assert train_command([*options, "--total-steps", "300", "--run-dir", str(tmp_path)]) == 0  # whole rollouts of 160
     told = capsys.readouterr().err
     for last in ("320 / 320 steps", "1,024 / 1,024 episodes", "600 / 600 frames"):
         assert last in told
@@ -289,20 +310,20 @@ def test_every_long_part_shows_progress(tmp_path, capsys):
 
 def test_policies_of_another_size_are_refused(run):
     with pytest.raises(CheckpointError, match=r"policy-adversary.json: obs_width: expected 16 .* got 20"):
-        eval_command([str(run), "--episodes", "4", "--env", "num_good=1"])
+        eval_command([str(run), "--episodes", "4", "--env-arg", "num_good=1"])
 
 
-def test_policies_of_other_actions_are_refused(run, tmp_path):
+def test_policies_with_other_actions_are_refused(run, tmp_path):
     """Observations are as wide as before."""
-    continuous = ["--env", "continuous_actions=true"]
+    continuous = ["--env-arg", "continuous_actions=true"]
     message = r"policy-adversary.json: action: expected {0} as in this SimpleTag-v0, got {1}"
     kinds = ("{'kind': 'continuous', .*}", "{'kind': 'discrete', 'sizes': .5.}")
     with pytest.raises(CheckpointError, match=message.format(*kinds)):
         eval_command([str(run), "--episodes", "4", *continuous])
     options = [*SMALL, *continuous, "--total-steps", "160", "--eval-episodes", "0", "--learner.init-log-std", "-1"]
-    assert train_command([*options, "--out", str(tmp_path / "b")]) == 0
+    assert train_command([*options, "--run-dir", str(tmp_path / "b")]) == 0
     with pytest.raises(CheckpointError, match="b/checkpoints/.*" + message.format(*reversed(kinds))):
-        eval_command([str(run), "--episodes", "4", "--against", str(tmp_path / "b")])
+        eval_command([str(run), "--episodes", "4", "--opponents", str(tmp_path / "b")])
     assert eval_command([str(tmp_path / "b"), "--episodes", "4"]) == 0
 
 
@@ -317,8 +338,8 @@ def test_presets_are_valid():
 def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     options = [*SMALL, "--total-steps", "4000"]  # 25 iterations
-    code = "import sys; from trainers.commands import train_command; sys.exit(train_command(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, *options, "--out", str(killed)]
+    code = "import sys; from trainers.cli.train import train_command; sys.exit(train_command(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, *options, "--run-dir", str(killed)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 100
@@ -331,29 +352,29 @@ def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
     assert checkpoint.load(killed).iteration < 25
 
     assert train_command(["SimpleTag-v0", "--resume", str(killed), "--no-video"]) == 0
-    assert train_command([*options, "--out", str(whole)]) == 0
+    assert train_command([*options, "--run-dir", str(whole)]) == 0
     assert_equal_checkpoints(whole, killed)
     assert iterations_of(killed) == list(range(1, 26))
     assert (whole / "crossplay.json").read_text() == (killed / "crossplay.json").read_text()
     assert learned(whole) == learned(killed)
 
 
-def test_a_cluster_may_have_gpus_where_the_command_has_none(run, tmp_path, monkeypatch, capsys):
-    """What is played at the end plays here."""
+def test_command_without_gpu_trains_on_gpus_of_a_cluster(run, tmp_path, monkeypatch, capsys):
+    """The evaluation at the end runs on this machine."""
     asked = []
 
-    def elsewhere(config, out, shards, address, *, resume=None):
-        asked.append((config.device, shards, address, resume is not None))
+    def elsewhere(config, out, num_workers, address, *, resume=None):
+        asked.append((config.device, num_workers, address, resume is not None))
         here = dataclasses.replace(config, device="cpu")
         return Trainer(here, out, resume and checkpoint.load(resume.path)).run()
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(connect, "ray_library", lambda who: None)
-    monkeypatch.setattr(data_parallel, "train", elsewhere)
+    monkeypatch.setattr(ray_train, "train_distributed", elsewhere)
     argv = ["cuda" if word == "cpu" else word for word in SMALL]
-    assert train_command([*argv, "--cluster", "there:6379", "--out", str(tmp_path / "a")]) == 0
-    going_on = ["--resume", str(run), "--total-steps", "1700", "--device", "cuda", "--shards", "2", "--no-video"]
-    assert train_command([*going_on, "--out", str(tmp_path / "b")]) == 0
+    assert train_command([*argv, "--ray-address", "there:6379", "--run-dir", str(tmp_path / "a")]) == 0
+    going_on = ["--resume", str(run), "--total-steps", "1700", "--device", "cuda", "--num-workers", "2", "--no-video"]
+    assert train_command([*going_on, "--run-dir", str(tmp_path / "b")]) == 0
     assert asked == [("cuda", None, "there:6379", False), ("cuda", 2, None, True)]
     assert (tmp_path / "a" / "crossplay.json").exists()
     with pytest.raises(DeviceError, match="torch finds no CUDA GPU here"):
@@ -361,11 +382,11 @@ def test_a_cluster_may_have_gpus_where_the_command_has_none(run, tmp_path, monke
 
 
 @pytest.mark.gpu
-def test_a_rollout_on_a_gpu_waits_for_nothing(tmp_path):
+def test_rollout_on_a_gpu_has_no_host_sync(tmp_path):
     config = TrainConfig("TagContinuous-v0", num_envs=8, device="cuda", learner=PPOConfig(rollout_length=8))
     trainer = Trainer(config, tmp_path)
     trainer.iterate()  # kernels are loaded, buffers allocated
-    trainer.core.check = lambda: None  # the end of the rollout may wait
+    trainer.core.raise_pending_errors = lambda: None  # the end of the rollout may wait
     torch.cuda.set_sync_debug_mode("error")
     try:
         trainer.collector.collect()

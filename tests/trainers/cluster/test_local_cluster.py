@@ -1,4 +1,4 @@
-"""What of the way to a cluster needs no Ray."""
+"""Parts of `trainers.cluster` that do not need Ray."""
 
 import importlib.util
 import json
@@ -15,16 +15,17 @@ import pytest
 import yaml
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
-from trainers.cluster import operations
+from trainers.cli.cluster import cluster_command
+from trainers.cluster import cluster_records, local_cluster
 from trainers.cluster.connect import check_host, connect, ray_library
-from trainers.cluster.operations import cluster_command
+from trainers.cluster.local_cluster import ClusterConfig, _resources_per_node
 
-MANIFESTS = Path(__file__).parents[2] / "docs" / "cluster"
+MANIFESTS = Path(__file__).parents[3] / "docs" / "cluster"
 
 
 @pytest.fixture(autouse=True)
 def as_it_was(monkeypatch):
-    """What the commands set in the environment goes with the test."""
+    """Restore the environment variables that commands set."""
     for name in ("RAY_AUTH_MODE", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -39,7 +40,7 @@ def test_ray_absent(without_ray):
     """One line that names the extra."""
     with pytest.raises(MissingExtraError, match=r"^a test needs ray: pip install 'gpu-envs\[ray\]'$"):
         ray_library("a test")
-    for words in (["up-local"], ["status", "127.0.0.1:1"]):
+    for words in (["start"], ["status", "127.0.0.1:1"]):
         with pytest.raises(MissingExtraError, match=r"^gpu-envs cluster [a-z-]+ needs ray: pip install"):
             cluster_command(words)
 
@@ -59,7 +60,7 @@ def test_folder_named_ray(monkeypatch, tmp_path):
 
 @pytest.fixture
 def with_ray(monkeypatch):
-    """What `connect` wants of Ray before it calls on a cluster."""
+    """Provide the parts of Ray that `connect` uses before it contacts a cluster."""
     constants = ModuleType("ray._private.ray_constants")
     private = SimpleNamespace(ray_constants=constants)
     ray = SimpleNamespace(is_initialized=lambda: False, _private=private)
@@ -83,14 +84,15 @@ def test_bad_address(with_ray, monkeypatch, address, given):
 def test_nothing_imports_ray():
     """Neither the package, nor the command and its help."""
     code = (
-        "import sys; import trainers.cluster.connect, trainers.cluster.operations as o; o.cluster_command(['--help']); "
+        "import sys; import trainers.cluster.connect, trainers.cli.cluster as o; "
+        "o.cluster_command(['--help']); "
         "assert 'ray' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.3.2.1", "::1"])
-def test_loopback_is_not_warned_of(host):
+def test_loopback_addresses_do_not_warn(host):
     """And is 127.0.0.1, the one for which Ray does not listen everywhere."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -98,8 +100,10 @@ def test_loopback_is_not_warned_of(host):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.5"])
-def test_open_host_is_warned_of(host):
-    with pytest.warns(UserWarning, match="can run any code on this machine, and nothing is encrypted; use 127.0.0.1"):
+def test_outer_address_warns(host):
+    with pytest.warns(
+        UserWarning, match="can run any code on this machine, and the connection is not encrypted; use 127.0.0.1"
+    ):
         assert check_host(host) == host
 
 
@@ -108,72 +112,81 @@ def test_host_is_an_address():
         check_host("everywhere")
 
 
-def test_open_without_token_is_refused(monkeypatch, capsys):
+def test_outer_address_without_token_is_refused(monkeypatch, capsys):
     """The warning is shown as one line, not as Python's."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(ConfigError, match=r"^--host 0.0.0.0 with RAY_AUTH_MODE=disabled: anybody could run any code"):
-        cluster_command(["up-local", "--host", "0.0.0.0"])
+    with pytest.raises(ConfigError, match=r"^host = 0.0.0.0 with RAY_AUTH_MODE=disabled: every client could run code"):
+        cluster_command(["start", "--host", "0.0.0.0"])
 
 
 def test_open_host_warns_on_the_command_line(without_ray, monkeypatch, capsys):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     with pytest.raises(MissingExtraError):
-        cluster_command(["up-local", "--host", "0.0.0.0"])
-    assert capsys.readouterr().err.startswith("gpu-envs: warning: host = 0.0.0.0: whoever reaches this address")
+        cluster_command(["start", "--host", "0.0.0.0"])
+    assert capsys.readouterr().err.startswith(
+        "gpu-envs: warning: host = 0.0.0.0: every client that reaches this address"
+    )
 
 
-def test_shares(monkeypatch):
+def test_resources_are_split_over_the_nodes(monkeypatch):
     """CPUs and GPUs of the machine are split over the nodes; every GPU is one node's."""
-    monkeypatch.setattr(operations.os, "sched_getaffinity", lambda pid: range(8), raising=False)
+    monkeypatch.setattr(local_cluster.os, "sched_getaffinity", lambda pid: range(8), raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6")
-    assert operations._shares(operations.UpLocalArgs(nodes=2)) == (4, [["4", "6"], ["5"]])
-    assert operations._shares(operations.UpLocalArgs(nodes=16))[0] == 1
-    assert operations._shares(operations.UpLocalArgs(nodes=3, cpus=0, gpus=1)) == (0, [["4"], ["5"], ["6"]])
-    with pytest.raises(ConfigError, match="--nodes 2 --gpus 2: expected at most the 3 of this machine in all"):
-        operations._shares(operations.UpLocalArgs(nodes=2, gpus=2))
+    assert _resources_per_node(ClusterConfig(nodes=2)) == (4, [["4", "6"], ["5"]])
+    assert _resources_per_node(ClusterConfig(nodes=16))[0] == 1
+    assert _resources_per_node(ClusterConfig(nodes=3, cpus=0, gpus=1)) == (
+        0,
+        [["4"], ["5"], ["6"]],
+    )
+    with pytest.raises(ConfigError, match="nodes = 2, gpus = 2: expected at most the 3 GPUs of this machine in all"):
+        _resources_per_node(ClusterConfig(nodes=2, gpus=2))
 
 
 @pytest.fixture
 def record(tmp_path, monkeypatch):
     """Makes the record of a cluster that keeps its logs in a folder, and whose keeper is a process."""
     (tmp_path / "place").mkdir()
-    monkeypatch.setattr(operations, "PLACE", tmp_path / "place")
+    monkeypatch.setattr(cluster_records, "PLACE", tmp_path / "place")
 
     def make(folder, keeper):
-        return operations.Record(str(folder), "127.0.0.1:1", "", 1, True, (keeper, operations._began(keeper)), ())
+        return cluster_records.ClusterRecord(
+            str(folder), "127.0.0.1:1", "", 1, True, (keeper, cluster_records.start_time(keeper)), ()
+        )
 
     return make
 
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_record_is_found(record, tmp_path, capsys, inside):
-    """Wherever the cluster's folder is, `down` ends the cluster, and leaves no record nor a folder made for it."""
+    """`stop` ends a cluster in any folder, and leaves neither a record nor a folder made for it."""
     folder = tmp_path / "place" / "gpu-envs-ray-1" if inside else tmp_path / "elsewhere"
     folder.mkdir()
     keeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     threading.Thread(target=keeper.wait, daemon=True).start()  # so that nothing is left of it when it has ended
     written = record(folder, keeper.pid)
-    operations._write(written)
-    assert operations.records() == [written]
-    assert cluster_command(["down"]) == 0
+    cluster_records.write_record(written)
+    assert cluster_records.find_records() == [written]
+    assert cluster_command(["stop"]) == 0
     assert keeper.wait(10) == -signal.SIGTERM
-    assert operations.records() == []
+    assert cluster_records.find_records() == []
     assert list((tmp_path / "place").iterdir()) == ([folder] if inside else [])
-    assert f"ended the cluster at 127.0.0.1:1; its logs stay in {folder}/" in capsys.readouterr().out
+    assert f"stopped the cluster at 127.0.0.1:1; its logs stay in {folder}/" in capsys.readouterr().out
 
 
 def test_folder_is_used_again(record, tmp_path):
-    """What a killed cluster left is no cluster; one that runs keeps its folder."""
+    """The folder of a killed cluster can be used again; a running cluster keeps its folder."""
     folder = tmp_path / "elsewhere"
-    operations._write(record(folder, 2**30))
-    operations._make_room(folder)
-    assert operations.records() == []
+    cluster_records.write_record(record(folder, 2**30))
+    cluster_records.claim_folder(folder)
+    assert cluster_records.find_records() == []
     running = record(folder, os.getpid())
-    operations._write(running)
-    with pytest.raises(ConfigError, match=r"the cluster at 127.0.0.1:1 runs there; choose another, or end it with"):
-        operations._make_room(folder)
-    assert operations.records() == [running]
+    cluster_records.write_record(running)
+    with pytest.raises(
+        ConfigError, match=r"the cluster at 127.0.0.1:1 uses this folder; choose another, or stop it with"
+    ):
+        cluster_records.claim_folder(folder)
+    assert cluster_records.find_records() == [running]
 
 
 @pytest.mark.parametrize(
@@ -188,22 +201,22 @@ def test_folder_is_used_again(record, tmp_path):
     ],
 )
 def test_damaged_record_is_one_line(record, tmp_path, content, words):
-    operations._write(record(tmp_path / "elsewhere", 2**30))
+    cluster_records.write_record(record(tmp_path / "elsewhere", 2**30))
     (file,) = (tmp_path / "place").glob("*/cluster.json")
     if content.startswith('"'):
         content = json.dumps({**json.loads(file.read_text()), **json.loads(f"{{{content}}}")})
     file.write_text(content)
     with pytest.raises(CheckpointError, match=f"{file}: {words}"):
-        cluster_command(["down"])
+        cluster_command(["stop"])
 
 
 def test_unknown_command():
-    with pytest.raises(ConfigError, match="no command named 'up'; there are up-local, status, down"):
+    with pytest.raises(ConfigError, match="no command named 'up'; there are start, status, stop"):
         cluster_command(["up"])
 
 
 def manifest(name):
-    """What a file gives to Kubernetes."""
+    """Return the documents of a manifest file."""
     return list(yaml.safe_load_all((MANIFESTS / name).read_text()))
 
 

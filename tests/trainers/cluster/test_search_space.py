@@ -10,24 +10,26 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError, MissingExtraError
-from trainers import checkpoint
-from trainers.arguments import parse_train
-from trainers.cluster import search_space
-from trainers.cluster import tune as tuning
-from trainers.cluster.commands import tune_command
+from trainers.algorithms.off_policy.dqn import DQNConfig
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.cli.options import parse_train
+from trainers.cli.train import _config
+from trainers.cli.tune import tune_command
+from trainers.cluster import search_space, tune_results
+from trainers.cluster import tune_search as tuning
 from trainers.cluster.search_space import Space, parse, parse_all
-from trainers.cluster.tune import Plan, command_line, continued, rehearse, resources, trial_config
-from trainers.commands import _config
-from trainers.config import TrainConfig, changed
-from trainers.dqn import DQNConfig
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
-from trainers.presets import preset
+from trainers.cluster.tune_results import command_line
+from trainers.cluster.tune_search import dry_run, resources
+from trainers.cluster.tune_trial import TuneConfig, trial_config, with_config
+from trainers.config.presets import preset
+from trainers.config.train_config import TrainConfig, changed
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
 
 
 def cartpole(**changes):
-    learner = PPOConfig(rollout_length=8, epochs=1, minibatches=2, hidden=(8,), learning_rate_end=0.0)
-    settings = {"num_envs": 8, "total_steps": 64 * 6, "eval_episodes": 2, "threads": 1, "learner": learner}
+    learner = PPOConfig(rollout_length=8, num_epochs=1, num_minibatches=2, hidden_sizes=(8,), learning_rate_final=0.0)
+    settings = {"num_envs": 8, "total_steps": 64 * 6, "eval_episodes": 2, "num_threads": 1, "learner": learner}
     return TrainConfig("CartPole-v1", **{**settings, **changes})
 
 
@@ -81,18 +83,21 @@ def test_refuses_what_is_no_space(text, line):
 @pytest.mark.parametrize(
     ("pairs", "line"),
     [
-        (["learner.entropy"], "--search learner.entropy: expected NAME=SPACE"),
-        (["learner.entropy=uniform(0,1)", "learner.entropy=choice(0)"], "learner.entropy is searched twice"),
+        (["learner.entropy_coef"], "--search learner.entropy_coef: expected NAME=SPACE"),
+        (
+            ["learner.entropy_coef=uniform(0,1)", "learner.entropy_coef=choice(0)"],
+            "learner.entropy_coef is searched twice",
+        ),
         ([], "search: expected a setting to search, got none"),
-        (["learner.entrop=uniform(0,1)"], "search: no setting learner.entrop; there are learner.*learner.entropy"),
+        (["learner.entrop=uniform(0,1)"], "search: no setting learner.entrop; there are learner.*learner.entropy_coef"),
         (["num_env=choice(8)"], "no setting num_env; there are num_envs, seed, sharing; and learner.NAME"),
         (["device=choice(cpu)"], "no setting device"),
         (["learner.gamma=uniform(0.9,1.1)"], r"learner.gamma = 1.1: expected in \[0, 1\]"),
-        (["learner.clip=uniform(0,0.3)"], "learner.clip = 0.0: expected > 0"),
-        (["learner.epochs=uniform(1,4)"], "learner.epochs: expected int|epochs: expected int, got 1.0"),
+        (["learner.clip_range=uniform(0,0.3)"], "learner.clip_range = 0.0: expected > 0"),
+        (["learner.num_epochs=uniform(1,4)"], "learner.num_epochs: expected int|epochs: expected int, got 1.0"),
         (["learner.activation=choice(relu,rely)"], "learner.activation = 'rely': expected one of"),
         (
-            ["learner.target_kl=choice(null,0.1)", "learner.epochs=randint(1,4)"],
+            ["learner.target_kl=choice(null,0.1)", "learner.num_epochs=randint(1,4)"],
             "learner.target_kl = 0.1: has no effect",
         ),
     ],
@@ -103,61 +108,65 @@ def test_checks_names_and_values_before_anything_starts(pairs, line):
 
 
 def test_accepts_what_every_trial_may_be():
-    pairs = ["learner.learning_rate=loguniform(1e-4,1e-2)", "learner.hidden=choice([8],[8,8])", "num_envs=grid(8,16)"]
+    pairs = [
+        "learner.learning_rate=loguniform(1e-4,1e-2)",
+        "learner.hidden_sizes=choice([8],[8,8])",
+        "num_envs=grid(8,16)",
+    ]
     search_space.check(cartpole(), parse_all(pairs))
 
 
 def test_takes_objects_of_ray_tune():
     """As they are in Ray, which need not be there: by their names and ends."""
     integer = type("Integer", (), {"lower": 1, "upper": 5})()
-    assert search_space.space("learner.epochs", integer).values == (1, 4)  # Ray leaves the upper end out
+    assert search_space.space("learner.num_epochs", integer).values == (1, 4)  # Ray leaves the upper end out
     categorical = type("Categorical", (), {"categories": [[8], [8, 8]]})()
-    assert search_space.space("learner.hidden", categorical).values == ((8,), (8, 8))
-    assert search_space.space("learner.hidden", {"grid_search": [[8]]}) == Space("grid", ((8,),))
+    assert search_space.space("learner.hidden_sizes", categorical).values == ((8,), (8, 8))
+    assert search_space.space("learner.hidden_sizes", {"grid_search": [[8]]}) == Space("grid", ((8,),))
     endless = type("Float", (), {"lower": -float("inf"), "upper": float("inf")})()
     with pytest.raises(ConfigError, match=r"search: learner\.gamma: expected text, or a range with ends"):
         search_space.space("learner.gamma", endless)
 
 
-def test_a_population_stays_between_the_ends():
+def test_perturbed_settings_stay_within_bounds():
     spaces = parse_all(
-        ["learner.gamma=uniform(0.9,0.99)", "learner.epochs=randint(1,4)", "learner.entropy=choice(0,1)"]
+        ["learner.gamma=uniform(0.9,0.99)", "learner.num_epochs=randint(1,4)", "learner.entropy_coef=choice(0,1)"]
     )
-    back = search_space.within(spaces)
-    gone = {"learner.gamma": 1.19, "learner.epochs": 5, "learner.entropy": 1}
-    assert back(gone) == {"learner.gamma": 0.99, "learner.epochs": 4, "learner.entropy": 1}
-    assert back({"learner.gamma": 0.8, "learner.epochs": 0, "learner.entropy": 0})["learner.gamma"] == 0.9
+    back = search_space.clip_to_space(spaces)
+    gone = {"learner.gamma": 1.19, "learner.num_epochs": 5, "learner.entropy_coef": 1}
+    assert back(gone) == {"learner.gamma": 0.99, "learner.num_epochs": 4, "learner.entropy_coef": 1}
+    assert back({"learner.gamma": 0.8, "learner.num_epochs": 0, "learner.entropy_coef": 0})["learner.gamma"] == 0.9
 
 
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
         ({"scheduler": "hyperband"}, "scheduler = 'hyperband': expected one of asha, pbt, none"),
-        ({"samples": 0}, "samples = 0: expected >= 1"),
-        ({"scheduler": "pbt", "grace": 5}, "grace = 5: has no effect with scheduler = 'pbt'"),
-        ({"perturb": 5}, "perturb = 5: has no effect with scheduler = 'asha'"),
+        ({"num_samples": 0}, "num_samples = 0: expected >= 1"),
+        ({"scheduler": "pbt", "grace_period": 5}, "grace_period = 5: has no effect with scheduler = 'pbt'"),
+        ({"perturbation_interval": 5}, "perturbation_interval = 5: has no effect with scheduler = 'asha'"),
         ({"mode": "best"}, "mode = 'best': expected one of max, min"),
     ],
 )
-def test_refuses_plans_that_make_no_sense(settings, line):
+def test_inconsistent_plans_are_refused(settings, line):
     with pytest.raises(ConfigError, match=line):
-        Plan(**settings)
+        TuneConfig(**settings)
 
 
-def test_changed_settings_take_effect_where_another_goes_on(tmp_path):
+def test_changed_settings_take_effect_in_a_copied_trial(tmp_path):
     """A copy learns with its own learning rate, not with that of the weights it took."""
     still = cartpole(learner=dataclasses.replace(cartpole().learner, learning_rate=1e-12), total_steps=64 * 3)
     start = checkpoint.load(Trainer(still, tmp_path / "still").run())
 
     def moved(name, **changes):
         config = changed(dataclasses.replace(still, total_steps=64 * 6), changes, "search")
-        trainer = Trainer(config, tmp_path / name, continued(start, config))
+        trainer = Trainer(config, tmp_path / name, with_config(start, config))
         assert trainer.steps == 64 * 3
-        before = {key: value.clone() for key, value in trainer.seats["agent"].learner.actor.state_dict().items()}
+        before = {key: value.clone() for key, value in trainer.assignments["agent"].learner.actor.state_dict().items()}
         trainer.run()
         assert trainer.steps == 64 * 6
         assert checkpoint.load(tmp_path / name).config["learner"]["learning_rate"] == config.learner.learning_rate
-        after = trainer.seats["agent"].learner.actor.state_dict()
+        after = trainer.assignments["agent"].learner.actor.state_dict()
         return max(float((after[key] - value).abs().max()) for key, value in before.items())
 
     assert moved("as it was") < 1e-9
@@ -166,52 +175,66 @@ def test_changed_settings_take_effect_where_another_goes_on(tmp_path):
         Trainer(changed(still, {"learner.learning_rate": 0.01, "total_steps": 640}, "it"), tmp_path / "no", start)
 
 
-def test_trainer_tells_of_every_checkpoint(tmp_path):
+def test_trainer_reports_every_checkpoint(tmp_path):
     told = []
-    config = dataclasses.replace(cartpole(), checkpoint_every=2)
+    config = dataclasses.replace(cartpole(), checkpoint_interval=2)
     Trainer(
-        config, tmp_path / "run", on_save=lambda path, row: told.append((path.name, row["steps"], row["eval/score"]))
+        config,
+        tmp_path / "run",
+        on_save=lambda path, row: told.append((path.name, row["env_steps"], row["eval/score"])),
     ).run()
     assert [each[:2] for each in told] == [("000000002", 128), ("000000004", 256), ("000000006", 384)]
     start = checkpoint.load(tmp_path / "run" / "checkpoints" / "000000004")
     again = []
-    trainer = Trainer(config, tmp_path / "on", start, on_save=lambda path, row: again.append((path.name, row["steps"])))
+    trainer = Trainer(
+        config, tmp_path / "on", start, on_save=lambda path, row: again.append((path.name, row["env_steps"]))
+    )
     assert again == []  # its first checkpoint is another's
     trainer.run()
     assert again == [("000000006", 384)]
 
 
-def test_intervals_are_steps_whatever_a_rollout_is():
+def test_checkpoint_interval_does_not_depend_on_the_rollout_length():
     config = cartpole(total_steps=64 * 100)
-    assert trial_config(config, Plan(), {}).checkpoint_every == 5
-    assert trial_config(config, Plan(interval=640), {"num_envs": 16}).checkpoint_every == 5
-    assert trial_config(config, Plan(interval=1), {}).checkpoint_every == 1
-    assert trial_config(config, Plan(), {"learner.gamma": 0.5}).learner.gamma == 0.5
+    assert trial_config(config, TuneConfig(), {}).checkpoint_interval == 5
+    assert trial_config(config, TuneConfig(eval_interval=640), {"num_envs": 16}).checkpoint_interval == 5
+    assert trial_config(config, TuneConfig(eval_interval=1), {}).checkpoint_interval == 1
+    assert trial_config(config, TuneConfig(), {"learner.gamma": 0.5}).learner.gamma == 0.5
 
 
 @pytest.mark.parametrize(
     ("config", "pairs", "plan", "line"),
     [
-        ({}, [], {"metric": "eval/scor"}, "metric = 'eval/scor': expected one of iteration, steps, .*eval/score"),
+        ({}, [], {"metric": "eval/scor"}, "metric = 'eval/scor': expected one of iteration, env_steps, .*eval/score"),
         ({"eval_episodes": 0}, [], {}, "metric = 'eval/score': has no effect with eval_episodes = 0"),
-        ({}, ["num_envs=choice(4,8)"], {"scheduler": "pbt"}, "num_envs: pbt changes numbers of the learner"),
-        ({}, ["learner.hidden=choice([8],[9])"], {"scheduler": "pbt"}, "learner.hidden: pbt changes numbers"),
-        ({}, ["learner.rollout_length=randint(4,8)"], {"scheduler": "pbt"}, "rollout_length = 4: .* the size of what"),
+        ({}, ["num_envs=choice(4,8)"], {"scheduler": "pbt"}, "num_envs: pbt can only change numbers of the learner"),
+        (
+            {},
+            ["learner.hidden_sizes=choice([8],[9])"],
+            {"scheduler": "pbt"},
+            "learner.hidden_sizes: pbt can only change numbers",
+        ),
+        (
+            {},
+            ["learner.rollout_length=randint(4,8)"],
+            {"scheduler": "pbt"},
+            "rollout_length = 4: .* the size of a buffer",
+        ),
         ({"env_id": "CartPole-v9"}, [], {}, "CartPole-v9"),
     ],
 )
-def test_a_rehearsal_finds_what_cannot_run(config, pairs, plan, line):
+def test_dry_run_detects_invalid_searches(config, pairs, plan, line):
     config = dataclasses.replace(cartpole(), **config)
     with pytest.raises(GpuEnvsError, match=line):
-        rehearse(config, parse_all(pairs), Plan(**plan))
+        dry_run(config, parse_all(pairs), TuneConfig(**plan))
 
 
-def test_a_rehearsal_finds_states_that_do_not_fit():
-    learner = DQNConfig(rollout_length=4, replay_size=512, learning_starts=16, hidden=(8,))
+def test_dry_run_detects_states_that_do_not_fit():
+    learner = DQNConfig(rollout_length=4, replay_size=512, learning_starts=16, hidden_sizes=(8,))
     config = cartpole(algorithm="dqn", learner=learner)
-    rehearse(config, parse_all(["learner.learning_rate=loguniform(1e-4,1e-2)"]), Plan("pbt"))
-    with pytest.raises(ConfigError, match=r"learner\.replay_size = 256: pbt cannot change it while a policy learns"):
-        rehearse(config, parse_all(["learner.replay_size=choice(256,512)"]), Plan("pbt"))
+    dry_run(config, parse_all(["learner.learning_rate=loguniform(1e-4,1e-2)"]), TuneConfig("pbt"))
+    with pytest.raises(ConfigError, match=r"learner\.replay_size = 256: pbt cannot change it during a training"):
+        dry_run(config, parse_all(["learner.replay_size=choice(256,512)"]), TuneConfig("pbt"))
 
 
 def node(cpus, gpus=0, alive=True):
@@ -234,8 +257,8 @@ def node(cpus, gpus=0, alive=True):
     ],
 )
 def test_resources_come_from_the_cluster(device, plan, trials, nodes, wanted):
-    config = cartpole(device=device, threads=0)
-    assert resources(Plan(**plan), config, trials, nodes) == {"cpu": wanted[0], "gpu": wanted[1]}
+    config = cartpole(device=device, num_threads=0)
+    assert resources(TuneConfig(**plan), config, trials, nodes) == {"cpu": wanted[0], "gpu": wanted[1]}
 
 
 @pytest.mark.parametrize(
@@ -246,18 +269,20 @@ def test_resources_come_from_the_cluster(device, plan, trials, nodes, wanted):
         ("cpu", {"gpus": 1}, "gpus = 1: has no effect with device = 'cpu'"),
     ],
 )
-def test_resources_that_are_not_there(device, plan, line):
+def test_missing_resources_are_refused(device, plan, line):
     with pytest.raises(ConfigError, match=line):
-        resources(Plan(**plan), cartpole(device=device), 4, [node(2), node(2)])
+        resources(TuneConfig(**plan), cartpole(device=device), 4, [node(2), node(2)])
 
 
 @pytest.mark.parametrize(
     "config",
     [
         preset("SimpleSpread-v0", "cpu"),
-        changed(preset("SimpleSpread-v0", "cpu", "mappo"), {"learner.hidden": (32, 16), "learner.squash": True}, "it"),
+        changed(
+            preset("SimpleSpread-v0", "cpu", "mappo"), {"learner.hidden_sizes": (32, 16), "learner.squash": True}, "it"
+        ),
         changed(preset("SimpleTag-v0", "cpu"), {"learner.normalize_obs": False, "learner.target_kl": 0.1}, "it"),
-        TrainConfig("SimpleTag-v0", env={"max_cycles": 10}, policies={"agent": "runner"}, patience=3, capture=False),
+        TrainConfig("SimpleTag-v0", env={"max_cycles": 10}, policies={"agent": "runner"}, patience=3, cuda_graph=False),
         changed(preset("Pendulum-v1", "cpu", "sac"), {"learner.learning_rate": 1.5e-7, "num_envs": 3}, "it"),
     ],
 )
@@ -270,8 +295,8 @@ def test_command_lines_give_the_configuration(config):
 
 
 def test_results_without_any_score(tmp_path):
-    config, plan = cartpole(), Plan("none", samples=1)
-    content = {"format": tuning.FORMAT, "config": dataclasses.asdict(config), "plan": dataclasses.asdict(plan)}
+    config, plan = cartpole(), TuneConfig("none", num_samples=1)
+    content = {"format": tune_results.FORMAT, "config": dataclasses.asdict(config), "plan": dataclasses.asdict(plan)}
     (tmp_path / "search.json").write_text(json.dumps({**content, "search": {}, "trials": 1}))
     told = {"steps": 64, "done": True, "failed": "the training has diverged", "config": {"learner.gamma": 0.5}}
 
@@ -279,18 +304,20 @@ def test_results_without_any_score(tmp_path):
         num_terminated, num_errors = 1, 0
 
     grid = Grid([SimpleNamespace(metrics=told, best_checkpoints=[], error=None, path=str(tmp_path / "trial-00000"))])
-    with pytest.raises(GpuEnvsError, match="no trial of 1 came to a score: the training has diverged"):
-        tuning._results(grid, tmp_path)
+    with pytest.raises(GpuEnvsError, match="none of 1 trials has a score: the training has diverged"):
+        tune_results.read_results(grid, tmp_path)
     written = json.loads((tmp_path / "tune.json").read_text())
     assert written["best"]["config"] is None
     assert written["trials"][0]["state"] == "failed"
 
 
-def test_an_interrupted_search_has_a_table():
+def test_interrupted_search_has_a_table():
     """Trials that have not begun have no settings yet."""
-    done = tuning.Trial("trial-00000", {"learner.gamma": 0.5, "seed": 3}, 12.3456, 1536, "finished", "somewhere")
-    left = tuning.Trial("trial-00001", {}, None, 0, "unfinished", None)
-    lines = tuning.Tuned(cartpole(), 12.0, Path("x"), (done, left), Path("run"), False).table().splitlines()
+    done = tune_results.TrialResult(
+        "trial-00000", {"learner.gamma": 0.5, "seed": 3}, 12.3456, 1536, "finished", "somewhere"
+    )
+    left = tune_results.TrialResult("trial-00001", {}, None, 0, "unfinished", None)
+    lines = tune_results.TuneResult(cartpole(), 12.0, Path("x"), (done, left), Path("run"), False).table().splitlines()
     assert lines[0].split() == ["trial", "score", "steps", "learner.gamma", "seed"]
     assert lines[1].split() == ["1", "trial-00000", "12.35", "1,536", "finished", "0.5", "3"]
     assert lines[2].split() == ["2", "trial-00001", "-", "0", "unfinished", "-", "-"]
@@ -303,12 +330,18 @@ def test_an_interrupted_search_has_a_table():
         (["CartPole-v1"], "search: expected a setting to search, got none"),
         (["CartPole-v1", "--search", "learner.gamma=eval(1)"], "expected one of loguniform"),
         (["CartPole-v1", "--search", "learner.gama=uniform(0,1)"], "no setting learner.gama"),
-        (["CartPole-v1", "--scheduler", "asha", "--perturb", "5"], "perturb = 5: has no effect"),
-        (["CartPole-v1", "--train", "total_steps=5", "--search", "seed=grid(1,2)"], "--train: no setting total_steps"),
-        (["CartPole-v1", "--resume", "somewhere"], "--resume goes on as the search was told"),
+        (
+            ["CartPole-v1", "--scheduler", "asha", "--perturbation-interval", "5"],
+            "perturbation_interval = 5: has no effect",
+        ),
+        (
+            ["CartPole-v1", "--train-overrides", "total_steps=5", "--search", "seed=grid(1,2)"],
+            "--train-overrides: no setting total_steps",
+        ),
+        (["CartPole-v1", "--resume", "somewhere"], "--resume continues with the recorded settings"),
     ],
 )
-def test_the_command_says_in_one_line_what_is_wrong(words, line):
+def test_command_reports_errors_in_one_line(words, line):
     with pytest.raises(ConfigError, match=line) as refused:
         tune_command([*words, *(["--device", "cpu"] if words and "--resume" not in words else [])])
     assert "\n" not in str(refused.value)
@@ -334,8 +367,14 @@ def test_help_shows_an_example(capsys):
 
 
 def test_search_with_pickles_is_resumed_only_where_they_are_allowed(tmp_path):
-    plan, config = dataclasses.asdict(Plan()), dataclasses.asdict(preset("CartPole-v1", "cpu"))
-    search = {"format": tuning.FORMAT, "config": config, "plan": plan, "search": {"seed": "grid(1,2)"}, "trials": 2}
+    plan, config = dataclasses.asdict(TuneConfig()), dataclasses.asdict(preset("CartPole-v1", "cpu"))
+    search = {
+        "format": tune_results.FORMAT,
+        "config": config,
+        "plan": plan,
+        "search": {"seed": "grid(1,2)"},
+        "trials": 2,
+    }
     (tmp_path / "search.json").write_text(json.dumps(search))
     with pytest.raises(ConfigError, match=r"tune: Ray Tune keeps a search in pickles.*add --allow-pickle"):
         tuning.resume(tmp_path)

@@ -1,4 +1,4 @@
-"""Settings: what they need to have an effect, and what a recorded run means that does not have them."""
+"""Settings: dependencies between them, and recorded configurations without newer settings."""
 
 import dataclasses
 import json
@@ -7,20 +7,28 @@ from dataclasses import dataclass
 import pytest
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers import algorithms
-from trainers.config import TrainConfig
-from trainers.settings import check_settings, completed, setting
+from trainers.algorithms import registry
+from trainers.base.settings import check_settings, completed, setting
+from trainers.config.train_config import TrainConfig
 
 
 @pytest.mark.parametrize(
     ("algorithm", "given", "line"),
     [
-        ("ppo", {"image": (1, 4, 4)}, r"image = \(1, 4, 4\): has no effect with learner.body = 'mlp'; set"),
-        ("sac", {"filters": (8,)}, r"filters = \(8,\): has no effect with learner.body = 'mlp'"),
+        ("ppo", {"image": (1, 4, 4)}, r"image = \(1, 4, 4\): has no effect with learner.network = 'mlp'; set"),
+        ("sac", {"conv_filters": (8,)}, r"conv_filters = \(8,\): has no effect with learner.network = 'mlp'"),
         ("ppo", {"init_log_std": -1.0, "squash": True}, "init_log_std = -1.0: has no effect with learner.squash"),
-        ("ppo", {"target_kl": 0.1, "epochs": 1}, "target_kl = 0.1: has no effect with .* set learner.epochs >= 2, or"),
-        ("qmix", {"window": 8}, "window = 8: has no effect with learner.body = 'mlp'; set learner.body = 'gru', or"),
-        ("vdn", {"burn_in": 7}, "burn_in = 7: has no effect with learner.body = 'mlp'"),
+        (
+            "ppo",
+            {"target_kl": 0.1, "num_epochs": 1},
+            "target_kl = 0.1: has no effect with .* set learner.num_epochs >= 2, or",
+        ),
+        (
+            "qmix",
+            {"window": 8},
+            "window = 8: has no effect with learner.network = 'mlp'; set learner.network = 'gru', or",
+        ),
+        ("vdn", {"burn_in": 7}, "burn_in = 7: has no effect with learner.network = 'mlp'"),
         ("vdn", {"mixer_width": 8}, "mixer_width = 8: has no effect with learner.mixer = 'vdn'"),
         ("dqn", {"priority_alpha": 0.7}, "priority_alpha = 0.7: has no effect with learner.prioritized = False"),
         ("dqn", {"priority_beta": 0.7}, "priority_beta = 0.7: has no effect with learner.prioritized = False"),
@@ -29,50 +37,50 @@ from trainers.settings import check_settings, completed, setting
         ("sac", {"target_entropy": 1.0, "learn_temperature": False}, "target_entropy = 1.0: .* learner.learn_temp"),
     ],
 )
-def test_a_setting_without_effect_is_refused(algorithm, given, line):
+def test_setting_without_effect_is_refused(algorithm, given, line):
     with pytest.raises(ConfigError, match=f"^learner.{line}.*leave .* out$") as caught:
-        algorithms.find(algorithm).settings(**given)
+        registry.find(algorithm).settings(**given)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("algorithm", "given"),
     [
-        ("ppo", {"image": (1, 4, 4), "body": "cnn"}),
+        ("ppo", {"image": (1, 4, 4), "network": "cnn"}),
         ("ppo", {"target_kl": 0.1}),
-        ("qmix", {"window": 16, "burn_in": 3, "body": "gru", "mixer_width": 8}),
+        ("qmix", {"window": 16, "burn_in": 3, "network": "gru", "mixer_width": 8}),
         ("dqn", {"prioritized": True, "priority_alpha": 0.7}),
-        ("ddpg", {"target_noise_clip": 0.5}),  # as by default
+        ("ddpg", {"target_noise_clip": 0.5}),  # default values
         ("sac", {"target_share": 0.9}),
     ],
 )
-def test_a_setting_with_effect_is_taken(algorithm, given):
-    settings = algorithms.find(algorithm).settings(**given)
+def test_setting_with_effect_is_accepted(algorithm, given):
+    settings = registry.find(algorithm).settings(**given)
     assert given.items() <= vars(settings).items()
 
 
-@pytest.mark.parametrize("algorithm", algorithms.ALGORITHMS)
-def test_what_a_setting_needs_is_a_setting(algorithm):
-    fields = dataclasses.fields(algorithms.find(algorithm).config_type)
+@pytest.mark.parametrize("algorithm", registry.ALGORITHMS)
+def test_needs_name_existing_settings(algorithm):
+    fields = dataclasses.fields(registry.find(algorithm).config_type)
     assert {name for field in fields for name in field.metadata.get("needs", {})} <= {field.name for field in fields}
 
 
 @dataclass(frozen=True)
 class Now:
-    """A learner's settings, of which `late` and `other` came after some runs."""
+    """Settings of a learner; `late` and `other` were added after some runs."""
 
     rate: float = setting(0.1, "> 0")
     kind: str = setting("new", ("old", "new"), before="old")
     other: int = setting(3, ">= 1", needs={"kind": "new"})
 
 
-def test_a_missing_setting_is_as_it_was_before_there_was_one():
+def test_missing_setting_gets_its_earlier_value():
     assert completed(Now, {"rate": 0.5}) == {"rate": 0.5, "kind": "old", "other": 3}
     assert completed(Now, {"kind": "new", "other": 4}) == {"rate": 0.1, "kind": "new", "other": 4}
     check_settings(Now())
 
 
-def test_what_had_no_effect_when_it_was_recorded_is_as_by_default():
+def test_recorded_setting_without_effect_gets_its_default():
     assert completed(Now, {"rate": 0.5, "kind": "old", "other": 4}) == {"rate": 0.5, "kind": "old", "other": 3}
 
 
@@ -82,18 +90,18 @@ def recorded(**learner):
     return data
 
 
-def test_recorded_configurations_outlive_new_settings_and_new_checks():
+def test_recorded_configurations_load_after_new_settings_and_checks():
     data = recorded(window=20, mixer_width=8)
-    for name in ("burn_in", "double", "hidden"):
+    for name in ("burn_in", "double", "hidden_sizes"):
         del data["learner"][name]
-    for name in ("patience", "until_return", "capture"):
+    for name in ("patience", "until_return", "cuda_graph"):
         del data[name]
     config = TrainConfig.from_json(data)
     assert config == TrainConfig("Corridor", algorithm="qmix", learner=dataclasses.replace(config.learner, window=16))
-    assert (config.learner.mixer_width, config.learner.window, config.learner.hidden) == (8, 16, (64, 64))
+    assert (config.learner.mixer_width, config.learner.window, config.learner.hidden_sizes) == (8, 16, (64, 64))
 
 
-def test_recorded_configurations_have_no_settings_that_are_not_known():
+def test_unknown_recorded_settings_are_refused():
     with pytest.raises(CheckpointError, match=r"learner: expected the fields .*, got also 'windows'$"):
         TrainConfig.from_json(recorded(windows=20))
     data = recorded()

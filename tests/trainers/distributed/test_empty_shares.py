@@ -1,6 +1,6 @@
-"""Learners with a replay: minibatches of which a rank has nothing are learned from as by one process.
+"""Replay learners: a rank without rows of a minibatch learns the same as a single process.
 
-Weights of a joint critic that cancel out may differ, see `trainers.sharding`; what it says does not.
+Weights of a joint critic that cancel out may differ, see `trainers.base.shard`; its values do not.
 """
 
 import math
@@ -10,22 +10,25 @@ import pytest
 import torch
 from ranks import Together
 
-from trainers import algorithms, sharding
-from trainers.collector import Collector
-from trainers.config import TrainConfig, make_core
-from trainers.replay import Replay
-from trainers.sharding import Shard
+from trainers.algorithms import registry
+from trainers.base import shard as shard_module
+from trainers.base.shard import Shard
+from trainers.buffers.replay_buffer import ReplayBuffer
+from trainers.config.train_config import TrainConfig, make_core
+from trainers.distributed import sharded_reducer
+from trainers.runner.collector import Collector
+from trainers.runner.learner_group import LearnerGroup
 
 WORLDS, RANKS, UPDATES = 5, 2, 3
 SMALL: dict[str, Any] = {
-    "rollout_length": 4, "updates": 3, "replay_size": 200, "batch_size": 6, "learning_starts": 20, "hidden": (8,),
+    "rollout_length": 4, "updates": 3, "replay_size": 200, "batch_size": 6, "learning_starts": 20, "hidden_sizes": (8,),
     "learning_rate": 0.01, "normalize_obs": True, "max_grad_norm": 1.0,
 }  # fmt: skip
 SPREAD, TAG, BOX = {"max_cycles": 6}, {"max_cycles": 6, "num_good": 2}, {"continuous_actions": True}
 RUNS = {
     "dqn": ("SimpleSpread-v0", SPREAD, "dqn", {"prioritized": True, "n_step": 2}),
     "iql": ("SimpleSpread-v0", SPREAD, "iql", {}),
-    "vdn": ("SimpleSpread-v0", SPREAD, "vdn", {"body": "gru", "window": 3, "burn_in": 1}),
+    "vdn": ("SimpleSpread-v0", SPREAD, "vdn", {"network": "gru", "window": 3, "burn_in": 1}),
     "qmix": ("SimpleSpread-v0", SPREAD, "qmix", {}),
     "ddpg": ("Pendulum-v1", {}, "ddpg", {}),
     "td3": ("Pendulum-v1", {}, "td3", {}),
@@ -40,15 +43,16 @@ RUNS = {
 
 def collector(run, shard):
     env_id, env, algorithm, settings = RUNS[run]
-    learner = algorithms.find(algorithm).settings(**{**SMALL, **settings})
+    learner = registry.find(algorithm).settings(**{**SMALL, **settings})
     config = TrainConfig(
         env_id, env, algorithm=algorithm, learner=learner, num_envs=WORLDS, total_steps=10_000, seed=2, eval_episodes=0
     )
-    return Collector(config, make_core(config, shard.num_envs, 2, **shard.offset_setting), shard=shard)
+    core = make_core(config, shard.num_envs, 2, **shard.core_settings)
+    return Collector(config, core, LearnerGroup(config, core, shard=shard))
 
 
 def of_one_rank(draw, shards):
-    """Draws of places: each is of one rank's worlds alone, the next one of the next's."""
+    """Return a stub for drawing places: each draw is in the worlds of one rank, in turn."""
     drawn: dict[int, int] = {}
 
     def changed(self, *args, **settings):
@@ -70,9 +74,9 @@ def one_thread():
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("run", RUNS)
-def test_a_rank_without_a_row_of_a_minibatch_learns_what_one_process_does(run, monkeypatch):
-    shards, together, sizes = [Shard.of(rank, RANKS, WORLDS) for rank in range(RANKS)], Together(RANKS), set()
-    here = Replay.here
+def test_rank_without_rows_of_a_minibatch_learns_as_one_process(run, monkeypatch):
+    shards, together, sizes = [Shard.split(rank, RANKS, WORLDS) for rank in range(RANKS)], Together(RANKS), set()
+    here = ReplayBuffer.local_places
 
     def watched(self, time, env):
         found = here(self, time, env)
@@ -80,28 +84,33 @@ def test_a_rank_without_a_row_of_a_minibatch_learns_what_one_process_does(run, m
         return found
 
     for name in ("draw", "draw_prioritized"):
-        monkeypatch.setattr(Replay, name, of_one_rank(getattr(Replay, name), shards))
-    monkeypatch.setattr(Replay, "here", watched)
-    monkeypatch.setattr(sharding, "total", together.total)
-    alone, ranks = collector(run, Shard.of(0, 1, WORLDS)), [collector(run, shard) for shard in shards]
+        monkeypatch.setattr(ReplayBuffer, name, of_one_rank(getattr(ReplayBuffer, name), shards))
+    monkeypatch.setattr(ReplayBuffer, "local_places", watched)
+    for module in (shard_module, sharded_reducer):
+        monkeypatch.setattr(module, "all_reduce_sum", together.total)
+    alone, ranks = collector(run, Shard.split(0, 1, WORLDS)), [collector(run, shard) for shard in shards]
     for update in range(1, UPDATES + 1):
         for each in (alone, *ranks):
             each.collect()
-        wanted = alone.update(update, str)
-        for row in together.each(lambda each, update=update: each.update(update, str), ranks):
+        wanted = alone.learners.update(update, str)
+        for row in together.each(lambda each, update=update: each.learners.update(update, str), ranks):
             assert all(math.isfinite(value) for value in row.values())
             assert row == pytest.approx(wanted, rel=1e-4, abs=1e-5)
     assert sizes == {(6, 6), (6, 0)}
     assert any("loss" in name for name in wanted)
     assert any("norm" in name and value > 1e-4 for name, value in wanted.items())
-    for name, seat in alone.seats.items():
-        nets = [each.seats[name].learner.net.state_dict() for each in ranks]
+    for name, seat in alone.learners.assignments.items():
+        nets = [each.learners.assignments[name].learner.net.state_dict() for each in ranks]
         for key, tensor in seat.learner.net.state_dict().items():
             assert torch.equal(nets[0][key], nets[1][key]), key
-            if not (alone.seats[name].whole.kind == "joint" and "critics" in key and key.endswith("body.0.weight")):
+            if not (
+                alone.learners.assignments[name].critic_state.kind == "joint"
+                and "critics" in key
+                and key.endswith("body.0.weight")
+            ):
                 torch.testing.assert_close(nets[0][key], tensor, rtol=1e-4, atol=1e-5, msg=key)
 
 
-def test_all_learners_with_a_replay_are_among_the_runs():
-    kept = {name for name in algorithms.ALGORITHMS if hasattr(algorithms.find(name).settings(), "replay_size")}
+def test_runs_cover_all_replay_learners():
+    kept = {name for name in registry.ALGORITHMS if hasattr(registry.find(name).settings(), "replay_size")}
     assert kept == {algorithm for _, _, algorithm, _ in RUNS.values()}

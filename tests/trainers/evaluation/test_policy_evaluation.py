@@ -8,14 +8,15 @@ from gymnasium import spaces
 from toy_core import Corridor, Identity
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from trainers.agents import agents_of
-from trainers.config import TrainConfig
-from trainers.evaluate import crossplay, estimate, play, table
-from trainers.seats import make_parts, make_seats
+from trainers.base.agent_group import make_agent_group
+from trainers.config.train_config import TrainConfig
+from trainers.evaluation.cross_play import cross_play, table
+from trainers.evaluation.policy_evaluation import estimate, evaluate_policies
+from trainers.runner.agent_assignment import acting_groups, assign_policies
 
 
 class Fixed:
-    """Stands in for a policy: the same action for everybody."""
+    """A policy with one constant action."""
 
     def __init__(self, action: int) -> None:
         self.action = action
@@ -40,8 +41,8 @@ class Uneven(Corridor):
 
 
 def test_each_world_counts_exactly_once():
-    # Always right: lengths 1..5 equally often, mean 3. Counting the first 25 episodes that end would favour short ones.
-    outcome = play(Uneven(25), {"walker": Fixed(1)}, seed=0)
+    # Always right: lengths 1..5 equally often, mean 3. Counting the first 25 episodes that end would favor short ones.
+    outcome = evaluate_policies(Uneven(25), {"walker": Fixed(1)}, seed=0)
     assert outcome.episodes == 25
     assert outcome.length.mean == 3.0
     # two walkers, each 1 - 0.05 * length: 2 * (1 - 0.05 * 3) = 1.7
@@ -55,18 +56,18 @@ def test_survivors_are_those_that_no_rule_ended():
         def act(self, obs, mask=None, greedy=False, memory=None):
             return torch.tensor([1, 0]).expand(obs.shape[:-1])  # walker 0 goes, walker 1 stays until truncated
 
-    outcome = play(Corridor(20, limit=8), {"walker": OneStays(1)}, seed=0)
+    outcome = evaluate_policies(Corridor(20, limit=8), {"walker": OneStays(1)}, seed=0)
     assert outcome.survivors["walker"].mean == 1.0
     assert outcome.leaves["walker"]
     assert outcome.length.mean == 8.0
-    both = play(Uneven(5), {"walker": Fixed(1)}, seed=0)
+    both = evaluate_policies(Uneven(5), {"walker": Fixed(1)}, seed=0)
     assert both.survivors["walker"].mean == 0.0
     assert not both.leaves["walker"]  # they arrive together, with the end of the world
 
 
 def test_random_players_and_seeds():
     core = Identity(200)
-    one, again, other = (play(core, {"even": None, "odd": None}, seed=s) for s in (1, 1, 2))
+    one, again, other = (evaluate_policies(core, {"even": None, "odd": None}, seed=s) for s in (1, 1, 2))
     assert one == again
     assert one != other
     # 4 steps, a third of the answers right
@@ -76,27 +77,27 @@ def test_random_players_and_seeds():
 
 def test_endless_episodes_are_an_error():
     with pytest.raises(GpuEnvsError, match="3 of 3 episodes lasted over 10 steps"):
-        play(Corridor(3, limit=50), {"walker": Fixed(0)}, seed=0, max_steps=10)
+        evaluate_policies(Corridor(3, limit=50), {"walker": Fixed(0)}, seed=0, max_steps=10)
 
 
 def test_crossplay_pits_each_side_against_random_and_another():
     core, sides = Identity(6), {"even": ["even"], "odd": ["odd"]}
     trained, other = {"even": Fixed(0), "odd": Fixed(1)}, {"even": Fixed(2), "odd": Fixed(2)}
-    played = [matchup for matchup, _ in crossplay(core, sides, trained, other, seed=0)]
+    played = [matchup for matchup, _ in cross_play(core, sides, trained, other, seed=0)]
     assert [(m["even"], m["odd"]) for m in played] == [
         ("random", "random"), ("trained", "random"), ("random", "trained"), ("trained", "trained"),
         ("other", "other"), ("trained", "other"), ("other", "trained"),
     ]  # fmt: skip
-    results = crossplay(core, {"all": ["even", "odd"]}, {"all": Fixed(0)}, None, seed=0)
+    results = cross_play(core, {"all": ["even", "odd"]}, {"all": Fixed(0)}, None, seed=0)
     assert [m["all"] for m, _ in results] == ["random", "trained"]
     lines = table(results).splitlines()
     assert lines[0].split() == ["all", "even", "return", "odd", "return", "episode", "length"]
-    assert "survivors" not in lines[0]  # nobody leaves early in Identity
+    assert "survivors" not in lines[0]  # no agent leaves early in Identity
     assert lines[-1] == "6 episodes each, mean ± half of the 95 % interval"
 
 
 class Uneasy(Identity):
-    """Of the three answers, agents of group "odd" have but two; masks are padded to three, padding illegal."""
+    """Agents of group "odd" have two of three actions; their masks are padded to three with illegal actions."""
 
     def __init__(self, num_envs: int, kind: str = "discrete") -> None:
         super().__init__(num_envs, kind, masked=kind == "discrete")
@@ -113,20 +114,22 @@ class Uneasy(Identity):
 
 def test_masks_are_cut_to_a_groups_own_choices():
     core = Uneasy(8)
-    seats = make_seats(TrainConfig("Uneasy", num_envs=8), core)
+    seats = assign_policies(TrainConfig("Uneasy", num_envs=8), core)
     _, info = core.reset()
-    for part in make_parts(seats, core):
+    for part in acting_groups(seats, core):
         part.start()
         part.act(core, info, core.action_buffer)
     assert core.action_buffer[:, 1].tolist() == [1] * 8  # its only legal one
-    play(core, {name: seat.learner.policy() for name, seat in seats.items()}, seed=0)  # the toy asserts legality
+    evaluate_policies(
+        core, {name: seat.learner.policy() for name, seat in seats.items()}, seed=0
+    )  # the toy asserts legality
 
 
 def test_masks_of_several_components_are_refused():
     with pytest.raises(
         ConfigError, match=r"Uneasy: even: action masks need Discrete actions, got MultiDiscrete"
     ) as caught:
-        make_seats(TrainConfig("Uneasy"), Uneasy(2, "multi_discrete"))
+        assign_policies(TrainConfig("Uneasy"), Uneasy(2, "multi_discrete"))
     assert "\n" not in str(caught.value)
 
 
@@ -139,7 +142,7 @@ def test_actions_of_some_agents_go_into_those_of_all(kind):
             into = torch.nn.functional.pad(into, (0, 1), value=-7.0)  # wider than the group's own
         own = torch.arange(1.0, 1 + 2 * len(rows) * max(core.action_buffer[0, 0].numel(), 1))
         own = own.view(2, len(rows), *core.action_buffer.shape[2:])
-        agents_of(core, groups).put(own, into)
+        make_agent_group(core, groups).scatter_actions(own, into)
         got = into[:, rows, : own.shape[-1]] if into.dim() == 3 else into[:, rows]
         assert torch.equal(got, own)
         assert (into == -7).sum() == into.numel() - own.numel()
@@ -148,7 +151,7 @@ def test_actions_of_some_agents_go_into_those_of_all(kind):
 def test_crossplay_tells_how_far_it_is():
     told = []
     core = Corridor(5, limit=3)
-    crossplay(
+    cross_play(
         core,
         {"walker": ["walker"]},
         {"walker": Fixed(0)},

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from gpu_envs.errors import ConfigError
-from gpu_envs.factory import make_core
-from trainers.evaluate import play
-from trainers.scripted import SCRIPTS, ScriptedPolicy
+from gpu_envs.runtime.factory import make_core
+from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.evaluation.scripted_policies import SCRIPTS, ScriptedPolicy
 
 ENVS = {
     "SimpleTag-v0": ("adversary", "agent", {}),
@@ -41,7 +41,7 @@ def test_both_sides_beat_random(env_id):
     core = make_core(env_id, 128, "cpu", seed=0, reuse_buffers=True, **settings)
     chase, flee = ScriptedPolicy(core, hunters), ScriptedPolicy(core, prey)
     chance, hunted, fled, both = (
-        play(core, {hunters: hunter, prey: runner}, seed=1)
+        evaluate_policies(core, {hunters: hunter, prey: runner}, seed=1)
         for hunter, runner in ((None, None), (chase, None), (None, flee), (chase, flee))
     )
 

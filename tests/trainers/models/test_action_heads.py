@@ -1,4 +1,4 @@
-"""Squashed heads against torch.distributions, codes of actions, and gradients through drawn ones."""
+"""Squashed heads against torch.distributions, action codes, and gradients of samples."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ from gymnasium import spaces
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
 from gpu_envs.errors import ConfigError
-from trainers.boxes import LOG_STD, TanhGaussianHead, TanhHead
-from trainers.categories import CategoricalHead
-from trainers.heads import action_spec, make_head
+from trainers.models.action_heads import action_spec, make_head
+from trainers.models.continuous_heads import LOG_STD, TanhGaussianHead, TanhHead
+from trainers.models.discrete_heads import CategoricalHead
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -26,7 +26,7 @@ def test_tanh_gaussian_equals_torch_distributions():
     head = TanhGaussianHead([-1.0, -1.0], [1.0, 1.0])
     params = torch.randn(500, 4, generator=generator(), dtype=torch.float64)
     action, log_prob = head.sample(params, generator(1), None)
-    action = action.clamp(-4, 4)  # torch's inverse of tanh is not exact beyond
+    action = action.clamp(-4, 4)  # torch's inverse of tanh is inexact beyond
     kept = (action.abs() < 4).all(-1)
     torch.testing.assert_close(log_prob[kept], squashed(params).log_prob(action.tanh())[kept])
     torch.testing.assert_close(head.evaluate(params, action, None)[0], squashed(params).log_prob(action.tanh()))
@@ -44,8 +44,8 @@ def test_tanh_gaussian_is_finite_where_tanh_rounds_to_one():
     assert bool(params.grad.isfinite().all())
 
 
-def test_entropy_of_a_tanh_gaussian_and_its_gradient_are_unbiased():
-    """Against the integral over the box, and that of its neighbours in mean and spread."""
+def test_tanh_gaussian_entropy_and_its_gradient_are_unbiased():
+    """Compare with the integral over the box, and with finite differences in mean and deviation."""
     head = TanhGaussianHead([-1.0], [1.0])
     at = torch.tensor([0.3, 0.4], requires_grad=True)
     params = at.expand(200_000, 2)
@@ -64,7 +64,7 @@ def test_entropy_of_a_tanh_gaussian_and_its_gradient_are_unbiased():
 
 
 @pytest.mark.parametrize("kind", [TanhGaussianHead, TanhHead])
-def test_codes_stand_for_places_in_the_box(kind):
+def test_codes_of_continuous_actions_are_positions_in_the_box(kind):
     head = kind([0.0, -3.0], [1.0, 5.0])
     actions = torch.tensor([[0.0, 5.0], [0.5, 1.0], [0.25, -3.0]])
     codes = torch.tensor([[-1.0, 1.0], [0.0, 0.0], [-0.5, -1.0]])
@@ -89,7 +89,7 @@ def test_codes_of_discrete_actions_are_one_hot(sizes, multi):
     assert torch.equal(head.decode(code), action)
 
 
-def test_gumbel_draws_follow_the_policy_and_its_masks():
+def test_gumbel_samples_follow_the_policy_and_its_masks():
     head = CategoricalHead([3], multi=False)
     logits = torch.tensor([0.0, 1.0, 5.0]).expand(40_000, 3)
     mask = torch.tensor([True, True, False]).expand(40_000, 3)
@@ -100,8 +100,8 @@ def test_gumbel_draws_follow_the_policy_and_its_masks():
     torch.testing.assert_close(uniform.mean(0), torch.tensor([0.5, 0.5, 0.0]), atol=0.01, rtol=0)
 
 
-def test_gradients_pass_straight_through_a_gumbel_draw():
-    """The draw is one-hot; its gradient is that of softmax((log pi + g) with the same noise g)."""
+def test_gumbel_samples_have_straight_through_gradients():
+    """The sample is one-hot; its gradient is that of softmax(log pi + g) with the same noise g."""
     head = CategoricalHead([3], multi=False)
     logits = torch.tensor([[0.3, -0.2, 0.5]], requires_grad=True)
     worth = torch.tensor([1.0, 2.0, 4.0])
@@ -114,12 +114,12 @@ def test_gradients_pass_straight_through_a_gumbel_draw():
     torch.testing.assert_close(logits.grad, expected)
 
 
-def test_squashed_heads_are_made_from_bounded_boxes_alone():
+def test_squashed_heads_need_bounded_boxes():
     box = spaces.Box(-2.0, 2.0, (3,), np.float32)
     gaussian, certain = make_head(action_spec(box, box="tanh_gaussian")), make_head(action_spec(box, box="tanh"))
     assert isinstance(gaussian, TanhGaussianHead)
     assert isinstance(certain, TanhHead)
     assert (gaussian.num_params, certain.num_params) == (6, 3)
     for kind in ("tanh", "tanh_gaussian"):
-        with pytest.raises(ConfigError, match=r"has no bounds, which a tanh\w* policy needs"):
+        with pytest.raises(ConfigError, match=r"expected bounds for a tanh\w* policy"):
             action_spec(spaces.Box(-np.inf, np.inf, (3,), np.float32), box=kind)

@@ -1,4 +1,4 @@
-"""Heads against torch.distributions, masks, bounds, and the normaliser against one-pass statistics."""
+"""Heads against torch.distributions, masks and bounds, and the normalizer against one-pass statistics."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,11 @@ from gymnasium import spaces
 from torch.distributions import Categorical, Normal
 
 from gpu_envs.errors import ConfigError
-from trainers.boxes import GaussianHead
-from trainers.categories import CategoricalHead
-from trainers.heads import action_spec, make_head
-from trainers.nets import ObservationNormalizer, mlp
+from trainers.models.action_heads import action_spec, make_head
+from trainers.models.continuous_heads import GaussianHead
+from trainers.models.discrete_heads import CategoricalHead
+from trainers.models.networks import mlp
+from trainers.models.normalization import ObservationNormalizer
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -40,7 +41,7 @@ def test_categorical_samples_have_the_right_frequencies_and_log_probabilities():
         torch.testing.assert_close(frequency, part.softmax(-1), atol=0.01, rtol=0)
 
 
-def test_masked_actions_are_never_taken_and_carry_no_entropy():
+def test_illegal_actions_are_never_sampled_and_add_no_entropy():
     head = CategoricalHead([4], multi=False)
     logits = torch.tensor([10.0, 0.0, 0.0, 20.0]).expand(5_000, 4).clone().requires_grad_()
     mask = torch.tensor([False, True, True, False]).expand(5_000, 4)
@@ -63,7 +64,7 @@ def test_gaussian_equals_torch_distributions():
     torch.testing.assert_close(entropy, normal.entropy().sum(-1))
 
 
-def test_gaussian_maps_to_its_box_and_never_leaves_it():
+def test_gaussian_actions_stay_in_the_box():
     head = GaussianHead([0.0, -0.1], [1.0, 0.3], init_log_std=2.0)
     corners = head.to_env(torch.tensor([[-1.0, 1.0], [0.0, 0.0]]))
     torch.testing.assert_close(corners, torch.tensor([[0.0, 0.3], [0.5, 0.1]]))
@@ -74,14 +75,14 @@ def test_gaussian_maps_to_its_box_and_never_leaves_it():
     assert torch.equal(unbounded.to_env(torch.tensor([[37.0]])), torch.tensor([[37.0]]))
 
 
-def test_heads_are_made_from_spaces_and_others_refused():
+def test_heads_of_unsupported_spaces_are_refused():
     for space, shape in [
         (spaces.Discrete(4), ()),
         (spaces.MultiDiscrete([3, 2]), (2,)),
         (spaces.Box(-1.0, 1.0, (3,), np.float32), (3,)),
     ]:
         assert make_head(action_spec(space)).action_shape == shape
-    with pytest.raises(ConfigError, match="has no head"):
+    with pytest.raises(ConfigError, match="expected Discrete, MultiDiscrete or a one-dimensional Box"):
         action_spec(spaces.MultiBinary(3))
 
 
@@ -111,7 +112,7 @@ def test_normalizer_merges_batches_exactly_and_ignores_invalid_rows():
     torch.testing.assert_close(normalizer(kept).mean(0), torch.zeros(3), atol=1e-5, rtol=0)
 
 
-def test_normalizer_equals_itself_without_a_mask():
+def test_normalizer_without_mask_equals_full_mask():
     data = torch.randn(4, 5, 2, generator=generator())
     one, two = ObservationNormalizer(2), ObservationNormalizer(2)
     one.update(data)

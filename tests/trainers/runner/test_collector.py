@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from gpu_envs.core import Core
-from trainers import algorithms
-from trainers.collector import Collector
-from trainers.config import TrainConfig, make_core
+from gpu_envs.runtime.core import Core
+from trainers.algorithms import registry
+from trainers.config.train_config import TrainConfig, make_core
+from trainers.runner.collector import Collector
+from trainers.runner.learner_group import LearnerGroup
 
 
 def as_on_a_gpu(core: Core):
@@ -27,14 +28,14 @@ def as_on_a_gpu(core: Core):
 @pytest.mark.parametrize(
     ("env_id", "algorithm", "settings", "sharing"),
     [
-        ("SimpleSpread-v0", "mappo", {"body": "gru", "rollout_length": 30}, "group"),
+        ("SimpleSpread-v0", "mappo", {"network": "gru", "rollout_length": 30}, "group"),
         ("SimpleSpread-v0", "ppo", {"rollout_length": 30}, "agent"),
-        ("SimpleSpread-v0", "ppo", {"body": "gru", "rollout_length": 30}, "agent"),
+        ("SimpleSpread-v0", "ppo", {"network": "gru", "rollout_length": 30}, "agent"),
         ("TicTacToe-v0", "dqn", {"learning_starts": 16, "batch_size": 16}, "group"),
         (
             "SimpleSpread-v0",
             "qmix",
-            {"learning_starts": 16, "body": "gru", "rollout_length": 30, "batch_size": 8},
+            {"learning_starts": 16, "network": "gru", "rollout_length": 30, "batch_size": 8},
             "group",
         ),
         ("Pendulum-v1", "sac", {"learning_starts": 16, "batch_size": 16}, "group"),
@@ -43,21 +44,21 @@ def as_on_a_gpu(core: Core):
 )
 def test_recording_leaves_no_trace(env_id, algorithm, settings, sharing):
     """Rollouts are those of a collector that records nothing, memories and random streams included."""
-    learner = algorithms.find(algorithm).settings(**settings)
+    learner = registry.find(algorithm).settings(**settings)
     config = TrainConfig(
         env_id, num_envs=4, total_steps=10_000, algorithm=algorithm, learner=learner, sharing=sharing, seed=3
     )
     seen = []
     for recording in (False, True):
         core = make_core(config, config.num_envs, config.seed)
-        collector = Collector(config, core)
+        collector = Collector(config, core, LearnerGroup(config, core))
         if recording:
-            collector.captures, core.capture = True, as_on_a_gpu(core)
+            collector.uses_cuda_graph, core.capture = True, as_on_a_gpu(core)
         rollouts = []
         for iteration in range(3):
             collector.collect()
-            rollouts += [seat.learner.rollout.action.clone() for seat in collector.seats.values()]
-            rollouts += [seat.learner.rollout.obs.clone() for seat in collector.seats.values()]
-            collector.update(iteration, str)
+            rollouts += [seat.learner.rollout.action.clone() for seat in collector.learners.assignments.values()]
+            rollouts += [seat.learner.rollout.obs.clone() for seat in collector.learners.assignments.values()]
+            collector.learners.update(iteration, str)
         seen.append(rollouts)
     assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))

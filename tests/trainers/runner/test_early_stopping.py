@@ -10,22 +10,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_trainer import assert_equal_checkpoints, iterations_of
+from checkpoints import assert_equal_checkpoints, iterations_of
 from toy_core import Identity
 from toy_run import make_corridor, toy_config
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from trainers import checkpoint, judge
-from trainers.commands import train_command
-from trainers.config import CUBLAS, TrainConfig
-from trainers.episodes import RECENT, Episodes
-from trainers.logs import read_rows
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
-from trainers.stopping import Patience
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.cli.train import train_command
+from trainers.config.train_config import CUBLAS, TrainConfig
+from trainers.runner import training_evaluator
+from trainers.runner.early_stopping import EarlyStopping
+from trainers.runner.episode_statistics import RECENT, EpisodeStatistics
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
+from trainers.storage.learning_curves import read_rows
 
-ROOT = Path(__file__).parents[2]
-TINY = PPOConfig(rollout_length=8, epochs=1, minibatches=1, hidden=(8,))
+ROOT = Path(__file__).parents[3]
+TINY = PPOConfig(rollout_length=8, num_epochs=1, num_minibatches=1, hidden_sizes=(8,))
 
 
 def make_identity(config, num_envs, seed, **settings):
@@ -33,13 +34,20 @@ def make_identity(config, num_envs, seed, **settings):
 
 
 def identity_config(iterations: int, **changes) -> TrainConfig:
-    settings = {"num_envs": 8, "checkpoint_every": 1, "eval_episodes": 8, "threads": 1, "learner": TINY, **changes}
+    settings = {
+        "num_envs": 8,
+        "checkpoint_interval": 1,
+        "eval_episodes": 8,
+        "num_threads": 1,
+        "learner": TINY,
+        **changes,
+    }
     return TrainConfig(env_id="Identity", total_steps=iterations * 64, **settings)
 
 
 def test_episodes_are_kept_in_the_order_of_time_and_by_group():
     core = Identity(2)  # even: agents 0 and 2, odd: agent 1
-    episodes = Episodes(core, 2)
+    episodes = EpisodeStatistics(core, 2)
     for rollout in range(60):
         for t in range(2):
             now = 2.0 * rollout + t
@@ -50,9 +58,9 @@ def test_episodes_are_kept_in_the_order_of_time_and_by_group():
             episodes.store(t, torch.tensor([True, False]), info)  # world 1 goes on
         assert len(episodes.recent_returns()) == (0 if rollout < 50 else 2)
         row = episodes.read()
-        assert row["even/return_per_agent"] == 2 * rollout + 1.5
-        assert row["odd/return_per_agent"] == 20 * rollout + 5
-        assert (row["even/episode_length"], row["odd/episode_length"]) == (6, 5)
+        assert row["even/episode_return_mean"] == 2 * rollout + 1.5
+        assert row["odd/episode_return_mean"] == 20 * rollout + 5
+        assert (row["even/episode_length_mean"], row["odd/episode_length_mean"]) == (6, 5)
     last = torch.arange(120 - RECENT, 120, dtype=torch.float64)
     assert torch.equal(episodes.recent, torch.stack([last + 1, 10 * last], 1))
     assert episodes.recent_returns() == {"even": 70.5, "odd": 695.0}
@@ -61,9 +69,9 @@ def test_episodes_are_kept_in_the_order_of_time_and_by_group():
     assert len(episodes.recent) == RECENT
 
 
-def test_a_goal_ends_the_run_and_leaves_a_checkpoint(tmp_path):
+def test_reached_goal_ends_the_run_with_a_checkpoint(tmp_path):
     goal = -0.9  # of walkers that pay 0.05 a step, for 20 steps at most
-    trainer = Trainer(toy_config(400, until_return=goal, checkpoint_every=1000), tmp_path, None, make_corridor)
+    trainer = Trainer(toy_config(400, until_return=goal, checkpoint_interval=1000), tmp_path, None, make_corridor)
     last = trainer.run()
     assert trainer.reached
     assert 13 <= trainer.iteration < 400  # RECENT episodes of at most 20 steps in 8 worlds
@@ -85,15 +93,15 @@ def test_every_group_has_to_reach_the_goal(tmp_path):
     trainer.log.close()
 
 
-CARTPOLE = ["CartPole-v1", "--device", "cpu", "--threads", "1", "--num-envs", "64", "--learner.hidden", "8"]
+CARTPOLE = ["CartPole-v1", "--device", "cpu", "--num-threads", "1", "--num-envs", "64", "--learner.hidden_sizes", "8"]
 
 
 def test_train_until_a_return(tmp_path, capsys):
-    options = ["--until-return", "15", "--total-steps", "100000", "--learner.epochs", "1"]
-    code = "import sys; from trainers.commands import train_command; sys.exit(train_command(sys.argv[1:]))"
+    options = ["--until-return", "15", "--total-steps", "100000", "--learner.num_epochs", "1"]
+    code = "import sys; from trainers.cli.train import train_command; sys.exit(train_command(sys.argv[1:]))"
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", code, *CARTPOLE, *options, "--out", str(tmp_path / "a")],
+        [sys.executable, "-c", code, *CARTPOLE, *options, "--run-dir", str(tmp_path / "a")],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -110,34 +118,34 @@ def test_train_until_a_return(tmp_path, capsys):
     assert (tmp_path / "a" / "checkpoints").exists()
 
 
-def test_a_goal_that_is_not_reached_is_exit_code_1(tmp_path, capsys):
-    options = ["--until-return", "400", "--total-steps", "6144", "--learner.epochs", "1", "--eval-episodes", "0"]
-    assert train_command([*CARTPOLE, *options, "--out", str(tmp_path / "a")]) == 1
+def test_missed_goal_returns_exit_code_1(tmp_path, capsys):
+    options = ["--until-return", "400", "--total-steps", "6144", "--learner.num_epochs", "1", "--eval-episodes", "0"]
+    assert train_command([*CARTPOLE, *options, "--run-dir", str(tmp_path / "a")]) == 1
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("not reached"))
     assert line.startswith("not reached: 400 in 6,144 steps (mean return per agent over 100 episodes: agent ")
     options[options.index("6144")] = "10"
-    assert train_command([*CARTPOLE, *options, "--num-envs", "2", "--out", str(tmp_path / "b")]) == 1
+    assert train_command([*CARTPOLE, *options, "--num-envs", "2", "--run-dir", str(tmp_path / "b")]) == 1
     assert "not reached: 400 in 64 steps (fewer than 100 episodes ended)" in capsys.readouterr().out
 
 
 def test_patience_counts_evaluations_without_a_better_score():
-    patience = Patience(2)
+    patience = EarlyStopping(2)
     for score, since in ((-3.0, 0), (-3.0, 1), (-2.0, 0), (-4.0, 1), (-2.5, 2)):
-        assert not patience.over
-        patience.judge(score)
-        assert patience.since == since
-    assert patience.over
-    forever = Patience(0, best=1.0, since=1000)
-    assert not forever.over
+        assert not patience.should_stop
+        patience.update(score)
+        assert patience.evaluations_since_best == since
+    assert patience.should_stop
+    forever = EarlyStopping(0, best_score=1.0, evaluations_since_best=1000)
+    assert not forever.should_stop
 
 
-def test_a_run_without_progress_ends_and_keeps_its_best(tmp_path, monkeypatch):
+def test_run_without_progress_stops_and_keeps_its_best_checkpoint(tmp_path, monkeypatch):
     scores = iter([1.0, 3.0, 2.0, 2.5, 3.0, 9.0])
     scored = lambda self: {"eval/walker/return": 0.0, "eval/score": next(scores)}  # noqa: E731
-    monkeypatch.setattr(judge.Judge, "scores", scored)
-    trainer = Trainer(toy_config(30, patience=3, keep_last=1), tmp_path, None, make_corridor)
+    monkeypatch.setattr(training_evaluator.TrainingEvaluator, "scores", scored)
+    trainer = Trainer(toy_config(30, patience=3, keep_last_checkpoints=1), tmp_path, None, make_corridor)
     assert trainer.run() == tmp_path / "checkpoints" / "000000015"
-    assert trainer.patience.over
+    assert trainer.early_stopping.should_stop
     assert trainer.stopped_by is None
     assert checkpoint.best(tmp_path / "checkpoints") == tmp_path / "checkpoints" / "000000015"  # the later of equals
     scores = [row["eval/score"] for row in read_rows(tmp_path / "metrics.csv") if row["eval/score"]]
@@ -145,10 +153,10 @@ def test_a_run_without_progress_ends_and_keeps_its_best(tmp_path, monkeypatch):
 
 
 def test_early_stopping_goes_on_after_a_resume_as_if_nothing_had_happened(tmp_path, monkeypatch):
-    evaluate = judge.Judge.scores
+    evaluate = training_evaluator.TrainingEvaluator.scores
     # a score that only falls: the evaluation itself, and so the streams, are as always
-    fall = lambda self: {**evaluate(self), "eval/score": -float(self.seats["walker"].learner.steps)}  # noqa: E731
-    monkeypatch.setattr(judge.Judge, "scores", fall)
+    fall = lambda self: {**evaluate(self), "eval/score": -float(self.assignments["walker"].learner.steps)}  # noqa: E731
+    monkeypatch.setattr(training_evaluator.TrainingEvaluator, "scores", fall)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     Trainer(toy_config(30, patience=4), whole, None, make_corridor).run()
     part = Trainer(toy_config(30, patience=4), parts, None, make_corridor)
@@ -156,7 +164,7 @@ def test_early_stopping_goes_on_after_a_resume_as_if_nothing_had_happened(tmp_pa
         part.iterate()
     part.log.close()
     resumed = Trainer(toy_config(30, patience=4), parts, checkpoint.load(parts), make_corridor)
-    assert (resumed.iteration, resumed.patience) == (9, Patience(4, -192.0, 2))
+    assert (resumed.iteration, resumed.early_stopping) == (9, EarlyStopping(4, -192.0, 2))
     assert len(resumed.episodes.recent) > 0
     resumed.run()
     assert_equal_checkpoints(whole, parts)
@@ -164,7 +172,7 @@ def test_early_stopping_goes_on_after_a_resume_as_if_nothing_had_happened(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["trainer.evaluations_since_best", "episodes.recent"])
-def test_a_state_without_what_decides_the_end_is_refused(tmp_path, name):
+def test_state_without_stopping_counters_is_refused(tmp_path, name):
     Trainer(toy_config(3), tmp_path, None, make_corridor).run()
     saved = checkpoint.load(tmp_path)
     del saved.state[name]
@@ -173,27 +181,29 @@ def test_a_state_without_what_decides_the_end_is_refused(tmp_path, name):
 
 
 def test_patience_and_opponents_need_evaluations():
-    for change in ({"patience": 3}, {"eval_against": "out/a"}):
-        with pytest.raises(ConfigError, match=r"(patience|eval_against) = .*: has no effect with eval_episodes = 0"):
+    for change in ({"patience": 3}, {"eval_opponents": "out/a"}):
+        with pytest.raises(ConfigError, match=r"(patience|eval_opponents) = .*: has no effect with eval_episodes = 0"):
             toy_config(3, eval_episodes=0, **change)
 
 
 def test_evaluations_against_the_policies_of_a_checkpoint(tmp_path, monkeypatch):
     Trainer(identity_config(2, seed=5), tmp_path / "other", None, make_identity).run()
     against = str(tmp_path / "other")
-    config = identity_config(1, eval_against=against)
+    config = identity_config(1, eval_opponents=against)
     trainer = Trainer(config, tmp_path / "run", None, make_identity)
-    games, play = [], judge.play
+    games, play = [], training_evaluator.evaluate_policies
     monkeypatch.setattr(
-        judge, "play", lambda core, players, seed: (games.append(players), play(core, players, seed))[1]
+        training_evaluator,
+        "evaluate_policies",
+        lambda core, players, seed: (games.append(players), play(core, players, seed))[1],
     )
     trainer.run()
     first, second = games
     assert first.keys() == second.keys() == {"even", "odd"}
-    assert (first["odd"], second["even"]) == (trainer.judge.opponents["odd"], trainer.judge.opponents["even"])
+    assert (first["odd"], second["even"]) == (trainer.evaluator.opponents["odd"], trainer.evaluator.opponents["even"])
     expected = checkpoint.load(tmp_path / "other").policy("odd")
     assert torch.equal(first["odd"].actor.body[0].weight, expected.actor.body[0].weight)
-    learned = trainer.seats["even"].learner.policy()
+    learned = trainer.assignments["even"].learner.policy()
     assert torch.equal(first["even"].actor.body[0].weight, learned.actor.body[0].weight)
     row = read_rows(tmp_path / "run" / "metrics.csv")[0]
     mean = (float(row["eval/even/return"]) + float(row["eval/odd/return"])) / 2
@@ -201,27 +211,27 @@ def test_evaluations_against_the_policies_of_a_checkpoint(tmp_path, monkeypatch)
     assert checkpoint.load(tmp_path / "run").score == pytest.approx(mean)
 
 
-def test_opponents_that_do_not_fit_are_refused_before_a_folder_is_made(tmp_path):
+def test_unfit_opponents_are_refused_before_the_folder_is_created(tmp_path):
     Trainer(identity_config(1), tmp_path / "identity", None, make_identity).run()
     Trainer(toy_config(1), tmp_path / "corridor", None, make_corridor).run()
     out = tmp_path / "run"
     with pytest.raises(CheckpointError, match="env_id: expected Identity, got Corridor"):
-        Trainer(identity_config(1, eval_against=str(tmp_path / "corridor")), out, None, make_identity)
-    with pytest.raises(ConfigError, match="eval_against: all agents of Corridor play one policy"):
-        Trainer(toy_config(1, eval_against=str(tmp_path / "corridor")), out, None, make_corridor)
-    config = identity_config(1, eval_against=str(tmp_path / "identity"), sharing="agent")
+        Trainer(identity_config(1, eval_opponents=str(tmp_path / "corridor")), out, None, make_identity)
+    with pytest.raises(ConfigError, match="eval_opponents: all agents of Corridor share one policy"):
+        Trainer(toy_config(1, eval_opponents=str(tmp_path / "corridor")), out, None, make_corridor)
+    config = identity_config(1, eval_opponents=str(tmp_path / "identity"), sharing="agent")
     with pytest.raises(CheckpointError, match="expected a policy among even, odd, got 'even_0'"):
         Trainer(config, out, None, make_identity)
     assert not out.exists()
 
 
 @pytest.mark.parametrize("name", ["actor.body.0.weight", "normalizer.mean"])
-def test_a_parameter_that_is_not_finite_ends_the_run(tmp_path, name):
+def test_nonfinite_parameter_ends_the_run(tmp_path, name):
     """Even where every loss is."""
     trainer = Trainer(toy_config(9), tmp_path, None, make_corridor)
     for _ in range(5):
         trainer.iterate()
-    learner = trainer.seats["walker"].learner
+    learner = trainer.assignments["walker"].learner
     update = learner.update
 
     def broken():
@@ -238,7 +248,7 @@ def test_a_parameter_that_is_not_finite_ends_the_run(tmp_path, name):
     assert [path.name for path in checkpoint.every(tmp_path / "checkpoints")] == ["000000003"]
 
 
-def test_a_loss_that_is_not_finite_is_told_with_the_parameter(tmp_path):
+def test_nonfinite_loss_names_the_first_nonfinite_parameter(tmp_path):
     trainer = Trainer(toy_config(9), tmp_path, None, make_corridor)
     play = trainer.core._play
     trainer.core._play = lambda action: (play(action)[0] * torch.nan, play(action)[1])
@@ -246,14 +256,14 @@ def test_a_loss_that_is_not_finite_is_told_with_the_parameter(tmp_path):
         trainer.run()
 
 
-def test_a_signal_during_an_evaluation_saves_what_it_finds(tmp_path, monkeypatch):
-    play = judge.play
+def test_signal_during_an_evaluation_saves_its_score(tmp_path, monkeypatch):
+    play = training_evaluator.evaluate_policies
 
     def interrupted(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGTERM)
         return play(*args, **kwargs)
 
-    monkeypatch.setattr(judge, "play", interrupted)
+    monkeypatch.setattr(training_evaluator, "evaluate_policies", interrupted)
     trainer = Trainer(toy_config(30), tmp_path, None, make_corridor)
     trainer.run()
     assert (trainer.stopped_by, trainer.iteration) == (signal.SIGTERM, 3)
@@ -261,7 +271,7 @@ def test_a_signal_during_an_evaluation_saves_what_it_finds(tmp_path, monkeypatch
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_deterministic_run_is_so_while_it_lasts_and_repeats_itself(tmp_path):
+def test_deterministic_run_repeats_and_restores_the_setting(tmp_path):
     seen = []
     for name in "ab":
         trainer = Trainer(toy_config(4, deterministic=True), tmp_path / name, None, make_corridor)
@@ -275,13 +285,13 @@ def test_a_deterministic_run_is_so_while_it_lasts_and_repeats_itself(tmp_path):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-def test_cublas_hears_of_determinism_before_cuda_starts(monkeypatch):
+def test_cublas_is_made_deterministic_before_cuda_starts(monkeypatch):
     monkeypatch.setenv(CUBLAS, "")
     toy_config(1, deterministic=True).prepare()
     toy_config(1, device="cuda").prepare()
     assert not os.environ[CUBLAS]
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    with pytest.raises(ConfigError, match=r"deterministic: CUDA runs already .* set CUBLAS_WORKSPACE_CONFIG=:4096:8"):
+    with pytest.raises(ConfigError, match=r"CUDA was already started .* set CUBLAS_WORKSPACE_CONFIG=:4096:8"):
         toy_config(1, device="cuda:0", deterministic=True).prepare()
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     toy_config(1, device="cuda:0", deterministic=True).prepare()

@@ -14,38 +14,22 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from checkpoints import assert_equal_checkpoints, iterations_of
 from toy_core import Identity
 from toy_run import make_corridor, toy_config
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from trainers import checkpoint
-from trainers.config import TrainConfig
-from trainers.evaluate import play
-from trainers.logs import read_rows
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
-from trainers.seats import make_seats
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.base import phase_timer
+from trainers.config.train_config import TrainConfig
+from trainers.evaluation.policy_evaluation import evaluate_policies
+from trainers.runner.agent_assignment import assign_policies
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
+from trainers.storage.learning_curves import read_rows
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-
-
-def iterations_of(out: Path) -> list[int]:
-    with (out / "metrics.csv").open() as file:
-        return [int(row["iteration"]) for row in csv.DictReader(file)]
-
-
-def assert_equal_checkpoints(one: Path, two: Path) -> None:
-    """Every tensor and counter, bit for bit; the seconds of the clock may differ."""
-    first, second = checkpoint.load(one), checkpoint.load(two)
-    assert (first.iteration, first.steps, first.score) == (second.iteration, second.steps, second.score)
-    assert first.state.keys() == second.state.keys()
-    for name, value in first.state.items():
-        other = second.state[name]
-        if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
-            assert torch.equal(value.view(-1).view(torch.uint8), other.view(-1).view(torch.uint8)), name
-        elif name != "trainer.seconds":
-            assert value == other, name
+HERE = Path(__file__).parents[1]
+ROOT = HERE.parents[2]
 
 
 def start(out: Path, iterations: int, *options: str) -> subprocess.Popen[str]:
@@ -62,7 +46,7 @@ def wait_for_checkpoint(process: subprocess.Popen[str], out: Path, name: str) ->
         time.sleep(0.01)
 
 
-def test_a_run_leaves_its_files(tmp_path):
+def test_run_writes_its_files(tmp_path):
     shown = []
     trainer = Trainer(toy_config(7), tmp_path, None, make_corridor, lambda steps, text: shown.append((steps, text)))
     last = trainer.run()
@@ -74,7 +58,7 @@ def test_a_run_leaves_its_files(tmp_path):
     assert list(tmp_path.glob("events.out.tfevents.*"))
     with (tmp_path / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert {"walker/return_per_agent", "walker/approx_kl", "time/policy", "time/learning"} <= rows[0].keys()
+    assert {"walker/episode_return_mean", "walker/approx_kl", "time/inference", "time/update"} <= rows[0].keys()
     assert [bool(row["eval/walker/return"]) for row in rows] == [False, False, True, False, False, True, True]
     recorded = checkpoint.load(tmp_path).config
     assert TrainConfig.from_json(recorded) == toy_config(7)
@@ -100,8 +84,8 @@ def test_resuming_from_an_earlier_checkpoint_rewinds_the_run(tmp_path):
     for aside in ("rewound", "rewound-2"):
         earlier = checkpoint.load(tmp_path / "checkpoints" / "000000003")
         trainer = Trainer(toy_config(9), None, earlier, make_corridor)
-        assert trainer.out == tmp_path
-        assert trainer.aside == tmp_path / aside
+        assert trainer.run_dir == tmp_path
+        assert trainer.archived == tmp_path / aside
         assert checkpoint.load(tmp_path).iteration == 3  # a run that is killed now goes on from here
         assert iterations_of(tmp_path) == [1, 2, 3]
         assert iterations_of(tmp_path / aside) == list(range(1, 10))
@@ -112,7 +96,7 @@ def test_resuming_from_an_earlier_checkpoint_rewinds_the_run(tmp_path):
     assert all(content == before[tmp_path / file.relative_to(tmp_path / "rewound")] for file, content in first.items())
 
 
-def test_a_run_with_nothing_left_to_do_is_refused_and_left_alone(tmp_path):
+def test_completed_run_is_refused_and_unchanged(tmp_path):
     Trainer(toy_config(6), tmp_path, None, make_corridor).run()
     before = files_of(tmp_path)
     for iterations, name in ((6, "000000006"), (5, "000000006"), (3, "000000003"), (2, "000000003")):
@@ -122,7 +106,7 @@ def test_a_run_with_nothing_left_to_do_is_refused_and_left_alone(tmp_path):
     assert files_of(tmp_path) == before
 
 
-def test_a_new_run_never_overwrites_another(tmp_path):
+def test_new_run_does_not_overwrite_another(tmp_path):
     Trainer(toy_config(3), tmp_path, None, make_corridor).run()
     before = files_of(tmp_path)
     with pytest.raises(ConfigError, match=rf"checkpoints: there is a run already; continue it .* {tmp_path}, or"):
@@ -139,10 +123,10 @@ def test_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
     trainers = [Trainer(toy_config(3), None, None, make_corridor) for _ in range(3)]
     for trainer in trainers:
         trainer.log.close()
-    assert [trainer.out.name for trainer in trainers] == ["Corridor-now", "Corridor-now-2", "Corridor-now-3"]
+    assert [trainer.run_dir.name for trainer in trainers] == ["Corridor-now", "Corridor-now-2", "Corridor-now-3"]
 
 
-def test_an_environment_that_cannot_be_made_leaves_no_folder(tmp_path, monkeypatch):
+def test_failed_environment_leaves_no_folder(tmp_path, monkeypatch):
     def refuse(*_):
         raise ConfigError("no such walker")
 
@@ -153,19 +137,19 @@ def test_an_environment_that_cannot_be_made_leaves_no_folder(tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("checkpoint_every", [3, 9])
-def test_losses_that_are_not_finite_end_the_run(tmp_path, checkpoint_every):
-    trainer = Trainer(toy_config(9, checkpoint_every=checkpoint_every), tmp_path, None, make_corridor)
+@pytest.mark.parametrize("checkpoint_interval", [3, 9])
+def test_losses_that_are_not_finite_end_the_run(tmp_path, checkpoint_interval):
+    trainer = Trainer(toy_config(9, checkpoint_interval=checkpoint_interval), tmp_path, None, make_corridor)
     for _ in range(4):
         trainer.iterate()
     play = trainer.core._play
     trainer.core._play = lambda action: (play(action)[0] * torch.nan, play(action)[1])
-    kept = r"the last checkpoint before is .*000000003\." if checkpoint_every == 3 else "there is no checkpoint yet"
+    kept = r"the last checkpoint before is .*000000003\." if checkpoint_interval == 3 else "there is no checkpoint yet"
     with pytest.raises(GpuEnvsError, match=rf"iteration 5: walker/policy_loss is nan: .*{kept}") as caught:
         trainer.run()
     assert "\n" not in str(caught.value)
     assert iterations_of(tmp_path) == [1, 2, 3, 4]
-    assert len(checkpoint.every(tmp_path / "checkpoints")) == (checkpoint_every == 3)
+    assert len(checkpoint.every(tmp_path / "checkpoints")) == (checkpoint_interval == 3)
 
 
 def files_of(folder: Path) -> dict[Path, bytes]:
@@ -199,7 +183,7 @@ def test_resuming_into_a_new_folder_continues_there(tmp_path):
 
 
 @pytest.mark.parametrize("value", [None, "long"])
-def test_a_state_without_its_seconds_is_refused(tmp_path, value):
+def test_state_without_seconds_is_refused(tmp_path, value):
     Trainer(toy_config(3), tmp_path, None, make_corridor).run()
     saved = checkpoint.load(tmp_path)
     saved.state.pop("trainer.seconds")
@@ -220,14 +204,14 @@ def test_a_state_without_its_seconds_is_refused(tmp_path, value):
         ({"policies": {"a": 1}}, r"policies: expected dict\[str, str\], got"),
         ({"learner": [1]}, r"learner: expected dict\[str, typing.Any\], got"),
         ({"learner.memory": 3}, "learner: expected the fields .*, got also 'memory'"),
-        ({"learner.hidden": 64}, r"learner: hidden: expected tuple\[int, ...\], got 64"),
-        ({"learner.hidden": [8, "x"]}, r"learner: hidden: expected tuple\[int, ...\], got"),
+        ({"learner.hidden_sizes": 64}, r"learner: hidden_sizes: expected tuple\[int, ...\], got 64"),
+        ({"learner.hidden_sizes": [8, "x"]}, r"learner: hidden_sizes: expected tuple\[int, ...\], got"),
         ({"learner.gamma": "high"}, "learner: gamma: expected float, got 'high'"),
         ({"learner.gamma": 2}, r"learner.gamma = 2: expected in \[0, 1\]"),
         ({"learner.target_kl": "x"}, r"learner: target_kl: expected float \| None, got 'x'"),
     ],
 )
-def test_a_bad_recorded_configuration_is_named(change, message):
+def test_error_names_an_invalid_recorded_configuration(change, message):
     data = json.loads(json.dumps(dataclasses.asdict(toy_config(3))))
     assert TrainConfig.from_json(data) == toy_config(3)
     for name, value in change.items():
@@ -262,8 +246,8 @@ def test_resume_into_another_configuration_is_refused(tmp_path):
 
 def test_groups_of_different_rows_learn_their_own_policies(tmp_path):
     """Rows 0 and 2 must answer the target, row 1 one more: one policy cannot do both."""
-    ppo = PPOConfig(rollout_length=8, learning_rate=0.02, minibatches=2, hidden=(32,))
-    settings = {"eval_episodes": 32, "checkpoint_every": 40, "learner": ppo}
+    ppo = PPOConfig(rollout_length=8, learning_rate=0.02, num_minibatches=2, hidden_sizes=(32,))
+    settings = {"eval_episodes": 32, "checkpoint_interval": 40, "learner": ppo}
     config = TrainConfig("Identity", num_envs=32, total_steps=40 * 256, **settings)
     trainer = Trainer(config, tmp_path, None, lambda config, num_envs, seed: Identity(num_envs, seed=seed))
     trainer.run()
@@ -276,19 +260,19 @@ def test_groups_of_different_rows_learn_their_own_policies(tmp_path):
 
 def test_groups_may_share_a_policy():
     core = Identity(4)
-    shared = make_seats(TrainConfig("Identity", policies={"even": "all", "odd": "all"}), core)
+    shared = assign_policies(TrainConfig("Identity", policies={"even": "all", "odd": "all"}), core)
     assert list(shared) == ["all"]
     assert shared["all"].members == ("even", "odd")
     assert isinstance(shared["all"].agents.rows, torch.Tensor)
     assert shared["all"].agents.rows.tolist() == [0, 2, 1]
     with pytest.raises(ConfigError, match="no group or agent 'evn', only even, odd"):
-        make_seats(TrainConfig("Identity", policies={"evn": "all"}), core)
+        assign_policies(TrainConfig("Identity", policies={"evn": "all"}), core)
     for name in ("../x", 1, ["all"], None):
         with pytest.raises(ConfigError, match="policies: even: expected a name of letters"):
-            make_seats(TrainConfig("Identity", policies={"even": name}), core)
+            assign_policies(TrainConfig("Identity", policies={"even": name}), core)
 
 
-@pytest.mark.parametrize("field", ["num_envs", "total_steps", "checkpoint_every", "keep_last"])
+@pytest.mark.parametrize("field", ["num_envs", "total_steps", "checkpoint_interval", "keep_last_checkpoints"])
 def test_bad_settings_name_the_field(field):
     with pytest.raises(ConfigError, match=f"{field} = 0: expected >= 1"):
         dataclasses.replace(toy_config(3), **{field: 0})
@@ -301,26 +285,27 @@ def test_seeds_have_bounds(seed):
 
 
 def test_every_seed_in_bounds_gives_streams_of_their_own(tmp_path):
-    seats = make_seats(TrainConfig("Identity", seed=2**63 - 1), Identity(4))
+    seats = assign_policies(TrainConfig("Identity", seed=2**63 - 1), Identity(4))
     seeds = [seat.learner.generator.initial_seed() for seat in seats.values()]
     assert seeds == [2**63 - 1009, 2**63 - 1008]
     policies = {name: seat.learner.policy() for name, seat in seats.items()}
-    assert play(Identity(4), policies, seed=2**63 - 1).episodes == 4
+    assert evaluate_policies(Identity(4), policies, seed=2**63 - 1).episodes == 4
 
 
 def test_threads_are_no_more_than_cores(monkeypatch):
     told = []
     monkeypatch.setattr(torch, "set_num_threads", told.append)
     for threads in (0, 1, 1_000_000):
-        toy_config(3, threads=threads).use_threads()
+        toy_config(3, num_threads=threads).apply_num_threads()
     assert told == [1, os.cpu_count()]
 
 
-def test_every_phase_of_a_run_gets_the_time_that_it_took(tmp_path, monkeypatch):
+def test_phase_times_add_up_to_the_run_time(tmp_path, monkeypatch):
     """A clock that only the named calls move forward: no other program can disturb it."""
-    from trainers import judge, logs
+    from trainers.runner import training_evaluator
+    from trainers.storage import metrics_log
 
-    now, took = [0], dict.fromkeys(logs.PHASES, 0)
+    now, took = [0], dict.fromkeys(phase_timer.PHASES, 0)
 
     def cost(owner, name, phase, seconds):
         original = getattr(owner, name)
@@ -332,24 +317,26 @@ def test_every_phase_of_a_run_gets_the_time_that_it_took(tmp_path, monkeypatch):
 
         monkeypatch.setattr(owner, name, costly)
 
-    monkeypatch.setattr(logs, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    cost(judge.Judge, "scores", "evaluation", 300)
-    cost(logs.RunLog, "write", "logging", 20)
+    monkeypatch.setattr(phase_timer, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    cost(training_evaluator.TrainingEvaluator, "scores", "evaluation", 300)
+    cost(metrics_log.MetricsLog, "write", "logging", 20)
     cost(checkpoint, "save", "checkpoint", 200)
-    trainer = Trainer(toy_config(12, checkpoint_every=4), tmp_path, None, make_corridor)
+    trainer = Trainer(toy_config(12, checkpoint_interval=4), tmp_path, None, make_corridor)
     collector = trainer.collector
-    cost(collector.core, "step", "environment", 3)
+    cost(collector.core, "step", "env_step", 3)
     cost(collector.episodes, "store", "storage", 2)
-    for part in collector.parts:
-        cost(part, "act", "policy", 7)
-    for seat in collector.seats.values():
-        cost(seat.learner, "update", "learning", 50)
+    for part in collector.groups:
+        cost(part, "act", "inference", 7)
+    for seat in trainer.assignments.values():
+        cost(seat.learner, "update", "update", 50)
     for _ in range(12):
         trainer.iterate()
-    rest = collector.clock.read()  # of what came after the last row
+    rest = collector.timer.read()  # of what came after the last row
     trainer.log.close()
     rows = read_rows(tmp_path / "metrics.csv")
-    sums = {phase: sum(float(row[f"time/{phase}"]) for row in rows) + rest.get(phase, 0.0) for phase in logs.PHASES}
+    sums = {
+        phase: sum(float(row[f"time/{phase}"]) for row in rows) + rest.get(phase, 0.0) for phase in phase_timer.PHASES
+    }
     assert sums == took
     assert sum(sums.values()) == now[0]
     assert 0 not in took.values()

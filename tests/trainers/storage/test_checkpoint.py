@@ -8,29 +8,31 @@ import torch
 from gymnasium import spaces
 
 from gpu_envs.errors import CheckpointError
-from trainers import checkpoint
-from trainers.files import write_json, write_tensors
-from trainers.policy import Policy
-from trainers.ppo import PPO, PPOConfig
-from trainers.problem import Problem
+from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.serialization import write_json, write_tensors
+from trainers.models.policy import Policy
+from trainers.storage import checkpoint
 
 STATE = {"a": torch.arange(6).view(2, 3), "flag": torch.tensor([True, False]), "count": 3, "name": "x"}
 
 
 def policy(seed: int = 0) -> Policy:
-    return PPO(PPOConfig(hidden=(8,)), Problem(4, spaces.MultiDiscrete([3, 2]), 2, 1, 10, seed=seed)).policy()
+    return PPO(PPOConfig(hidden_sizes=(8,)), LearnerSpec(4, spaces.MultiDiscrete([3, 2]), 2, 1, 10, seed=seed)).policy()
 
 
-def save(folder, iteration=1, score=None, keep_last=3):
+def save(folder, iteration=1, score=None, keep_last_checkpoints=3):
     config = {"env_id": "Toy-v0", "seed": 5}
-    return checkpoint.save(folder, iteration, iteration * 10, config, STATE, {"main": policy()}, score, keep_last)
+    return checkpoint.save(
+        folder, iteration, iteration * 10, config, STATE, {"main": policy()}, score, keep_last_checkpoints
+    )
 
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_saved_checkpoint_is_loaded(tmp_path):
     path = save(tmp_path / "checkpoints", 7, score=1.5)
     for means in (path, path.parent, tmp_path):  # the checkpoint, their folder, the run
         got = checkpoint.load(means)
@@ -55,36 +57,36 @@ def test_policies_play_alike_after_a_round_trip(tmp_path):
         checkpoint.load(tmp_path).policy("other")
 
 
-def test_the_last_ones_and_the_best_are_kept(tmp_path):
+def test_last_checkpoints_and_best_are_kept(tmp_path):
     for iteration, score in enumerate([0.1, 0.9, 0.2, None, 0.3, 0.4], start=1):
-        save(tmp_path, iteration, score, keep_last=2)
+        save(tmp_path, iteration, score, keep_last_checkpoints=2)
     assert names(tmp_path) == ["000000002", "000000005", "000000006"]
     assert checkpoint.best(tmp_path) == tmp_path / "000000002"
-    save(tmp_path, 7, 0.95, keep_last=2)
+    save(tmp_path, 7, 0.95, keep_last_checkpoints=2)
     assert names(tmp_path) == ["000000006", "000000007"]
 
 
-def test_a_damaged_manifest_does_not_end_the_run_beside_it(tmp_path):
+def test_damaged_manifest_does_not_stop_the_run(tmp_path):
     for iteration, score in enumerate([0.9, 0.5, 0.1], start=1):
-        save(tmp_path, iteration, score, keep_last=3)
+        save(tmp_path, iteration, score, keep_last_checkpoints=3)
     (tmp_path / "000000001" / "manifest.json").write_text("{")
-    save(tmp_path, 4, 0.2, keep_last=1)
+    save(tmp_path, 4, 0.2, keep_last_checkpoints=1)
     assert checkpoint.best(tmp_path) == tmp_path / "000000002"
     assert names(tmp_path) == ["000000002", "000000004"]
 
 
-def test_the_last_whole_one_before_a_damaged_one_is_named(tmp_path):
+def test_error_of_a_damaged_checkpoint_names_the_last_intact_one(tmp_path):
     for iteration in range(1, 5):
-        save(tmp_path / "checkpoints", iteration, keep_last=4)
+        save(tmp_path / "checkpoints", iteration, keep_last_checkpoints=4)
     for damaged, file in (("000000004", "manifest.json"), ("000000003", "state.safetensors")):
         (tmp_path / "checkpoints" / damaged / file).write_bytes(b"{")
-    with pytest.raises(CheckpointError, match=r"4/manifest.json: .*; the last whole one before it is .*000000002$"):
+    with pytest.raises(CheckpointError, match=r"4/manifest.json: .*; the last intact one before it is .*000000002$"):
         checkpoint.load(tmp_path)
     with pytest.raises(CheckpointError, match=r"3/state.safetensors: .*\(damaged\); .*000000002$"):
         checkpoint.load(tmp_path / "checkpoints" / "000000003")
 
 
-def test_a_killed_write_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
+def test_killed_write_leaves_the_previous_checkpoint(tmp_path, monkeypatch):
     save(tmp_path, 1)
 
     def killed(*_):
@@ -108,7 +110,7 @@ def test_writing_an_iteration_again_replaces_it(tmp_path):
 
 
 @pytest.mark.parametrize("file", ["state.safetensors", "policy-main.safetensors", "policy-main.json"])
-def test_a_damaged_file_is_named(tmp_path, file):
+def test_error_names_a_damaged_file(tmp_path, file):
     path = save(tmp_path) / file
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -120,13 +122,13 @@ def test_a_damaged_file_is_named(tmp_path, file):
         checkpoint.load(tmp_path)
 
 
-def test_a_bad_manifest_is_named(tmp_path):
+def test_error_names_an_invalid_manifest(tmp_path):
     manifest = save(tmp_path) / "manifest.json"
     good = json.loads(manifest.read_text())
     for bad, message in [
         ("{", "expected JSON, got"),
         ("[]", "expected a JSON object, got list"),
-        (json.dumps({**good, "format": "other 2"}), "expected format 'gpu-envs checkpoint 2', got 'other 2'"),
+        (json.dumps({**good, "format": "other 2"}), "expected format 'gpu-envs checkpoint 3', got 'other 2'"),
         (json.dumps({k: v for k, v in good.items() if k != "steps"}), "expected a field 'steps', got none"),
     ]:
         manifest.write_text(bad)
@@ -164,10 +166,12 @@ def test_fields_of_the_manifest_have_their_types(tmp_path, field, value, message
 WITH_REPLAY = {**STATE, "learner.main.replay.obs": torch.arange(10.0), "learner.main.replay_filled": 10}
 
 
-def save_replay(folder, iteration, score=None, keep_last=3):
+def save_replay(folder, iteration, score=None, keep_last_checkpoints=3):
     config = {"env_id": "Toy-v0", "seed": 5}
     policies = {"main": policy()}
-    return checkpoint.save(folder, iteration, iteration * 10, config, WITH_REPLAY, policies, score, keep_last)
+    return checkpoint.save(
+        folder, iteration, iteration * 10, config, WITH_REPLAY, policies, score, keep_last_checkpoints
+    )
 
 
 def replays(folder):
@@ -176,7 +180,7 @@ def replays(folder):
 
 def test_only_the_newest_checkpoint_has_a_replay(tmp_path):
     for iteration, score in enumerate([0.9, 0.1, 0.2, 0.3], start=1):
-        path = save_replay(tmp_path, iteration, score, keep_last=2)
+        path = save_replay(tmp_path, iteration, score, keep_last_checkpoints=2)
         assert replays(tmp_path) == [path.name]
     assert names(tmp_path) == ["000000001", "000000003", "000000004"]
     newest = checkpoint.load(tmp_path)
@@ -185,15 +189,20 @@ def test_only_the_newest_checkpoint_has_a_replay(tmp_path):
     older = checkpoint.load(tmp_path / "000000001")  # the best: what it learned is all there
     assert older.state.keys() == WITH_REPLAY.keys() - {"learner.main.replay.obs"}
     assert torch.equal(older.policy("main").actor.body[0].weight, policy().actor.body[0].weight)
-    with pytest.raises(CheckpointError, match=r"000000001: its replay was not kept, .* resume from .*000000004 \(this"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"000000001: only the newest .* resume from .*000000004 \(this",
+    ):
         older.check_resumable()
     shutil.copytree(older.path, tmp_path / "elsewhere" / "000000001")
-    with pytest.raises(CheckpointError, match=r"000000001: its replay was not kept, .* the newest of its run"):
+    with pytest.raises(
+        CheckpointError, match=r"000000001: only the newest checkpoint keeps its replay; .* the newest of"
+    ):
         checkpoint.load(tmp_path / "elsewhere" / "000000001").check_resumable()
 
 
 @pytest.mark.parametrize("at", ["write_tensors", "write_json", "fsync_folder", "_outdated", "shutil.rmtree"])
-def test_a_kill_at_any_moment_leaves_a_newest_checkpoint_with_its_replay(tmp_path, monkeypatch, at):
+def test_newest_checkpoint_keeps_its_replay_after_a_kill(tmp_path, monkeypatch, at):
     save_replay(tmp_path, 1)
     (tmp_path / ".writing-1").mkdir()  # so that there is something to clear away
 
@@ -212,7 +221,7 @@ def test_a_kill_at_any_moment_leaves_a_newest_checkpoint_with_its_replay(tmp_pat
     assert replays(tmp_path) == ["000000003"]
 
 
-def test_a_damaged_replay_is_named(tmp_path):
+def test_error_names_a_damaged_replay(tmp_path):
     save_replay(tmp_path, 1)
     damaged = tmp_path / "000000001" / "replay.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
@@ -220,14 +229,14 @@ def test_a_damaged_replay_is_named(tmp_path):
         checkpoint.load(tmp_path)
 
 
-def test_a_full_disk_is_an_operating_system_error(tmp_path):
+def test_full_disk_raises_an_operating_system_error(tmp_path):
     """A folder stands for what the file system refuses."""
     with pytest.raises(OSError, match=rf"{tmp_path}: cannot be written") as caught:
         write_tensors(tmp_path, {"a": torch.zeros(2)})
     assert "\n" not in str(caught.value)
 
 
-def test_a_json_file_that_cannot_be_written_leaves_nothing_and_is_named(tmp_path):
+def test_failed_json_write_leaves_no_file(tmp_path):
     (tmp_path / "table.json").mkdir()
     with pytest.raises(OSError, match="directory") as caught:
         write_json(tmp_path / "table.json", {})
@@ -246,7 +255,9 @@ def test_nothing_there_is_named(tmp_path):
 
 def test_policy_files_that_do_not_belong_together_are_refused(tmp_path):
     policy().save(tmp_path / "one")
-    PPO(PPOConfig(hidden=(9,)), Problem(4, spaces.MultiDiscrete([3, 2]), 2, 1, 10)).policy().save(tmp_path / "two")
+    PPO(PPOConfig(hidden_sizes=(9,)), LearnerSpec(4, spaces.MultiDiscrete([3, 2]), 2, 1, 10)).policy().save(
+        tmp_path / "two"
+    )
     shutil.copy(tmp_path / "two.safetensors", tmp_path / "one.safetensors")
     with pytest.raises(CheckpointError, match=r"one.safetensors: actor.body.0.weight: expected shape \(8, 4\), got"):
         Policy.load(tmp_path / "one")

@@ -13,17 +13,18 @@ from typing import Any, get_type_hints
 import pytest
 import torch
 
-from gpu_envs import cli
+from gpu_envs.cli import dispatch
 from gpu_envs.errors import CheckpointError, ConfigError
-from gpu_envs.factory import make_core
-from league.watch.training_run import TrainingRun
-from trainers import checkpoint, recordings
-from trainers.checkpoint import Manifest
-from trainers.config import TrainConfig
-from trainers.files import read_tensors, write_tensors
-from trainers.loop import Trainer
-from trainers.policy import PolicySpec
-from trainers.ppo import PPOConfig
+from gpu_envs.runtime.factory import make_core
+from league.watch.sources.training import TrainingRun
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.base.serialization import read_tensors, write_tensors
+from trainers.config.train_config import TrainConfig
+from trainers.evaluation import record_episodes
+from trainers.models.policy import PolicySpec
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint, recording_files
+from trainers.storage.checkpoint_manifest import CheckpointManifest
 
 LAST = "checkpoints/000000002/"
 MANIFEST, STATE = f"{LAST}manifest.json", f"{LAST}state.safetensors"
@@ -36,8 +37,8 @@ WRONG = (None, True, "x", 5, 1.5, [], {}, [None], [[1]], {"a": []})
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
     out = tmp_path_factory.mktemp("damaged") / "run"
-    ppo = PPOConfig(rollout_length=4, epochs=1, minibatches=1, hidden=(4,))
-    shared = {"num_envs": 4, "total_steps": 32, "checkpoint_every": 1, "eval_episodes": 0, "threads": 1}
+    ppo = PPOConfig(rollout_length=4, num_epochs=1, num_minibatches=1, hidden_sizes=(4,))
+    shared = {"num_envs": 4, "total_steps": 32, "checkpoint_interval": 1, "eval_episodes": 0, "num_threads": 1}
     Trainer(TrainConfig("CartPole-v1", learner=ppo, **shared), out).run()
     return out
 
@@ -48,10 +49,10 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "eval": lambda run: ["eval", str(run), "--episodes", "2", "--device", "cpu"],
     "export": lambda run: ["export", str(run), str(run.parent / "a.pt2")],
     "render": lambda run: [
-        "render", "CartPole-v1", "--checkpoint", str(run), "--out", str(run.parent / "a.png"),
-        "--worlds", "1", "--steps", "1", "--device", "cpu",
+        "render", "CartPole-v1", "--checkpoint", str(run), "--output", str(run.parent / "a.png"),
+        "--num-envs", "1", "--steps", "1", "--device", "cpu",
     ],
-    "clone": lambda run: ["clone", str(run), "--device", "cpu", "--out", str(run.parent / "clone")],
+    "clone": lambda run: ["clone", str(run), "--device", "cpu", "--run-dir", str(run.parent / "clone")],
     "resume": lambda run: ["train", "--resume", str(run), "--total-steps", "48", "--no-video"],
 }  # fmt: skip
 READERS: dict[str, Callable[[Path], Any]] = {
@@ -76,7 +77,7 @@ def check_refused(run: Path, user: str, capsys) -> str:
             READERS[user](run)
         line = str(caught.value)
     else:
-        assert cli.main(COMMANDS[user](run)) == 2
+        assert dispatch.main(COMMANDS[user](run)) == 2
         out, err = capsys.readouterr()
         assert out == ""
         assert err.startswith("gpu-envs: error: ")
@@ -140,7 +141,7 @@ def signed(damage: Damage) -> Damage:
     def both(file: Path) -> None:
         damage(file)
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        place = ("sha256",) if file.name == recordings.STEPS else ("sha256", file.name)
+        place = ("sha256",) if file.name == recording_files.STEPS else ("sha256", file.name)
         with_field(place, digest)(file.with_name("manifest.json"))
 
     return both
@@ -195,7 +196,7 @@ def fits(value: Any, hint: str) -> bool:
 
 def of_fields(kind: type[Any], *place: str | int) -> Iterator[tuple[str, Damage]]:
     """Wrong types, from the hints of a dataclass, and wrong numbers."""
-    # what has no effect is as by default, see `trainers.settings.completed`
+    # what has no effect is as by default, see `trainers.base.settings.completed`
     idle = [field.name for field in dataclasses.fields(kind) if field.metadata.get("needs") and kind is not PolicySpec]
     for name, each in get_type_hints(kind).items():
         hint = each.__name__ if isinstance(each, type) and not hasattr(each, "__args__") else str(each)
@@ -229,7 +230,7 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
         yield STATE, f"{name}, signed", signed(damage), loads
     for name, content in TABLE.items():
         yield "metrics.csv", name, written(content), ("resume", "watch")
-    for name, damage in of_fields(Manifest):
+    for name, damage in of_fields(CheckpointManifest):
         yield MANIFEST, name, damage, ALL
     for name, damage in of_fields(PolicySpec):
         yield SPEC, name, signed(damage), (*PLAYS, "load_policy")
@@ -241,7 +242,7 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
             yield "config.json", name, damage, ("watch",)
     for name, damage in of_fields(PPOConfig, "config", "learner"):
         yield MANIFEST, name, damage, (*PLAYS, "resume")
-    for field in dataclasses.fields(Manifest):
+    for field in dataclasses.fields(CheckpointManifest):
         yield MANIFEST, f"no {field.name}", without_field((field.name,)), ALL
     manifest: dict[str, tuple[tuple[str, ...], Any]] = {
         "no digests": (("sha256",), {}),
@@ -267,20 +268,20 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
         yield "", f"env {name}", _of_run("env", {name: value}), (*TAKES_RUN, "watch")
     yield "", "a policy of another name", _rename_policy, PLAYS
     for place, value in (
-        (("hidden",), [-4]),
-        (("hidden",), [0]),
-        (("hidden",), [10**9]),
-        (("hidden",), [10**9, 10**9]),
-        (("hidden",), [2**63]),
-        (("hidden",), [4] * 10_000),
-        (("hidden",), [5]),
+        (("hidden_sizes",), [-4]),
+        (("hidden_sizes",), [0]),
+        (("hidden_sizes",), [10**9]),
+        (("hidden_sizes",), [10**9, 10**9]),
+        (("hidden_sizes",), [2**63]),
+        (("hidden_sizes",), [4] * 10_000),
+        (("hidden_sizes",), [5]),
         (("obs_width",), 10**9),
         (("obs_width",), 5),
         (("ids",), 10**9),
         (("ids",), 2),
-        (("body",), "other"),
-        (("body",), "cnn"),
-        (("body",), "gru"),
+        (("network",), "other"),
+        (("network",), "cnn"),
+        (("network",), "gru"),
         (("activation",), "other"),
         (("image",), [1, 2, 2]),
         (("action",), {}),
@@ -333,15 +334,15 @@ def _of_run(name: str, value: Any) -> Damage:
 
 def of_recordings() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
     """The same for recorded episodes."""
-    manifest, steps, user = "manifest.json", recordings.STEPS, ("clone",)
+    manifest, steps, user = "manifest.json", recording_files.STEPS, ("clone",)
     for name, damage in JSON.items():
         yield manifest, f"recording {name}", damage, user
     for name, damage in BYTES.items():
         yield steps, name, damage, user
         yield steps, f"{name}, signed", signed(damage), user
     for name, damage in (
-        *of_fields(recordings.Manifest),
-        *of_fields(recordings.EpisodeRecord, "episodes", 0),
+        *of_fields(recording_files.RecordingManifest),
+        *of_fields(recording_files.EpisodeRecord, "episodes", 0),
         ("no episodes", with_field(("episodes",), [])),
         ("longer", with_field(("episodes", 0, "length"), 1000)),
         ("num_envs", with_field(("env",), {"num_envs": 5})),
@@ -370,8 +371,8 @@ IDS = [f"{file.rpartition('/')[2]}: {name}"[:80] for file, name, _, _ in CASES]
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     out = tmp_path_factory.mktemp("recorded") / "run"
-    episodes, _ = recordings.record(make_core("CartPole-v1", 3, "cpu", seed=0), {}, seed=0)
-    recordings.save(out, episodes, "CartPole-v1", {})
+    episodes, _ = record_episodes.record_policies(make_core("CartPole-v1", 3, "cpu", seed=0), {}, seed=0)
+    recording_files.save(out, episodes, "CartPole-v1", {})
     return out
 
 

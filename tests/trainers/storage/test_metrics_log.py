@@ -9,22 +9,24 @@ import pytest
 import torch
 
 from gpu_envs.errors import MissingExtraError
-from trainers import logs
-from trainers.logs import Clock, RunLog, plot_curves, read_rows
+from trainers.base import phase_timer
+from trainers.base.phase_timer import PhaseTimer
+from trainers.storage.learning_curves import plot_curves, read_rows
+from trainers.storage.metrics_log import MetricsLog
 
 
-def rows(log: RunLog, iterations: range, **more: float) -> None:
+def rows(log: MetricsLog, iterations: range, **more: float) -> None:
     for i in iterations:
-        log.write({"iteration": i, "steps": 10 * i, "a/loss": 0.5 * i, **more})
+        log.write({"iteration": i, "env_steps": 10 * i, "a/loss": 0.5 * i, **more})
 
 
 def test_resuming_drops_later_rows_and_broken_lines(tmp_path):
-    log = RunLog(tmp_path)
+    log = MetricsLog(tmp_path)
     rows(log, range(1, 6))
     log.close()
     with log.path.open("a") as file:
         file.write("3,3")  # killed while writing
-    again = RunLog(tmp_path, after=3)
+    again = MetricsLog(tmp_path, after=3)
     rows(again, range(4, 6))
     again.close()
     got = read_rows(log.path)
@@ -33,23 +35,23 @@ def test_resuming_drops_later_rows_and_broken_lines(tmp_path):
 
 
 def test_new_columns_and_values_that_are_not_finite(tmp_path):
-    log = RunLog(tmp_path)
+    log = MetricsLog(tmp_path)
     rows(log, range(1, 3))
-    log.write({"iteration": 3, "steps": 30, "a/loss": float("nan"), "eval/a/return": 7.0})
+    log.write({"iteration": 3, "env_steps": 30, "a/loss": float("nan"), "eval/a/return": 7.0})
     log.close()
     got = read_rows(log.path)
     assert [row["eval/a/return"] for row in got] == ["", "", "7"]
     assert got[2]["a/loss"] == ""
 
 
-def test_a_new_run_starts_empty(tmp_path):
-    rows(RunLog(tmp_path), range(1, 3))
-    RunLog(tmp_path).close()
+def test_new_run_starts_with_an_empty_log(tmp_path):
+    rows(MetricsLog(tmp_path), range(1, 3))
+    MetricsLog(tmp_path).close()
     assert read_rows(tmp_path / "metrics.csv") == []
 
 
 def test_curves_are_drawn(tmp_path):
-    log = RunLog(tmp_path)
+    log = MetricsLog(tmp_path)
     rows(log, range(1, 4), **{"b/loss": 1.0, "eval/a/return": 2.0})
     log.close()
     plot_curves(log.path, tmp_path / "curves.png")
@@ -57,8 +59,8 @@ def test_curves_are_drawn(tmp_path):
 
 
 def test_clock_gives_each_phase_the_time_since_the_last_mark(monkeypatch):
-    monkeypatch.setattr(logs, "time", SimpleNamespace(perf_counter=iter([10.0, 12.0, 12.5, 15.5]).__next__))
-    clock = Clock(torch.device("cpu"))
+    monkeypatch.setattr(phase_timer, "time", SimpleNamespace(perf_counter=iter([10.0, 12.0, 12.5, 15.5]).__next__))
+    clock = PhaseTimer(torch.device("cpu"))
     for phase in ("a", "b", "a"):
         clock.mark(phase)
     assert clock.read() == {"a": 5.0, "b": 0.5}
@@ -97,7 +99,7 @@ def test_events_belong_to_the_clocks_own_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: waited.append(device))
-    clock = Clock(torch.device("cuda", 1))
+    clock = PhaseTimer(torch.device("cuda", 1))
     clock.mark("a")
     assert clock.read() == {"a": 2.0}
     assert waited == [torch.device("cuda", 1)]
@@ -114,15 +116,15 @@ def test_events_belong_to_the_clocks_own_gpu(monkeypatch):
         assert clock.read() == {"inside": 2.0, "a": 2.0}
 
 
-def test_a_missing_lightning_is_named(monkeypatch):
+def test_missing_lightning_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightning", None)
-    monkeypatch.delitem(sys.modules, "trainers.lightning", raising=False)
+    monkeypatch.delitem(sys.modules, "trainers.integrations.lightning", raising=False)
     with pytest.raises(MissingExtraError, match=r"lightning needs lightning: pip install 'gpu-envs\[lightning\]'"):
-        importlib.import_module("trainers.lightning")
+        importlib.import_module("trainers.integrations.lightning")
 
 
 def test_curves_replace_a_link_and_leave_its_target(tmp_path):
-    log = RunLog(tmp_path)
+    log = MetricsLog(tmp_path)
     rows(log, range(1, 3))
     log.close()
     target = tmp_path / "target"

@@ -10,28 +10,28 @@ from toy_core import Identity
 
 import trainers
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from trainers import export
-from trainers.bodies import Network
-from trainers.commands import export_command
-from trainers.config import TrainConfig
-from trainers.export import export_policy
-from trainers.heads import action_spec, make_head
-from trainers.loop import Trainer
-from trainers.nets import ObservationNormalizer
-from trainers.policy import Policy
-from trainers.ppo import PPOConfig
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.cli.export import export_command
+from trainers.config.train_config import TrainConfig
+from trainers.models.action_heads import action_spec, make_head
+from trainers.models.networks import Network
+from trainers.models.normalization import ObservationNormalizer
+from trainers.models.policy import Policy
+from trainers.runner.trainer import Trainer
+from trainers.storage import policy_export
+from trainers.storage.policy_export import export_policy
 
-TINY = PPOConfig(rollout_length=4, epochs=1, minibatches=1, hidden=(8,))
+TINY = PPOConfig(rollout_length=4, num_epochs=1, num_minibatches=1, hidden_sizes=(8,))
 
 
 def train(out, env_id, **changes):
-    settings = {"num_envs": 4, "total_steps": 64, "eval_episodes": 0, "threads": 1, "learner": TINY, **changes}
+    settings = {"num_envs": 4, "total_steps": 64, "eval_episodes": 0, "num_threads": 1, "learner": TINY, **changes}
     Trainer(TrainConfig(env_id, **settings), out).run()
     return out
 
 
 def policy_for(space, **body):
-    config = PPOConfig(hidden=(8,), **body)
+    config = PPOConfig(hidden_sizes=(8,), **body)
     action = action_spec(space)
     head, spec = make_head(action), {**config.spec(5), "action": action}
     actor = Network(spec, head.num_params, 3.0, torch.Generator().manual_seed(1))  # it cares for what it sees
@@ -43,7 +43,7 @@ def policy_for(space, **body):
 @pytest.mark.parametrize(
     "space", [spaces.Discrete(3), spaces.MultiDiscrete([2, 3]), spaces.Box(-2, 2, (2,))], ids=["one", "many", "box"]
 )
-def test_an_exported_policy_answers_as_the_policy(space, tmp_path):
+def test_exported_policy_returns_the_actions_of_the_policy(space, tmp_path):
     policy = policy_for(space)
     export_policy(policy, tmp_path / "p.pt2")
     program = torch.export.load(tmp_path / "p.pt2").module()
@@ -57,8 +57,8 @@ def test_an_exported_policy_answers_as_the_policy(space, tmp_path):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_an_exported_policy_remembers(masked, tmp_path):
-    policy = policy_for(spaces.Discrete(3), body="gru")
+def test_exported_recurrent_policy_returns_its_hidden_state(masked, tmp_path):
+    policy = policy_for(spaces.Discrete(3), network="gru")
     said = export_policy(policy, tmp_path / "p.pt2", masked=masked)
     takes = "obs (N, 5), mask (N, 3), memory (N, 8)" if masked else "obs (N, 5), memory (N, 8)"
     assert said == f"{takes} -> action (N) int64, parameters, memory"
@@ -72,15 +72,15 @@ def test_an_exported_policy_remembers(masked, tmp_path):
         assert torch.allclose(memory, own, atol=1e-6)
 
 
-def test_an_exported_policy_sees_pictures(tmp_path):
-    policy = policy_for(spaces.Discrete(3), body="cnn", image=(1, 2, 2), filters=(4,))
+def test_exported_policy_takes_image_observations(tmp_path):
+    policy = policy_for(spaces.Discrete(3), network="cnn", image=(1, 2, 2), conv_filters=(4,))
     export_policy(policy, tmp_path / "p.pt2")
     obs = 3 * torch.randn((64, 5))
     action = torch.export.load(tmp_path / "p.pt2").module()(obs)[0]
     assert torch.equal(action, policy.act(obs, greedy=True))
 
 
-def test_an_exported_policy_takes_legal_actions_only(tmp_path):
+def test_exported_policy_takes_legal_actions_only(tmp_path):
     policy = policy_for(spaces.Discrete(3))
     said = export_policy(policy, tmp_path / "p.pt2", masked=True)
     assert said == "obs (N, 5), mask (N, 3) -> action (N) int64, parameters"
@@ -90,23 +90,23 @@ def test_an_exported_policy_takes_legal_actions_only(tmp_path):
     assert torch.equal(policy.act(obs, greedy=True), parameters.argmax(1))
 
 
-def test_a_program_that_answers_otherwise_is_told(tmp_path, monkeypatch):
+def test_different_actions_of_the_program_raise_an_error(tmp_path, monkeypatch):
     wrong = policy_for(spaces.Box(-2, 2, (2,)))
-    forward = export._Greedy.forward
-    monkeypatch.setattr(export._Greedy, "forward", lambda self, obs: (forward(self, obs)[0] + 0.1, obs.clone()))
-    with pytest.raises(GpuEnvsError, match=r"p\.pt2: the exported program answers otherwise"):
+    forward = policy_export._Greedy.forward
+    monkeypatch.setattr(policy_export._Greedy, "forward", lambda self, obs: (forward(self, obs)[0] + 0.1, obs.clone()))
+    with pytest.raises(GpuEnvsError, match=r"p\.pt2: the exported program returns other values"):
         export_policy(wrong, tmp_path / "p.pt2")
 
 
-def test_the_command_exports_by_name(tmp_path, capsys):
+def test_command_exports_a_policy_by_name(tmp_path, capsys):
     run = train(tmp_path / "run", "SimpleTag-v0")
     file = tmp_path / "new" / "policy.pt2"
     for error, message, argv in [
         (CheckpointError, "expected a policy among adversary, agent, got no name$", [str(file)]),
         (CheckpointError, "expected a policy among adversary, agent, got 'x'$", [str(file), "--policy", "x"]),
-        (ConfigError, "policy.onnx: expected a file that ends in .pt2", [str(tmp_path / "policy.onnx")]),
+        (ConfigError, "policy.onnx: expected a file name that ends in .pt2", [str(tmp_path / "policy.onnx")]),
         (ConfigError, f"{tmp_path}: expected a file, got a folder", [str(tmp_path)]),
-        (CheckpointError, "env_id: expected CartPole-v1, got SimpleTag-v0", [str(file), "--id", "CartPole-v1"]),
+        (CheckpointError, "env_id: expected CartPole-v1, got SimpleTag-v0", [str(file), "--env-id", "CartPole-v1"]),
     ]:
         with pytest.raises(error, match=message) as caught:
             export_command([str(run), *argv])
@@ -119,7 +119,7 @@ def test_the_command_exports_by_name(tmp_path, capsys):
     assert torch.equal(torch.export.load(file).module()(obs)[0], policy.act(obs, greedy=True))
 
 
-def test_the_command_knows_whether_actions_can_be_illegal(tmp_path, capsys):
+def test_command_exports_a_mask_input_if_actions_can_be_illegal(tmp_path, capsys):
     run = train(tmp_path / "run", "TicTacToe-v0", sharing="all")
     assert export_command([str(run), str(tmp_path / "p.pt2")]) == 0
     assert "mask (N, 9) -> action (N) int64" in capsys.readouterr().out
@@ -149,7 +149,8 @@ assert "torch" not in sys.modules
 policy = trainers.load_policy(sys.argv[1])
 import torch
 assert policy.act(torch.zeros(2, 4)).shape == (2,)
-heavy = {"tyro", "tensorboard", "matplotlib", "imageio", "trainers.loop", "trainers.ppo", "trainers.commands"}
+heavy = {"tyro", "tensorboard", "matplotlib", "imageio", "trainers.runner.trainer",
+"trainers.algorithms.on_policy.ppo", "trainers.cli.train"}
 assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
 """
     subprocess.run([sys.executable, "-c", code, str(run)], check=True)

@@ -12,19 +12,19 @@ import pytest
 from gpu_envs.cli import main
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league.game import Game
-from league.store import Store
-from trainers import checkpoint, runs
-from trainers.config import TrainConfig
-from trainers.folder_lock import LOCK, FolderLock, is_held
-from trainers.logs import read_rows
-from trainers.loop import Trainer
-from trainers.ppo import PPOConfig
+from league.storage.run_store import RunStore
+from trainers.algorithms.on_policy.ppo import PPOConfig
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint, run_folder
+from trainers.storage.folder_lock import LOCK, FolderLock, is_held
+from trainers.storage.learning_curves import read_rows
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys
 from pathlib import Path
-from trainers.folder_lock import FolderLock
+from trainers.storage.folder_lock import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -32,7 +32,7 @@ sys.stdin.read()
 TRAIN = """
 import sys
 from gpu_envs.cli import main
-from trainers.loop import Trainer
+from trainers.runner.trainer import Trainer
 def blocked(self):
     print("training", flush=True)
     sys.stdin.read()
@@ -40,11 +40,11 @@ Trainer.iterate = blocked
 sys.exit(main(sys.argv[1:]))
 """
 FEW = ["--device", "cpu", "--eval-episodes", "0", "--no-video"]
-FIT = ["--device", "cpu", "--episodes", "2", "--learner.epochs", "1"]
+FIT = ["--device", "cpu", "--episodes", "2", "--learner.num_epochs", "1"]
 
 
 def trainer(out: Path, steps: int = 32, resume: Path | None = None) -> Trainer:
-    ppo = PPOConfig(rollout_length=4, hidden=(4,), epochs=1, minibatches=1)
+    ppo = PPOConfig(rollout_length=4, hidden_sizes=(4,), num_epochs=1, num_minibatches=1)
     config = TrainConfig("CartPole-v1", num_envs=4, total_steps=steps, eval_episodes=0, learner=ppo)
     return Trainer(config, out, resume and checkpoint.load(resume))
 
@@ -115,20 +115,20 @@ def test_second_process_on_a_training_is_refused_in_one_line(tmp_path, holder, c
 @pytest.mark.parametrize(
     "argv",
     [
-        ["train", "CartPole-v1", *FEW, "--out"],
-        ["clone", "scripted", "--id", "SimpleTag-v0", *FIT, "--out"],
+        ["train", "CartPole-v1", *FEW, "--run-dir"],
+        ["clone", "scripted", "--env-id", "SimpleTag-v0", *FIT, "--run-dir"],
         ["league", "train", "KuhnPoker-v0", "--oracle", "exact", "--run-dir"],
         ["tune", "--allow-pickle", "--resume"],
     ],
     ids=lambda argv: argv[0],
 )
 def test_every_command_that_writes_a_run_takes_the_lock(argv, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("trainers.cluster.commands.ray_library", lambda who: None)
+    monkeypatch.setattr("trainers.cli.tune.ray_library", lambda who: None)
     if argv[0] == "tune":
-        plan = {"format": "gpu-envs search 1", "config": {"env_id": "CartPole-v1"}, "search": {}, "trials": 1}
-        plan["plan"] = {"scheduler": "none", "samples": 1, "metric": "x", "mode": "max", "reduction": 3}
-        plan["plan"] |= dict.fromkeys(("interval", "grace", "perturb", "cpus", "gpus"))
-        (tmp_path / runs.SEARCH).write_text(json.dumps(plan))
+        plan = {"format": "gpu-envs search 2", "config": {"env_id": "CartPole-v1"}, "search": {}, "trials": 1}
+        plan["plan"] = {"scheduler": "none", "num_samples": 1, "metric": "x", "mode": "max", "reduction_factor": 3}
+        plan["plan"] |= dict.fromkeys(("eval_interval", "grace_period", "perturbation_interval", "cpus", "gpus"))
+        (tmp_path / run_folder.SEARCH).write_text(json.dumps(plan))
     with FolderLock(tmp_path):
         line = refused(capsys, *argv, str(tmp_path))
     assert f"{tmp_path}: process {os.getpid()} is writing this run; wait for it, or" in line
@@ -158,10 +158,10 @@ def test_training_that_was_given_up_is_taken_over_in_the_same_process(tmp_path):
 
 
 def test_run_that_another_process_began_since_the_folder_was_chosen_is_refused(tmp_path):
-    out = runs.choose(tmp_path / "run", None)
+    out = run_folder.resolve_run_dir(tmp_path / "run", None)
     trainer(tmp_path / "run").run()
     with pytest.raises(ConfigError, match=r"there is a run already; continue it with --resume"):
-        runs.open_folder(out, "CartPole-v1")
+        run_folder.open_folder(out, "CartPole-v1")
     assert not is_held(tmp_path / "run")
 
 
@@ -196,7 +196,10 @@ def test_two_processes_that_resume_one_training_do_not_corrupt_it(tmp_path):
 
 MADE = {"training": "metrics.csv", "league": "league.db", "tune": "search.json"}
 STARTS = {
-    "training": [["train", "CartPole-v1", *FEW, "--out"], ["clone", "scripted", "--id", "SimpleTag-v0", *FIT, "--out"]],
+    "training": [
+        ["train", "CartPole-v1", *FEW, "--run-dir"],
+        ["clone", "scripted", "--env-id", "SimpleTag-v0", *FIT, "--run-dir"],
+    ],
     "league": [["league", "train", "KuhnPoker-v0", "--oracle", "exact", "--run-dir"]],
     "tune": [["tune", "CartPole-v1", "--search", "learner.gamma=uniform(0.9,0.99)", "--device", "cpu", "--run-dir"]],
 }
@@ -212,13 +215,13 @@ def test_run_in_a_folder_that_holds_another_kind_is_refused(argv, kind, found, t
 
 
 def test_kind_of_a_folder(tmp_path):
-    assert runs.kind_of(tmp_path / "nowhere") is None
-    assert runs.kind_of(tmp_path) is None
+    assert run_folder.kind_of(tmp_path / "nowhere") is None
+    assert run_folder.kind_of(tmp_path) is None
     trainer(tmp_path / "training").run()
-    Store.create(tmp_path / "league", Game.of("KuhnPoker-v0"), {}).close()
-    assert [runs.kind_of(tmp_path / name) for name in ("training", "league")] == ["training", "league"]
+    RunStore.create(tmp_path / "league", Game.of("KuhnPoker-v0"), {}).close()
+    assert [run_folder.kind_of(tmp_path / name) for name in ("training", "league")] == ["training", "league"]
     with pytest.raises(ConfigError, match="a league run needs a folder of its own, this one holds a training run"):
-        Store.create(tmp_path / "training", Game.of("KuhnPoker-v0"), {})
+        RunStore.create(tmp_path / "training", Game.of("KuhnPoker-v0"), {})
     with pytest.raises(ConfigError, match="a training run needs a folder of its own, this one holds a league run"):
         trainer(tmp_path / "league")
 
@@ -238,11 +241,11 @@ def test_run_among_the_checkpoints_of_another_is_refused(below, kind, tmp_path):
     for name in ("metrics.csv", "config.json"):
         (tmp_path / name).touch()
     with pytest.raises(ConfigError, match=f"a {kind} run needs a folder of its own, .* among the checkpoints of"):
-        runs.check_kind(tmp_path / below, kind)
+        run_folder.check_kind(tmp_path / below, kind)
 
 
 def test_run_in_a_folder_named_checkpoints_is_allowed(tmp_path):
-    runs.check_kind(tmp_path / "checkpoints" / "mine", "training")
+    run_folder.check_kind(tmp_path / "checkpoints" / "mine", "training")
 
 
 def test_lock_that_is_a_pipe_is_refused(tmp_path):

@@ -1,7 +1,7 @@
-"""Behaviour cloning: a policy fitted to what was done in recorded episodes (Pomerleau 1991; Bain and Sammut 1995).
+"""Behavior cloning: fit a policy to recorded actions (Pomerleau 1991; Bain and Sammut 1995).
 
-Supervised learning, in place of a learner that plays: the likelihood of the recorded actions is maximised until it no
-longer grows on episodes that were held back.
+This is supervised learning, without a learner that plays. It maximizes the likelihood of the recorded actions until the
+likelihood on validation episodes stops growing.
 """
 
 from __future__ import annotations
@@ -17,87 +17,90 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from gpu_envs.recording import Episode
-from trainers.agents import Agents
-from trainers.bodies import BodyConfig, Network
-from trainers.boxes import GaussianHead
-from trainers.heads import Head, action_spec, make_head
-from trainers.logs import Progress
-from trainers.nets import ObservationNormalizer
-from trainers.policy import Policy
-from trainers.settings import check_settings, setting
+from gpu_envs.runtime.episode_recorder import Episode
+from gpu_envs.utils.progress import Progress
+from trainers.base.agent_group import AgentGroup
+from trainers.base.settings import check_settings, setting
+from trainers.models.action_heads import Head, action_spec, make_head
+from trainers.models.continuous_heads import GaussianHead
+from trainers.models.networks import Network, NetworkConfig
+from trainers.models.normalization import ObservationNormalizer
+from trainers.models.policy import Policy
+
+__all__ = ["BCConfig", "CloningResult", "Decisions", "clone", "collect_decisions"]
 
 MIN_LOG_STD = -5.0
-"""Of continuous policies: a deterministic player would drive it, and the loss, to minus infinity."""
+"""Lower bound of a continuous policy's log standard deviation. Deterministic recordings would drive it to minus
+infinity."""
 
 
 @dataclass(frozen=True)
-class BCConfig(BodyConfig):
-    """Settings of behaviour cloning."""
+class BCConfig(NetworkConfig):
+    """Settings of behavior cloning."""
 
-    epochs: int = setting(50, ">= 1")
-    """Passes over the episodes, at most."""
+    num_epochs: int = setting(50, ">= 1")
+    """Largest number of passes over the episodes."""
     patience: int = setting(5, ">= 1")
-    """Passes without a better validation loss after which the fit ends; the best one is kept."""
+    """Passes without a better validation loss after which training ends. The best policy is kept."""
     validation: float = setting(0.1, "in [0, 1]")
-    """Share of the episodes that is held back, at least one."""
+    """Share of the episodes used for validation, at least one episode."""
     batch_size: int = setting(1024, ">= 1")
     """Decisions per gradient step."""
     learning_rate: float = setting(1e-3, "> 0")
-    """Adam's step size."""
+    """Step size of Adam. Lower it if the loss is not finite."""
     init_log_std: float = -1.0
-    """Log standard deviation that continuous policies start from."""
+    """Initial log standard deviation of continuous policies."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError on the first bad value."""
+        """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
-        if self.body == "gru":
-            raise ConfigError("learner.body = 'gru': expected 'mlp' or 'cnn', decisions are cloned one by one")
+        if self.network == "gru":
+            raise ConfigError("learner.network = 'gru': expected 'mlp' or 'cnn' for behavior cloning")
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """What agents of one policy saw and did, N times, on one device."""
+    """N observations and actions of agents of one policy, on one device."""
 
     obs: Tensor
-    """(N, D)."""
+    """(N, D) observations."""
     action: Tensor
-    """(N) or (N, K), as the environment took it."""
+    """(N) or (N, K) environment actions."""
     mask: Tensor | None
-    """(N, choices) True = legal; None: all are."""
+    """(N, choices), True = legal; None: all actions are legal."""
 
     def __len__(self) -> int:
         return len(self.obs)
 
     def rows(self, rows: Tensor) -> Decisions:
-        """Some of them, by their numbers (B,)."""
+        """Return the decisions with indices (B,)."""
         return Decisions(self.obs[rows], self.action[rows], None if self.mask is None else self.mask[rows])
 
 
 @dataclass(frozen=True)
-class Clone:
-    """What a fit gave."""
+class CloningResult:
+    """Result of behavior cloning."""
 
     policy: Policy
-    """The best of all passes, by the loss."""
+    """Policy of the pass with the lowest validation loss."""
     epochs: int
-    """Passes until the best."""
+    """Number of passes until that policy."""
     loss: float
-    """Negative log-likelihood of a decision held back [nats]."""
+    """Negative log-likelihood per validation decision [nats]."""
     agreement: float
-    """Share of the decisions held back that the clone's most probable action is the same in; nan if continuous."""
+    """Share of validation decisions that equal the policy's most probable action; nan for continuous actions."""
 
 
-def decisions(episodes: Sequence[Episode], agents: Agents, device: torch.device | str) -> Decisions:
-    """What some agents decided in episodes: rows of who had left, or was not on the move, are left out."""
+def collect_decisions(episodes: Sequence[Episode], agents: AgentGroup, device: torch.device | str) -> Decisions:
+    """Return the decisions of agents in episodes, without steps at which they were dead or not to move."""
     if isinstance(agents.rows, Tensor):
-        agents = replace(agents, rows=agents.rows.cpu())  # where episodes are
+        agents = replace(agents, rows=agents.rows.cpu())  # episodes are on the CPU
     rows, obs, action, mask = agents.rows, [], [], []
     for episode in episodes:
         decided = episode.valid[:, rows]
         if episode.to_move is not None:
             decided = decided & episode.to_move[:, rows]
-        obs.append(episode.obs[:, rows, : agents.width][decided])
+        obs.append(episode.obs[:, rows, : agents.obs_width][decided])
         own = episode.action[:, rows]
         action.append((own if own.dim() == 2 else own[..., : _components(agents.space)])[decided])
         if (legal := agents.mask(episode.action_mask)) is not None:
@@ -107,45 +110,47 @@ def decisions(episodes: Sequence[Episode], agents: Agents, device: torch.device 
 
 
 def _components(space: spaces.Space[Any]) -> int:
-    """K, without the padding for agents of more."""
+    """Return the number of action components K, without padding."""
     assert space.shape is not None
     return space.shape[0]
 
 
 def clone(
     episodes: Sequence[Episode],
-    agents: Agents,
+    agents: AgentGroup,
     config: BCConfig,
     device: torch.device | str = "cpu",
     seed: int = 0,
     progress: Progress | None = None,
-) -> Clone:
-    """Fits a policy to what some agents did.
+) -> CloningResult:
+    """Fit a policy to the recorded decisions of some agents.
 
     Args:
-        episodes: At least two.
-        agents: Whose decisions, see `trainers.agents.agents_of`.
+        episodes: At least two recorded episodes.
+        agents: Agents to imitate, see `trainers.base.agent_group.make_agent_group`.
         config: Settings.
-        device: Where the decisions are kept and learned from.
-        seed: Of initial weights, the split and the minibatches.
+        device: Device of the decisions and the training.
+        seed: Random seed of initial weights, the split and the minibatches.
         progress: Called after every pass.
 
     Raises:
-        ConfigError: Fewer than two episodes, or no decisions of these agents among them.
-        GpuEnvsError: The loss is no longer finite.
+        ConfigError: There are fewer than two episodes, or no decisions of these agents.
+        GpuEnvsError: The loss is not finite.
     """
     if len(episodes) < 2:
-        raise ConfigError(f"expected at least 2 episodes, one to learn from and one to check with, got {len(episodes)}")
+        raise ConfigError(f"expected at least 2 episodes, for training and validation, got {len(episodes)}")
     weights = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(episodes), generator=weights).tolist()
     held = min(max(round(config.validation * len(episodes)), 1), len(episodes) - 1)
-    train, check = (decisions([episodes[i] for i in part], agents, device) for part in (order[held:], order[:held]))
+    train, check = (
+        collect_decisions([episodes[i] for i in part], agents, device) for part in (order[held:], order[:held])
+    )
     if not len(train) or not len(check):
-        raise ConfigError(f"expected decisions to learn from and to check with, got {len(train)} and {len(check)}")
+        raise ConfigError(f"expected decisions for training and validation, got {len(train)} and {len(check)}")
 
     action = action_spec(agents.space, config.init_log_std)
-    spec = {**config.spec(agents.width), "action": action}
-    head, normalizer = make_head(action), ObservationNormalizer(agents.width)
+    spec = {**config.spec(agents.obs_width), "action": action}
+    head, normalizer = make_head(action), ObservationNormalizer(agents.obs_width)
     actor = Network(spec, head.num_params, 0.01, weights)
     net = nn.ModuleDict({"normalizer": normalizer, "actor": actor, "head": head}).to(device)
     normalizer.update(train.obs)
@@ -157,7 +162,7 @@ def clone(
         return -head.evaluate(params, _from_env(head, batch.action), batch.mask)[0].mean()
 
     best, best_epoch, kept = math.inf, 0, copy.deepcopy(net.state_dict())
-    for epoch in range(1, config.epochs + 1):
+    for epoch in range(1, config.num_epochs + 1):
         for rows in torch.randperm(len(train), generator=generator, device=device).split(config.batch_size):
             optimizer.zero_grad(set_to_none=True)
             loss_of(train.rows(rows)).backward()
@@ -168,7 +173,7 @@ def clone(
             loss = _mean_over(check, config.batch_size, loss_of)
         if not math.isfinite(loss):
             raise GpuEnvsError(
-                f"behaviour cloning: loss is {loss} after pass {epoch}; try a lower learner.learning_rate"
+                f"behavior cloning: expected a finite loss, got {loss} after pass {epoch}; lower learner.learning_rate"
             )
         if loss < best:
             best, best_epoch, kept = loss, epoch, copy.deepcopy(net.state_dict())
@@ -185,17 +190,17 @@ def clone(
 
     continuous = isinstance(head, GaussianHead)
     agreement = math.nan if continuous else _mean_over(check, config.batch_size, agreement_of)
-    return Clone(policy, best_epoch, best, agreement)
+    return CloningResult(policy, best_epoch, best, agreement)
 
 
 def _mean_over(data: Decisions, size: int, of: Callable[[Decisions], Tensor]) -> float:
-    """Mean over all decisions of what `of` gives for batches of them."""
+    """Return the mean over all decisions of `of`, evaluated in batches."""
     batches = torch.arange(len(data), device=data.obs.device).split(size)
     return float(sum(of(data.rows(rows)) * len(rows) for rows in batches) / len(data))
 
 
 def _from_env(head: Head, action: Tensor) -> Tensor:
-    """What the head would have drawn, the inverse of its `to_env`."""
+    """Return the head's samples for environment actions, the inverse of `to_env`."""
     if isinstance(head, GaussianHead) and head.bounded:
         return 2.0 * (action - head.low) / (head.high - head.low) - 1.0
     return action

@@ -1,7 +1,7 @@
-"""Deep Q-learning (Mnih et al. 2015) for a group of agents that share one policy; independent Q-learning among many.
+"""Deep Q-learning (DQN, Mnih et al. 2015) for agents that share one policy; independent Q-learning for several agents.
 
-With what later work added, each by a setting: double Q-learning (van Hasselt et al. 2016), dueling networks (Wang et
-al. 2016), n-step returns and prioritised replay (Schaul et al. 2016); see Hessel et al. 2018, "Rainbow".
+Extensions, each with a setting: double Q-learning (van Hasselt et al. 2016), dueling networks (Wang et al. 2016),
+n-step returns and prioritized replay (Schaul et al. 2016); see Hessel et al. 2018, "Rainbow".
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from trainers.bodies import Network
-from trainers.files import check_tensors
-from trainers.heads import GreedyHead, greedy_spec
-from trainers.learner import ALONE, Central, Descent, State, part_of, restore, saved
-from trainers.nets import ObservationNormalizer, follow, masked_mean
-from trainers.policy import Policy, snapshot
-from trainers.problem import Problem
-from trainers.qlearning import QConfig, best_value, explore, frozen, linear
-from trainers.replay import PRIORITY, Fields, Replay
-from trainers.returns import n_step
-from trainers.rollout import Rollout, Transition, final_rows
-from trainers.settings import check_settings, setting
-from trainers.streams import of_shard
+from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule, target_copy
+from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.random_streams import stream_of_shard
+from trainers.base.serialization import check_tensors
+from trainers.base.settings import check_settings, setting
+from trainers.base.state import State, load_state, save_state, select_prefix
+from trainers.base.transition import Transition
+from trainers.buffers.replay_buffer import PRIORITY, Fields, ReplayBuffer
+from trainers.buffers.returns import n_step
+from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
+from trainers.models.action_heads import GreedyHead, greedy_spec
+from trainers.models.networks import Network, polyak_update
+from trainers.models.normalization import ObservationNormalizer, masked_mean
+from trainers.models.policy import Policy, freeze_policy
+
+__all__ = ["DQN", "DQNConfig"]
 
 
 @dataclass(frozen=True)
@@ -32,71 +37,79 @@ class DQNConfig(QConfig):
     """Settings of DQN."""
 
     n_step: int = setting(1, ">= 1")
-    """Rewards that are summed before a value follows; 1 where agents take turns."""
+    """Number of rewards summed before bootstrapping. Raise it to propagate rewards faster; 1 in turn-based games."""
     dueling: bool = False
-    """The network's last layer gives a value and advantages."""
+    """Use a dueling network: the last layer outputs a state value and advantages."""
     prioritized: bool = False
-    """Draw steps by how wrong their values were, instead of uniformly."""
+    """Sample steps by their last value error instead of uniformly."""
     priority_alpha: float = setting(0.6, "in [0, 1]", needs={"prioritized": True})
-    """Power of the error that a probability is proportional to; 0 is uniform."""
+    """Exponent of the error in sampling probabilities, in [0, 1]; 0 is uniform."""
     priority_beta: float = setting(0.4, "in [0, 1]", needs={"prioritized": True})
-    """How far weights make up for these probabilities at the start; wholly (1) after `total_steps`."""
+    """Exponent of importance weights at the start, in [0, 1]; it reaches 1 after `total_steps`."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError on the first bad value."""
+        """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
-        if self.body == "gru":
+        if self.network == "gru":
             raise ConfigError(
-                "learner.body = 'gru': expected mlp or cnn, as dqn and iql remember nothing; see qmix, ppo"
+                "learner.network = 'gru': expected mlp or cnn for dqn and iql; use qmix or ppo for recurrent policies"
             )
 
 
 class DQN:
-    """The learner. Steps of a rollout go into the replay in `update`, which then makes some gradient steps.
+    """Learner of DQN. `update` moves the rollout's steps to the replay and takes gradient steps.
 
-    Where agents take turns, a decision's reward is all that its agent gets until its next decision or the end of its
-    episode, and the replay holds it at the step where it is complete. A decision whose episode is cut has no known
-    outcome and is left out, as are, under action masks, steps that were cut: what was legal then is not known.
+    In turn-based games, the reward of a decision is the sum of its agent's rewards until its next decision or the end
+    of its episode. The replay stores it at the step that completes it. Decisions whose episode is cut have no known
+    outcome and are left out. With action masks the same holds for steps that were cut, as the legal actions after them
+    are unknown.
     """
 
-    central: Central = None
-    descent: Descent = ALONE
+    central_input: CentralInput = None
+    reducer: GradientReducer = LOCAL_REDUCER
 
-    def __init__(self, config: DQNConfig, problem: Problem) -> None:
-        """Builds networks and buffers; ConfigError where the problem is not one for DQN or its replay does not fit."""
-        if problem.turns and config.n_step > 1:
-            raise ConfigError(f"learner.n_step = {config.n_step}: expected 1, as agents take turns")
-        self.config, self.total_steps, self.masked = config, problem.total_steps, problem.masked
-        self.device, self.steps, self.gradient_steps = torch.device(problem.device), 0, 0
-        self.generator = torch.Generator(self.device).manual_seed(problem.seed)
-        self.stream, self.num_envs_total = of_shard(self.generator, problem.shard), problem.num_envs_total
-        width, shape = problem.obs_width, (problem.num_envs, problem.num_agents)
-        self.spec = {**config.spec(width), "action": greedy_spec(problem.action_space, config.dueling)}
+    def __init__(self, config: DQNConfig, spec: LearnerSpec) -> None:
+        """Build networks and buffers; raise ConfigError if DQN does not support the spec or the replay does not fit."""
+        if spec.turn_based and config.n_step > 1:
+            raise ConfigError(f"learner.n_step = {config.n_step}: expected 1 for turn-based games")
+        self.config, self.total_steps, self.has_action_mask = (
+            config,
+            spec.total_steps,
+            spec.has_action_mask,
+        )
+        self.device, self.steps, self.gradient_steps = torch.device(spec.device), 0, 0
+        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
+        self.stream, self.num_envs_total = (
+            stream_of_shard(self.generator, spec.shard),
+            spec.num_envs_total,
+        )
+        width, shape = spec.obs_width, (spec.num_envs, spec.num_agents)
+        self.spec = {**config.spec(width), "action": greedy_spec(spec.action_space, config.dueling)}
         (choices,) = self.spec["action"]["sizes"]
         self.head = GreedyHead(choices, config.dueling)
         self.normalizer = ObservationNormalizer(width)
-        self.actor = Network(self.spec, self.head.num_params, 1.0, torch.Generator().manual_seed(problem.seed))
-        self.target = frozen(self.actor)
+        self.actor = Network(self.spec, self.head.num_params, 1.0, torch.Generator().manual_seed(spec.seed))
+        self.target = target_copy(self.actor)
         self.net = nn.ModuleDict({"normalizer": self.normalizer, "actor": self.actor, "target": self.target})
         self.net.to(self.device)
         adam = torch.optim.Adam(self.actor.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": adam}
         self.epsilon = torch.full((), config.epsilon, device=self.device)
-        capacity = final_rows(
-            config.rollout_length, problem.time_limit, shape[0] * shape[1], config.truncation_capacity
+        capacity = final_obs_capacity(
+            config.rollout_length, spec.time_limit, shape[0] * shape[1], config.truncation_capacity
         )
-        self.rollout = Rollout(config.rollout_length, shape, width, (), torch.int64, capacity, self.device)
+        self.rollout = RolloutBuffer(config.rollout_length, shape, width, (), torch.int64, capacity, self.device)
         fields, least = self._fields(shape[1], width, choices), max(config.rollout_length, config.n_step)
-        self.replay = Replay(config.replay_size, shape[0], fields, self.device, least, problem.shard)
-        self.pending: dict[str, Tensor] = {}  # by agent, the decision whose outcome is not known yet
-        if problem.turns:
+        self.replay = ReplayBuffer(config.replay_size, shape[0], fields, self.device, least, spec.shard)
+        self.pending: dict[str, Tensor] = {}  # per agent, the decision whose outcome is not known yet
+        if spec.turn_based:
             like = {"obs": self.rollout.obs, "action": self.rollout.action, "reward": self.rollout.reward}
             self.pending = {name: torch.zeros_like(tensor[0]) for name, tensor in like.items()}
             self.pending["open"] = torch.zeros(shape, dtype=torch.bool, device=self.device)
 
     def _fields(self, agents: int, width: int, choices: int) -> Fields:
         flags = dict.fromkeys(("terminated", "truncated", "valid"), ((agents,), torch.bool))
-        mask = {"next_mask": ((agents, choices), torch.bool)} if self.masked else {}
+        mask = {"next_mask": ((agents, choices), torch.bool)} if self.has_action_mask else {}
         priority = {PRIORITY: ((), torch.float32)} if self.config.prioritized else {}
         return {
             "obs": ((agents, width), torch.float32),
@@ -116,48 +129,50 @@ class DQN:
         to_move: Tensor | None = None,
         state: Tensor | None = None,
     ) -> Tensor:
-        """Epsilon-greedy actions (E, n); arguments as `Learner.act`."""
-        obs, mask = self.rollout.begin(obs, mask, to_move)
+        """Return epsilon-greedy actions (E, n); arguments as in `Learner.act`."""
+        obs, mask = self.rollout.begin_step(obs, mask, to_move)
         values = self.head.values(self.actor(self.normalizer(obs)))
         action = explore(values, mask, self.epsilon, self.stream)
-        self.rollout.decide(action)
+        self.rollout.store_action(action)
         return action
 
     def observe(self, transition: Transition) -> None:
-        """Stores what came of the last actions."""
-        self.rollout.end(transition)
+        """Store the results of the last actions."""
+        self.rollout.end_step(transition)
 
     def update(self) -> dict[str, Tensor]:
-        """Moves the rollout into the replay and learns from that, once it holds enough; returns metrics."""
+        """Move the rollout to the replay and learn from it once it holds enough steps; return metrics."""
         c, r = self.config, self.rollout
         r.check()
         decided = r.valid if r.to_move is None else r.valid & r.to_move[:-1]
         if c.normalize_obs:
-            self.normalizer.update(r.obs, decided, self.descent.sum)
+            self.normalizer.update(r.obs, decided, self.reducer.sum)
         self._store(self._complete() if self.pending else self._each_step())
         self.steps += r.length * self.num_envs_total
         r.clear()
         metrics = {"epsilon": self.epsilon.clone()}
         progress = self.steps / self.total_steps
-        self.optimizers["adam"].param_groups[0]["lr"] = linear(c.learning_rate, c.learning_rate_end, progress)
+        self.optimizers["adam"].param_groups[0]["lr"] = linear_schedule(
+            c.learning_rate, c.learning_rate_final, progress
+        )
         if self.steps >= c.learning_starts and self.replay.filled >= c.n_step:
-            beta = linear(c.priority_beta, 1.0, progress)
-            steps = [self._gradient_step(beta) for _ in range(c.updates)]
+            beta = linear_schedule(c.priority_beta, 1.0, progress)
+            steps = [self._minibatch_step(beta) for _ in range(c.updates)]
             metrics |= {name: torch.stack([step[name] for step in steps]).mean() for name in steps[0]}
         self.epsilon.fill_(c.epsilon_at(progress))
         return metrics
 
     def _each_step(self) -> dict[str, Tensor]:
-        """The rollout's transitions, (T, E, n, ...), where all agents move at every step."""
+        """Return the rollout's transitions (T, E, n, ...), for agents that act at every step."""
         r = self.rollout
         steps = {"obs": r.obs, "action": r.action, "reward": r.reward, "next_obs": r.next_obs()}
         steps |= {"terminated": r.terminated, "truncated": r.truncated, "valid": r.valid}
-        if self.masked:
+        if self.has_action_mask:
             steps["valid"] = r.valid & (r.terminated | ~r.truncated)
         return steps
 
     def _complete(self) -> dict[str, Tensor]:
-        """The rollout's decisions whose outcome it shows, (T, E, n, ...), at the steps that complete them."""
+        """Return the rollout's completed decisions (T, E, n, ...), at the steps that complete them."""
         r, p = self.rollout, self.pending
         assert r.to_move is not None
         steps = {name: torch.zeros_like(getattr(r, name)) for name in ("obs", "action", "reward", "valid", "truncated")}
@@ -174,50 +189,50 @@ class DQN:
         return {**steps, "next_obs": r.all_obs[1:], "terminated": r.terminated}
 
     def _store(self, steps: dict[str, Tensor]) -> None:
-        """Appends transitions to the replay, zeros in place of what no loss may see."""
+        """Append transitions to the replay, with zeros in invalid entries."""
         valid, replay = steps["valid"], self.replay
         follows = (valid & ~steps["terminated"]).unsqueeze(-1)
         steps["obs"] = steps["obs"].masked_fill(~valid.unsqueeze(-1), 0.0)
         steps["next_obs"] = steps["next_obs"].masked_fill(~follows, 0.0)
         steps["reward"] = steps["reward"].masked_fill(~valid, 0.0) * self.config.reward_scale
-        if self.masked:
+        if self.has_action_mask:
             assert self.rollout.mask is not None
             steps["next_mask"] = self.rollout.mask[1:]
-        if self.config.prioritized:  # what has not been seen yet is as urgent as anything
+        if self.config.prioritized:  # new steps get the largest priority
             top = replay.buffers[PRIORITY].max()
             steps[PRIORITY] = torch.where(top > 0, top, 1.0) * valid.any(-1)
         replay.add(steps)
 
-    def _gradient_step(self, beta: float) -> dict[str, Tensor]:
-        """One step of Adam on the Huber loss of drawn steps, (B, n) with all their agents."""
+    def _minibatch_step(self, beta: float) -> dict[str, Tensor]:
+        """Take one Adam step on the Huber loss of sampled steps (B, n)."""
         c, replay = self.config, self.replay
         if c.prioritized:
             when, where, weight = replay.draw_prioritized(c.batch_size, self.generator, beta, c.n_step)
         else:
             when, where = replay.draw(c.batch_size, self.generator, c.n_step)
             weight = torch.ones(c.batch_size, device=self.device)
-        time, env, own = replay.here(when, where)
+        time, env, own = replay.local_places(when, where)
         weight = weight if own is None else weight[own]
         target, known = self._targets(time, env)
-        count = self.descent.count(known)
+        count = self.reducer.divisor(known)
         values = self.head.values(self.actor(self.normalizer(replay.buffers["obs"][time, env])))
         value = values.gather(-1, replay.buffers["action"][time, env].unsqueeze(-1)).squeeze(-1)
         error = nn.functional.smooth_l1_loss(value, target, reduction="none")
         loss = masked_mean(error * weight.unsqueeze(1), known, count)
-        grad_norm = self.descent(self.optimizers["adam"], loss, c.max_grad_norm)
+        grad_norm = self.reducer.step(self.optimizers["adam"], loss, c.max_grad_norm)
         self.gradient_steps += 1
         if self.gradient_steps % c.target_every == 0:
-            follow(self.target, self.actor, c.tau)
+            polyak_update(self.target, self.actor, c.tau)
         with torch.no_grad():
             if c.prioritized:
                 surprise = (value - target).abs().masked_fill(~known, 0.0).sum(1) / known.sum(1).clamp(min=1)
                 priority = (surprise + 1e-6) ** c.priority_alpha * known.any(1)
-                replay.prioritize(when, where, own, priority)
+                replay.update_priorities(when, where, own, priority)
             return {"q_loss": loss.detach(), "q_value": masked_mean(value, known, count), "grad_norm": grad_norm}
 
     @torch.no_grad()
     def _targets(self, time: Tensor, env: Tensor) -> tuple[Tensor, Tensor]:
-        """What the values of the actions at places should be, and whether it is known, both (B, n)."""
+        """Return the targets of the action values at places, and whether they are known, both (B, n)."""
         c, buffers = self.config, self.replay.buffers
         w = self.replay.windows(time, env, c.n_step, ("reward", "terminated", "truncated", "valid"))
         returns, last, discount, known = n_step(w["reward"], w["terminated"], w["truncated"], w["valid"], c.gamma)
@@ -226,23 +241,25 @@ class DQN:
         next_obs = self.normalizer(buffers["next_obs"][where])
         values = self.head.values(self.target(next_obs))
         prefer = self.head.values(self.actor(next_obs)) if c.double else values
-        mask = buffers["next_mask"][where] if self.masked else None
+        mask = buffers["next_mask"][where] if self.has_action_mask else None
         return returns + discount * best_value(values, prefer, mask), known
 
     def policy(self) -> Policy:
-        """A frozen copy of the network with its normaliser; it takes the best action."""
-        return snapshot(self)
+        """Return a frozen copy of the network with its normalizer; it takes the best action."""
+        return freeze_policy(self)
 
     def state_dict(self) -> State:
-        """Networks, Adam, counters, generator, pending decisions and the whole replay; call it between rollouts."""
-        state = saved(self.net, self.optimizers, self.generator, steps=self.steps, gradient_steps=self.gradient_steps)
+        """Return networks, Adam, counters, generator, pending decisions and the replay, between rollouts."""
+        state = save_state(
+            self.net, self.optimizers, self.generator, steps=self.steps, gradient_steps=self.gradient_steps
+        )
         return {**state, **{f"pending.{name}": each for name, each in self.pending.items()}, **self.replay.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from `state_dict`; raises CheckpointError naming the first tensor that does not fit."""
-        counters = restore(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
+        """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
+        counters = load_state(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
         self.steps, self.gradient_steps = counters["steps"], counters["gradient_steps"]
-        pending = check_tensors("learner state pending", part_of(state, "pending."), self.pending)
+        pending = check_tensors("learner state pending", select_prefix(state, "pending."), self.pending)
         self.pending = {name: tensor.to(self.device, copy=True) for name, tensor in pending.items()}
         self.replay.load_state_dict(state)
         self.epsilon.fill_(self.config.epsilon_at(self.steps / self.total_steps))

@@ -1,7 +1,7 @@
-"""MADDPG (Lowe et al. 2017): DDPG whose critics see all agents' observations and actions, while policies see their own.
+"""MADDPG (Lowe et al. 2017): DDPG with critics of all agents' observations and actions, and decentralized policies.
 
-Discrete actions are drawn by Gumbel-softmax, straight-through. With TD3's remedies switched on it is MATD3 (Ackermann
-et al. 2019).
+Discrete actions are sampled by straight-through Gumbel-softmax. With TD3's remedies it is MATD3 (Ackermann et al.
+2019).
 """
 
 from __future__ import annotations
@@ -12,53 +12,61 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from trainers.joint import Answers, JointCritic, JointExperience, JointView, joint_values
-from trainers.learner import Central
-from trainers.nets import ObservationNormalizer
-from trainers.problem import Problem
-from trainers.settings import setting
-from trainers.td3 import TD3, TD3Config
+from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.centralized_critic import (
+    JointCritic,
+    JointObservation,
+    JointReplayStore,
+    TargetActionProvider,
+    joint_values,
+)
+from trainers.algorithms.off_policy.td3 import TD3, TD3Config
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.settings import setting
+from trainers.models.normalization import ObservationNormalizer
+
+__all__ = ["MADDPG", "MADDPGConfig"]
 
 
 @dataclass(frozen=True)
 class MADDPGConfig(TD3Config):
-    """Settings of MADDPG, those of TD3 and one more."""
+    """Settings of MADDPG: those of TD3 and a logit penalty."""
 
     names = "maddpg and matd3"  # see ReplayConfig
     logit_penalty: float = setting(1e-3, ">= 0")
-    """Weight of the mean square of a discrete policy's logits in its loss, which keeps it from becoming certain too
-    soon; the default is that of Lowe et al.'s code."""
+    """Weight of the mean square of a discrete policy's logits in its loss. It prevents a deterministic policy early in
+    training; the default is that of Lowe et al.'s code."""
 
 
 class MADDPG(TD3):
-    """The learner. Agents that share a policy share a critic, which is told which of them it judges."""
+    """Learner of MADDPG. Agents that share a policy share a critic, which gets the agent's index."""
 
-    central: Central = "joint"
+    central_input: CentralInput = "joint"
     config: MADDPGConfig
-    """Its settings."""
-    experience: JointExperience
-    """Its rollout, and the replay that all learners share."""
+    """Settings of the learner."""
+    experience: JointReplayStore
+    """Rollout of the learner, and the replay shared by all learners."""
 
-    def __init__(self, config: MADDPGConfig, problem: Problem) -> None:
-        """Builds networks and buffers; before it acts it has to `meet` the others."""
-        self.view = JointView(problem)
-        super().__init__(config, problem)
-        self.state_normalizer = ObservationNormalizer(problem.state_width).to(self.device)
+    def __init__(self, config: MADDPGConfig, spec: LearnerSpec) -> None:
+        """Build networks and buffers; `set_co_learners` must be called before training."""
+        self.view = JointObservation(spec)
+        super().__init__(config, spec)
+        self.state_normalizer = ObservationNormalizer(spec.state_width).to(self.device)
         self.net["state_normalizer"] = self.state_normalizer
 
-    def meet(self, learners: Mapping[str, Answers]) -> None:
-        """Takes note of all learners by policy, itself among them, whose target policies targets depend on."""
-        self.experience.meet(learners)
+    def set_co_learners(self, learners: Mapping[str, TargetActionProvider]) -> None:
+        """Store all learners by policy, including this one; critic targets query their target policies."""
+        self.experience.set_co_learners(learners)
 
     def _penalty(self, params: Tensor) -> Tensor:
         return self.config.logit_penalty * self.discrete * params.square().mean(-1)
 
-    def _make_critics(self, problem: Problem, weights: torch.Generator) -> nn.ModuleList:
+    def _make_critics(self, spec: LearnerSpec, weights: torch.Generator) -> nn.ModuleList:
         own, count = self.head.code_width, 1 + self.config.twin
         return nn.ModuleList([JointCritic(self.config, self.view, own, 1, weights) for _ in range(count)])
 
-    def _make_experience(self, problem: Problem) -> JointExperience:
-        return JointExperience(self.config, problem, self.head, self.view)
+    def _make_experience(self, spec: LearnerSpec) -> JointReplayStore:
+        return JointReplayStore(self.config, spec, self.head, self.view)
 
     def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor) -> Tensor:
         return joint_values(critics, situation, code)
@@ -67,11 +75,11 @@ class MADDPG(TD3):
         super()._normalize()
         rollout = self.rollout
         assert rollout.state is not None
-        self.state_normalizer.update(rollout.state[:-1], rollout.valid.any(-1), self.descent.sum)
+        self.state_normalizer.update(rollout.state[:-1], rollout.valid.any(-1), self.reducer.sum)
 
     @torch.no_grad()
-    def _look(self, drawn: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As `TD3._look`; a situation, (B, ...) for all agents, is what all see and do."""
-        return self.view.look(
-            drawn, self.normalizer, self.state_normalizer, self.experience.stream(self.generator, drawn)
+    def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the network inputs as `TD3._prepare_batch`; situations (B, ...) hold all observations and actions."""
+        return self.view.prepare_batch(
+            sampled, self.normalizer, self.state_normalizer, self.experience.stream(self.generator, sampled)
         )

@@ -1,4 +1,4 @@
-"""MASAC: soft actor-critic whose critics see all agents' observations and actions, while policies see their own.
+"""MASAC: soft actor-critic with critics of all agents' observations and actions, and decentralized policies.
 
 Sources: Haarnoja et al. (2018) for the actor and its temperature, Lowe et al. (2017) for critics of all agents.
 """
@@ -11,12 +11,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from trainers.joint import Answers, JointCritic, JointExperience, JointView, joint_values
-from trainers.learner import Central
-from trainers.nets import ObservationNormalizer
-from trainers.problem import Problem
-from trainers.sac import SAC, SACConfig
-from trainers.streams import One
+from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.centralized_critic import (
+    JointCritic,
+    JointObservation,
+    JointReplayStore,
+    TargetActionProvider,
+    joint_values,
+)
+from trainers.algorithms.off_policy.sac import SAC, SACConfig
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.random_streams import SingleStream
+from trainers.models.normalization import ObservationNormalizer
+
+__all__ = ["MASAC", "MASACConfig"]
 
 
 @dataclass(frozen=True)
@@ -27,28 +35,28 @@ class MASACConfig(SACConfig):
 
 
 class MASAC(SAC):
-    """The learner. Agents that share a policy share critics, which are told which of them they judge."""
+    """Learner of MASAC. Agents that share a policy share critics, which get the agent's index."""
 
-    central: Central = "joint"
-    experience: JointExperience
-    """Its rollout, and the replay that all learners share."""
+    central_input: CentralInput = "joint"
+    experience: JointReplayStore
+    """Rollout of the learner, and the replay shared by all learners."""
 
-    def __init__(self, config: MASACConfig, problem: Problem) -> None:
-        """Builds networks and buffers; before it learns it has to `meet` the others."""
-        self.view = JointView(problem)
-        super().__init__(config, problem)
-        self.state_normalizer = ObservationNormalizer(problem.state_width).to(self.device)
+    def __init__(self, config: MASACConfig, spec: LearnerSpec) -> None:
+        """Build networks and buffers; `set_co_learners` must be called before training."""
+        self.view = JointObservation(spec)
+        super().__init__(config, spec)
+        self.state_normalizer = ObservationNormalizer(spec.state_width).to(self.device)
         self.net["state_normalizer"] = self.state_normalizer
 
-    def meet(self, learners: Mapping[str, Answers]) -> None:
-        """Takes note of all learners by policy, itself among them, whose policies targets depend on."""
-        self.experience.meet(learners)
+    def set_co_learners(self, learners: Mapping[str, TargetActionProvider]) -> None:
+        """Store all learners by policy, including this one; critic targets query their policies."""
+        self.experience.set_co_learners(learners)
 
-    def _make_critic(self, problem: Problem, judged: int, values: int, weights: torch.Generator) -> JointCritic:
-        return JointCritic(self.config, self.view, judged, values, weights)
+    def _make_critic(self, spec: LearnerSpec, code_width: int, values: int, weights: torch.Generator) -> JointCritic:
+        return JointCritic(self.config, self.view, code_width, values, weights)
 
-    def _make_experience(self, problem: Problem) -> JointExperience:
-        return JointExperience(self.config, problem, self.head, self.view)
+    def _make_experience(self, spec: LearnerSpec) -> JointReplayStore:
+        return JointReplayStore(self.config, spec, self.head, self.view)
 
     def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
         return joint_values(critics, situation, code)
@@ -57,19 +65,20 @@ class MASAC(SAC):
         super()._normalize()
         rollout = self.rollout
         assert rollout.state is not None
-        self.state_normalizer.update(rollout.state[:-1], rollout.valid.any(-1), self.descent.sum)
+        self.state_normalizer.update(rollout.state[:-1], rollout.valid.any(-1), self.reducer.sum)
 
     @torch.no_grad()
-    def answer(self, obs: Tensor, stream: One, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Codes (B, n, code_width) of what the policy does on seeing (B, n, D), and its entropies (B, n)."""
+    def target_actions(self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return codes (B, n, code_width) of the policy's actions on observations (B, n, D), and entropies (B, n)."""
         return self._draw(self.actor(self.normalizer(obs)), stream, mask)
 
     @torch.no_grad()
-    def _look(self, drawn: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As `SAC._look`; a situation, (B, ...) for all agents, is what all see and do."""
-        view, stream = self.view, self.experience.stream(self.generator, drawn)
-        look = view.look(drawn, self.normalizer, self.state_normalizer, stream)
-        if not self.every:
-            return look
-        next_obs, next_mask = view.obs(drawn["next_state"], view.policy), view.mask(drawn.get("next_mask"), view.policy)
-        return look | self._next(self.normalizer(next_obs), stream, next_mask)
+    def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the network inputs as `SAC._prepare_batch`; situations (B, ...) hold all observations and actions."""
+        view, stream = self.view, self.experience.stream(self.generator, sampled)
+        inputs = view.prepare_batch(sampled, self.normalizer, self.state_normalizer, stream)
+        if not self.values_all_choices:
+            return inputs
+        next_obs = view.obs(sampled["next_state"], view.policy)
+        next_mask = view.mask(sampled.get("next_mask"), view.policy)
+        return inputs | self._next(self.normalizer(next_obs), stream, next_mask)

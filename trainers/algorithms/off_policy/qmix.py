@@ -1,9 +1,9 @@
-"""VDN (Sunehag et al. 2018) and QMIX (Rashid et al. 2018): a team learns one value that its agents' values add up to.
+"""VDN (Sunehag et al. 2018) and QMIX (Rashid et al. 2018): cooperative value decomposition.
 
-Each agent acts greedily on its own values, yet they are learned from the team's reward alone: VDN's value of the team
-is their sum, QMIX's a function of them, and of the global state, that falls with none of them. As in PyMARL, all agents
-share one network, which is told who it acts for. A recurrent one begins every window of steps that it learns from with
-what its agents remembered when they played it, as in R2D2 (Kapturowski et al. 2019, section 3).
+Each agent acts greedily on its own values, which are learned from the team's reward alone. VDN's team value is the sum
+of the agents' values. QMIX's is a monotonic function of them and of the global state. As in PyMARL, all agents share
+one network, which gets the agent's index. A recurrent network starts each training window with the hidden state stored
+when the window was played, as in R2D2 (Kapturowski et al. 2019, section 3).
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from trainers.bodies import Network, actor_width, with_ids
-from trainers.files import check_tensors
-from trainers.heads import GreedyHead, greedy_spec
-from trainers.learner import ALONE, Central, Descent, State, part_of, restore, saved
-from trainers.nets import ObservationNormalizer, follow, masked_mean, mlp
-from trainers.policy import Policy, snapshot
-from trainers.problem import Problem
-from trainers.qlearning import QConfig, best_value, explore, frozen, linear
-from trainers.replay import Replay
-from trainers.rollout import Rollout, Transition, final_rows
-from trainers.settings import check_settings, setting
-from trainers.streams import of_shard
+from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule, target_copy
+from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.random_streams import stream_of_shard
+from trainers.base.serialization import check_tensors
+from trainers.base.settings import check_settings, setting
+from trainers.base.state import State, load_state, save_state, select_prefix
+from trainers.base.transition import Transition
+from trainers.buffers.replay_buffer import ReplayBuffer
+from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
+from trainers.models.action_heads import GreedyHead, greedy_spec
+from trainers.models.networks import Network, actor_width, mlp, polyak_update, with_ids
+from trainers.models.normalization import ObservationNormalizer, masked_mean
+from trainers.models.policy import Policy, freeze_policy
+
+__all__ = ["QMIX", "QMIXConfig", "QMIXMixer", "VDNMixer"]
 
 
 @dataclass(frozen=True)
@@ -33,42 +38,41 @@ class QMIXConfig(QConfig):
     """Settings of VDN and QMIX."""
 
     mixer: str = setting("qmix", ("vdn", "qmix"))
-    """How values of agents become that of the team: "vdn" adds them, "qmix" learns how."""
+    """Team value: "vdn" sums the agents' values, "qmix" learns a monotonic mixing network."""
     mixer_width: int = setting(32, ">= 1", needs={"mixer": "qmix"})
     """Width of QMIX's hidden layers."""
-    window: int = setting(16, ">= 1", needs={"body": "gru"})
-    """For a GRU: steps in a row that it learns on at a time."""
-    burn_in: int = setting(4, ">= 0", needs={"body": "gru"})
-    """For a GRU: steps before these that only bring its memory up to date: it begins with what was remembered when they
-    were played, with the weights of then. On windows shorter than what has to be remembered a few such steps are what
-    makes it learn."""
+    window: int = setting(16, ">= 1", needs={"network": "gru"})
+    """GRU only: consecutive steps per training window."""
+    burn_in: int = setting(4, ">= 0", needs={"network": "gru"})
+    """GRU only: steps before each window that only update the hidden state, stored with older weights. A few such steps
+    are needed if windows are shorter than the time to remember."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError on the first bad value."""
+        """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
 
     @property
-    def central(self) -> Central:
-        """As `Learner.central`: VDN's sum needs no state."""
+    def central_input(self) -> CentralInput:
+        """Global input, see `Learner.central_input`; VDN needs none."""
         return "state" if self.mixer == "qmix" else None
 
 
-class Sum(nn.Module):
-    """VDN's mixer."""
+class VDNMixer(nn.Module):
+    """Mixer of VDN: a sum."""
 
     def forward(self, values: Tensor, state: Tensor | None) -> Tensor:
-        """(..., n) -> (...)."""
+        """Sum (..., n) over agents."""
         return values.sum(-1)
 
 
-class Mixer(nn.Module):
-    """QMIX's mixer: a network of two layers whose weights, none negative, are given by linear maps of the state.
+class QMIXMixer(nn.Module):
+    """Mixer of QMIX: a network of two layers whose nonnegative weights are linear functions of the state.
 
     Source: Rashid et al. 2018, "QMIX: Monotonic Value Function Factorisation", section 4 and figure 2.
     """
 
     def __init__(self, agents: int, state_width: int, width: int, generator: torch.Generator) -> None:
-        """Args are n, S, the width of the hidden layer and a CPU generator that draws the weights."""
+        """Build n agents, state width S and hidden width; a CPU generator draws the weights."""
         super().__init__()
         self.agents = agents
         self.first = mlp([state_width, agents * width], "relu", 1.0, generator)
@@ -77,48 +81,57 @@ class Mixer(nn.Module):
         self.second_bias = mlp([state_width, width, 1], "relu", 1.0, generator)
 
     def forward(self, values: Tensor, state: Tensor) -> Tensor:
-        """Values (..., n) and states (..., S) -> the team's values (...)."""
+        """Map values (..., n) and states (..., S) to team values (...)."""
         weights = self.first(state).abs().unflatten(-1, (self.agents, -1))
         hidden = nn.functional.elu((values.unsqueeze(-2) @ weights).squeeze(-2) + self.first_bias(state))
         return (hidden * self.second(state).abs()).sum(-1) + self.second_bias(state).squeeze(-1)
 
 
 class QMIX:
-    """The learner of a team: the n agents of its policy.
+    """Learner of VDN and QMIX for a team, the n agents of its policy.
 
-    The team's reward is the mean of its agents' rewards, which is the reward where all get the same. An agent that is
-    dead gets none and adds 0 to what is mixed. The team's episode is terminated when that of its last agent is. Under
-    action masks, steps at which agents are cut are left out: what was legal then is not known.
+    The team's reward is the mean of its agents' rewards, which is each agent's reward if they share one. A dead agent
+    gets no reward and adds a value of 0. The team's episode ends when its last agent's does. With action masks, steps
+    that cut an agent are left out, as the legal actions after them are unknown.
     """
 
-    descent: Descent = ALONE
+    reducer: GradientReducer = LOCAL_REDUCER
 
-    def __init__(self, config: QMIXConfig, problem: Problem) -> None:
-        """Builds networks and buffers; ConfigError where agents take turns or the replay does not fit."""
-        if problem.turns:
+    def __init__(self, config: QMIXConfig, spec: LearnerSpec) -> None:
+        """Build networks and buffers; raise ConfigError if agents take turns or the replay does not fit."""
+        if spec.turn_based:
             raise ConfigError(
-                "vdn and qmix need agents that all move at every step, here they take turns; see iql, ppo"
+                "vdn and qmix: expected agents that all act at every step, got a turn-based game; use iql or ppo"
             )
-        self.config, self.total_steps, self.masked = config, problem.total_steps, problem.masked
-        self.central: Central = config.central
-        self.device, self.steps, self.gradient_steps = torch.device(problem.device), 0, 0
-        self.generator = torch.Generator(self.device).manual_seed(problem.seed)
-        self.stream, self.num_envs_total = of_shard(self.generator, problem.shard), problem.num_envs_total
-        weights = torch.Generator().manual_seed(problem.seed)
-        envs, agents, width = problem.num_envs, problem.num_agents, problem.obs_width
+        self.config, self.total_steps, self.has_action_mask = (
+            config,
+            spec.total_steps,
+            spec.has_action_mask,
+        )
+        self.central_input: CentralInput = config.central_input
+        self.device, self.steps, self.gradient_steps = torch.device(spec.device), 0, 0
+        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
+        self.stream, self.num_envs_total = (
+            stream_of_shard(self.generator, spec.shard),
+            spec.num_envs_total,
+        )
+        weights = torch.Generator().manual_seed(spec.seed)
+        envs, agents, width = spec.num_envs, spec.num_agents, spec.obs_width
         self.ids = agents if agents > 1 else 0
-        self.spec = {**config.spec(width), "action": greedy_spec(problem.action_space), "ids": self.ids}
+        self.spec = {**config.spec(width), "action": greedy_spec(spec.action_space), "ids": self.ids}
         (choices,) = self.spec["action"]["sizes"]
         self.head = GreedyHead(choices, dueling=False)
         self.normalizer = ObservationNormalizer(width)
-        self.state_width = problem.state_width if config.mixer == "qmix" else 0
+        self.state_width = spec.state_width if config.mixer == "qmix" else 0
         if config.mixer == "qmix" and not self.state_width:
-            raise ConfigError("learner.mixer = 'qmix': expected a global state, got none; vdn needs none")
+            raise ConfigError("learner.mixer = 'qmix': expected a global state, got none; use vdn")
         self.state_normalizer = ObservationNormalizer(self.state_width)
         self.actor = Network(actor_width(self.spec), choices, 1.0, weights)
-        self.mixer = Mixer(agents, self.state_width, config.mixer_width, weights) if self.state_width else Sum()
+        self.mixer = (
+            QMIXMixer(agents, self.state_width, config.mixer_width, weights) if self.state_width else VDNMixer()
+        )
         learned = nn.ModuleDict({"actor": self.actor, "mixer": self.mixer})
-        self.target_actor, self.target_mixer = frozen(self.actor), frozen(self.mixer)
+        self.target_actor, self.target_mixer = target_copy(self.actor), target_copy(self.mixer)
         targets = {"target_actor": self.target_actor, "target_mixer": self.target_mixer}
         normalizers = {"normalizer": self.normalizer}
         if self.state_width:
@@ -128,11 +141,13 @@ class QMIX:
         adam = torch.optim.Adam(learned.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": adam}
         self.epsilon = torch.full((), config.epsilon, device=self.device)
-        self.memory = torch.zeros((envs, agents, self.actor.memory_width), device=self.device)
-        self.burn_in = config.burn_in if self.actor.memory_width else 0
-        self.window = self.burn_in + config.window if self.actor.memory_width else 1
-        capacity = final_rows(config.rollout_length, problem.time_limit, envs * agents, config.truncation_capacity)
-        self.rollout = Rollout(config.rollout_length, (envs, agents), width, (), torch.int64, capacity, self.device)
+        self.memory = torch.zeros((envs, agents, self.actor.hidden_width), device=self.device)
+        self.burn_in = config.burn_in if self.actor.hidden_width else 0
+        self.window = self.burn_in + config.window if self.actor.hidden_width else 1
+        capacity = final_obs_capacity(config.rollout_length, spec.time_limit, envs * agents, config.truncation_capacity)
+        self.rollout = RolloutBuffer(
+            config.rollout_length, (envs, agents), width, (), torch.int64, capacity, self.device
+        )
         each, flag = (agents, width), torch.bool
         fields = {
             "obs": (each, torch.float32),
@@ -142,17 +157,17 @@ class QMIX:
             "follows": ((agents,), flag),
             "reward": ((), torch.float32),
             "known": ((), flag),
-            "begins": ((), flag),
+            "episode_starts": ((), flag),
         }
         if self.state_width:
             fields |= dict.fromkeys(("state", "next_state"), ((self.state_width,), torch.float32))
-        if self.masked:
+        if self.has_action_mask:
             fields["next_mask"] = ((agents, choices), flag)
-        if self.actor.memory_width:
-            fields["memory"] = ((agents, self.actor.memory_width), torch.float32)
+        if self.actor.hidden_width:
+            fields["memory"] = ((agents, self.actor.hidden_width), torch.float32)
         self.remembered = torch.zeros((config.rollout_length, *self.memory.shape), device=self.device)
         least = max(config.rollout_length, self.window)
-        self.replay = Replay(config.replay_size, envs, fields, self.device, least, problem.shard)
+        self.replay = ReplayBuffer(config.replay_size, envs, fields, self.device, least, spec.shard)
 
     @torch.no_grad()
     def act(
@@ -162,51 +177,53 @@ class QMIX:
         to_move: Tensor | None = None,
         state: Tensor | None = None,
     ) -> Tensor:
-        """Epsilon-greedy actions (E, n); arguments as `Learner.act`."""
+        """Return epsilon-greedy actions (E, n); arguments as in `Learner.act`."""
         t = self.rollout.t
-        begins = self.rollout.begins[t]
-        obs, mask = self.rollout.begin(obs, mask, None, state if self.state_width else None)
+        begins = self.rollout.episode_starts[t]
+        obs, mask = self.rollout.begin_step(obs, mask, None, state if self.state_width else None)
         self.memory.masked_fill_(begins[:, None, None], 0.0)
         self.remembered[t].copy_(self.memory)
         values, memory = self.actor.step(self._inputs(obs), self.memory)
         assert memory is not None
         self.memory.copy_(memory)
         action = explore(values, mask, self.epsilon, self.stream)
-        self.rollout.decide(action)
+        self.rollout.store_action(action)
         return action
 
     def observe(self, transition: Transition) -> None:
-        """Stores what came of the last actions."""
-        self.rollout.end(transition)
+        """Store the results of the last actions."""
+        self.rollout.end_step(transition)
 
     def _inputs(self, obs: Tensor) -> Tensor:
-        """What the network gets of observations (..., n, D)."""
+        """Return the network inputs of observations (..., n, D)."""
         return with_ids(self.normalizer(obs), self.ids)
 
     def update(self) -> dict[str, Tensor]:
-        """Moves the rollout into the replay and learns from that, once it holds enough; returns metrics."""
+        """Move the rollout to the replay and learn from it once it holds enough steps; return metrics."""
         c, r = self.config, self.rollout
         r.check()
         if c.normalize_obs:
-            self.normalizer.update(r.obs, r.valid, self.descent.sum)
+            self.normalizer.update(r.obs, r.valid, self.reducer.sum)
             if r.state is not None:
-                self.state_normalizer.update(r.state[:-1], r.valid.any(-1), self.descent.sum)
+                self.state_normalizer.update(r.state[:-1], r.valid.any(-1), self.reducer.sum)
         self.replay.add(self._team_steps())
         self.steps += r.length * self.num_envs_total
         r.clear()
         metrics = {"epsilon": self.epsilon.clone()}
         progress = self.steps / self.total_steps
-        self.optimizers["adam"].param_groups[0]["lr"] = linear(c.learning_rate, c.learning_rate_end, progress)
+        self.optimizers["adam"].param_groups[0]["lr"] = linear_schedule(
+            c.learning_rate, c.learning_rate_final, progress
+        )
         if self.steps >= c.learning_starts and self.replay.filled >= self.window:
-            steps = [self._gradient_step() for _ in range(c.updates)]
+            steps = [self._minibatch_step() for _ in range(c.updates)]
             metrics |= {name: torch.stack([step[name] for step in steps]).mean() for name in steps[0]}
         self.epsilon.fill_(c.epsilon_at(progress))
         return metrics
 
     def _team_steps(self) -> dict[str, Tensor]:
-        """The rollout's steps as the team's, (T, E, ...), with zeros in place of what no loss may see."""
+        """Return the rollout as steps of the team, (T, E, ...), with zeros in invalid entries."""
         r = self.rollout
-        follows = r.valid & ~r.terminated  # an agent that is cut has a value after the step, one that is dead has none
+        follows = r.valid & ~r.terminated  # an agent that was cut still has a next value, a dead one has none
         known = r.valid.any(-1)
         steps = {
             "obs": r.obs.masked_fill(~r.valid.unsqueeze(-1), 0.0),
@@ -216,27 +233,31 @@ class QMIX:
             "follows": follows,
             "reward": r.reward.masked_fill(~r.valid, 0.0).mean(-1) * self.config.reward_scale,
             "known": known,
-            "begins": r.begins[:-1],
+            "episode_starts": r.episode_starts[:-1],
         }
         if self.state_width:
             assert r.state is not None
             steps["state"] = r.state[:-1].masked_fill(~known.unsqueeze(-1), 0.0)
             steps["next_state"] = r.next_state().masked_fill(~follows.any(-1, keepdim=True), 0.0)
-        if self.masked:
+        if self.has_action_mask:
             assert r.mask is not None
             steps["next_mask"] = r.mask[1:]
             steps["known"] = known & ~(r.truncated & follows).any(-1)
-        if self.actor.memory_width:
+        if self.actor.hidden_width:
             steps["memory"] = self.remembered.masked_fill(~r.valid.unsqueeze(-1), 0.0)
         return steps
 
-    def _gradient_step(self) -> dict[str, Tensor]:
-        """One step of Adam on the squared error of the team's values, over drawn windows (L, B)."""
+    def _minibatch_step(self) -> dict[str, Tensor]:
+        """Take one Adam step on the squared error of the team values, over sampled windows (L, B)."""
         c = self.config
-        time, env, _ = self.replay.here(*self.replay.draw(c.batch_size, self.generator, self.window))
+        time, env, _ = self.replay.local_places(*self.replay.draw(c.batch_size, self.generator, self.window))
         batch = self.replay.windows(time, env, self.window, [name for name in self.replay.buffers if name != "memory"])
         inputs, next_inputs = self._inputs(batch["obs"]), self._inputs(batch["next_obs"])
-        past = (self.replay.buffers["memory"][time, env], inputs, batch["begins"]) if self.actor.memory_width else None
+        past = (
+            (self.replay.buffers["memory"][time, env], inputs, batch["episode_starts"])
+            if self.actor.hidden_width
+            else None
+        )
         batch = {name: values[self.burn_in :] for name, values in batch.items()}
         memory = past and self._remember(self.actor, *past)
         values = self._values(self.actor, inputs[self.burn_in :], memory)
@@ -250,52 +271,54 @@ class QMIX:
             following = self.target_mixer(best, self._state(batch, "next_state"))
             target = batch["reward"] + c.gamma * following.masked_fill(~batch["follows"].any(-1), 0.0)
         known = batch["known"]
-        count = self.descent.count(known)
+        count = self.reducer.divisor(known)
         loss = masked_mean((team - target).square(), known, count)
-        grad_norm = self.descent(self.optimizers["adam"], loss, c.max_grad_norm)
+        grad_norm = self.reducer.step(self.optimizers["adam"], loss, c.max_grad_norm)
         self.gradient_steps += 1
         if self.gradient_steps % c.target_every == 0:
-            follow(self.target_actor, self.actor, c.tau)
-            follow(self.target_mixer, self.mixer, c.tau)
+            polyak_update(self.target_actor, self.actor, c.tau)
+            polyak_update(self.target_mixer, self.mixer, c.tau)
         return {"q_loss": loss.detach(), "q_value": masked_mean(team.detach(), known, count), "grad_norm": grad_norm}
 
     def _state(self, batch: dict[str, Tensor], name: str) -> Tensor | None:
         return self.state_normalizer(batch[name]) if self.state_width else None
 
     def _remember(self, actor: Network, before: Tensor, inputs: Tensor, begins: Tensor) -> Tensor:
-        """What a GRU remembers after each step of windows but the burn-in, (L', B, n, H).
+        """Return the hidden states (L', B, n, H) after each step of windows, without the burn-in.
 
         Args:
-            actor: The GRU.
-            before: (B, n, H), what was remembered before the first step when it was played.
-            inputs: (L, B, n, ...).
-            begins: (L, B), an episode begins with this step: before it there is nothing to remember.
+            actor: The recurrent network.
+            before: (B, n, H) hidden states stored before the first step.
+            inputs: (L, B, n, ...) network inputs.
+            begins: (L, B), an episode starts with this step, and the hidden state is reset before it.
         """
         length, count, agents, _ = inputs.shape
         rows, begins = inputs.flatten(1, 2), begins.repeat_interleave(agents, dim=1)
         memory, burn_in = before.flatten(0, 1), self.burn_in
         if burn_in:
             with torch.no_grad():
-                memory = actor.remember(rows[:burn_in], memory, begins[:burn_in])[-1]
-        remembered = actor.remember(rows[burn_in:], memory, begins[burn_in:])
+                memory = actor.hidden_states(rows[:burn_in], memory, begins[:burn_in])[-1]
+        remembered = actor.hidden_states(rows[burn_in:], memory, begins[burn_in:])
         return remembered.view(length - burn_in, count, agents, before.shape[-1])
 
     @staticmethod
     def _values(actor: Network, inputs: Tensor, memory: Tensor | None) -> Tensor:
-        """Values (L, B, n, choices) of inputs, which a GRU remembers already."""
+        """Return values (L, B, n, choices) of inputs, or of hidden states for a GRU."""
         return actor(inputs) if memory is None else actor.out(memory)
 
     def policy(self) -> Policy:
-        """A frozen copy of the agents' network with its normaliser; it takes the best actions."""
-        return snapshot(self)
+        """Return a frozen copy of the agents' network with its normalizer; it takes the best actions."""
+        return freeze_policy(self)
 
     def _carried(self) -> dict[str, Tensor]:
-        """What goes over from one rollout to the next."""
-        return {"memory": self.memory, "begins": self.rollout.begins[0]}
+        """Return the state carried from one rollout to the next."""
+        return {"memory": self.memory, "episode_starts": self.rollout.episode_starts[0]}
 
     def state_dict(self) -> State:
-        """Networks, Adam, counters, generator, memories and the whole replay; call it between rollouts."""
-        state = saved(self.net, self.optimizers, self.generator, steps=self.steps, gradient_steps=self.gradient_steps)
+        """Return networks, Adam, counters, generator, hidden states and the replay, between rollouts."""
+        state = save_state(
+            self.net, self.optimizers, self.generator, steps=self.steps, gradient_steps=self.gradient_steps
+        )
         return {
             **state,
             **{f"carried.{name}": each for name, each in self._carried().items()},
@@ -303,12 +326,12 @@ class QMIX:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from `state_dict`; raises CheckpointError naming the first tensor that does not fit."""
-        counters = restore(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
+        """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
+        counters = load_state(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
         self.steps, self.gradient_steps = counters["steps"], counters["gradient_steps"]
         self.rollout.clear()
         own = self._carried()
-        for name, tensor in check_tensors("learner state carried", part_of(state, "carried."), own).items():
+        for name, tensor in check_tensors("learner state carried", select_prefix(state, "carried."), own).items():
             own[name].copy_(tensor)
         self.replay.load_state_dict(state)
         self.epsilon.fill_(self.config.epsilon_at(self.steps / self.total_steps))

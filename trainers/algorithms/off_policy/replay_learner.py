@@ -1,4 +1,4 @@
-"""What learners with a replay have in common: settings, storage, and small functions."""
+"""Settings, storage and functions shared by TD3, SAC and their multi-agent forms."""
 
 from __future__ import annotations
 
@@ -9,186 +9,203 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from trainers.bodies import BodyConfig
-from trainers.heads import Head
-from trainers.learner import Descent, State
-from trainers.nets import ACTIVATIONS, masked_mean
-from trainers.problem import Problem
-from trainers.replay import Fields, Replay
-from trainers.rollout import Rollout, final_rows
-from trainers.settings import check_settings, setting
-from trainers.streams import One, of_rows
+from trainers.base.gradients import GradientReducer
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.random_streams import SingleStream, stream_of_rows
+from trainers.base.settings import check_settings, setting
+from trainers.base.state import State
+from trainers.buffers.replay_buffer import Fields, ReplayBuffer
+from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
+from trainers.models.action_heads import Head
+from trainers.models.networks import ACTIVATIONS, NetworkConfig
+from trainers.models.normalization import masked_mean
 
-AS_DRAWN = ("reward", "terminated", "valid", "which")
-"""Of drawn steps, what losses read as it is; "which" see `Experience.draw`."""
+__all__ = [
+    "COPIED_FIELDS",
+    "ReplayConfig",
+    "ReplayStore",
+    "adam",
+    "critic_step",
+    "critic_values",
+    "mean_metrics",
+    "zero_invalid",
+]
+
+COPIED_FIELDS = ("reward", "terminated", "valid", "which")
+"""Fields of sampled steps that losses use unchanged; "which" is described in `ReplayStore.draw`."""
 
 
 @dataclass(frozen=True)
-class ReplayConfig(BodyConfig):
-    """Settings of every learner with a replay. A "step" is one step of one world, whatever the number of its agents."""
+class ReplayConfig(NetworkConfig):
+    """Settings of TD3, SAC and their multi-agent forms. A "step" is one step of one world, with all its agents."""
 
     names = "learners with a replay"
-    """What users call the algorithms with these settings, for messages. Not a setting: it has no type."""
-    hidden: tuple[int, ...] = setting((256, 256), "in [1, 2**16]")
+    """Names of the algorithms with these settings, for messages. Not a setting, so it has no type."""
+    hidden_sizes: tuple[int, ...] = setting((256, 256), "in [1, 2**16]")
     """Widths of the hidden layers."""
     activation: str = setting("relu", tuple(ACTIVATIONS))
-    """"tanh" or "relu"."""
+    """Activation function of the hidden layers: "tanh" or "relu"."""
     rollout_length: int = setting(8, ">= 1")
-    """Steps per world between two updates, T."""
+    """Steps per world between two updates."""
     updates: int = setting(8, ">= 1")
-    """Gradient steps of the critic per update."""
+    """Gradient steps of the critic per update. Raise it to learn more from each step of the environment."""
     replay_size: int = setting(1_000_000, ">= 1")
-    """Steps that the replay keeps."""
+    """Capacity of the replay [steps of worlds]. Lower it if memory is short."""
     batch_size: int = setting(256, ">= 1")
     """Steps per gradient step, each with all agents of the policy."""
     learning_starts: int = setting(5_000, ">= 0")
     """Steps of uniformly random actions before the first gradient step."""
     learning_rate: float = setting(1e-3, "> 0")
-    """Adam's step size."""
+    """Step size of Adam. Lower it if training is unstable."""
     gamma: float = setting(0.99, "in [0, 1]")
-    """Discount per step."""
+    """Discount per step, in [0, 1]. Raise it for longer horizons."""
     tau: float = setting(0.005, "in [0, 1]")
-    """How far target networks move towards their networks, per step of the policy."""
+    """Share of the way that target networks move per step of the policy, in [0, 1]."""
     max_grad_norm: float | None = setting(None, "> 0")
-    """Gradients are scaled down to this global norm; never if None."""
+    """Largest global norm of gradients; longer ones are scaled down. None: no limit."""
     normalize_obs: bool = False
-    """Normalise observations by running statistics over valid rows; the replay keeps them as they were."""
+    """Normalize observations by running statistics; the replay stores them unchanged."""
     reward_scale: float = setting(1.0, "> 0")
-    """Multiplies rewards before learning: choose it so that returns are of order 1 to 100."""
+    """Factor of rewards before learning. Choose it so that returns are of order 1 to 100."""
     truncation_capacity: float | None = setting(None, "> 0")
-    """Truncations per agent and rollout that the buffer of final observations has room for, on average over agents;
-    if None, one more than the time limit can bring about, and at least 2."""
+    """Mean number of truncations per agent and rollout that the buffer of final observations holds. None: one more than
+    the time limit causes, at least 2. Raise it if a rollout overflows."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError on the first bad value."""
+        """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
-        if self.body == "gru":
-            raise ConfigError(f"learner.body = 'gru': expected mlp or cnn; {self.names}: learned from single steps")
+        if self.network == "gru":
+            raise ConfigError(f"learner.network = 'gru': expected mlp or cnn for {self.names}; use ppo or qmix")
 
 
-class Experience:
-    """The rollout under way and the replay that it goes to.
+class ReplayStore:
+    """Present rollout, and the replay that stores earlier ones.
 
-    The replay keeps steps as the environment gave them: observations and actions are normalised when they are drawn.
-    Invalid rows are stored as zeros, so that nothing of them is ever read.
+    The replay stores steps as the environment returned them. Observations and actions are normalized when they are
+    sampled. Invalid rows are stored as zeros.
     """
 
-    replay: Replay
+    replay: ReplayBuffer
     """Steps of earlier rollouts, on the learner's device."""
 
-    def __init__(self, config: ReplayConfig, problem: Problem, head: Head) -> None:
-        """Allocates both.
+    def __init__(self, config: ReplayConfig, spec: LearnerSpec, head: Head) -> None:
+        """Allocate rollout and replay.
 
         Raises:
             ConfigError: The replay does not fit into memory, or agents take turns.
         """
-        if problem.turns:
+        if spec.turn_based:
             raise ConfigError(
-                f"{config.names}: expected agents that all move at every step, here they take turns; use ppo or dqn"
+                f"{config.names}: expected agents that all act at every step, got a turn-based game; use ppo or dqn"
             )
-        shape = (problem.num_envs, problem.num_agents)
-        self.config, self.device = config, torch.device(problem.device)
-        self.rollout = Rollout(
+        shape = (spec.num_envs, spec.num_agents)
+        self.config, self.device = config, torch.device(spec.device)
+        self.rollout = RolloutBuffer(
             config.rollout_length,
             shape,
-            problem.obs_width,
+            spec.obs_width,
             head.action_shape,
             head.action_dtype,
-            capacity=final_rows(
-                config.rollout_length, problem.time_limit, shape[0] * shape[1], config.truncation_capacity
+            capacity=final_obs_capacity(
+                config.rollout_length, spec.time_limit, shape[0] * shape[1], config.truncation_capacity
             ),
             device=self.device,
         )
-        self._allocate(problem, head)
+        self._allocate(spec, head)
 
-    def _allocate(self, problem: Problem, head: Head) -> None:
-        """Makes the replay."""
-        row = (problem.num_agents,)
+    def _allocate(self, spec: LearnerSpec, head: Head) -> None:
+        """Allocate the replay."""
+        row = (spec.num_agents,)
         fields: dict[str, tuple[tuple[int, ...], torch.dtype]] = {"reward": (row, torch.float32)}
         fields |= dict.fromkeys(("terminated", "valid"), (row, torch.bool))
-        fields |= dict.fromkeys(("obs", "next_obs"), ((*row, problem.obs_width), torch.float32))
+        fields |= dict.fromkeys(("obs", "next_obs"), ((*row, spec.obs_width), torch.float32))
         fields["action"] = ((*row, *head.action_shape), head.action_dtype)
-        if problem.masked:
+        if spec.has_action_mask:
             fields |= dict.fromkeys(("mask", "next_mask"), ((*row, head.num_params), torch.bool))
-        self.replay = self._ring(problem, fields)
+        self.replay = self._ring(spec, fields)
 
-    def _ring(self, problem: Problem, fields: Fields) -> Replay:
+    def _ring(self, spec: LearnerSpec, fields: Fields) -> ReplayBuffer:
         c = self.config
-        return Replay(c.replay_size, problem.num_envs, fields, self.device, c.rollout_length, problem.shard)
+        return ReplayBuffer(c.replay_size, spec.num_envs, fields, self.device, c.rollout_length, spec.shard)
 
-    def keep(self) -> None:
-        """Moves the rollout to the replay (one host sync, see `Rollout.check`)."""
+    def store_rollout(self) -> None:
+        """Move the rollout to the replay (one host sync, see `RolloutBuffer.check`)."""
         r = self.rollout
         r.check()
-        obs, next_obs = clean(r.obs, r.valid), clean(r.next_obs(), r.valid & ~r.terminated)
-        steps = {"obs": obs, "next_obs": next_obs, "action": clean(r.action, r.valid), **self.outcome()}
+        obs, next_obs = zero_invalid(r.obs, r.valid), zero_invalid(r.next_obs(), r.valid & ~r.terminated)
+        steps = {"obs": obs, "next_obs": next_obs, "action": zero_invalid(r.action, r.valid), **self.outcome()}
         if r.mask is not None:
-            # which actions were legal where an episode was cut is not known: such a step has no target
+            # the legal actions after a cut are unknown, so such a step has no target
             steps["valid"] = r.valid & ~(r.truncated & ~r.terminated)
             steps |= {"mask": r.mask[:-1], "next_mask": r.mask[1:]}
         self.replay.add(steps)
         r.clear()
 
     def outcome(self) -> dict[str, Tensor]:
-        """What the rollout's steps brought to its agents, (T, E, n) by name."""
+        """Return reward, termination and validity of the rollout's steps, (T, E, n) by name."""
         r = self.rollout
         reward = (self.config.reward_scale * r.reward).masked_fill(~r.valid, 0.0)
         return {"reward": reward, "terminated": r.terminated, "valid": r.valid}
 
     def draw(self, generator: torch.Generator) -> dict[str, Tensor]:
-        """Steps drawn uniformly from the replay, tensors (batch_size, ...) by name.
+        """Return steps sampled uniformly from the replay, tensors (batch_size, ...) by name.
 
-        Where other ranks have drawn the same they are those of this rank's worlds, and "which" are their indices.
+        With several ranks the result holds the steps of this rank's worlds only, and "which" their indices among all.
         """
-        time, env, which = self.replay.here(*self.replay.draw(self.config.batch_size, generator))
-        drawn = self.replay.at(time, env)
-        return drawn if which is None else {**drawn, "which": which}
+        time, env, which = self.replay.local_places(*self.replay.draw(self.config.batch_size, generator))
+        sampled = self.replay.at(time, env)
+        return sampled if which is None else {**sampled, "which": which}
 
-    def stream(self, generator: torch.Generator, drawn: dict[str, Tensor]) -> One:
-        """A generator's stream for noise on drawn steps, tensors (B, ...) by name."""
-        return of_rows(generator, self.config.batch_size, drawn.get("which"))
+    def stream(self, generator: torch.Generator, sampled: dict[str, Tensor]) -> SingleStream:
+        """Return a generator's stream for noise on sampled steps, tensors (B, ...) by name."""
+        return stream_of_rows(generator, self.config.batch_size, sampled.get("which"))
 
     def state_dict(self) -> State:
-        """The replay, between two rollouts."""
+        """Return the replay, between two rollouts."""
         return self.replay.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Puts the replay back, and begins a rollout; CheckpointError where it does not fit."""
+        """Restore the replay and start a rollout; raise CheckpointError if the state does not fit."""
         self.replay.load_state_dict(state)
         self.rollout.clear()
 
 
 def adam(net: Iterable[nn.Parameter], config: ReplayConfig) -> torch.optim.Optimizer:
-    """The optimiser of some parameters."""
+    """Return Adam for the given parameters."""
     return torch.optim.Adam(net, lr=config.learning_rate, fused=True)
 
 
-def values_of(critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
-    """What C critics say of situations (B, n, ...): values (C, B, n) of codes, or (C, B, n, choices) of all choices."""
+def critic_values(critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
+    """Return C critics' values for situations (B, n, ...): (C, B, n) of codes, or (C, B, n, choices) of all choices."""
     if code is None:
         return torch.stack([critic(situation) for critic in critics])
-    judged = torch.cat([situation, code], -1)
-    return torch.stack([critic(judged).squeeze(-1) for critic in critics])
+    x = torch.cat([situation, code], -1)
+    return torch.stack([critic(x).squeeze(-1) for critic in critics])
 
 
-def correct(
-    values: Tensor, target: Tensor, valid: Tensor, descent: Descent, optimizer: torch.optim.Optimizer, c: ReplayConfig
+def critic_step(
+    values: Tensor,
+    target: Tensor,
+    valid: Tensor,
+    reducer: GradientReducer,
+    optimizer: torch.optim.Optimizer,
+    c: ReplayConfig,
 ) -> dict[str, Tensor]:
-    """One gradient step of C critics, whose values are (C, B, n), on the squared distance to a target (B, n)."""
-    count = descent.count(valid)
+    """Take one gradient step of C critics with values (C, B, n) on the squared error to targets (B, n)."""
+    count = reducer.divisor(valid)
     loss = masked_mean((values - target).square().sum(0), valid, count)
-    norm = descent(optimizer, loss, c.max_grad_norm)
+    norm = reducer.step(optimizer, loss, c.max_grad_norm)
     value = masked_mean(values.detach().mean(0), valid, count)
     return {"critic_loss": loss.detach(), "critic_grad_norm": norm, "value": value}
 
 
-def clean(rows: Tensor, valid: Tensor) -> Tensor:
-    """Rows (..., X) or (...) with zeros where they are not valid (...)."""
+def zero_invalid(rows: Tensor, valid: Tensor) -> Tensor:
+    """Return rows (..., X) or (...) with zeros where `valid` (...) is False."""
     return rows.masked_fill(~valid.view(*valid.shape, *[1] * (rows.dim() - valid.dim())), 0)
 
 
-def means(found: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Means, scalars by name, over what several gradient steps found, not all of them the same names."""
+def mean_metrics(found: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of each metric, scalars by name, over the gradient steps that have it."""
     by_name: dict[str, list[Tensor]] = {}
     for each in found:
         for name, value in each.items():

@@ -1,7 +1,7 @@
-"""TD3 (Fujimoto et al. 2018) and DDPG (Lillicrap et al. 2016) for a group of agents that share one policy.
+"""TD3 (Fujimoto et al. 2018) and DDPG (Lillicrap et al. 2016) for agents that share one policy.
 
 DDPG is TD3 without its three remedies: one critic instead of the smaller of two, no delay of the policy, no noise on
-the target's actions. Truncations are bootstrapped from the true last observation.
+target actions. Truncations are bootstrapped from the true last observation.
 """
 
 from __future__ import annotations
@@ -14,70 +14,77 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from trainers.bodies import Network
-from trainers.experience import (
-    AS_DRAWN,
-    Experience,
+from trainers.algorithms.learner import CentralInput
+from trainers.algorithms.off_policy.replay_learner import (
+    COPIED_FIELDS,
     ReplayConfig,
+    ReplayStore,
     adam,
-    correct,
-    means,
-    values_of,
+    critic_step,
+    critic_values,
+    mean_metrics,
 )
-from trainers.heads import CategoricalHead, GaussianHead, action_spec, make_head
-from trainers.learner import ALONE, Central, Descent, State, restore, saved
-from trainers.nets import ObservationNormalizer, follow, masked_mean
-from trainers.policy import Policy, snapshot
-from trainers.problem import Problem
-from trainers.rollout import Transition
-from trainers.settings import setting
-from trainers.streams import One, normal, of_shard, uniform
+from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.random_streams import SingleStream, normal, stream_of_shard, uniform
+from trainers.base.settings import setting
+from trainers.base.state import State, load_state, save_state
+from trainers.base.transition import Transition
+from trainers.models.action_heads import CategoricalHead, GaussianHead, action_spec, make_head
+from trainers.models.networks import Network, polyak_update
+from trainers.models.normalization import ObservationNormalizer, masked_mean
+from trainers.models.policy import Policy, freeze_policy
+
+__all__ = ["TD3", "TD3Config"]
 
 
 @dataclass(frozen=True)
 class TD3Config(ReplayConfig):
-    """Settings of TD3. Actions and the noise on them are measured in a box of [-1, 1]."""
+    """Settings of TD3. Actions and their noise are scaled to the box [-1, 1]."""
 
     names = "td3 and ddpg"
     twin: bool = True
-    """Learn two critics, and take the smaller value for targets."""
+    """Train two critics and use the smaller value in targets, against overestimation."""
     policy_delay: int = setting(2, ">= 1")
-    """Gradient steps of the critic per step of the policy and of the target networks."""
+    """Gradient steps of the critic per step of the policy and the target networks."""
     target_noise: float = setting(0.2, ">= 0")
-    """Standard deviation of the noise on the target's actions."""
+    """Standard deviation of the noise on target actions."""
     target_noise_clip: float = setting(0.5, ">= 0", needs={"target_noise": "> 0"})
-    """Bound of that noise."""
+    """Bound of the noise on target actions."""
     noise: float = setting(0.1, ">= 0")
-    """Standard deviation of the exploration noise at the start; of discrete actions (MADDPG) the share that is drawn
-    uniformly at random."""
+    """Standard deviation of the exploration noise at the start. For discrete actions (MADDPG), the probability of a
+    uniformly random action."""
     noise_end: float = setting(0.1, ">= 0")
-    """The same after `total_steps`; linear in between."""
+    """Exploration noise after `total_steps`, reached linearly."""
 
 
 class TD3:
-    """The learner. What its critics judge is an observation (`_look` says of what) beside an action's code."""
+    """Learner of TD3. Critics value observations and action codes, see `_prepare_batch`."""
 
-    central: Central = None
-    descent: Descent = ALONE
+    central_input: CentralInput = None
+    reducer: GradientReducer = LOCAL_REDUCER
 
-    def __init__(self, config: TD3Config, problem: Problem) -> None:
-        """Builds networks and buffers."""
-        if self.central is None and not isinstance(problem.action_space, spaces.Box):
-            raise ConfigError(f"{config.names} need continuous actions, got {problem.action_space}; use sac or dqn")
-        self.config, self.total_steps = config, problem.total_steps
+    def __init__(self, config: TD3Config, spec: LearnerSpec) -> None:
+        """Build networks and buffers."""
+        if self.central_input is None and not isinstance(spec.action_space, spaces.Box):
+            raise ConfigError(f"{config.names}: expected continuous actions, got {spec.action_space}; use sac or dqn")
+        self.config, self.total_steps = config, spec.total_steps
         self.steps, self.gradient_steps = 0, 0
-        self.device = torch.device(problem.device)
-        self.generator = torch.Generator(self.device).manual_seed(problem.seed)
-        self.stream, self.num_envs_total = of_shard(self.generator, problem.shard), problem.num_envs_total
-        weights = torch.Generator().manual_seed(problem.seed)
-        action = action_spec(problem.action_space, box="tanh")
+        self.device = torch.device(spec.device)
+        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
+        self.stream, self.num_envs_total = (
+            stream_of_shard(self.generator, spec.shard),
+            spec.num_envs_total,
+        )
+        weights = torch.Generator().manual_seed(spec.seed)
+        action = action_spec(spec.action_space, box="tanh")
         head = make_head(action)
         assert not isinstance(head, GaussianHead)
         self.head, self.discrete = head, isinstance(head, CategoricalHead)
-        self.spec = {**config.spec(problem.obs_width), "action": action}
-        self.normalizer = ObservationNormalizer(problem.obs_width)
+        self.spec = {**config.spec(spec.obs_width), "action": action}
+        self.normalizer = ObservationNormalizer(spec.obs_width)
         self.actor = Network(self.spec, head.num_params, 0.01, weights)
-        self.critics = self._make_critics(problem, weights)
+        self.critics = self._make_critics(spec, weights)
         self.target_actor = copy.deepcopy(self.actor).requires_grad_(False)
         self.target_critics = copy.deepcopy(self.critics).requires_grad_(False)
         parts = {"normalizer": self.normalizer, "head": head, "actor": self.actor, "critics": self.critics}
@@ -85,23 +92,23 @@ class TD3:
         self.net = nn.ModuleDict(parts).to(self.device)
         learned = {"actor": self.actor, "critic": self.critics}
         self.optimizers = {name: adam(net.parameters(), config) for name, net in learned.items()}
-        self.experience = self._make_experience(problem)
+        self.experience = self._make_experience(spec)
         self.rollout = self.experience.rollout
-        # on the device, and changed between rollouts only: a rollout can be captured as a CUDA graph
+        # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
         self.exploring = torch.zeros((), dtype=torch.bool, device=self.device)
         self.noise = torch.zeros((), device=self.device)
         self._schedule()
 
-    def _make_critics(self, problem: Problem, weights: torch.Generator) -> nn.ModuleList:
-        spec = self.config.spec(problem.obs_width + self.head.code_width)
-        return nn.ModuleList([Network(spec, 1, 1.0, weights) for _ in range(1 + self.config.twin)])
+    def _make_critics(self, spec: LearnerSpec, weights: torch.Generator) -> nn.ModuleList:
+        network = self.config.spec(spec.obs_width + self.head.code_width)
+        return nn.ModuleList([Network(network, 1, 1.0, weights) for _ in range(1 + self.config.twin)])
 
-    def _make_experience(self, problem: Problem) -> Experience:
-        return Experience(self.config, problem, self.head)
+    def _make_experience(self, spec: LearnerSpec) -> ReplayStore:
+        return ReplayStore(self.config, spec, self.head)
 
     def _values(self, critics: nn.ModuleList, situation: Tensor, code: Tensor) -> Tensor:
-        """Values (C, B, n) of actions in situations."""
-        return values_of(critics, situation, code)
+        """Return the values (C, B, n) of actions in situations."""
+        return critic_values(critics, situation, code)
 
     def _schedule(self) -> None:
         c, progress = self.config, min(self.steps / self.total_steps, 1.0)
@@ -116,8 +123,8 @@ class TD3:
         to_move: Tensor | None = None,
         state: Tensor | None = None,
     ) -> Tensor:
-        """Actions with noise, or uniformly random ones at first; arguments and shapes as `Learner.act`."""
-        obs, mask = self.rollout.begin(obs, mask, to_move, state)
+        """Return noisy actions, uniform until `learning_starts`; arguments and shapes as in `Learner.act`."""
+        obs, mask = self.rollout.begin_step(obs, mask, to_move, state)
         params = self.actor(self.normalizer(obs))
         code = self._noisy(self.head.relaxed(params, self.stream, mask)[0], self.noise, None, self.stream)
         at_random = self.exploring
@@ -125,103 +132,107 @@ class TD3:
             at_random = at_random | (uniform(obs[..., :1], self.stream) < self.noise)
         code = torch.where(at_random, self.head.random(params, self.stream, mask), code)
         action = self.head.decode(code)
-        self.rollout.decide(action)
+        self.rollout.store_action(action)
         return action
 
     def observe(self, transition: Transition) -> None:
-        """Stores what came of the last actions."""
-        self.rollout.end(transition)
+        """Store the results of the last actions."""
+        self.rollout.end_step(transition)
 
     def update(self) -> dict[str, Tensor]:
-        """Moves the rollout to the replay and learns from that; returns metrics, none before `learning_starts`."""
+        """Move the rollout to the replay and learn from it; return metrics, empty before `learning_starts`."""
         c, rollout = self.config, self.rollout
         if c.normalize_obs:
             self._normalize()
-        self.experience.keep()
+        self.experience.store_rollout()
         self.steps += rollout.length * self.num_envs_total
         found: list[dict[str, Tensor]] = []
         if self.steps >= c.learning_starts:
             for _ in range(c.updates):
-                batch = self._look(self.experience.draw(self.generator))
+                batch = self._prepare_batch(self.experience.draw(self.generator))
                 found.append(self._critic_step(batch))
                 self.gradient_steps += 1
                 if self.gradient_steps % c.policy_delay == 0:
                     found.append(self._actor_step(batch))
-                    follow(self.target_actor, self.actor, c.tau)
-                    follow(self.target_critics, self.critics, c.tau)
-        metrics = means(found) | ({"noise": self.noise.clone()} if found else {})
+                    polyak_update(self.target_actor, self.actor, c.tau)
+                    polyak_update(self.target_critics, self.critics, c.tau)
+        metrics = mean_metrics(found) | ({"noise": self.noise.clone()} if found else {})
         self._schedule()
         return metrics
 
     def _normalize(self) -> None:
-        """Takes the rollout's observations into the statistics."""
+        """Add the rollout's observations to the running statistics."""
         rollout = self.rollout
-        self.normalizer.update(rollout.obs, rollout.valid, self.descent.sum)
+        self.normalizer.update(rollout.obs, rollout.valid, self.reducer.sum)
 
     @torch.no_grad()
-    def _look(self, drawn: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What networks need of drawn steps, (B, n, ...) by name.
+    def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the network inputs of sampled steps, (B, n, ...) by name.
 
-        obs, mask: What the actor sees. situation, next_situation: What the critics see beside an action. code,
-        next_code: The action taken and the target's next one. reward, terminated, valid, which: As drawn.
+        - obs, mask: inputs of the actor.
+        - situation, next_situation: inputs of the critics besides an action.
+        - code, next_code: codes of the action taken and of the target policy's next action.
+        - reward, terminated, valid, which: as sampled.
         """
-        obs = self.normalizer(drawn["obs"])
-        look = {name: drawn[name] for name in AS_DRAWN if name in drawn}
-        look |= {"obs": obs, "situation": obs, "code": self.head.encode(drawn["action"])}
-        look["next_situation"] = self.normalizer(drawn["next_obs"])
-        look["next_code"] = self.answer(drawn["next_obs"], self.experience.stream(self.generator, drawn))[0]
-        return look
+        obs = self.normalizer(sampled["obs"])
+        inputs = {name: sampled[name] for name in COPIED_FIELDS if name in sampled}
+        inputs |= {"obs": obs, "situation": obs, "code": self.head.encode(sampled["action"])}
+        inputs["next_situation"] = self.normalizer(sampled["next_obs"])
+        inputs["next_code"] = self.target_actions(sampled["next_obs"], self.experience.stream(self.generator, sampled))[
+            0
+        ]
+        return inputs
 
     @torch.no_grad()
-    def answer(self, obs: Tensor, stream: One, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Codes (B, n, code_width) of the target policy's actions, with noise, and entropies (B, n), not used here."""
+    def target_actions(self, obs: Tensor, stream: SingleStream, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return noisy codes (B, n, code_width) of the target policy's actions, and entropies (B, n), unused here."""
         c = self.config
         code, log_prob = self.head.relaxed(self.target_actor(self.normalizer(obs)), stream, mask)
         return self._noisy(code, c.target_noise, c.target_noise_clip, stream), -log_prob
 
-    def _noisy(self, code: Tensor, scale: Tensor | float, clip: float | None, stream: One) -> Tensor:
-        """Adds noise to continuous actions; discrete ones are drawn at random anyway."""
+    def _noisy(self, code: Tensor, scale: Tensor | float, clip: float | None, stream: SingleStream) -> Tensor:
+        """Return continuous actions with added noise; discrete ones unchanged, since they are sampled already."""
         if self.discrete:
             return code
         noise = scale * normal(code, stream)
         return (code + (noise if clip is None else noise.clamp(-clip, clip))).clamp(-1.0, 1.0)
 
     def _critic_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """One step on the squared distance to the target, the smaller of the target critics' values (eq. 10)."""
+        """Take one step on the squared error to the target, the smaller value of the target critics (eq. 10)."""
         with torch.no_grad():
             next_value = self._values(self.target_critics, batch["next_situation"], batch["next_code"]).amin(0)
             target = batch["reward"] + self.config.gamma * next_value.masked_fill(batch["terminated"], 0.0)
         values = self._values(self.critics, batch["situation"], batch["code"])
-        return correct(values, target, batch["valid"], self.descent, self.optimizers["critic"], self.config)
+        return critic_step(values, target, batch["valid"], self.reducer, self.optimizers["critic"], self.config)
 
     def _actor_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """One step up the first critic's value of the policy's own action."""
+        """Take one step of the policy on the first critic's value."""
         self.critics.requires_grad_(False)
         params = self.actor(batch["obs"])
         code, _ = self.head.relaxed(params, self.experience.stream(self.generator, batch), batch.get("mask"))
         value = self._values(self.critics[:1], batch["situation"], code)[0]
         valid = batch["valid"]
-        loss = masked_mean(self._penalty(params) - value, valid, self.descent.count(valid))
-        norm = self.descent(self.optimizers["actor"], loss, self.config.max_grad_norm)
+        loss = masked_mean(self._penalty(params) - value, valid, self.reducer.divisor(valid))
+        norm = self.reducer.step(self.optimizers["actor"], loss, self.config.max_grad_norm)
         self.critics.requires_grad_(True)
         return {"actor_loss": loss.detach(), "actor_grad_norm": norm}
 
     def _penalty(self, params: Tensor) -> Tensor:
-        """What a policy's outputs (B, n, ...) cost by themselves, (B, n)."""
+        """Return the penalty (B, n) on a policy's outputs (B, n, ...)."""
         return torch.zeros_like(params[..., 0])
 
     def policy(self) -> Policy:
-        """A frozen copy of the actor with its normaliser; it plays without noise."""
-        return snapshot(self)
+        """Return a frozen copy of the actor with its normalizer; it acts without noise."""
+        return freeze_policy(self)
 
     def state_dict(self) -> State:
-        """Networks, optimisers, generator, counters and the replay; call it between rollouts."""
+        """Return networks, optimizers, generator, counters and the replay, between rollouts."""
         counters = {"steps": self.steps, "gradient_steps": self.gradient_steps}
-        return saved(self.net, self.optimizers, self.generator, **counters) | self.experience.state_dict()
+        return save_state(self.net, self.optimizers, self.generator, **counters) | self.experience.state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from `state_dict`; raises CheckpointError naming the first thing that does not fit."""
-        counters = restore(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
+        """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
+        counters = load_state(state, self.net, self.optimizers, self.generator, "steps", "gradient_steps")
         self.steps, self.gradient_steps = counters["steps"], counters["gradient_steps"]
         self.experience.load_state_dict(state)
         self._schedule()

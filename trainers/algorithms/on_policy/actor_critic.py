@@ -1,4 +1,4 @@
-"""The networks of actor-critics, whose critic sees what an agent sees, or the global state."""
+"""Networks and settings of actor-critic algorithms."""
 
 from __future__ import annotations
 
@@ -9,75 +9,78 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from trainers.bodies import BodyConfig, Network
-from trainers.heads import action_spec, make_head
-from trainers.learner import Central
-from trainers.nets import ObservationNormalizer
-from trainers.problem import Problem
-from trainers.settings import check_settings, setting
+from trainers.algorithms.learner import CentralInput
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.settings import check_settings, setting
+from trainers.models.action_heads import action_spec, make_head
+from trainers.models.networks import Network, NetworkConfig
+from trainers.models.normalization import ObservationNormalizer
+
+__all__ = ["ActorCritic", "ActorCriticConfig", "CriticInput"]
 
 
 @dataclass(frozen=True)
-class ActorCriticConfig(BodyConfig):
-    """Settings of every actor-critic. A "step" is one step of one world, whatever the number of its agents."""
+class ActorCriticConfig(NetworkConfig):
+    """Settings of all actor-critic algorithms. A "step" is one step of one world, with all its agents."""
 
-    critic: str = setting("obs", ("obs", "state"))
-    """What the critic values: an agent's own "obs", or the global "state"; policies see observations all the same."""
+    critic_input: str = setting("obs", ("obs", "state"))
+    """Input of the critic: each agent's "obs", or the global "state" for cooperative tasks. Policies always use
+    observations."""
 
     squash: bool = False
-    """Continuous actions from a Gaussian in every state's own spread, squashed into the box by tanh; else from one of
-    the same spread everywhere, clipped to the box."""
+    """For continuous actions: sample from a tanh-squashed Gaussian with a state-dependent standard deviation. Otherwise
+    from a Gaussian with a constant one, clipped to the box."""
     init_log_std: float = setting(0.0, needs={"squash": False})
-    """Log standard deviation that the latter starts from."""
+    """Initial log standard deviation of continuous actions without `squash`. Lower it for less initial exploration."""
     rollout_length: int = setting(32, ">= 1")
-    """Steps per world between two updates, T."""
+    """Steps per world between two updates. Raise it for long-delayed rewards."""
     gamma: float = setting(0.98, "in [0, 1]")
-    """Discount per step."""
+    """Discount per step, in [0, 1]. Raise it for longer horizons."""
     gae_lambda: float = setting(0.95, "in [0, 1]")
-    """Decay of the advantage estimator: 0 is one-step, 1 sums all rewards of the rollout."""
+    """Decay of the advantage estimator, in [0, 1]: 0 is one-step, 1 sums all rewards of the rollout."""
     value_coef: float = setting(0.5, ">= 0")
     """Weight of the value loss."""
     max_grad_norm: float = setting(0.5, "> 0")
-    """Gradients are scaled down to this global norm."""
+    """Largest global norm of gradients; longer ones are scaled down."""
     normalize_advantage: bool = True
-    """Give the advantages of a rollout mean 0 and standard deviation 1, over valid rows."""
+    """Normalize the advantages of each rollout to mean 0 and standard deviation 1."""
     normalize_obs: bool = True
-    """Normalise observations, and states, by running statistics over valid rows."""
+    """Normalize observations and states by running statistics."""
     reward_scale: float = setting(1.0, "> 0")
-    """Multiplies rewards before learning: choose it so that returns are of order 1 to 10."""
+    """Factor of rewards before learning. Choose it so that returns are of order 1 to 10."""
     truncation_capacity: float | None = setting(None, "> 0")
-    """Truncations per agent and rollout that the buffer of final observations has room for, on average over agents;
-    if None, one more than the time limit can bring about, and at least 2."""
+    """Mean number of truncations per agent and rollout that the buffer of final observations holds. None: one more than
+    the time limit causes, at least 2. Raise it if a rollout overflows."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError on the first bad value."""
+        """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
 
     def action(self, space: spaces.Space[Any]) -> dict[str, Any]:
-        """The head of policies, see `trainers.heads.action_spec`."""
+        """Return the action specification of policies, see `trainers.models.action_heads.action_spec`."""
         return action_spec(space, self.init_log_std, "tanh_gaussian" if self.squash else "continuous")
 
     @property
-    def central(self) -> Central:
-        """As `Learner.central`."""
-        return "state" if self.critic == "state" else None
+    def central_input(self) -> CentralInput:
+        """Global input of the critic, see `Learner.central_input`."""
+        return "state" if self.critic_input == "state" else None
 
 
-class Outlook(nn.Module):
-    """What a critic on the global state values: the state and, of several agents, which one is meant (one-hot).
+class CriticInput(nn.Module):
+    """Input of a critic on the global state: the state and, for several agents, the agent's one-hot index.
 
     Source: Yu et al. 2022, "The Surprising Effectiveness of PPO in Cooperative Multi-Agent Games".
     """
 
     def __init__(self, state_width: int, num_agents: int) -> None:
-        """Args are S and n."""
+        """Set the state width S and the number of agents n."""
         super().__init__()
         self.num_agents = num_agents
         self.width = state_width + (num_agents if num_agents > 1 else 0)
         self.normalizer = ObservationNormalizer(state_width)
 
     def forward(self, states: Tensor, agent: Tensor) -> Tensor:
-        """States (worlds, ..., S), of those of agents (N,), counted through all worlds -> (N, ..., S + n)."""
+        """Map states (worlds, ..., S) and agents (N,), indices over all worlds, to inputs (N, ..., S + n)."""
         seen = self.normalizer(states[agent // self.num_agents])
         if self.num_agents == 1:
             return seen
@@ -87,23 +90,23 @@ class Outlook(nn.Module):
 
 
 class ActorCritic(nn.Module):
-    """Normaliser, actor, critic and action head. Actor and critic are separate networks with bodies of one kind."""
+    """Normalizer, separate actor and critic networks of one kind, and action head."""
 
-    def __init__(self, config: ActorCriticConfig, problem: Problem, action: dict[str, Any]) -> None:
-        """Draws weights from the problem's seed; `action` as `action_spec`."""
+    def __init__(self, config: ActorCriticConfig, spec: LearnerSpec, action: dict[str, Any]) -> None:
+        """Draw weights with the spec's seed; `action` as in `action_spec`."""
         super().__init__()
-        weights = torch.Generator().manual_seed(problem.seed)
-        self.spec = {**config.spec(problem.obs_width), "action": action}
+        weights = torch.Generator().manual_seed(spec.seed)
+        self.spec = {**config.spec(spec.obs_width), "action": action}
         head = make_head(action)
-        self.normalizer = ObservationNormalizer(problem.obs_width)
+        self.normalizer = ObservationNormalizer(spec.obs_width)
         self.actor = Network(self.spec, head.num_params, 0.01, weights)
-        if config.central is None:
-            self.outlook = None
+        if config.central_input is None:
+            self.critic_input = None
             self.critic = Network(self.spec, 1, 1.0, weights)
         else:
-            outlook = Outlook(problem.state_width, problem.num_agents)
-            body = "mlp" if config.body == "cnn" else config.body  # the state is no picture
-            self.critic = Network({**config.spec(outlook.width), "body": body}, 1, 1.0, weights)
-            self.outlook = outlook
+            critic_input = CriticInput(spec.state_width, spec.num_agents)
+            body = "mlp" if config.network == "cnn" else config.network  # the state is not an image
+            self.critic = Network({**config.spec(critic_input.width), "network": body}, 1, 1.0, weights)
+            self.critic_input = critic_input
         self.head = head
-        self.to(problem.device)
+        self.to(spec.device)

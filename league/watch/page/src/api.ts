@@ -1,4 +1,4 @@
-/** What the page is told (league/watch/api.py), and from where: a server, or the answers that an exported file holds. */
+/** Answers of the viewer (see league/watch/api.py), from a server or from an exported file. */
 
 /** An array as little-endian float32 in base64, the last axis fastest. */
 export interface Packed {

@@ -10,9 +10,9 @@ const WHOLE = Array.from({ length: 14 }, (_, i) => [1, 2, 5].map((each) => each 
 export interface Line {
   label: string;
   values: (number | null)[];
-  /** A colour, or the custom property that names one. */
-  colour: string;
-  /** What is told on hover, where it is not what is drawn. */
+  /** A color, or the custom property that names one. */
+  color: string;
+  /** Values shown on hover, if they differ from the drawn ones. */
   told?: (number | null)[];
   faint?: boolean;
   points?: boolean;
@@ -30,9 +30,9 @@ interface Props {
   range?: [number, number];
   /** Charts of one key share their cursor. */
   shared?: string;
-  /** At most so many values are told, the largest; the others are left out. */
+  /** Maximum number of values shown on hover, the largest ones. */
   most?: number;
-  /** Of values that are told; as many as it takes, if not given. */
+  /** Decimals of values shown on hover; as many as needed, if not given. */
   decimals?: number;
   logarithmic?: boolean;
 }
@@ -83,9 +83,9 @@ export function Chart(props: Props) {
         <li>
           {x.length ? `${props.xLabel} ${number(x[shown])}` : "nothing yet"}
         </li>
-        {values.map(({ label, value, colour }) => (
+        {values.map(({ label, value, color }) => (
           <li>
-            <i class="dot" style={{ background: resolve(colour) }} />
+            <i class="dot" style={{ background: resolve(color) }} />
             {label} <b>{written(value)}</b>
           </li>
         ))}
@@ -107,20 +107,20 @@ export function Chart(props: Props) {
   );
 }
 
-function readout({ lines, most }: Props, index: number): { label: string; value: number | null; colour: string }[] {
+function readout({ lines, most }: Props, index: number): { label: string; value: number | null; color: string }[] {
   const all = lines
     .filter((line) => !line.faint)
-    .map((line) => ({ label: line.label, value: (line.told ?? line.values)[index] ?? null, colour: line.fill ?? line.colour }));
+    .map((line) => ({ label: line.label, value: (line.told ?? line.values)[index] ?? null, color: line.fill ?? line.color }));
   if (!most || all.length <= most) return all;
   return all.filter(({ value }) => value !== null && value > 0).sort((a, b) => (b.value ?? 0) - (a.value ?? 0)).slice(0, most);
 }
 
-function resolve(colour: string): string {
-  return colour.startsWith("--") ? `var(${colour})` : colour;
+function resolve(color: string): string {
+  return color.startsWith("--") ? `var(${color})` : color;
 }
 
-function stroke(colour: string): string {
-  return colour.startsWith("--") ? property(colour) : colour;
+function stroke(color: string): string {
+  return color.startsWith("--") ? property(color) : color;
 }
 
 function data(x: number[], lines: Line[]): uPlot.AlignedData {
@@ -158,10 +158,10 @@ function options(props: Props, width: number, height: number, hover: (index: num
       {},
       ...lines.map((line): uPlot.Series => ({
         label: line.label,
-        stroke: stroke(line.colour),
+        stroke: stroke(line.color),
         width: line.fill ? 0.75 : line.faint ? 1 : 1.75,
         alpha: line.faint ? 0.3 : 1,
-        points: { show: line.points ?? false, size: 5, fill: stroke(line.colour) },
+        points: { show: line.points ?? false, size: 5, fill: stroke(line.color) },
         ...(line.fill && line.downTo === null && { fill: line.fill }),
         spanGaps: line.points ?? false,
       })),

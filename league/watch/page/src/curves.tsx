@@ -7,7 +7,7 @@ import { words } from "./text";
 const FIRST = [/return|score|win|success|nash_conv|exploitability/, /entropy/, /value_loss/, /policy_loss/];
 const AT_FIRST = 4;
 const FEW = 40; // points that are drawn as they are, at first
-const CLOCK = new Set(["iteration", "steps", "seconds"]);
+const CLOCK = new Set(["iteration", "env_steps", "seconds"]);
 
 /** Columns of metrics.csv, each in a chart of its own. */
 export function Curves({ metrics }: { metrics: Metrics }) {
@@ -59,26 +59,26 @@ export function Curves({ metrics }: { metrics: Metrics }) {
       {metrics.rows.length === 0 && <p class="hint">No iteration is finished yet.</p>}
       <div class="charts">
         {shown.map((name) => (
-          <Curve key={name} metrics={metrics} name={name} x={x} smooth={smooth} colour={series(hue(columns, name))} />
+          <Curve key={name} metrics={metrics} name={name} x={x} smooth={smooth} color={series(hue(columns, name))} />
         ))}
       </div>
     </section>
   );
 }
 
-function Curve(props: { metrics: Metrics; name: string; x: number[]; smooth: number; colour: string }) {
-  const { metrics, name, x, smooth, colour } = props;
+function Curve(props: { metrics: Metrics; name: string; x: number[]; smooth: number; color: string }) {
+  const { metrics, name, x, smooth, color } = props;
   const lines = useMemo((): Line[] => {
     const values = column(metrics, name);
     if (values.filter((value) => value !== null).length < values.length / 2) {
-      return [{ label: "value", values, colour, points: true }]; // measured now and then
+      return [{ label: "value", values, color, points: true }]; // measured now and then
     }
-    if (smooth === 0) return [{ label: "value", values, colour }];
+    if (smooth === 0) return [{ label: "value", values, color }];
     return [
-      { label: "value", values, colour, faint: true },
-      { label: "smoothed", values: smoothed(values, smooth), colour },
+      { label: "value", values, color, faint: true },
+      { label: "smoothed", values: smoothed(values, smooth), color },
     ];
-  }, [metrics, name, smooth, colour]);
+  }, [metrics, name, smooth, color]);
   return <Chart title={words(name)} xLabel={metrics.x} x={x} lines={lines} shared="curves" />;
 }
 
@@ -114,7 +114,7 @@ function grouped(columns: string[]): [string, string[]][] {
   return [...groups];
 }
 
-/** One colour for each group of columns. */
+/** One color for each group of columns. */
 function hue(columns: string[], name: string): number {
   return grouped(columns).findIndex(([, names]) => names.includes(name));
 }

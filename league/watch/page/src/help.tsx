@@ -3,18 +3,18 @@ import type { Player } from "./player";
 
 const KEYS: [string, string][] = [
   ["Space", "play and pause"],
-  ["← →", "one step back, one on"],
-  ["Home End", "the first frame, the last"],
+  ["← →", "step back, step forward"],
+  ["Home End", "first frame, last frame"],
   ["− +", "slower, faster"],
-  ["[ ]", "the agent before, the next"],
+  ["[ ]", "previous agent, next agent"],
   ["0", "all worlds, or one"],
-  ["1 … 9", "that world, counted from one"],
+  ["1 … 9", "world 1 to 9"],
   ["T", "trails on and off"],
   ["?", "this help"],
 ];
 const STORED = "gpu-envs watch: keys";
 
-/** The shortcuts, told and bound. They can be turned off for those who talk to their computer. */
+/** Keyboard shortcuts and their list. They can be turned off, for example with speech input. */
 export function Help({ player }: { player: Player }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [on, setOn] = useState(stored);
@@ -48,8 +48,8 @@ export function Help({ player }: { player: Player }) {
           </tbody>
         </table>
         <p>
-          In the payoffs, the lineage, the curves and the list of agents the arrows go from one to the next. Enter on a
-          payoff plays its match. A click on the canvas chooses an agent, a double click shows its world alone.
+          In the payoffs, the lineage, the curves and the list of agents, arrow keys select the next item. Enter on a
+          payoff simulates its match. A click on the canvas chooses an agent, a double click shows its world alone.
         </p>
         <div class="row">
           <label class="check">

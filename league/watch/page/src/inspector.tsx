@@ -107,7 +107,7 @@ function Seen({ player, recording }: { player: Player; recording: Recording }) {
   const { frame, world, agent } = player;
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   if (agent === null) {
-    return <p class="hint">Choose an agent, here or by a click on it, to see what it observes.</p>;
+    return <p class="hint">Choose an agent here or in the picture to see its observation.</p>;
   }
   const { obs } = recording;
   if (!obs) return <p class="hint">The observations of this rollout are too large to be shown.</p>;
@@ -129,7 +129,7 @@ function Seen({ player, recording }: { player: Player; recording: Recording }) {
     <div class="scroll seen">
       <table>
         <caption>
-          What <b>{recording.agents[agent]}</b> observes <span class="soft">({recording.group[agent]})</span>
+          Observation of <b>{recording.agents[agent]}</b> <span class="soft">({recording.group[agent]})</span>
         </caption>
         <thead>
           <tr>

@@ -70,7 +70,7 @@ function App({ source }: { source: Source }) {
     if (!told || player.recording || busy) return;
     if (source.live) play(chosen);
     else if (source.recorded.length) play({ ...chosen, policies: source.recorded[0].policies });
-    else setTrouble("This file holds no rollout.");
+    else setTrouble("This file contains no rollout.");
   }, [version]);
   useEffect(() => {
     if (told) document.title = `${told.run.name} · gpu-envs`;
@@ -84,7 +84,7 @@ function App({ source }: { source: Source }) {
     return () => watch.disconnect();
   }, [told === null]);
 
-  if (!told) return <p class="hello" role="status">{lost ?? "Asking for the run …"}</p>;
+  if (!told) return <p class="hello" role="status">{lost ?? "Loading the run …"}</p>;
   const { run, league, metrics } = told;
   const { seats } = run;
   return (
@@ -97,7 +97,7 @@ function App({ source }: { source: Source }) {
               Rollout <small>{run.env_id}</small>
             </h2>
             <Match source={source} slots={slots} chosen={chosen} choose={choose} play={play} busy={busy} />
-            <Stage player={player} busy={busy} told={trouble ?? (busy ? "The episodes are played …" : null)} />
+            <Stage player={player} busy={busy} told={trouble ?? (busy ? "Simulating episodes …" : null)} />
           </section>
           {league && <Inspector player={player} />}
         </div>
@@ -154,7 +154,7 @@ function useRun(source: Source): { told: Told | null; lost: string | null } {
             known = run;
             setTold({ run, metrics, league });
           } else {
-            wait = 100; // the run was read anew between the answers: once more, so that they are of one moment
+            wait = 100; // the run was read again between the answers: retry, so that they belong together
           }
         }
         setLost(run.problem);

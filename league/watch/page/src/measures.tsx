@@ -3,7 +3,7 @@ import type { Ancestor, League, Rating, Run, Strategy } from "./api";
 import { Chart, type Line } from "./chart";
 import { ordered, rgb, series } from "./theme";
 
-const TOLD = 5; // policies that are told of a meta-strategy
+const TOLD = 5; // policies of a meta-strategy that are listed
 
 /** What a league measures from iteration to iteration. */
 export function Measures({ league, run }: { league: League; run: Run }) {
@@ -14,7 +14,7 @@ export function Measures({ league, run }: { league: League; run: Run }) {
   const gap = useMemo(
     () => ({
       x: exploitability.map(([iteration]) => iteration),
-      lines: [{ label: "exploitability", values: exploitability.map(([, value]) => value), colour: series(1), points: true }],
+      lines: [{ label: "exploitability", values: exploitability.map(([, value]) => value), color: series(1), points: true }],
     }),
     [exploitability],
   );
@@ -23,7 +23,7 @@ export function Measures({ league, run }: { league: League; run: Run }) {
       {known.length > 0 && (
         <section class="panel" aria-labelledby="exploitability">
           <h2 id="exploitability">Exploitability</h2>
-          <Chart title="What players gain by a best response, on average" xLabel="iteration" {...gap} logarithmic={positive} />
+          <Chart title="Mean gain of the seats by a best response" xLabel="iteration" {...gap} logarithmic={positive} />
         </section>
       )}
       {ratings.length > 0 && (
@@ -44,7 +44,7 @@ export function Measures({ league, run }: { league: League; run: Run }) {
       )}
       {Object.keys(left_out).length > 0 && (
         <details class="panel">
-          <summary>What is not measured, and why</summary>
+          <summary>Measures left out</summary>
           <dl class="why">
             {Object.entries(left_out).map(([name, why]) => (
               <div>
@@ -68,7 +68,7 @@ function Ratings({ ratings, lineage }: { ratings: Rating[]; lineage: Ancestor[] 
     const lines = players.map((name, i): Line => {
       const values: (number | null)[] = x.map(() => null);
       for (const each of ratings) if (player(each) === name) values[x.indexOf(each.iteration)] = each.elo;
-      return { label: name, values, colour: series(i), points: true };
+      return { label: name, values, color: series(i), points: true };
     });
     return { x, lines };
   }, [ratings, lineage]);
@@ -85,7 +85,7 @@ function Stack({ role, strategies, names }: { role: string; strategies: Strategy
       const told = shares.map((each) => each[policy] ?? 0);
       told.forEach((share, i) => (total[i] += share));
       const fill = rgb(ordered(count > 1 ? policy / (count - 1) : 0.5));
-      return { label: names[policy] ?? String(policy), values: [...total], told, colour: "--panel", fill, downTo: policy ? policy - 1 : null };
+      return { label: names[policy] ?? String(policy), values: [...total], told, color: "--panel", fill, downTo: policy ? policy - 1 : null };
     });
     return { x: strategies.map((each) => each.iteration), lines };
   }, [strategies, role, names]);

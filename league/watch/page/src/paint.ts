@@ -2,7 +2,7 @@ import type { Recording } from "./recording";
 
 const CIRCLE = 0;
 const BOX = 1;
-const ROW = 10; // numbers of a shape, see warp_kernels/raster.py
+const ROW = 10; // numbers of a shape, see warp_kernels/drawing/rasterizer.py
 const GAP = 6; // between worlds [px]
 const TRAIL = 1; // length of a trail [s]
 const CORNERS = 10; // of a whole trail
@@ -29,10 +29,10 @@ export interface Shown {
   trails: boolean;
 }
 
-/** Paints frames of a recording on a canvas; nothing is kept between frames but colours as text. */
+/** Paints frames of a recording on a canvas; nothing is kept between frames but colors as text. */
 export class Painter {
   private readonly context: CanvasRenderingContext2D;
-  private readonly colours = new Map<number, string>();
+  private readonly colors = new Map<number, string>();
   private views: View[] = [];
   private of: Recording | null = null;
   private trailColours: string[] = [];
@@ -56,7 +56,7 @@ export class Painter {
     if (this.of !== recording) {
       this.of = recording;
       const bodies = recording.agents.map((_, agent) => body(recording, agent));
-      this.trailColours = bodies.map((at) => (at === null ? "rgb(102 112 128)" : this.colour(recording.shapes, at, 1)));
+      this.trailColours = bodies.map((at) => (at === null ? "rgb(102 112 128)" : this.color(recording.shapes, at, 1)));
       const places = bodies.filter((at) => at !== null).map((at) => (at / ROW) % recording.shapesPerWorld);
       this.ground = Math.min(recording.shapesPerWorld, ...places);
     }
@@ -113,7 +113,7 @@ export class Painter {
     if (this.views.length > 1) this.label(recording, shown, view, accent);
   }
 
-  /** Shapes in their order; neighbours of one style go into one path. */
+  /** Shapes in their order; neighbors of one style go into one path. */
   private shapes(recording: Recording, frame: number, view: View, from: number, to: number): void {
     const { context } = this;
     const rows = recording.shapes;
@@ -148,9 +148,9 @@ export class Painter {
         open = true;
         context.beginPath();
         if (line > 0) {
-          context.strokeStyle = this.colour(rows, at, alpha);
+          context.strokeStyle = this.color(rows, at, alpha);
           context.lineWidth = line;
-        } else context.fillStyle = this.colour(rows, at, alpha);
+        } else context.fillStyle = this.color(rows, at, alpha);
       }
       if (kind === CIRCLE) {
         context.moveTo(x + halfX, y);
@@ -164,7 +164,7 @@ export class Painter {
     flush();
   }
 
-  /** Where agents have been, fading; one path per colour and quarter. */
+  /** Where agents have been, fading; one path per color and quarter. */
   private trails(recording: Recording, frame: number, view: View): void {
     const { places } = recording;
     if (!places) return;
@@ -172,7 +172,7 @@ export class Painter {
     const steps = Math.max(FADES.length, Math.round(recording.answer.fps * TRAIL));
     const [x0, y0, x1, y1] = recording.bounds(frame, view.world);
     const leap = Math.max(x1 - x0, y1 - y0) / 4; // agents that are set elsewhere leave no trail
-    const colours = new Set(this.trailColours);
+    const colors = new Set(this.trailColours);
     const stride = Math.max(1, Math.round(steps / CORNERS)); // corners stay where they are from frame to frame
     context.lineCap = "butt";
     context.lineJoin = "bevel";
@@ -181,11 +181,11 @@ export class Painter {
       const newest = frame - Math.round((quarter * steps) / FADES.length);
       const oldest = Math.max(0, frame - Math.round(((quarter + 1) * steps) / FADES.length));
       context.globalAlpha = opacity;
-      for (const colour of colours) {
-        context.strokeStyle = colour;
+      for (const color of colors) {
+        context.strokeStyle = color;
         context.beginPath();
         for (let agent = 0; agent < recording.agents.length; agent++) {
-          if (this.trailColours[agent] !== colour) continue;
+          if (this.trailColours[agent] !== color) continue;
           let pen = false;
           let x = NaN;
           let y = NaN;
@@ -217,10 +217,10 @@ export class Painter {
     if (Number.isNaN(places[at])) return;
     const radius = Math.max(6, places[at + 2] * view.scale) + 4;
     const { context } = this;
-    for (const [colour, width] of [["#fff", 5], [accent, 2.5]] as const) {
+    for (const [color, width] of [["#fff", 5], [accent, 2.5]] as const) {
       context.beginPath();
       context.arc(toX(view, places[at]), toY(view, places[at + 1]), radius, 0, 2 * Math.PI);
-      context.strokeStyle = colour;
+      context.strokeStyle = color;
       context.lineWidth = width;
       context.stroke();
     }
@@ -247,14 +247,14 @@ export class Painter {
     context.fillText(text, view.left + 11, view.top + 9);
   }
 
-  /** A shape's colour as text. */
-  private colour(rows: Float32Array, at: number, alpha: number): string {
+  /** A shape's color as text. */
+  private color(rows: Float32Array, at: number, alpha: number): string {
     const key = pack(rows, at, alpha);
-    let text = this.colours.get(key);
+    let text = this.colors.get(key);
     if (text === undefined) {
       const [r, g, b, a] = [key >>> 24, (key >>> 16) & 255, (key >>> 8) & 255, key & 255];
       text = a === 255 ? `rgb(${r} ${g} ${b})` : `rgb(${r} ${g} ${b} / ${(a / 255).toFixed(3)})`;
-      this.colours.set(key, text);
+      this.colors.set(key, text);
     }
     return text;
   }
@@ -334,6 +334,6 @@ function byte(value: number): number {
   return value >= 1 ? 255 : value > 0 ? Math.round(255 * value) : 0;
 }
 
-function css(colour: number[]): string {
-  return `rgb(${colour.map((value) => byte(value)).join(" ")})`;
+function css(color: number[]): string {
+  return `rgb(${color.map((value) => byte(value)).join(" ")})`;
 }

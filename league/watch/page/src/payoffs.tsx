@@ -151,7 +151,7 @@ function Map(props: Props & Shown) {
       }),
     );
   }, [payoff, policies, of, rowSeat, columnSeat, firstRow, firstColumn, held]);
-  const { centre, reach } = useMemo(() => colours(payoff.mean[of]), [payoff, of]);
+  const { center, reach } = useMemo(() => colors(payoff.mean[of]), [payoff, of]);
   const shown = [
     policies[rowSeat].indexOf(current[rowSeat]) - firstRow,
     policies[columnSeat].indexOf(current[columnSeat]) - firstColumn,
@@ -159,11 +159,11 @@ function Map(props: Props & Shown) {
   const at = active ?? shown; // the match on the stage, until another is pointed at
   const [row, column] = [clamp(at[0], cells.length), clamp(at[1], cells[0]?.length ?? 1)];
   const told = cells[row]?.[column];
-  if (!told) return <p class="hint">No policies have met yet.</p>;
+  if (!told) return <p class="hint">No policies have played each other yet.</p>;
 
   const most = Math.max(cells.length, cells[0].length);
   const size = most <= TEXTS ? "large" : most <= MEANS ? "middle" : "small";
-  const decimals = centre + reach >= 100 ? 0 : centre + reach >= 10 ? 1 : 2;
+  const decimals = center + reach >= 100 ? 0 : center + reach >= 10 ? 1 : 2;
   const focus = (to: [number, number]): void => {
     setActive(to);
     table.current?.querySelector<HTMLElement>(`[data-at="${to}"]`)?.focus();
@@ -198,7 +198,7 @@ function Map(props: Props & Shown) {
               <tr>
                 <th scope="row">{line[0].choice[rowSeat]}</th>
                 {line.map((cell, j) => {
-                  const colour = cell.mean === null ? null : diverging((cell.mean - centre) / reach, dark);
+                  const color = cell.mean === null ? null : diverging((cell.mean - center) / reach, dark);
                   const can = props.playable(cell.choice);
                   return (
                     <td
@@ -209,7 +209,7 @@ function Map(props: Props & Shown) {
                       aria-disabled={!can}
                       aria-label={size === "small" ? spoken(cell, rowSeat, columnSeat) : undefined}
                       title={`${can ? "Play " : ""}${cell.choice.join(" – ")}`}
-                      style={colour ? { background: rgb(colour), color: ink(colour) } : {}}
+                      style={color ? { background: rgb(color), color: ink(color) } : {}}
                       onFocus={() => setActive([i, j])}
                       onMouseEnter={() => setActive([i, j])}
                       onClick={() => can && props.play(cell.choice)}
@@ -225,9 +225,9 @@ function Map(props: Props & Shown) {
         </table>
       </div>
       <div class="legend">
-        <span>{number(centre - reach)}</span>
+        <span>{number(center - reach)}</span>
         <i aria-hidden="true" style={{ background: `linear-gradient(90deg, ${[-1, -0.5, 0, 0.5, 1].map((v) => rgb(diverging(v, dark))).join()})` }} />
-        <span>{number(centre + reach)}</span>
+        <span>{number(center + reach)}</span>
         <p>
           <b>{told.choice.join(" – ")}</b>{" "}
           {told.mean === null
@@ -239,14 +239,14 @@ function Map(props: Props & Shown) {
   );
 }
 
-/** The middle of the colours and how far they reach: around 0 where payoffs have both signs. */
-function colours(mean: (number | null)[]): { centre: number; reach: number } {
+/** The middle of the colors and how far they reach: around 0 where payoffs have both signs. */
+function colors(mean: (number | null)[]): { center: number; reach: number } {
   const known = mean.filter((value) => value !== null);
   const low = known.reduce((least, value) => Math.min(least, value), Infinity);
   const high = known.reduce((most, value) => Math.max(most, value), -Infinity);
-  if (!known.length) return { centre: 0, reach: 1 };
-  const centre = low <= 0 && high >= 0 ? 0 : (low + high) / 2;
-  return { centre, reach: Math.max(high - centre, centre - low) || 1 };
+  if (!known.length) return { center: 0, reach: 1 };
+  const center = low <= 0 && high >= 0 ? 0 : (low + high) / 2;
+  return { center, reach: Math.max(high - center, center - low) || 1 };
 }
 
 function spoken(cell: Cell, row: number, column: number): string {

@@ -7,7 +7,7 @@ export class Recording {
   readonly agents: string[];
   /** Group of each agent. */
   readonly group: string[];
-  /** Rows of ten numbers (see warp_kernels/raster.py), [frame][world][shape]. */
+  /** Rows of ten numbers (see warp_kernels/drawing/rasterizer.py), [frame][world][shape]. */
   readonly shapes: Float32Array;
   readonly shapesPerWorld: number;
   /** x, y, radius, [frame][world][agent]; NaN where an agent is not to be seen. */
@@ -57,7 +57,7 @@ export class Recording {
     return this.agents.every((_, agent) => !this.isAlive(frame, world, agent));
   }
 
-  /** What is told of an agent, or of its group. */
+  /** Description of an agent, or of its group. */
   named<T>(names: Record<string, T> | null, agent: number): T | undefined {
     return names?.[this.agents[agent]] ?? names?.[this.group[agent]];
   }

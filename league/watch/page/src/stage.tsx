@@ -26,7 +26,7 @@ export function Stage({ player, busy, told }: { player: Player; busy: boolean; t
             disabled={!recording}
             onChange={({ currentTarget: { value } }) => choose(player, value)}
           >
-            {(recording?.worlds ?? 0) > 1 && <option value="all">all, beside each other</option>}
+            {(recording?.worlds ?? 0) > 1 && <option value="all">all, tiled</option>}
             {Array.from({ length: recording?.worlds ?? 0 }, (_, world) => (
               <option value={String(world)}>{world}</option>
             ))}
@@ -138,7 +138,7 @@ function Transport({ player }: { player: Player }) {
   return (
     <div class="row transport" role="group" aria-label="Playback">
       <Icon name="Back to the start" path="M5 4v12M16 4 7 10l9 6z" off={!recording} act={() => player.seek(0)} />
-      <Icon name="One step back" path="M13 4 6 10l7 6z" off={!recording} act={() => player.step(-1)} />
+      <Icon name="Step back" path="M13 4 6 10l7 6z" off={!recording} act={() => player.step(-1)} />
       <Icon
         name={playing ? "Pause" : "Play"}
         path={playing ? "M5.5 3.5h3v13h-3zM11.5 3.5h3v13h-3z" : "M5 3l12 7-12 7z"}
@@ -146,7 +146,7 @@ function Transport({ player }: { player: Player }) {
         act={() => player.toggle()}
         main
       />
-      <Icon name="One step on" path="m7 4 7 6-7 6z" off={!recording} act={() => player.step(1)} />
+      <Icon name="Step forward" path="m7 4 7 6-7 6z" off={!recording} act={() => player.step(1)} />
       <input
         ref={range}
         type="range"

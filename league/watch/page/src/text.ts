@@ -21,7 +21,7 @@ function minus(text: string): string {
   return text.replace("-", "−");
 }
 
-/** `adversary/return_per_agent` as people write it. */
+/** A column name for display: `adversary/episode_return_mean` as "adversary/episode return mean". */
 export function words(name: string): string {
   return name.replaceAll("_", " ");
 }

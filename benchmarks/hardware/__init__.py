@@ -1,0 +1,1 @@
+"""The machine: bandwidth, lower bounds in C, measurements in separate processes, provenance."""

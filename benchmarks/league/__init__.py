@@ -1,0 +1,1 @@
+"""Demonstrations of leagues, cross-play, and the scaling of executors."""

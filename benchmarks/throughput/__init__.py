@@ -1,0 +1,1 @@
+"""Throughput of stepping: contenders, rounds and comparisons."""

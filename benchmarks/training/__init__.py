@@ -1,0 +1,1 @@
+"""Training tasks with thresholds, and the overhead of training."""

@@ -1,0 +1,116 @@
+"""Pages of the API reference, from the packages' ``__all__``: one page per room, one section per module.
+
+``docs/scripts/generate.py`` writes them. Nothing is imported: names and docstrings are read from the sources.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from docs.scripts.tables import ROOT, table
+
+GROUPS = ("classic", "games", "mpe", "tag")
+PAGES = ROOT / "docs" / "reference"
+PACKAGES = ("gpu_envs", "trainers", "league", "warp_kernels")
+COMMANDS = ("gpu_envs.cli", "trainers.cli", "league.cli")
+ELSEWHERE = (*COMMANDS, "gpu_envs.envs", *(f"warp_kernels.{group}" for group in GROUPS))
+"""Rooms without a page: commands and environments have pages of their own."""
+MARK = "<!-- This page is generated: python docs/scripts/generate.py -->"
+"""Tells a generated page from one written by hand."""
+
+
+def _module(path: Path) -> str:
+    """The dotted name of a source file."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def public_names(tree: ast.Module) -> list[str] | None:
+    """Return ``__all__`` of a module; None if it has none."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def _summary(tree: ast.AST) -> str:
+    """The first paragraph of a docstring, in one line."""
+    text = ast.get_docstring(tree) or ""  # type: ignore[arg-type]
+    line = " ".join(text.split("\n\n")[0].split())
+    return re.sub(r"(?::\w+:)?`+~?([^`]+)`+", r"`\1`", line)  # roles of reStructuredText as plain code
+
+
+def _defined(name: str, path: Path) -> tuple[str, str]:
+    """Module and summary of a name that a package exports: its own, or from one of its modules."""
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.ImportFrom) and node.module and name in [alias.name for alias in node.names]:
+            file = ROOT / Path(*node.module.split("."))
+            whole = file / name  # the name is a module of its own, or stands in one
+            module = whole if whole.is_dir() or whole.with_suffix(".py").is_file() else file
+            source = module / "__init__.py" if module.is_dir() else module.with_suffix(".py")
+            tree = _tree(source)
+            if module == whole:
+                return _module(source), _summary(tree)
+            for each in tree.body:
+                if isinstance(each, ast.ClassDef | ast.FunctionDef) and each.name == name:
+                    return node.module, _summary(each)
+            return _defined(name, source) if source.name == "__init__.py" else (node.module, "")
+    return _module(path), ""
+
+
+def rooms() -> dict[str, list[Path]]:
+    """Sources with ``__all__`` by room: the package itself, or one of its folders."""
+    found: dict[str, list[Path]] = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            folder = path.relative_to(ROOT).parent
+            room = ".".join(folder.parts[:2])
+            if room in ELSEWHERE or (room == "gpu_envs.descriptions" and path.name != "base.py"):
+                continue
+            if path.name != "__init__.py" and public_names(_tree(path)):
+                found.setdefault(room, []).append(path)
+    return found
+
+
+def room_page(room: str, paths: list[Path]) -> str:
+    """The page of a room: a section for each of its modules."""
+    init = ROOT / Path(*room.split(".")) / "__init__.py"
+    lines = [f"# {room}", "", MARK, "", _summary(_tree(init)), ""]
+    for path in paths:
+        name = _module(path)
+        lines += [f"## {name}", "", "```{eval-rst}", f".. automodule:: {name}", "```", ""]
+    return "\n".join(lines)
+
+
+def index_page(names: list[str]) -> str:
+    """The entry page: what the packages export, and links to the rooms."""
+    lines = ["# API", "", MARK, "", "Signatures, shapes, units and errors of the public names.", ""]
+    for package in PACKAGES:
+        init = ROOT / package / "__init__.py"
+        tree = _tree(init)
+        lines += [f"## {package}", "", _summary(tree), ""]
+        rows = []
+        for name in public_names(tree) or []:
+            module, summary = _defined(name, init)
+            place = ".".join(module.split(".")[:2]) if (ROOT / Path(*module.split(".")[:2])).is_dir() else package
+            link = f"[{module}]({place}.md)" if place in names else f"`{module}`"
+            rows.append((f"`{name}`", link, summary))
+        if rows:
+            lines += [table(("name", "defined in", "description"), rows), ""]
+        lines += ["```{toctree}", ":maxdepth: 1", ""]
+        lines += [name for name in names if name.split(".")[0] == package]
+        lines += ["```", ""]
+    return "\n".join(lines)
+
+
+def pages() -> dict[Path, str]:
+    """Text of every page of the reference by path."""
+    by_room = rooms()
+    names = sorted(by_room, key=lambda room: (PACKAGES.index(room.split(".")[0]), room))
+    found = {PAGES / f"{room}.md": room_page(room, by_room[room]) for room in names}
+    return {PAGES / "index.md": index_page(names), **found}

@@ -1,1 +1,0 @@
-"""Host files of classic control, as in Gymnasium 1.4.0."""

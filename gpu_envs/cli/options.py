@@ -1,0 +1,265 @@
+"""Options that commands share, and the parser of every command line."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg
+
+from gpu_envs.definition.id_modules import allow_import
+from gpu_envs.definition.registry import canonical_id
+from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import check_value
+
+__all__ = [
+    "CommandLine",
+    "DeviceOptions",
+    "EnvId",
+    "EnvOptions",
+    "ImportOptions",
+    "OptionalFloat",
+    "OptionalInt",
+    "OptionalPath",
+    "OptionalStr",
+    "Repeated",
+    "parse",
+    "parse_pairs",
+    "split_command_line",
+    "with_field",
+    "without_validation",
+]
+
+T = TypeVar("T")
+
+EnvId = Annotated[Positional[str], arg(metavar="ID")]
+"""Type of a positional environment id."""
+Repeated = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")]
+"""Type of an option NAME=VALUE that can be given several times."""
+OptionalStr = Annotated[str | None, arg(metavar="STR", help_behavior_hint="")]
+"""Type of an option whose help states its default."""
+OptionalInt = Annotated[int | None, arg(metavar="INT", help_behavior_hint="")]
+"""Type of an option whose help states its default."""
+OptionalFloat = Annotated[float | None, arg(metavar="FLOAT", help_behavior_hint="")]
+"""Type of an option whose help states its default."""
+OptionalPath = Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")]
+"""Type of an option whose help states its default."""
+
+
+# ---------------------------------------------------------------- options
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvOptions:
+    """The environment of a command and its settings."""
+
+    env_id: EnvId
+    """Environment id, such as SimpleTag-v0; `gpu-envs list` prints all ids."""
+    env_arg: Repeated = ()
+    """Environment setting, such as num_good=2. Repeat the option for several settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """The device of a command."""
+
+    device: OptionalStr = None
+    """Device: "cpu", "cuda" or "cuda:<i>". Default: "cuda" if a GPU is available, else "cpu"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """The modules that a command may import."""
+
+    allow_import: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE")] = ()
+    """Module to import (its code runs) if a recorded environment id names it, as in "module:Name-v0"."""
+
+
+# ---------------------------------------------------------------- parser
+
+
+def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = None) -> T:
+    """Parse a command line into a dataclass of options and import the modules that it names.
+
+    Print the help and exit if the command line asks for it.
+
+    Args:
+        kind: Dataclass of the options. Their help is the docstrings of the fields.
+        command: Name of the command after "gpu-envs", such as "league train".
+        argv: Words of the command line after the command.
+        default: Instance with the default of every option; None for the defaults of the dataclass.
+
+    Raises:
+        ConfigError: A wrong option or value; the message is one line.
+        UnknownEnvironmentError: An unknown environment or module.
+    """
+    errors = io.StringIO()
+    defaults: dict[str, Any] = {} if default is None else {"default": default}
+    try:
+        with contextlib.redirect_stderr(errors):
+            options = tyro.cli(kind, prog=f"gpu-envs {command}", args=list(argv), **defaults)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise ConfigError(f"{command}: {_message(errors.getvalue())}; see gpu-envs {command} --help") from None
+    _check_bounds(command, options)
+    for module in getattr(options, "allow_import", ()):
+        allow_import(module)
+    if env_id := getattr(options, "env_id", None):
+        canonical_id(env_id)
+    return options
+
+
+def _check_bounds(command: str, options: Any) -> None:
+    """Check the options that were declared by `gpu_envs.utils.settings.setting`."""
+    hints = get_type_hints(type(options))
+    for each in dataclasses.fields(options):
+        if "choices" in each.metadata:
+            name, value = f"--{each.name.replace('_', '-')}", getattr(options, each.name)
+            check_value(command, name, value, hints[each.name], **each.metadata)
+
+
+def _message(box: str) -> str:
+    """Return the first message of tyro's error box as one line, with the option that tyro suggests."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
+    lines = [line.strip("│ ") for line in plain.splitlines() if line.strip()][1:]  # the first line is the title
+    while lines and not lines[0].strip("─-"):  # a rule follows the title in terminals without box characters
+        lines.pop(0)
+    end = next((i for i, line in enumerate(lines) if not line.strip("─-╰╯")), len(lines))
+    if lines and lines[0].startswith("Missing from"):
+        return f"expected {' '.join(lines[1:2]).split('  ')[0]}, got none"
+    message = " ".join(lines[:end])
+    with contextlib.suppress(ValueError, IndexError):
+        suggestion = lines[lines.index("Perhaps you meant:") + 1].split()[0]
+        message += f"; did you mean {suggestion}?"
+    return message
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The words of a command line, grouped before they are parsed.
+
+    The defaults of some commands depend on the environment, the algorithm, the device or the run to resume.
+    """
+
+    positional: str | None
+    """First word that is neither an option nor the value of one."""
+    values: Mapping[str, Sequence[str]]
+    """Values of the options by name, such as {"algorithm": ["ppo"]}."""
+    help: bool
+    """Whether the command line asks for help."""
+    argv: Sequence[str]
+    """All words, the positional one first: an option that takes several values would consume it."""
+
+    def last(self, name: str) -> str | None:
+        """Return the value of an option that counts, the last one; None if the option is not given."""
+        return next(reversed(self.values.get(name, ())), None)
+
+
+def split_command_line(kind: type[Any], argv: Sequence[str]) -> CommandLine:
+    """Split a command line into options and positional word.
+
+    Args:
+        kind: Dataclass of the options; its bool fields are flags, and its tuple fields may take several numbers.
+        argv: Words of the command line after the command.
+    """
+    flags, tuples = _option_names(kind, "")
+    words, rest, values = list(argv), list[str](), dict[str, list[str]]()
+    positional, asks_help = None, False
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-") or word == "-":
+            if positional is None:
+                positional = word
+            else:
+                rest.append(word)
+            continue
+        rest.append(word)
+        option, equals, value = word.partition("=")
+        name = option.lstrip("-").replace("-", "_")
+        asks_help |= word in ("-h", "--help")
+        if equals:
+            values.setdefault(name, []).append(value)
+        elif name in tuples:
+            while words and _is_number(words[0]):
+                rest.append(words.pop(0))
+        elif words and name not in flags and word != "-h":
+            values.setdefault(name, []).append(words[0])
+            rest.append(words.pop(0))
+    return CommandLine(positional, values, asks_help, rest if positional is None else [positional, *rest])
+
+
+def _option_names(kind: type[Any], prefix: str) -> tuple[set[str], set[str]]:
+    """Return the names of options without a value and of those with several values."""
+    flags, tuples = {"help"} if not prefix else set[str](), set[str]()
+    for name, hint in get_type_hints(kind, include_extras=True).items():  # repeated options are no plain tuples
+        if hint is bool:
+            head, _, tail = f"{prefix}{name}".rpartition(".")
+            flags |= {f"{prefix}{name}", f"{head}.no_{tail}" if head else f"no_{tail}"}
+        elif get_origin(hint) is tuple:
+            tuples.add(f"{prefix}{name}")
+        elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            more_flags, more_tuples = _option_names(hint, f"{prefix}{name}.")
+            flags, tuples = flags | more_flags, tuples | more_tuples
+    return flags, tuples
+
+
+def _is_number(word: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d*)?", word) is not None
+
+
+def without_validation(kind: type[Any]) -> type[Any]:
+    """Return a subclass of a config dataclass that does not validate its values.
+
+    The command validates the config after parsing, so that an error is one line instead of tyro's box.
+    """
+    return type(kind.__name__, (kind,), {"__post_init__": lambda self: None, "__doc__": kind.__doc__})
+
+
+def with_field(kind: type[T], name: str, hint: Any, default: Any) -> type[T]:
+    """Return a dataclass of options with another type of one field."""
+    settings = field(default_factory=default) if callable(default) else field(default=default)
+    namespace = {"__doc__": kind.__doc__}
+    return dataclasses.make_dataclass(
+        kind.__name__, [(name, hint, settings)], bases=(kind,), namespace=namespace, frozen=True, kw_only=True
+    )
+
+
+def parse_pairs(
+    pairs: Sequence[str], option: str = "--env-arg", options: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Parse NAME=VALUE strings into settings; values are JSON, or plain strings otherwise.
+
+    Args:
+        pairs: NAME=VALUE strings.
+        option: Option that the strings come from. With "--env-arg", arguments of `make_core` that the command itself
+            sets are refused.
+        options: Options of the command by the argument of `make_core` that they set, for the message.
+
+    Raises:
+        ConfigError: A string without "=", or an argument that the command itself sets.
+    """
+    values = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{option} {pair}: expected NAME=VALUE, such as num_runners=12")
+        if option == "--env-arg":
+            from gpu_envs.runtime.factory import check_played
+
+            hint = f"use {options[name]}" if options and name in options else "--help lists the options of the command"
+            check_played(f"{option} {pair}", [name], hint)
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = {"True": True, "False": False, "None": None}.get(text, text)
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return values

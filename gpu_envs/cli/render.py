@@ -1,0 +1,78 @@
+"""Options and loop of the commands that render; `trainers` and `league` choose the policies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpu_envs.cli.options import DeviceOptions, OptionalInt
+from gpu_envs.utils.progress import ProgressBar
+from gpu_envs.utils.settings import MAX_INT, setting
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from gpu_envs.runtime.core import Core
+
+__all__ = ["VideoOptions", "render_play"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoOptions(DeviceOptions):
+    """Content of a rendered file."""
+
+    output: Path = Path("out/render.mp4")
+    """File to write: a video (.mp4, .gif) or a picture of the last step (.png)."""
+    num_envs: int = setting(4, low=1, high=MAX_INT)
+    """Number of environments (worlds), tiled in one frame."""
+    steps: int = setting(200, low=1, high=MAX_INT)
+    """Number of steps to play."""
+    trails: OptionalInt = setting(None, low=0, high=MAX_INT)
+    """Length of the trails behind moving agents [steps]; 0 for none. Default: half a second."""
+    size: int = setting(320, low=1, high=MAX_INT)
+    """Height and width of one environment [pixels]. All environments together take at most 2 GiB."""
+    seed: int = 0
+    """Random seed of the environments and the actions."""
+    greedy: bool = False
+    """Take the most probable action of each policy instead of a sample."""
+
+
+def render_play(
+    args: VideoOptions, core: Core, act: Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
+) -> int:
+    """Play and write the rendered frames.
+
+    Args:
+        args: Options of the command.
+        core: Core whose worlds are all rendered. With autoreset "next_step" the last frame of an episode is rendered
+            too.
+        act: Function `act(obs, info)` that returns the actions.
+
+    Returns:
+        Exit code.
+    """
+    from gpu_envs.rendering.trails import TrailRenderer
+    from gpu_envs.rendering.video import tile, write_video
+
+    renderer = TrailRenderer(core, tuple(range(core.num_envs)), args.size, args.trails)
+    obs, info = core.reset()
+
+    def frames(progress: ProgressBar) -> Iterator[np.ndarray]:
+        nonlocal obs, info
+        for step in range(args.steps):
+            if args.output.suffix.lower() != ".png" or step == args.steps - 1:
+                yield tile(renderer.frame())
+            else:
+                renderer.scene()
+            obs, _, _, _, info = core.step(act(obs, info))
+            progress(step + 1)
+        core.raise_pending_errors()
+
+    with ProgressBar(args.steps, "steps", file=sys.stderr) as progress:
+        path = write_video(args.output, frames(progress), core.render_fps)
+    print(path)
+    return 0

@@ -1,0 +1,33 @@
+"""Definition and registration of environments."""
+
+from typing import TYPE_CHECKING
+
+from gpu_envs.utils.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from gpu_envs.definition.environment import EnvDefinition, WorldView, any_bits, box, index, integers, roster
+    from gpu_envs.definition.registry import list_envs, register
+    from gpu_envs.utils.settings import setting
+
+__all__ = [
+    "EnvDefinition",
+    "WorldView",
+    "any_bits",
+    "box",
+    "index",
+    "integers",
+    "list_envs",
+    "register",
+    "roster",
+    "setting",
+]
+
+_ENVIRONMENT, _REGISTRY = "gpu_envs.definition.environment", "gpu_envs.definition.registry"
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        **dict.fromkeys(("EnvDefinition", "WorldView", "any_bits", "box", "index", "integers", "roster"), _ENVIRONMENT),
+        **dict.fromkeys(("list_envs", "register"), _REGISTRY),
+        "setting": "gpu_envs.utils.settings",
+    },
+)

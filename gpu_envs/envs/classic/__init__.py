@@ -1,0 +1,1 @@
+"""Host modules of classic control, as in Gymnasium 1.4.0."""

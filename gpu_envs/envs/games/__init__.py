@@ -1,0 +1,1 @@
+"""Host modules of games for populations and leagues: matrix games, poker, board games."""

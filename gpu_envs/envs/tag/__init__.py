@@ -1,0 +1,1 @@
+"""Host modules of WarpDrive's Tag environments."""

@@ -1,1 +1,0 @@
-"""Host files of games for populations and leagues: matrix games, poker, board games."""

@@ -1,1 +1,0 @@
-"""What the numbers of Tag mean."""

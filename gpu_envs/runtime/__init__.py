@@ -1,0 +1,1 @@
+"""Batches of environments on one or several devices."""

@@ -1,0 +1,250 @@
+"""A batch of worlds: buffers, launches, environment parameters, saved state and rendered frames."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+
+import warp_kernels
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.errors import CheckpointError, ConfigError, ResetNeededError
+from gpu_envs.runtime import parameters, state_validation
+from gpu_envs.runtime.buffers import EnvBuffers
+from gpu_envs.runtime.illegal_actions import IllegalActions
+from gpu_envs.runtime.kernels import choose_schedule, choose_threads
+from gpu_envs.runtime.launcher import KernelLauncher
+from gpu_envs.runtime.seeding import seed_keys, write_keys
+from gpu_envs.runtime.validation import check_settings
+from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.tensor_checks import check_frame, check_worlds
+from warp_kernels import episode
+
+__all__ = ["EnvBatch"]
+
+
+class EnvBatch:
+    """Everything of a :class:`~gpu_envs.runtime.core.Core` except for stepping; see there for the arguments."""
+
+    @torch.inference_mode(False)  # tensors created in inference mode could not be written outside of it
+    def __init__(
+        self,
+        definition: EnvDefinition,
+        *,
+        env_id: str,
+        config: Any,
+        num_envs: int,
+        device: torch.device,
+        autoreset: str = "same_step",
+        reuse_buffers: bool = False,
+        seed: int | None = None,
+        env_offset: int = 0,
+        illegal_actions: str = "error",
+        schedule: str | None = None,
+        threads: int | None = None,
+        fuse_fp: bool | None = None,
+        env_contiguous: bool = False,
+        domain_randomization: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        rules = definition.rules
+        reuse_buffers = check_value(env_id, "reuse_buffers", reuse_buffers, bool)
+        env_contiguous = check_value(env_id, "env_contiguous", env_contiguous, bool)
+        fuse_fp = check_value(env_id, "fuse_fp", fuse_fp, bool | None)
+        self.domain_randomization = parameters.check_ranges(env_id, definition, config, domain_randomization)
+        check_settings(env_id, rules, num_envs, autoreset, env_offset, illegal_actions, schedule, threads)
+        self.id = env_id
+        self.config = config
+        self.definition = definition
+        self.num_envs = num_envs
+        self.num_agents = rules.num_agents
+        self.device = device
+        self.autoreset = autoreset
+        self.reuse_buffers = reuse_buffers
+        self.env_offset = env_offset
+        self.illegal_actions = illegal_actions
+        self.possible_agents = definition.agents
+        self.groups = definition.groups
+        self.observation_spaces = definition.observation_spaces
+        self.action_spaces = definition.action_spaces
+        self.render_fps = definition.render_fps
+        self.schedule = schedule or choose_schedule(self.num_agents, device)
+        self.threads = (threads or choose_threads(num_envs, self.num_agents, device)) if device.type == "cpu" else 1
+        self.threads = min(self.threads, num_envs)
+        fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
+        self._launcher = KernelLauncher(rules, self.schedule, fuse, num_envs, self.threads, device)
+        slots, ranges = len(self._launcher.shards), self.domain_randomization
+        try:
+            buffers = self._buffers = EnvBuffers(definition, num_envs, slots, device, env_contiguous, ranges)
+        except ConfigError as error:
+            raise ConfigError(f"{env_id}: {error}") from error
+        io = self._io = buffers.io
+        self.obs_width = buffers.width
+        self.action_kind = buffers.action_kind
+        self.num_choices = buffers.num_choices
+        self.obs, self.reward, self.terminated, self.truncated = buffers.results[:4]
+        self.alive, self.valid, self.final_obs = io["alive"], io["valid"], io["final_obs"]
+        self.action_mask, self.to_move = buffers.info.get("action_mask"), buffers.info.get("to_move")
+        self._action_shape, self._action_dtype = buffers.action.shape, buffers.action.dtype
+        self._on_gpu = device.type == "cuda"
+        self._illegal = IllegalActions(env_id, definition, env_offset, io["error"], buffers.action)
+        self._error_slots = self._illegal.slots
+        self._launcher.bind(buffers.action, buffers.results)
+        self._record_launches()
+        self._started = False
+        self._closed = False
+        key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
+        write_keys(io, seed_keys(env_id, key, io["seed"]), None)
+
+    def __getstate__(self) -> NoReturn:
+        """Raise an error: a core is bound to the memory and launches of its device."""
+        raise CheckpointError(
+            f"{self.id}: a core can be neither pickled nor copied; make another with the same settings, "
+            "then set_state(core.get_state())"
+        )
+
+    def _record_launches(self) -> None:
+        """Record the launches; needed again only when the memory of an argument moves."""
+        with warp_kernels.building:
+            structs = self._buffers.structs(self.env_offset, self.autoreset, self.illegal_actions)
+            self._launcher.set_arguments(*structs)
+
+    # ---------------------------------------------------------------- state and parameters
+
+    def get_state(self) -> dict[str, torch.Tensor]:
+        """Return a copy of all data that later steps depend on: State, clocks, seeds, flags, returns, parameters.
+
+        Entries are "params" (1, F) or (E, F), "state.*" (E, ...), and "io.*" of the shapes in
+        ``warp_kernels.episode.IO``.
+        """
+        state = {name: tensor.clone() for name, tensor in self._buffers.saved_tensors().items()}
+        return state | {"params": self._buffers.params.clone()}
+
+    def set_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Restore a state that :meth:`get_state` of this or an equally configured core returned.
+
+        Raises:
+            CheckpointError: An entry is missing, unknown, or has a wrong shape, dtype or value. Nothing has changed
+                then.
+            ResetNeededError: The environment is closed.
+        """
+        self._check_open()
+        self.check_state(state)
+        self._load_state(state)
+
+    def check_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Raise the CheckpointError that :meth:`set_state` would raise, see there for the state; change nothing."""
+        state_validation.check(self.id, self._buffers, self.config, state)
+
+    def _load_state(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Copy a state that has been checked."""
+        for name, tensor in self._buffers.saved_tensors().items():
+            tensor.copy_(state[name])
+        self._load_params(state["params"].to(self.device))
+        self._started = True
+
+    def set_params(self, **values: float | torch.Tensor) -> None:
+        """Change environment parameters for the whole batch (a number) or per world (a tensor (E,)).
+
+        The first per-world value moves the parameters to new memory: captured CUDA graphs must be captured again.
+
+        Raises:
+            ConfigError: An unknown or fixed name, a tensor of another shape, or a value that is not finite, not an
+                int where one is needed, or outside the limits of the setting of this name.
+        """
+        self._load_params(self._changed_params(values))
+
+    def get_params(self, envs: int | Sequence[int] | torch.Tensor | None = None) -> dict[str, torch.Tensor]:
+        """Return the environment parameters by name, each (1,) or (E,); of the worlds ``envs`` (indices), each (W,).
+
+        Raises:
+            ConfigError: An index is out of range.
+        """
+        rows = None if envs is None else torch.tensor(check_worlds(self.id, envs, self.num_envs), device=self.device)
+        return parameters.read(self.definition, self._buffers.params, self.num_envs, rows)
+
+    def _changed_params(self, values: Mapping[str, Any]) -> torch.Tensor:
+        """Return the table of parameters with other values, after all checks of :meth:`set_params`."""
+        self._check_open()
+        return parameters.changed(
+            self.id,
+            self.definition,
+            self.config,
+            self._buffers.params,
+            values,
+            num_envs=self.num_envs,
+            randomized=self.domain_randomization,
+        )
+
+    @torch.inference_mode(False)
+    def _load_params(self, table: torch.Tensor) -> None:
+        """Copy a table of parameters (1, F) or (E, F)."""
+        if table.shape == self._buffers.params.shape:
+            self._buffers.params.copy_(table)
+        else:
+            self._buffers.params = table.clone(memory_format=torch.contiguous_format)
+            self._record_launches()
+
+    # ---------------------------------------------------------------- live tensors and frames
+
+    @property
+    def world_state(self) -> dict[str, torch.Tensor]:
+        """State of the rules by field, (E, ...), live; for rendering, scripted agents and tests."""
+        return self._buffers.state
+
+    @property
+    def action_buffer(self) -> torch.Tensor:
+        """Buffer that kernels read actions from, (E, A) or (E, A, K).
+
+        A policy may write its actions here and pass the buffer to ``step``, which then skips a copy.
+        """
+        return self._buffers.action
+
+    @property
+    def elapsed_steps(self) -> torch.Tensor:
+        """Steps taken in the current episodes, (E,) int32, live; ``reset(elapsed_steps=)`` sets them."""
+        return self._io["step"]
+
+    @property
+    def episode_index(self) -> torch.Tensor:
+        """Index of the current episodes in their random streams, from 0; (E,) int32, live."""
+        return self._io["episode"]
+
+    def render_frames(self, envs: int | Sequence[int] = (0,), size: int = 256) -> np.ndarray:
+        """Draw worlds as frames of ``size`` pixels a side: uint8 (W, size, size, 3).
+
+        Args:
+            envs: Indices of the worlds, or one index.
+            size: Side of a frame [pixels].
+
+        Raises:
+            ConfigError: An index is out of range, the size is below 1, or the frames take more than 2 GiB.
+            ResetNeededError: The environment was not reset, or is closed.
+        """
+        from gpu_envs.rendering.scene import rasterize
+
+        self._check_open()
+        if not self._started:
+            raise ResetNeededError(f"{self.id}: nothing to draw before the first reset; call reset() first")
+        worlds, side = check_frame(self.id, envs, self.num_envs, size)
+        rows = torch.as_tensor(worlds, device=self.device)
+        return rasterize(self.definition.draw(self, rows), side).cpu().numpy()
+
+    # ---------------------------------------------------------------- errors and the end
+
+    def raise_pending_errors(self) -> None:
+        """Raise the error of an earlier illegal action that a GPU has reported; waits for the device."""
+        if self._on_gpu:
+            self._illegal.copy_to_host(wait=True)
+        if min(self._error_slots) != episode.NO_ERROR:
+            self._illegal.raise_error(None)
+
+    def close(self) -> None:
+        """Raise pending errors and refuse further use."""
+        if not self._closed:
+            self._closed = True
+            self.raise_pending_errors()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ResetNeededError(f"{self.id}: this environment is closed; make a new one")

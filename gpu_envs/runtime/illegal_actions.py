@@ -1,0 +1,61 @@
+"""Illegal actions that kernels report, and the errors that they become."""
+
+from typing import NoReturn
+
+import torch
+
+from gpu_envs.definition.environment import EnvDefinition
+from gpu_envs.errors import ActionError
+from warp_kernels import episode
+
+__all__ = ["IllegalActions"]
+
+_REASONS = {
+    episode.OUT_OF_RANGE: "is out of range",
+    episode.NOT_FINITE: "is not finite",
+    episode.ILLEGAL: "is illegal here (see info['action_mask'])",
+}
+
+
+class IllegalActions:
+    """Host side of the error slots in which kernels report illegal actions.
+
+    On a GPU the host reads a pinned copy, so that reading never waits for the device.
+
+    Attributes:
+        slots: Values of the error slots as the host sees them; ``episode.NO_ERROR`` where no action was illegal.
+    """
+
+    def __init__(
+        self, env_id: str, definition: EnvDefinition, env_offset: int, error: torch.Tensor, action: torch.Tensor
+    ) -> None:
+        self._env_id, self._definition, self._env_offset = env_id, definition, env_offset
+        self._error, self._action = error, action
+        self._on_gpu = error.is_cuda
+        self._seen = error.cpu().pin_memory() if self._on_gpu else error
+        self.slots = memoryview(self._seen.numpy())  # type: ignore[arg-type]  # faster to read than an array
+
+    def copy_to_host(self, wait: bool) -> None:
+        """Copy the slots of a GPU to the host; without ``wait`` the copy is only queued."""
+        self._seen.copy_(self._error, non_blocking=not wait)
+
+    def raise_error(self, action: torch.Tensor | None) -> NoReturn:
+        """Clear the slots and raise the ActionError of the first illegal action.
+
+        Args:
+            action: Actions (E, A) or (E, A, K) of the step, whose value the message shows; None if unknown.
+        """
+        if self._on_gpu:  # a queued copy must not restore the old value
+            torch.cuda.current_stream(self._error.device).synchronize()
+        key = min(self.slots)
+        self._error.fill_(episode.NO_ERROR)
+        self._seen.fill_(episode.NO_ERROR)
+        env, row, reason = key >> 32, (key >> 8) & 0xFFFFFF, key & 0xFF
+        agent = self._definition.agents[row]
+        value = ""  # kernels replace an illegal action in their own buffer by the no-op
+        if action is not None and action.data_ptr() != self._action.data_ptr():
+            value = f" {action[env, row].tolist()}"
+        raise ActionError(
+            f"{self._env_id}: action{value} of {agent} in world {env + self._env_offset} {_REASONS[reason]}; "
+            f"expected {self._definition.action_spaces[agent]}"
+        )

@@ -1,0 +1,58 @@
+"""Kernels, built once per process, and the choice of schedule and threads."""
+
+import os
+from functools import cache
+from typing import Any
+
+import torch
+
+from warp_kernels.framework.schedules import Program, build, build_play
+from warp_kernels.rules import Rules
+
+__all__ = [
+    "MAX_FUSED_AGENTS",
+    "MIN_ROWS_PER_SHARD",
+    "MIN_ROWS_PER_THREAD",
+    "SHARDS_PER_THREAD",
+    "choose_schedule",
+    "choose_threads",
+    "kernel_program",
+    "rollout_kernel",
+]
+
+MAX_FUSED_AGENTS = 8
+"""Most agents per world with which a GPU thread plays a whole world; with more, each agent has a thread."""
+
+MIN_ROWS_PER_THREAD = 4096
+"""Fewest agent rows worth waking a second CPU thread."""
+
+MIN_ROWS_PER_SHARD = 1024
+"""Fewest agent rows of a shard, the unit of work of a CPU thread."""
+
+SHARDS_PER_THREAD = 8
+"""Most shards per CPU thread; a late thread runs fewer of them."""
+
+
+@cache
+def kernel_program(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
+    """Return the kernels of a specialization, built once per process."""
+    return build(rules, schedule, fuse_fp)
+
+
+@cache
+def rollout_kernel(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
+    """Return the kernel of random rollouts and its module, built once per process, and only where one is played."""
+    return build_play(rules, fuse_fp)
+
+
+def choose_schedule(num_agents: int, device: torch.device) -> str:
+    """Return "fused" on a CPU, and with few agents on a GPU; else "phased"."""
+    return "fused" if device.type == "cpu" or num_agents <= MAX_FUSED_AGENTS else "phased"
+
+
+def choose_threads(num_envs: int, num_agents: int, device: torch.device) -> int:
+    """Return the number of CPU threads that the batch can occupy, at most the cores available to this process."""
+    if device.type != "cpu":
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, num_envs, num_envs * num_agents // MIN_ROWS_PER_THREAD))

@@ -1,1 +1,0 @@
-"""Host files of WarpDrive's Tags."""

@@ -1,0 +1,12 @@
+"""Checks that every environment must pass, and diagnosis of a failed check."""
+
+from typing import TYPE_CHECKING
+
+from gpu_envs.utils.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from gpu_envs.testing.env_checker import check_env, iter_checks
+
+__all__ = ["check_env", "iter_checks"]
+
+__getattr__, __dir__ = lazy_exports(__name__, dict.fromkeys(__all__, "gpu_envs.testing.env_checker"))

@@ -1,0 +1,1 @@
+"""Small tools that know nothing of environments. Each file can be imported alone."""

@@ -1,0 +1,1 @@
+"""Reports on runs: tables, figures, ratings and comparisons."""

@@ -1,0 +1,1 @@
+"""Commands of `gpu-envs` for leagues, and `gpu-envs watch`."""

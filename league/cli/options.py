@@ -1,0 +1,100 @@
+"""Options that the subcommands of `league` share, and what they print about a run."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from gpu_envs.cli.options import ImportOptions, OptionalFloat, OptionalInt, OptionalStr
+from gpu_envs.definition.id_modules import import_option
+from gpu_envs.errors import ConfigError
+from league import executors
+from league.cli.live_table import table
+from league.executors import Executor
+from league.storage.run_config import SUMMARY_FILE, write_summary
+from league.storage.run_store import RunStore
+
+__all__ = ["EXECUTORS", "ExecutorOptions", "RunOptions", "print_interrupted", "print_result", "print_start"]
+
+EXECUTORS = ("local", "process", "ray")
+"""Values of --executor."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorOptions:
+    """The processes that train and evaluate; the result does not depend on them."""
+
+    executor: str = "local"
+    """Place where tasks run, with equal results: "local" (this process), "process" (workers) or "ray" (a cluster)."""
+    num_workers: OptionalInt = None
+    """Number of worker processes of --executor process. Default: one per CPU core."""
+    ray_address: OptionalStr = None
+    """Ray cluster of --executor ray: "auto", "local" or HOST:PORT. Default: RAY_ADDRESS, else "auto"."""
+    gpus_per_learner: OptionalFloat = None
+    """GPUs of each learner with --executor ray, such as 0.5. Default: chosen from the GPUs of the cluster."""
+    num_threads: int = 1
+    """Torch CPU threads of this process and each worker. Results depend on it; increase it for large networks."""
+
+    def make_executor(self) -> Executor:
+        """Return the executor.
+
+        Raises:
+            ConfigError: Wrong options.
+        """
+        if self.num_threads < 1:
+            raise ConfigError(f"--num-threads {self.num_threads}: expected at least 1")
+        if self.executor not in EXECUTORS:
+            raise ConfigError(f"--executor {self.executor}: expected one of {', '.join(EXECUTORS)}")
+        for name, owner in (("num_workers", "process"), ("gpus_per_learner", "ray"), ("ray_address", "ray")):
+            if getattr(self, name) is not None and self.executor != owner:
+                option = name.replace("_", "-")
+                raise ConfigError(f"--{option}: has no effect on --executor {self.executor}, only on {owner}")
+        if self.executor == "ray":
+            return executors.RayExecutor(self.ray_address or "auto", self.gpus_per_learner, self.num_threads)
+        if self.executor == "process":
+            return executors.ProcessExecutor(self.num_workers, self.num_threads)
+        return executors.LocalExecutor()
+
+    def words(self) -> str:
+        """Return the options that differ from their defaults, as on a command line."""
+        given = [(field.name, getattr(self, field.name)) for field in fields(ExecutorOptions)]
+        changed = [(name, value) for name, value in given if value != getattr(ExecutorOptions, name)]
+        return "".join(f" --{name.replace('_', '-')} {value}" for name, value in changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(ImportOptions):
+    """The run of a league that a command reads."""
+
+    run_dir: Annotated[Positional[Path], arg(metavar="RUN")]
+    """Folder of the run."""
+
+
+def print_start(store: RunStore, executor: ExecutorOptions) -> None:
+    """Print the algorithm, the game, the device and the folder of a run."""
+    words = executor.words().strip()
+    name, device, game = store.config["algorithm"], store.config["device"], store.game
+    populations = f"{name} on {game.env_id}: populations of {', '.join(game.roles)}"
+    print(f"{populations}, on {device}{f' ({words})' if words else ''}, {store.path}/", flush=True)
+
+
+def print_interrupted(store: RunStore, executor: ExecutorOptions) -> None:
+    """Print the command that continues an interrupted run."""
+    words = f"{executor.words()}{import_option(store.game.env_id)}"
+    print(f"interrupted; continue with: gpu-envs league resume {store.path}{words}", file=sys.stderr)
+
+
+def print_result(store: RunStore, rows: list[dict[str, Any]], seconds: float) -> None:
+    """Write the summary of a finished run and print its iterations, its files and the commands to examine it."""
+    write_summary(store)
+    print(table(rows))
+    print(f"{len(rows) - 1} iterations, {seconds:.1f} s in this process")
+    for file in (store.path / SUMMARY_FILE, store.file):
+        print(f"  {file}")
+    option = import_option(store.game.env_id)
+    print(f"  gpu-envs league report {store.path}{option}")
+    print(f"  gpu-envs watch {store.path}{option}")

@@ -1,0 +1,56 @@
+"""The command `gpu-envs league resume`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from dataclasses import dataclass
+
+from gpu_envs.cli.options import OptionalInt, OptionalStr, parse
+from league import registry
+from league.cli.live_table import LiveTable
+from league.cli.options import ExecutorOptions, RunOptions, print_interrupted, print_result, print_start
+from league.storage.run_config import configuration
+from league.storage.run_store import RunStore
+
+__all__ = ["ResumeOptions", "resume_command"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeOptions(ExecutorOptions, RunOptions):
+    """Continue a league with its recorded settings.
+
+    Example: gpu-envs league resume out/kuhn --iterations 20
+    """
+
+    iterations: OptionalInt = None
+    """Total number of iterations, to extend the run. Default: the recorded number."""
+    device: OptionalStr = None
+    """Device: "cpu", "cuda" or "cuda:<i>". Default: the recorded device."""
+
+
+def resume_command(argv: list[str]) -> int:
+    """Continue a run and return the exit code; 130 after an interruption."""
+    import torch
+
+    args = parse(ResumeOptions, "league resume", argv)
+    with RunStore.open(args.run_dir) as store:
+        algorithm = registry.find(store.config.get("algorithm", ""))
+        config = configuration(store, algorithm.config_type)
+        with contextlib.closing(args.make_executor()) as executor:
+            changes = {"iterations": args.iterations, "device": args.device and executor.device(args.device)}
+            config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
+            live = LiveTable(store, config.iterations)
+            run = algorithm.make(store, config, live, executor)
+            torch.set_num_threads(args.num_threads)
+            print_start(store, args)
+            began = time.perf_counter()
+            try:
+                with live:
+                    rows = run.run()
+            except KeyboardInterrupt:
+                print_interrupted(store, args)
+                return 130
+            print_result(store, rows, time.perf_counter() - began)
+            return 0

@@ -1,0 +1,131 @@
+"""The command `gpu-envs league train`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_origin, get_type_hints
+
+from tyro.conf import Positional, arg
+
+from gpu_envs.cli.options import (
+    ImportOptions,
+    OptionalPath,
+    OptionalStr,
+    Repeated,
+    parse,
+    parse_pairs,
+    split_command_line,
+    without_validation,
+)
+from gpu_envs.definition.id_modules import allow_import
+from gpu_envs.definition.registry import canonical_id
+from gpu_envs.errors import ConfigError, GpuEnvsError
+from league import registry
+from league.cli.live_table import LiveTable
+from league.cli.options import ExecutorOptions, print_interrupted, print_result, print_start
+from league.game import Game
+from league.psro.config import PSROConfig
+from league.storage import presets
+from league.storage.open_run import delete_empty_run, open_run
+from league.storage.run_config import training
+from league.storage.run_store import RunStore
+
+__all__ = ["LeagueTrainOptions", "train_command"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeagueTrainOptions(ImportOptions, ExecutorOptions):
+    """Train populations of policies that play against each other.
+
+    The other options are the settings of the algorithm: name it to see them, as in
+    gpu-envs league train --algorithm alphastar --help
+
+    Example: gpu-envs league train KuhnPoker-v0 --algorithm psro --iterations 10 --run-dir out/kuhn
+    """
+
+    env_id: Annotated[Positional[str], arg(metavar="[ID]", help_behavior_hint="")] = ""
+    """Environment id, such as KuhnPoker-v0. The environment must declare roles."""
+    algorithm: str = "psro"
+    """League algorithm: psro, alphastar, self_play, fictitious_self_play, pfsp, pbt or independent."""
+    run_dir: OptionalPath = None
+    """Folder of the run. A run in this folder is continued. Default: out/league-<id>-<time>."""
+    env_arg: Repeated = ()
+    """Environment setting, such as num_players=3. Repeat the option for several settings."""
+    shared_population: bool | None = None
+    """Use one population for all seats. None: if the game is symmetric."""
+
+
+def train_command(argv: list[str]) -> int:
+    """Train populations of policies and return the exit code; 130 after an interruption."""
+    import torch
+
+    name = split_command_line(LeagueTrainOptions, argv).last("algorithm") or "psro"
+    algorithm = registry.find(name)
+    kind = _options(name)
+    words = split_command_line(kind, argv)
+    for module in words.values.get("allow_import", ()):
+        allow_import(module)
+    if not words.positional:
+        parse(kind, "league train", words.argv)  # prints the help, or raises an error about another option
+        raise ConfigError("league train: expected an environment, got none; name one, such as KuhnPoker-v0")
+    env_id = canonical_id(words.positional)
+    preset = presets.psro(env_id) if algorithm.config_type is PSROConfig else {}
+    args: Any = parse(kind, "league train", words.argv, kind(**preset))
+    game = Game.of(env_id, parse_pairs(args.env_arg), args.shared_population)
+    values = {field.name: getattr(args, field.name) for field in dataclasses.fields(algorithm.config_type)}
+    values |= {each: parse_pairs(values[each], f"--{each}") for each in _pair_fields(algorithm.config_type)}
+    config = algorithm.config_type(**{**values, "device": args.device or "cpu"})  # validates before any work
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    path = args.run_dir or Path("out") / f"league-{env_id.rpartition(':')[2]}-{stamp}"
+    device = args.device
+    if device is None and RunStore.run_exists(path):  # a run keeps its device
+        with RunStore.open(path, write=False) as store:
+            device = store.config.get("device")
+    with contextlib.closing(args.make_executor()) as executor:
+        config = dataclasses.replace(config, device=executor.device(device))
+        training(game, config.device, config.train_overrides)  # raises an error before there is a folder
+        with open_run(path, game, name, config) as store:
+            live = LiveTable(store, config.iterations)
+            try:
+                run = algorithm.make(store, config, live, executor)
+            except GpuEnvsError:
+                if not store.tasks():  # nothing was computed: leave no folder behind
+                    delete_empty_run(store)
+                raise
+            torch.set_num_threads(args.num_threads)
+            print_start(store, args)
+            began = time.perf_counter()
+            try:
+                with live:
+                    rows = run.run()
+            except KeyboardInterrupt:
+                print_interrupted(store, args)
+                return 130
+            print_result(store, rows, time.perf_counter() - began)
+            return 0
+
+
+@functools.cache
+def _options(algorithm: str) -> type[Any]:
+    """Return the options of `gpu-envs league train` with the settings of an algorithm."""
+    config_type = registry.find(algorithm).config_type
+    fields: list[Any] = [(name, Repeated, dataclasses.field(default=())) for name in _pair_fields(config_type)]
+    fields += [("device", OptionalStr, dataclasses.field(default=None))]
+    return dataclasses.make_dataclass(
+        LeagueTrainOptions.__name__,
+        fields,
+        bases=(without_validation(config_type), LeagueTrainOptions),
+        namespace={"__doc__": LeagueTrainOptions.__doc__},
+        frozen=True,
+        kw_only=True,
+    )
+
+
+def _pair_fields(config_type: type[Any]) -> list[str]:
+    """Return the settings that are given as NAME=VALUE."""
+    return [name for name, hint in get_type_hints(config_type).items() if get_origin(hint) is dict]

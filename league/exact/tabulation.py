@@ -1,0 +1,61 @@
+"""Conversion between policies and tables of action probabilities."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from gpu_envs.errors import ConfigError
+from league.exact.game_tree import GameTree
+from league.policies.tabular import TablePolicy
+from trainers.models.action_heads import CategoricalHead
+from trainers.models.policy import Policy, PolicyProtocol
+
+__all__ = ["ProvidesActionProbabilities", "table_policy", "tabulate"]
+
+
+@runtime_checkable
+class ProvidesActionProbabilities(Protocol):
+    """A policy with action probabilities, such as `TablePolicy`."""
+
+    def probabilities(self, obs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return action probabilities, see `TablePolicy.probabilities`."""
+        ...
+
+
+@torch.no_grad()
+def tabulate(policy: PolicyProtocol, tree: GameTree, seat: int) -> Tensor:
+    """Return the table (I, C) of a policy in a seat, queried in one batch.
+
+    Args:
+        policy: One of `trainers`, or any with a method `probabilities(obs, mask)`.
+        tree: Tree of the game.
+        seat: Seat of the policy.
+
+    Raises:
+        ConfigError: The policy is recurrent, or has no action probabilities.
+    """
+    obs, legal = tree.observations[seat], tree.legal[seat]
+    if isinstance(policy, Policy) and isinstance(policy.head, CategoricalHead):
+        device = policy.normalizer.mean.device
+        if policy.actor.hidden_width:
+            raise ConfigError(
+                "tabulate: expected a policy without recurrence, got a recurrent one; use sampled payoffs"
+            )
+        params, _ = policy.actor.step(policy.inputs(obs.to(device).unsqueeze(-2)), None)  # a single agent
+        probabilities = policy.head.log_probs(params.squeeze(-2), legal.to(device)).exp().squeeze(-2)
+    elif isinstance(policy, ProvidesActionProbabilities):
+        probabilities = policy.probabilities(obs, legal)
+    else:
+        raise ConfigError(f"tabulate: expected a policy with probabilities(obs, mask), got {type(policy).__name__}")
+    probabilities = probabilities.cpu().double().masked_fill(~legal, 0.0)
+    return probabilities / probabilities.sum(-1, keepdim=True)
+
+
+def table_policy(
+    tree: GameTree, table: Tensor, seat: int, seed: int = 0, device: torch.device | str = "cpu"
+) -> TablePolicy:
+    """Return the policy that plays a table (I, C) of one seat of a tree."""
+    return TablePolicy(tree.observations[seat].to(device), table, seed)

@@ -1,0 +1,1 @@
+"""Leagues of players that train side by side, as in AlphaStar."""

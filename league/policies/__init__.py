@@ -1,0 +1,34 @@
+"""Policies of a league besides networks (random, tabular, mixtures), and populations of policies."""
+
+from typing import TYPE_CHECKING
+
+from gpu_envs.utils.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from league.policies.kinds import KINDS, StorablePolicy
+    from league.policies.mixture import MixturePolicy
+    from league.policies.population import PolicyRecord, Population
+    from league.policies.random import RandomPolicy
+    from league.policies.tabular import TablePolicy
+
+_MODULES = {
+    "KINDS": "league.policies.kinds",
+    "MixturePolicy": "league.policies.mixture",
+    "PolicyRecord": "league.policies.population",
+    "Population": "league.policies.population",
+    "RandomPolicy": "league.policies.random",
+    "StorablePolicy": "league.policies.kinds",
+    "TablePolicy": "league.policies.tabular",
+}
+
+__all__ = [
+    "KINDS",
+    "MixturePolicy",
+    "PolicyRecord",
+    "Population",
+    "RandomPolicy",
+    "StorablePolicy",
+    "TablePolicy",
+]
+
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -1,0 +1,64 @@
+"""The kinds of policies by name, for files and transport."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from gpu_envs.errors import ConfigError
+from trainers.models.policy import PolicyProtocol
+
+__all__ = ["KINDS", "Loader", "StorablePolicy", "kind_of"]
+
+
+class StorablePolicy(PolicyProtocol, Protocol):
+    """A policy that can be saved and loaded."""
+
+    def save(self, path: Path) -> None:
+        """Write the files `path` with suffixes of the kind."""
+        ...
+
+
+Loader = Callable[[Path, torch.device | str], PolicyProtocol]
+"""Function (path, device) that loads a policy from the files that its `save(path)` wrote."""
+
+# Class names, imported when the first policy of a kind is loaded.
+_CLASSES = {
+    "random": "league.policies.random:RandomPolicy",
+    "policy": "trainers.models.policy:Policy",
+    "table": "league.policies.tabular:TablePolicy",
+    "mixture": "league.policies.mixture:MixturePolicy",
+}
+
+
+def _load(place: str, path: Path, device: torch.device | str) -> PolicyProtocol:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name).load(path, device)
+
+
+KINDS: dict[str, Loader] = {kind: partial(_load, place) for kind, place in _CLASSES.items()}
+"""Loaders by kind. Add the `load` of your own class before you open a run with such policies."""
+
+
+def kind_of(policy: object) -> str:
+    """Return the kind whose loader makes policies of this type.
+
+    Raises:
+        ConfigError: No kind has this type.
+    """
+    cls = type(policy)
+    for kind, place in _CLASSES.items():
+        if place == f"{cls.__module__}:{cls.__qualname__}":
+            return kind
+    for kind, loader in KINDS.items():
+        if getattr(loader, "__self__", None) is cls:
+            return kind
+    raise ConfigError(
+        f"{cls.__name__}: expected a type with a loader, got none; add its class method `load` to "
+        "league.policies.kinds.KINDS, in this process and in the workers"
+    )

@@ -1,0 +1,77 @@
+"""Settings of PSRO."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from league import solvers
+from league.evaluation.nash_conv import UNKNOWN
+from league.storage.records import SUMMARY_FIELDS
+from trainers.base.settings import check_settings, setting
+
+__all__ = ["DEFAULTS", "FIELDS", "VARIANT_NAMES", "PSROConfig"]
+
+DEFAULTS: dict[str, dict[str, Any]] = {"prd": {"iterations": 50_000, "gamma": 1e-10}}
+"""Default settings of meta-solvers by name: those of OpenSpiel 2.0.2's psro_v2_example.py."""
+VARIANT_NAMES = ("standard", "rectified", "pipeline", "anytime", "self_play")
+"""Names of the variants."""
+FIELDS: dict[str, Any] = {
+    **{name: SUMMARY_FIELDS[name] for name in ("meta_strategy", "joint", *UNKNOWN, "seconds")},
+    **{"policies": dict[str, int], "episodes": int},
+}
+"""Required fields of the summary of an iteration, and their types."""
+
+
+@dataclass(frozen=True)
+class PSROConfig:
+    """Settings of PSRO."""
+
+    iterations: int = setting(10, ">= 0")
+    """Number of iterations; each adds a best response to every population, which starts with a random policy."""
+    meta_solver: str = setting("auto", ("auto", *solvers.SOLVERS))
+    """Meta-solver, see `league.solvers`. "auto" is nash in two-player zero-sum games, else prd. With ce and cce, best
+    responses are to the joint distribution of the other seats, not to each recommendation."""
+    meta_solver_kwargs: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the meta-solver, see its function. Without any, prd takes those of OpenSpiel's PSRO."""
+    oracle: str = setting("learned", ("learned", "exact"))
+    """Source of best responses: "learned" trains them with an algorithm of `trainers`; "exact" computes them on the
+    tree of a small game."""
+    payoff_estimation: str = setting("sampled", ("sampled", "exact"))
+    """Source of payoffs: "sampled" simulates episodes; "exact" computes them on the tree of a small game."""
+    variant: str = setting("standard", VARIANT_NAMES)
+    """Variant of PSRO: "standard" (Lanctot et al. 2017), "rectified" (PSRO-rN), "pipeline" (Pipeline PSRO), "anytime"
+    (Anytime PSRO) or "self_play" (SP-PSRO), see `league.psro.variants`."""
+    pipeline_depth: int = setting(3, ">= 1", needs={"variant": "pipeline"})
+    """Pipeline: number of responses of a role that train simultaneously."""
+    plateau_tolerance: float | None = setting(None, ">= 0", needs={"variant": "pipeline"})
+    """Pipeline: a response is finished once a segment of its training raises its return by at most this number; None:
+    after `train.total_steps` steps."""
+    num_segments: int = setting(10, ">= 1")
+    """Pipeline: number of segments of a training. Self-play: number of policies in the time average, one from each
+    segment."""
+    keep_best_strategy: bool = False
+    """Report the least exploitable meta-strategy of all iterations as the result, not the last one (`best_iteration` in
+    the summaries). Without NashConv, it is the one with the smallest lower bound among the final policies."""
+    response_init: str = setting("scratch", ("scratch", "warm_start", "resume"))
+    """Initial weights of a learned response: "scratch"; "warm_start" copies the weights of the latest policy of the
+    role, critics included; "resume" continues the learner of the latest, with its optimizer and schedules, over all
+    `iterations`. "warm_start" learns sooner but explores less. "anytime" and "self_play" train "resume" as
+    "warm_start"; "pipeline" always continues its learners."""
+    episodes_per_matchup: int = setting(1_000, ">= 1")
+    """Number of episodes per cell of the payoff table."""
+    ci_half_width: float | None = setting(None, "> 0")
+    """Simulate further episodes until the half-width of every 95 % confidence interval is at most this return; None:
+    `episodes_per_matchup` suffice."""
+    eval_num_envs: int = setting(16_384, ">= 1")
+    """Largest number of simultaneous worlds in payoff simulation."""
+    seed: int = setting(0, "in [0, 2**63)")
+    """Random seed of the run."""
+    device: str = "cpu"
+    """Device for training and simulation."""
+    train_overrides: dict[str, Any] = field(default_factory=dict)
+    """Changed settings of learners, see `league.storage.run_config.training`."""
+
+    def __post_init__(self) -> None:
+        """Check all settings; raise ConfigError on the first invalid value."""
+        check_settings(self)

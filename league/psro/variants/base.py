@@ -1,0 +1,34 @@
+"""The protocol of PSRO's variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from league.psro.best_response_task import BestResponseTask
+from league.psro.context import PSROContext
+from league.psro.store_update import StoreUpdate, TrainingSegment
+from league.solvers import MetaStrategy
+
+__all__ = ["Variant", "Work"]
+
+Work = BestResponseTask | TrainingSegment | StoreUpdate
+"""Work that the loop does: a best response of the oracle, a part of a training, or a change of the store."""
+
+
+class Variant(Protocol):
+    """Decide which best responses an iteration computes, and its meta-strategy."""
+
+    def tasks(self, context: PSROContext) -> list[BestResponseTask]:
+        """Return the best responses of an iteration."""
+        ...
+
+    def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
+        """Yield the work of an iteration in batches. The loop commits a batch before it requests the next one."""
+        ...
+
+    def meta_strategy(self, context: PSROContext, payoffs: Tensor) -> MetaStrategy:
+        """Return the meta-strategy of payoffs (S, N_1, ..., N_S)."""
+        ...

@@ -1,0 +1,134 @@
+"""SP-PSRO: besides every best response, a population gets a mixed strategy that is learned in self-play.
+
+Source: McAleer et al. 2022, "Self-Play PSRO: Toward Optimal Populations in Two-Player Zero-Sum Games" (arXiv
+2207.06541). While the response of one role learns, a new policy of another role learns against it, and the response is
+trained against this policy and the populations. The time average of the new policy is a mixed strategy, and joins its
+population. The paper weights the new policy by no-regret learning. Here it is the opponent in half of all episodes and
+in few episodes of the last segment, so that the response is one to the meta-strategy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from gpu_envs.utils.progress import Progress
+from league.evaluation.tabular_game import TabularGame
+from league.game import Game
+from league.policies.mixture import MixturePolicy
+from league.psro.best_response_task import BestResponseTask
+from league.psro.context import PSROContext
+from league.psro.variants.standard import StandardVariant
+from league.rollout.best_response import BestResponse, BestResponseTraining, LearnedResponse, Start
+from league.rollout.matchup_distribution import MatchupDistribution
+from trainers.config.train_config import TrainConfig
+from trainers.models.policy import Policy, PolicyProtocol
+
+__all__ = ["SelfPlayVariant", "train_both_responses"]
+
+SELF_PLAY, AT_LAST = 0.5, 0.1
+"""Shares of a response's episodes against the new policy: in all segments but the last, and in the last."""
+
+
+class SelfPlayVariant(StandardVariant):
+    """SP-PSRO: two policies per role and iteration, its best response and the average of another role's opponent."""
+
+    def tasks(self, context: PSROContext) -> list[BestResponseTask]:
+        """Return the best responses of an iteration; each adds an average policy of the next role."""
+        function = self._exact_response if self.config.oracle == "exact" else train_both_responses
+        roles = self.game.roles
+        arguments = [
+            {"other": roles[(place + 1) % len(roles)], "parts": self.config.num_segments} for place in range(len(roles))
+        ]
+        return [
+            dataclasses.replace(task, function=function, arguments=each)
+            for task, each in zip(super().tasks(context), arguments, strict=True)
+        ]
+
+    def _exact_response(self, context: PSROContext, task: BestResponseTask, other: str, parts: int) -> BestResponse:
+        """Return the best response to the meta-strategy, and the average policy of the role `other`.
+
+        The response in self-play and the new policy alternate `parts` times: each is a best response to the average of
+        the other one so far.
+        """
+        tabular, seats = context.require_tabular(), self.game.seats
+        tree = tabular.tree
+        old = tabular.mixtures(context.populations, task.opponents.marginals)
+        new: list[Tensor] | None = None  # average of all seats; those of `other` are used
+        response: list[Tensor] | None = None  # average of all seats; those of the role are used
+        first = [tree.best_response(old, seat)[0] for seat in range(len(old))]
+        for part in range(parts):
+            opponents = old if new is None else _mixed(tabular, old, new, 1 - SELF_PLAY)
+            latest = [tree.best_response(opponents, seat)[0] for seat in range(len(old))]
+            response = latest if response is None else _mixed(tabular, response, latest, part / (part + 1))
+            faced = [response[seat] if each.role == task.role else opponents[seat] for seat, each in enumerate(seats)]
+            learned = [tree.best_response(faced, seat)[0] for seat in range(len(old))]
+            new = learned if new is None else _mixed(tabular, new, learned, part / (part + 1))
+        assert new is not None
+        policy, average = (
+            tabular.policy(role, [tables[seat] for seat in self.game.seats_of(role)])
+            for role, tables in ((task.role, first), (other, new))
+        )
+        return BestResponse(policy, extra_policies={other: average})
+
+
+def train_both_responses(
+    policies: Mapping[str, Sequence[PolicyProtocol]],
+    *,
+    game: Game,
+    role: str,
+    draw: MatchupDistribution,
+    train: TrainConfig,
+    start: Start | None,
+    seed: int,
+    other: str,
+    parts: int,
+    progress: Progress | None = None,
+) -> LearnedResponse:
+    """Train a best response and a new policy of another role against each other, in the same worlds.
+
+    The average of the new policy is a mixture of its states, one of which is sampled for every episode.
+
+    Args:
+        policies: Policies by role.
+        game: Game to play.
+        role: Role of the response.
+        draw: Distribution of the opponents from the populations.
+        train: Algorithm, number of environments, steps, device.
+        start: Initial weights of the response; None: random weights.
+        seed: Random seed.
+        other: Role of the new policy.
+        parts: Number of segments of the training. The average is over the states of the new policy at their ends.
+        progress: Called after every iteration.
+    """
+    began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
+    both = MatchupDistribution.self_play(game)
+    first, last = (MatchupDistribution.mix([(share, both), (1 - share, draw)]) for share in (SELF_PLAY, AT_LAST))
+    snapshots: list[Policy] = []
+    config.prepare()
+    with config.in_force():
+        training = BestResponseTraining(game, first, policies, config, None if start is None else {role: start})
+        while training.iteration < config.iterations:
+            row = training.iterate()
+            if training.iteration * parts >= config.iterations * (len(snapshots) + 1):
+                snapshots.append(training.learner(other).policy())
+                if len(snapshots) == parts - 1:
+                    training.seating.replace(last)
+            if progress is not None:
+                progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
+        tally, learner = training.tally(), training.learner(role)
+    seconds, average = time.perf_counter() - began, MixturePolicy(snapshots)
+    return LearnedResponse(
+        learner.policy(), learner.state_dict(), tally, training.steps, seconds, extra_policies={other: average}
+    )
+
+
+def _mixed(tabular: TabularGame, first: Sequence[Tensor], second: Sequence[Tensor], share: float) -> list[Tensor]:
+    """Return for each seat the table that plays `first` in that share of the episodes, else `second`."""
+    weights = torch.tensor([share, 1 - share], dtype=torch.float64)
+    pairs = zip(first, second, strict=True)
+    return [tabular.tree.mix([one, two], weights, seat) for seat, (one, two) in enumerate(pairs)]

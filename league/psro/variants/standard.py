@@ -1,0 +1,39 @@
+"""PSRO as published: one best response to the meta-strategy per role and iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor
+
+from league.game import Game
+from league.psro.best_response_task import BestResponseTask
+from league.psro.config import PSROConfig
+from league.psro.context import PSROContext
+from league.psro.variants.base import Work
+from league.solvers import MetaStrategy
+
+__all__ = ["StandardVariant"]
+
+
+class StandardVariant:
+    """PSRO: one best response per role to the meta-strategy of the meta-solver.
+
+    Source: Lanctot et al. 2017, "A Unified Game-Theoretic Approach to Multiagent Reinforcement Learning".
+    """
+
+    def __init__(self, game: Game, config: PSROConfig) -> None:
+        """Create the variant of a run; variants for some games only raise ConfigError."""
+        self.game, self.config = game, config
+
+    def tasks(self, context: PSROContext) -> list[BestResponseTask]:
+        """Return the best responses of an iteration."""
+        return [BestResponseTask(context.iteration, role, 0, context.opponents) for role in self.game.roles]
+
+    def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
+        """Yield all best responses at once."""
+        yield self.tasks(context)
+
+    def meta_strategy(self, context: PSROContext, payoffs: Tensor) -> MetaStrategy:
+        """Return the solution of the meta-solver for payoffs (S, N_1, ..., N_S)."""
+        return context.solve(payoffs)

@@ -1,0 +1,56 @@
+"""Returns and scores of finished episodes by matchup."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["EpisodeTally"]
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeTally:
+    """Sums over episodes by matchup, on the host."""
+
+    matchups: Tensor
+    """(K, S) int64, see `MatchupDistribution.matchups`."""
+    learns: Tensor
+    """(K, S) bool, see `MatchupDistribution.learns`."""
+    begun: Tensor
+    """Number of started episodes (K,) int64."""
+    count: Tensor
+    """Number of finished episodes (K,) int64."""
+    total: Tensor
+    """Sums of the returns of each seat's agents (K, S) float64."""
+    square: Tensor
+    """Sums of the squared returns (K, S) float64."""
+    score: Tensor
+    """Sums of the scores (K, S) float64, see `league.rollout.matchups.scores`."""
+
+    @classmethod
+    def sum(cls, tallies: Sequence[EpisodeTally]) -> EpisodeTally:
+        """Return the sum of one or more tallies."""
+        keys = torch.cat([torch.cat([tally.matchups, tally.learns.long()], 1) for tally in tallies])
+        rows, place = torch.unique(keys, dim=0, return_inverse=True)
+        matchups, learns = rows.chunk(2, 1)
+        found = []
+        for name in ("begun", "count", "total", "square", "score"):
+            values = torch.cat([getattr(tally, name) for tally in tallies])
+            found.append(values.new_zeros((len(rows), *values.shape[1:])).index_add_(0, place, values))
+        return cls(matchups, learns.bool(), *found)
+
+    def mean_return(self) -> float:
+        """Return the mean return of the learning seats; NaN without finished episodes."""
+        return self._of_learners(self.total)
+
+    def mean_score(self) -> float:
+        """Return the mean score of the learning seats; 1 if they win every episode."""
+        return self._of_learners(self.score)
+
+    def _of_learners(self, sums: Tensor) -> float:
+        episodes = float((self.learns * self.count.unsqueeze(1)).sum())
+        return float(sums[self.learns].sum()) / episodes if episodes else math.nan

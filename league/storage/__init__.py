@@ -1,0 +1,1 @@
+"""Storage of league runs: database, policies, configuration and presets."""

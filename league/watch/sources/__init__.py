@@ -1,0 +1,1 @@
+"""Sources of the viewer: training runs and league runs."""

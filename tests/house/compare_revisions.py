@@ -1,0 +1,203 @@
+"""Check that two revisions train, play and grow leagues with equal results, bit for bit, on this machine.
+
+    python tests/house/compare_revisions.py BEFORE [AFTER] [--only NAME ...]
+
+Each revision is checked out into a temporary folder and runs the same small tasks with the same seeds in processes of
+its own. Metrics, the tensors of checkpoints and policies, and the tables of leagues are compared. Names may differ:
+options are looked up in the help of the revision, columns and tensors are compared by value. AFTER defaults to HEAD.
+Exits with 1 at a difference. Digests are not recorded, since they depend on the CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = "import sys; from gpu_envs.cli import main; sys.exit(main(sys.argv[1:]))"
+OPTIONS = {
+    "run_dir": ("--run-dir", "--out"),
+    "env": ("--env-arg", "--env"),
+    "overrides": ("--train-overrides", "--train"),
+    "episodes": ("--episodes-per-matchup", "--episodes"),
+}
+"""Names that an option has had, the newest first."""
+CLOCKS = ("seconds", "time/", "per_second")
+"""Parts of the names of columns that measure time."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command, and options whose names depend on the revision."""
+
+    text: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """The command, word by word."""
+        return self.text.split()
+
+
+TRAIN = "--device cpu --no-video --eval-episodes 0 --seed 3"
+LEAGUE = "--device cpu --seed 3"
+OVERRIDES = (("overrides", "num_envs=16"), ("overrides", "learner.rollout_length=8"), ("overrides", "total_steps=1024"))
+REPLAY = "--learner.learning-starts 500"
+RUNS = {
+    "ppo": Run(f"train SimpleTag-v0 --algorithm ppo --num-envs 32 --total-steps 8000 {TRAIN}"),
+    "dqn": Run(f"train CartPole-v1 --algorithm dqn --num-envs 16 --total-steps 6000 {REPLAY} {TRAIN}"),
+    "qmix": Run(f"train TwoStepGame-v0 --algorithm qmix --num-envs 16 --total-steps 4000 {REPLAY} {TRAIN}"),
+    "psro": Run(f"league train KuhnPoker-v0 --iterations 3 {LEAGUE}", (("episodes", "200"), *OVERRIDES)),
+    "psro-exact": Run(
+        f"league train KuhnPoker-v0 --iterations 5 --oracle exact {LEAGUE}",
+        (("episodes", "200"),),
+    ),
+    "alphastar": Run(
+        f"league train SimpleTag-v0 --algorithm alphastar --iterations 2 --steps 1024 {LEAGUE}",
+        (("episodes", "50"), ("env", "max_cycles=10"), *OVERRIDES),
+    ),
+}
+
+
+def unpack(revision: str, tree: Path) -> None:
+    """Write the files of a revision, and the entry points of its commands, into a folder."""
+    tree.mkdir()
+    archive = subprocess.run(["git", "archive", revision], cwd=ROOT, check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x"], cwd=tree, input=archive, check=True)
+    project = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    # First on the path, it stands for the package that is installed.
+    info = tree / "gpu_envs-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gpu-envs\nVersion: 0\n")
+    lines = [
+        line
+        for group, points in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {point}" for name, point in points.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+
+
+def command(tree: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run ``gpu-envs`` of a checkout."""
+    # The folder of the script is on no path: the checkout comes before an installed package.
+    environment = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, "-c", MAIN, *words], cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def options(tree: Path, run: Run, folder: Path) -> list[str]:
+    """Return the options of a run under the names that a revision gives them."""
+    length = 3 if run.words[0] == "league" else 2
+    algorithm = run.words[length : length + 2] if run.words[length] == "--algorithm" else []
+    known = set(command(tree, [*run.words[:length], *algorithm, "--help"]).stdout.split())
+    words: list[str] = []
+    for name, value in (("run_dir", str(folder)), *run.options):
+        found = next((flag for flag in OPTIONS[name] if flag in known), None)
+        if found is None:
+            raise SystemExit(f"{tree}: no option {' or '.join(OPTIONS[name])} in the help of {run.text}")
+        words += [found, value]
+    return words
+
+
+def tensors(folder: Path) -> Counter[str]:
+    """Return the digests of all tensors under a folder."""
+    found: Counter[str] = Counter()
+    for file in folder.rglob("*.safetensors"):
+        with safe_open(file, framework="numpy") as opened:
+            for name in opened.keys():  # noqa: SIM118  # not a dict
+                value = opened.get_tensor(name)
+                found[f"{value.shape} {value.dtype} {hashlib.sha256(value.tobytes()).hexdigest()[:16]}"] += 1
+    return found
+
+
+def metrics(folder: Path) -> Counter[tuple[str, ...]]:
+    """Return the columns of metrics.csv by value, those of clocks left out."""
+    file = folder / "metrics.csv"
+    if not file.exists():
+        return Counter()
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    columns = [name for name in rows[0] if not any(part in name for part in CLOCKS)]
+    return Counter(tuple(row[name] for row in rows) for name in columns)
+
+
+def leaves(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the numbers of a JSON value."""
+    if any(part in path for part in CLOCKS):
+        return
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from leaves(one, name)
+    elif isinstance(value, list):
+        for one in value:
+            yield from leaves(one, path)
+    elif isinstance(value, int | float):
+        yield repr(value)
+
+
+def tables(folder: Path) -> dict[str, Any]:
+    """Return payoff cells, matches and the numbers of summaries of a league."""
+    file = folder / "league.db"
+    if not file.exists():
+        return {}
+    with sqlite3.connect(file) as db:
+        return {
+            "cells": sorted(db.execute("SELECT matchup, seat, count, total, square, score FROM cells")),
+            "matches": sorted(db.execute("SELECT iteration, role, matchup, count FROM matches")),
+            "summaries": Counter(
+                leaf for (text,) in db.execute("SELECT summary FROM iterations") for leaf in leaves(json.loads(text))
+            ),
+        }
+
+
+def play(tree: Path, run: Run, folder: Path) -> dict[str, Any]:
+    """Run a task in a checkout and return what it wrote, by value."""
+    done = command(tree, [*run.words, *options(tree, run, folder)])
+    if done.returncode:
+        raise SystemExit(f"{tree}: gpu-envs {run.text} failed:\n{done.stderr[-2000:]}")
+    return {"metrics": metrics(folder), "tensors": tensors(folder), **tables(folder)}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Compare two revisions; return 1 if any result differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", help="revision to compare with")
+    parser.add_argument("after", nargs="?", default="HEAD", help="revision to check")
+    parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS), help="tasks to run")
+    given = parser.parse_args(argv)
+    differences = 0
+    with tempfile.TemporaryDirectory() as place:
+        trees = {}
+        for name in ("before", "after"):
+            trees[name] = Path(place, name)
+            unpack(getattr(given, name), trees[name])
+        for task in given.only:
+            found = {name: play(tree, RUNS[task], Path(place, f"{task}-{name}")) for name, tree in trees.items()}
+            for what, value in found["before"].items():
+                equal = value == found["after"][what]
+                differences += not equal
+                print(f"{task:12} {what:10} {'equal' if equal else 'DIFFERENT'} ({len(value)} values)", flush=True)
+                if not equal and isinstance(value, Counter):
+                    print(f"    only before: {list(value - found['after'][what])[:5]!s:.600}")
+                    print(f"    only after:  {list(found['after'][what] - value)[:5]!s:.600}")
+    return int(differences > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Limits of size: modules per folder, lines per module, one class per name."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("warp_kernels", "gpu_envs", "trainers", "league", "benchmarks")
+MAX_MODULES = 16
+"""Modules in one folder, `__init__.py` not counted."""
+MAX_LINES = 350
+"""Lines of one module."""
+TABLES: tuple[str, ...] = ()
+"""Modules that hold only tables of data and may be longer."""
+AUTHORING_CONTRACT = {"Config", "Params", "State", "Sizes"}
+"""Class names that every environment may define."""
+
+
+def modules(package):
+    """Return the Python modules of a package; templates are text, not code of the package."""
+    return [path for path in sorted((ROOT / package).rglob("*.py")) if "templates" not in path.parts]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_folder_has_at_most_16_modules(package):
+    counts = defaultdict(int)
+    for path in modules(package):
+        counts[str(path.parent.relative_to(ROOT))] += path.name != "__init__.py"
+    assert counts
+    assert not {folder: count for folder, count in counts.items() if count > MAX_MODULES}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_module_has_at_most_350_lines(package):
+    lines = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules(package)
+    }
+    assert lines
+    assert not {name: count for name, count in lines.items() if count > MAX_LINES and name not in TABLES}
+
+
+def test_class_names_are_unique():
+    places = defaultdict(list)
+    for package in PACKAGES:
+        for path in modules(package):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef) and node.name not in AUTHORING_CONTRACT:
+                    places[node.name].append(str(path.relative_to(ROOT)))
+    assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_only_environments_share_class_names():
+    """Config, Params, State and Sizes are the authoring contract of environments and mean nothing else."""
+    groups = {path.name for path in (ROOT / "gpu_envs" / "envs").iterdir() if path.is_dir()}
+    places = defaultdict(list)
+    for package in PACKAGES:
+        for path in modules(package):
+            parts = path.relative_to(ROOT).parts
+            if parts[:2] == ("gpu_envs", "envs") or (parts[0] == "warp_kernels" and parts[1] in groups):
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef) and node.name in AUTHORING_CONTRACT:
+                    places[node.name].append(str(path.relative_to(ROOT)))
+    assert not {name: found for name, found in places.items() if len(found) > 1}

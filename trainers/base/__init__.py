@@ -1,0 +1,42 @@
+"""Specifications, state, gradients, shards and files of the trainers. Imports no other package of `trainers`."""
+
+from typing import TYPE_CHECKING
+
+from gpu_envs.utils.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from trainers.base.agent_group import AgentGroup, make_agent_group
+    from trainers.base.gradients import LOCAL_REDUCER, GradientReducer, MinibatchSampler
+    from trainers.base.learner_spec import AgentSpec, LearnerSpec
+    from trainers.base.settings import check_settings, setting
+    from trainers.base.shard import Shard
+    from trainers.base.state import State
+    from trainers.base.transition import Transition
+
+__all__ = [
+    "LOCAL_REDUCER",
+    "AgentGroup",
+    "AgentSpec",
+    "GradientReducer",
+    "LearnerSpec",
+    "MinibatchSampler",
+    "Shard",
+    "State",
+    "Transition",
+    "check_settings",
+    "make_agent_group",
+    "setting",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        **dict.fromkeys(("AgentGroup", "make_agent_group"), "trainers.base.agent_group"),
+        **dict.fromkeys(("LOCAL_REDUCER", "GradientReducer", "MinibatchSampler"), "trainers.base.gradients"),
+        **dict.fromkeys(("AgentSpec", "LearnerSpec"), "trainers.base.learner_spec"),
+        **dict.fromkeys(("check_settings", "setting"), "trainers.base.settings"),
+        "Shard": "trainers.base.shard",
+        "State": "trainers.base.state",
+        "Transition": "trainers.base.transition",
+    },
+)

@@ -1,0 +1,129 @@
+"""Gradient steps and minibatches of one process, and the interface that distributed training overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from trainers.base.state import parameters_of
+
+__all__ = ["LOCAL_REDUCER", "GradientReducer", "MinibatchSampler", "linear_schedule"]
+
+
+class MinibatchSampler:
+    """Shuffle the rows, or sequences, of a batch and split them into minibatches."""
+
+    num_decisions: int
+    """Number of decisions to learn from, equal on all ranks."""
+    max_minibatches: int
+    """Largest number of minibatches that the batch can be split into."""
+    divisor: Tensor | float | None = None
+    """Divisor of losses on the whole batch, see `trainers.models.normalization.masked_mean`."""
+
+    def __init__(self, batch: dict[str, Tensor], reducer: GradientReducer) -> None:
+        """Count the rows of `batch`, tensors (B, ...); ranks agree on the smallest count."""
+        valid, self.size, self.device = batch.get("valid"), batch["obs"].shape[0], batch["obs"].device
+        self.num_decisions = reducer.all_reduce_min(self.size if valid is None else int(valid.sum()))
+        self.max_minibatches = reducer.all_reduce_min(self.size)
+
+    def minibatches(self, number: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor | float | None]]:
+        """Return `number` random minibatches, each as its rows (B,) and the divisor of losses on them."""
+        order = torch.randperm(self.size, generator=generator, device=self.device)
+        return [(rows, None) for rows in order.tensor_split(number)]
+
+
+class GradientReducer:
+    """Take gradient steps, and combine gradients and statistics of all processes (ranks) that train one policy.
+
+    This class serves a single process. `trainers.distributed.sharded_reducer` has subclasses for several ranks, and
+    `trainers.integrations.lightning` one for Lightning. Ranks keep equal weights as long as they take the same
+    gradient steps. Use `mean` for every value that decides about a gradient step.
+    """
+
+    def step(self, optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> Tensor:
+        """Take one gradient step on all parameters of an optimizer.
+
+        Args:
+            optimizer: One of the learner's `optimizers`.
+            loss: Scalar.
+            max_norm: Largest global norm of the gradient, applied after averaging over ranks; None: no clipping.
+
+        Returns:
+            The gradient's norm before clipping, a scalar.
+        """
+        optimizer.zero_grad(set_to_none=True)
+        self._backward(loss)
+        parameters = list(parameters_of(optimizer))
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        self._all_reduce(gradients)
+        norm = nn.utils.get_total_norm(gradients)
+        if max_norm is not None:
+            nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
+        optimizer.step()
+        return norm
+
+    _backward: Callable[[Tensor], None] = staticmethod(Tensor.backward)
+    """Compute the gradients of a scalar loss."""
+
+    def _all_reduce(self, gradients: list[Tensor]) -> None:
+        """Replace gradients of any shapes by their means over all ranks, in place."""
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Return the sum over ranks, of the shape of `values`; for statistics that all ranks share."""
+        return values
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean over ranks, of the shape of `values`; for decisions about gradient steps."""
+        return values
+
+    def all_reduce_min(self, count: int) -> int:
+        """Return the smallest count of all ranks; for numbers of rows, which differ between ranks."""
+        return count
+
+    def divisor(self, valid: Tensor) -> Tensor | None:
+        """Return the divisor of losses on a minibatch, see `masked_mean`; None: the minibatch's own count.
+
+        Args:
+            valid: (...) bool, the rows of this rank that count.
+        """
+        return None
+
+    def minibatch_sampler(self, batch: dict[str, Tensor], length: int, rows_per_step: int) -> MinibatchSampler:
+        """Return the sampler of minibatches from a batch, tensors (B, ...).
+
+        Args:
+            batch: Decisions of a rollout; "rows" (B,) are their indices among the rollout's rows.
+            length: Steps of the rollout, T.
+            rows_per_step: Rows of this rank per step, E * n.
+        """
+        return MinibatchSampler(batch, self)
+
+    def normalize(self, values: Tensor) -> Tensor:
+        """Return values (N,) scaled to mean 0 and standard deviation 1."""
+        if values.numel() == 0:
+            return values
+        return (values - values.mean()) / (values.std(correction=0) + 1e-8)
+
+    def variance(self, values: Tensor) -> Tensor:
+        """Return the variance of values (N,), a scalar."""
+        return values.var(correction=0)
+
+    def gather_in_step_order(self, places: Tensor, values: Tensor) -> Tensor:
+        """Return the values (N, ...) of all ranks, ordered by step and world.
+
+        Args:
+            places: (N,) flat indices among the rollout's T * E steps of worlds.
+            values: (N, ...) values at these places.
+        """
+        return values
+
+
+LOCAL_REDUCER = GradientReducer()
+"""Reducer of a single process."""
+
+
+def linear_schedule(start: float, end: float, progress: float) -> float:
+    """Return the value between `start` (progress 0) and `end` (progress 1 and beyond)."""
+    return start + min(progress, 1.0) * (end - start)

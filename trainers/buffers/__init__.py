@@ -1,0 +1,23 @@
+"""Rollout and replay buffers, returns, and recurrent state."""
+
+from typing import TYPE_CHECKING
+
+from gpu_envs.utils.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from trainers.buffers.recurrent_state import RecurrentState
+    from trainers.buffers.replay_buffer import ReplayBuffer
+    from trainers.buffers.returns import gae, gae_by_turns, n_step
+    from trainers.buffers.rollout_buffer import RolloutBuffer, RolloutOverflowError
+
+__all__ = ["RecurrentState", "ReplayBuffer", "RolloutBuffer", "RolloutOverflowError", "gae", "gae_by_turns", "n_step"]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "RecurrentState": "trainers.buffers.recurrent_state",
+        "ReplayBuffer": "trainers.buffers.replay_buffer",
+        **dict.fromkeys(("gae", "gae_by_turns", "n_step"), "trainers.buffers.returns"),
+        **dict.fromkeys(("RolloutBuffer", "RolloutOverflowError"), "trainers.buffers.rollout_buffer"),
+    },
+)

@@ -1,0 +1,1 @@
+"""Commands of `gpu-envs` that train, evaluate and export policies."""

@@ -1,0 +1,151 @@
+"""The command `gpu-envs train`."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from gpu_envs.cli.options import parse_pairs
+from gpu_envs.definition.id_modules import import_option
+from gpu_envs.errors import GpuEnvsError
+from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.progress import ProgressBar
+from trainers.algorithms import registry
+from trainers.base.serialization import write_json
+from trainers.cli.options import (
+    FINAL_SEED,
+    TrainOptions,
+    parse_train,
+    policy_names,
+)
+from trainers.config.train_config import OPTION_FIELDS, TrainConfig, make_eval_core
+from trainers.evaluation.cross_play import as_json, play_and_print
+from trainers.evaluation.policy_evaluation import by_member
+from trainers.evaluation.policy_video import MAX_FRAMES, record
+from trainers.runner.episode_statistics import RECENT
+from trainers.runner.signals import process_seconds
+from trainers.runner.train_result import TrainResult, load_result
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint, run_folder
+from trainers.storage.checkpoint import Checkpoint
+from trainers.storage.learning_curves import plot_curves
+
+__all__ = ["FINAL_EPISODES", "report_training", "train_command"]
+
+FINAL_EPISODES = 256
+"""Episodes per matchup of the table at the end of a training."""
+
+
+def train_command(argv: list[str]) -> int:
+    """Train policies by reinforcement learning, one policy per group of agents.
+
+    The exit code is 0, 1 if the goal of --until-return was not reached, or 128 + n if signal n ended the run.
+    """
+    args, resume = parse_train(argv)
+    config = _config(args)
+    with config.in_force():  # for the evaluation at the end too
+        if args.num_workers is not None or args.ray_address is not None:
+            result = _train_on_cluster(config, args, resume)
+        else:
+            progress = ProgressBar(config.iterations * config.rollout_steps, "steps", file=sys.stderr)
+            trainer = Trainer(config, args.run_dir, resume, progress=progress)
+            _print_start(trainer)
+            with progress:
+                trainer.run()
+            result = trainer.result()
+        return report_training(result, args.video)
+
+
+def _print_start(trainer: Trainer) -> None:
+    if trainer.archived is not None:
+        print(f"what came after iteration {trainer.iteration} is now in {trainer.archived}/")
+    config, policies = trainer.config, ", ".join(trainer.assignments)
+    where = f"{config.num_envs} worlds on {trainer.core.device}, {trainer.run_dir}/"
+    print(f"training {policies} on {config.env_id}: {where}", flush=True)
+
+
+def _train_on_cluster(config: TrainConfig, args: TrainOptions, resume: Checkpoint | None) -> TrainResult:
+    from trainers.cluster.connect import ray_library
+    from trainers.cluster.ray_train import train_distributed
+
+    ray_library("gpu-envs train --num-workers")
+    resume = resume and dataclasses.replace(resume, state={})  # the first worker reads it
+    out = run_folder.resolve_run_dir(args.run_dir, resume) or run_folder.make_folder(None, config.env_id)
+    print(f"training on {config.env_id}: {config.num_envs} worlds, {out}/; tensorboard --logdir {out}", flush=True)
+    last = train_distributed(config, out, args.num_workers, args.ray_address, resume=resume)
+    # the final evaluation runs on a device of this machine
+    return load_result(last, str(resolve_device(None)) if config.device.startswith("cuda") else config.device)
+
+
+def report_training(result: TrainResult, video: bool) -> int:
+    """Print the result of a training, and write its learning curves, its cross-play table and its video.
+
+    Returns:
+        The exit code of `gpu-envs train`.
+    """
+    config, out = result.config, result.run_dir
+    written = [out / "metrics.csv", out / "config.json"]
+    if config.until_return is None or result.stopped_by is not None:
+        written += _optional("curves", lambda: plot_curves(out / "metrics.csv", out / "curves.png"))
+    if result.stopped_by is not None:
+        name, option = signal.Signals(result.stopped_by).name, import_option(config.env_id)
+        left = result.steps < config.iterations * config.rollout_steps
+        follow = f"; continue with: gpu-envs train --resume {out}{option}" if left else ""
+        print(f"{name}: saved {result.checkpoint}{follow}")
+        return 128 + result.stopped_by
+    print(f"trained {result.steps:,} steps in {result.seconds:.0f} s")
+    if result.stopped_early:
+        count, best = result.evaluations_since_best, result.best_checkpoint
+        print(f"stopped early: {count} evaluations without a better score; the best is {best}")
+    if config.until_return is not None:
+        _print_goal(result, config.until_return)
+    elif config.eval_episodes:
+        core = make_eval_core(config, FINAL_EPISODES, FINAL_SEED)
+        results = play_and_print(core, result.members, result.policies, None, FINAL_SEED)
+        write_json(out / "crossplay.json", as_json(results))
+        written.append(out / "crossplay.json")
+    if video:
+        players = by_member(result.members, result.policies)
+        core = make_eval_core(config, 4, FINAL_SEED)
+        with ProgressBar(MAX_FRAMES, "frames", file=sys.stderr) as progress:
+            written += _optional(
+                "video", lambda: record(core, players, out / "video.mp4", FINAL_SEED, progress=progress)
+            )
+    for file in (*written, result.checkpoint):
+        print(f"  {file}")
+    print(f"  tensorboard --logdir {out}")
+    print(f"  gpu-envs watch {out}{import_option(config.env_id)}")
+    return int(not result.reached_goal)
+
+
+def _print_goal(result: TrainResult, goal: float) -> None:
+    """Print whether every group reached the mean return of `--until-return`."""
+    means = ", ".join(f"{group} {value:.2f}" for group, value in result.recent_returns.items())
+    said = f"mean return per agent over {RECENT} episodes: {means}" if means else f"fewer than {RECENT} episodes ended"
+    when = f"reached {goal:g} after {result.steps:,} steps, {process_seconds():.1f} s from process start"
+    print(f"{when if result.reached_goal else f'not reached: {goal:g} in {result.steps:,} steps'} ({said})", flush=True)
+
+
+def _config(args: TrainOptions) -> TrainConfig:
+    """Return the configuration of the run."""
+    opponents = None if args.eval_opponents is None else str(checkpoint.find(Path(args.eval_opponents)).resolve())
+    return TrainConfig(
+        env_id=args.env_id,
+        env=parse_pairs(args.env_arg, options={name: f"--{name.replace('_', '-')}" for name in OPTION_FIELDS}),
+        policies=policy_names(args.policy),
+        learner=registry.find(args.algorithm).settings(**vars(args.learner)),
+        **{**{name: getattr(args, name) for name in OPTION_FIELDS}, "eval_opponents": opponents},
+    )
+
+
+def _optional(what: str, make: Callable[[], Path | None]) -> list[Path]:
+    """Return the file that `make` wrote; print an error instead of raising it, since the training has succeeded."""
+    try:
+        file = make()
+    except (GpuEnvsError, OSError) as error:
+        print(f"no {what}: {error}")
+        return []
+    return [] if file is None else [file]

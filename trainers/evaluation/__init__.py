@@ -1,0 +1,1 @@
+"""Play policies against each other: scores, cross-play, videos and recorded episodes."""

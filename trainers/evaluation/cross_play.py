@@ -1,0 +1,102 @@
+"""Cross-play: evaluate every combination of trained, random and other policies, and print the results."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpu_envs.runtime.core import Core
+from gpu_envs.utils.progress import Progress, ProgressBar
+from trainers.evaluation.policy_evaluation import EvaluationResult, by_member, evaluate_policies
+from trainers.evaluation.policy_runner import Players
+from trainers.models.policy import Policy, PolicyProtocol
+
+__all__ = ["as_json", "cross_play", "matchups", "play_and_print", "table"]
+
+
+def cross_play(
+    core: Core,
+    sides: Mapping[str, Sequence[str]],
+    trained: Mapping[str, PolicyProtocol],
+    against: Players | None,
+    seed: int,
+    greedy: bool = False,
+    progress: Progress | None = None,
+) -> list[tuple[dict[str, str], EvaluationResult]]:
+    """Evaluate trained policies against random opponents, against each other, and against other policies.
+
+    Args:
+        core: Environments, see `evaluate_policies`; each matchup plays one episode per environment.
+        sides: Groups or agents that each policy controls, by its name.
+        trained: Trained policies by name.
+        against: Other policies by group or agent, such as scripted ones or those of another checkpoint; None: none.
+        seed: Random seed, equal for all matchups, so that they start from the same states.
+        greedy: Take the most probable actions instead of samples.
+        progress: Called with the number of episodes played so far.
+
+    Returns:
+        One pair per matchup: "random", "trained" or "other" by policy name, and the result.
+    """
+    results = []
+    pools: dict[str, Players] = {"trained": by_member(sides, trained), "other": against or {}, "random": {}}
+    for matchup in matchups(list(sides), against is not None):
+        players = {member: pools[who].get(member) for name, who in matchup.items() for member in sides[name]}
+        before = len(results) * core.num_envs
+        text = ", ".join(f"{name} {who}" for name, who in matchup.items())
+
+        def report(episodes: int, before: int = before, text: str = text) -> None:
+            if progress is not None:
+                progress(before + episodes, text)
+
+        results.append((matchup, evaluate_policies(core, players, seed, greedy, finished_so_far=report)))
+    return results
+
+
+def matchups(names: Sequence[str], other: bool) -> list[dict[str, str]]:
+    """Return "random", "trained" or "other" by policy name, for every matchup; `other` adds those with "other"."""
+    matchups = [dict.fromkeys(names, "random"), dict.fromkeys(names, "trained")]
+    if len(names) > 1:
+        matchups[1:1] = [{name: "trained" if name == side else "random" for name in names} for side in names]
+    if other:
+        matchups.append(dict.fromkeys(names, "other"))
+        if len(names) > 1:
+            matchups += [{name: "trained" if name == side else "other" for name in names} for side in names]
+    return matchups
+
+
+def table(results: Sequence[tuple[dict[str, str], EvaluationResult]]) -> str:
+    """Format the results as a table in aligned text."""
+    names, groups = list(results[0][0]), list(results[0][1].returns)
+    leaving = [group for group in groups if any(outcome.leaves[group] for _, outcome in results)]
+    head = [*names, *(f"{group} return" for group in groups), "episode length", *(f"{g} survivors" for g in leaving)]
+    lines = [head]
+    for matchup, outcome in results:
+        cells = [*outcome.returns.values(), outcome.length, *(outcome.survivors[group] for group in leaving)]
+        lines.append([*(matchup[name] for name in names), *map(str, cells)])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    text.insert(1, "-" * len(text[0]))
+    return "\n".join([*text, f"{results[0][1].episodes} episodes each, mean ± half of the 95 % interval"])
+
+
+def play_and_print(
+    core: Core,
+    sides: Mapping[str, Sequence[str]],
+    trained: Mapping[str, Policy],
+    other: Players | None,
+    seed: int,
+    greedy: bool = False,
+) -> list[tuple[dict[str, str], EvaluationResult]]:
+    """Play every matchup with a progress bar, and print the table."""
+    total = core.num_envs * len(matchups(list(sides), other is not None))
+    with ProgressBar(total, "episodes", file=sys.stderr) as progress:
+        results = cross_play(core, sides, trained, other, seed, greedy, progress)
+    print(table(results))
+    return results
+
+
+def as_json(results: Sequence[tuple[dict[str, str], EvaluationResult]]) -> dict[str, Any]:
+    """Return the results in values that JSON can hold."""
+    return {"matchups": [{"policies": matchup, **dataclasses.asdict(outcome)} for matchup, outcome in results]}

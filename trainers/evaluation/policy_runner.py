@@ -1,0 +1,74 @@
+"""Act with several policies in one batch of environments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from gpu_envs.runtime.core import Core
+from trainers.base.agent_group import AgentGroup, agent_rows_of, make_agent_group
+from trainers.models.batched_policies import BatchedPolicies, can_batch
+from trainers.models.policy import Policy, PolicyProtocol
+
+__all__ = ["Players", "PolicyRunner"]
+
+Players = Mapping[str, PolicyProtocol | None]
+"""Policy of each group or agent, by its name; agents with None or without an entry take random actions."""
+
+
+class PolicyRunner:
+    """Query policies for the actions of their agents, and keep the hidden states of recurrent policies.
+
+    Policies with equal networks and equally many agents act in one batch, see `trainers.models.batched_policies`.
+    """
+
+    def __init__(self, core: Core, players: Players) -> None:
+        """Start with zero hidden states, as after a reset of all environments."""
+        self.core = core
+        batches: list[list[tuple[list[int], AgentGroup, PolicyProtocol]]] = []
+        for policy in {id(policy): policy for policy in players.values() if policy is not None}.values():
+            names = [name for name, each in players.items() if each is policy]  # all of its agents act at once
+            member = (agent_rows_of(core, names), make_agent_group(core, names), policy)
+            for batch in batches:
+                if can_batch(batch[0][2], policy) and len(batch[0][0]) == len(member[0]):
+                    batch.append(member)
+                    break
+            else:
+                batches.append([member])
+        self.parts = [_PolicyGroup(core, batch) for batch in batches]
+
+    def act(self, obs: Tensor, info: Mapping[str, Tensor], greedy: bool = False) -> Tensor:
+        """Return the actions of all agents, (E, A) or (E, A, K); agents without a policy take random legal actions."""
+        action, mask = self.core.sample_actions(), info.get("action_mask")
+        begins = (self.core.elapsed_steps == 0)[:, None, None]  # the step counter is 0 at the start of an episode
+        for part in self.parts:
+            part.act(obs, mask, begins, greedy, action)
+        return action
+
+
+class _PolicyGroup:
+    """One policy, or several policies that act in one batch."""
+
+    def __init__(self, core: Core, members: Sequence[tuple[list[int], AgentGroup, PolicyProtocol]]) -> None:
+        self.agents = [agents for _, agents, _ in members]
+        rows, _, self.policy = members[0]
+        several = [policy for _, _, policy in members if isinstance(policy, Policy)] if len(members) > 1 else []
+        self.batch = BatchedPolicies(several) if several else None
+        leading = (len(several),) if several else ()
+        self.memory = self.policy.memory(*leading, core.num_envs, len(rows))
+
+    def act(self, obs: Tensor, mask: Tensor | None, begins: Tensor, greedy: bool, into: Tensor) -> None:
+        """Write the actions of these agents to those of all agents."""
+        if self.memory is not None:
+            self.memory.masked_fill_(begins, 0.0)
+        if self.batch is None:
+            (own,) = self.agents
+            own.scatter_actions(self.policy.act(obs[:, own.rows], own.mask(mask), greedy, self.memory), into)
+            return
+        seen = torch.stack([obs[:, own.rows] for own in self.agents])
+        masks = [legal for own in self.agents if (legal := own.mask(mask)) is not None]
+        actions = self.batch.act(seen, torch.stack(masks) if masks else None, greedy, self.memory)
+        for own, action in zip(self.agents, actions, strict=True):
+            own.scatter_actions(action, into)

@@ -1,0 +1,1 @@
+"""The training loop: collect rollouts, update learners, evaluate, log and save."""

@@ -1,0 +1,109 @@
+"""The learners of a run: construction, updates, and the check that all numbers stay finite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import torch
+from torch import Tensor
+
+from gpu_envs.runtime.core import Core
+from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
+from trainers.base.shard import Shard
+from trainers.base.state import State, select_prefix
+from trainers.config.train_config import TrainConfig
+from trainers.distributed.sharded_reducer import reducer_for
+from trainers.models.policy import Policy
+from trainers.runner.agent_assignment import assign_policies
+from trainers.runner.early_stopping import check_finite, largest_magnitude
+
+__all__ = ["LearnerGroup"]
+
+ENV_AXES = {"memory": 0, "pending": 0, "carried": 0, "replay": 1}
+"""Axis of the environments in the per-environment entries of a learner's state, by the first part of their names."""
+
+
+class LearnerGroup:
+    """The learners of a run, one per policy, and the agents that each policy controls."""
+
+    reducer: GradientReducer = LOCAL_REDUCER
+    """Computes and applies the gradients of all learners, see `trainers.algorithms.learner.Learner.reducer`."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        core: Core,
+        policies: Collection[str] | None = None,
+        shard: Shard | None = None,
+    ) -> None:
+        """Create the learners.
+
+        Args:
+            config: Configuration of the run.
+            core: The environments that the learners act in.
+            policies: Policies that get a learner; None: all policies of `config`.
+            shard: Share of the environments that `core` holds, if several processes train together.
+
+        Raises:
+            ConfigError: The algorithm does not fit the environment, or needs a learner for every policy.
+        """
+        self.device = core.device
+        self.assignments = assign_policies(config, core, policies, shard)
+        if shard is not None:
+            self.set_reducer(reducer_for(shard))
+
+    def set_reducer(self, reducer: GradientReducer) -> None:
+        """Set the gradient reducer of all learners."""
+        self.reducer = reducer
+        for assignment in self.assignments.values():
+            assignment.learner.reducer = reducer
+
+    def update(self, iteration: int, last_saved: Callable[[], str]) -> dict[str, float]:
+        """Update every learner from the collected rollout and return the metrics.
+
+        The metrics are read from the device in one host synchronization.
+
+        Args:
+            iteration: Number of the update, for error messages.
+            last_saved: Returns a description of the last saved state, for error messages.
+
+        Returns:
+            Metrics by "policy/metric", averaged over all ranks.
+
+        Raises:
+            DivergedError: Metrics or networks are not finite, see `check_finite`.
+        """
+        metrics: dict[str, Tensor] = {}
+        for name, assignment in self.assignments.items():
+            metrics |= {f"{name}/{key}": value for key, value in assignment.learner.update().items()}
+        nets = {name: assignment.learner.net for name, assignment in self.assignments.items()}
+        magnitudes = [largest_magnitude(net).to(self.device) for net in nets.values()]
+        values = self.reducer.mean(torch.stack([*magnitudes, *(value.float() for value in metrics.values())])).tolist()
+        row = dict(zip(metrics, values[len(nets) :], strict=True))
+        check_finite(iteration, row, nets, values[: len(nets)], last_saved)
+        return row
+
+    def policies(self) -> dict[str, Policy]:
+        """Return frozen copies of the current policies by name."""
+        return {name: assignment.learner.policy() for name, assignment in self.assignments.items()}
+
+    @property
+    def env_axes(self) -> dict[str, int]:
+        """Axis of the environments in entries of `state_dict`, by the prefix of their names."""
+        return {f"learner.{name}.{kind}.": axis for name in self.assignments for kind, axis in ENV_AXES.items()}
+
+    def state_dict(self) -> State:
+        """Return the state of all learners."""
+        state: State = {}
+        for name, assignment in self.assignments.items():
+            state |= {f"learner.{name}.{key}": value for key, value in assignment.learner.state_dict().items()}
+        return state
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore what `state_dict` returned; other entries are ignored.
+
+        Raises:
+            CheckpointError: The state does not fit the learners.
+        """
+        for name, assignment in self.assignments.items():
+            assignment.learner.load_state_dict(select_prefix(state, f"learner.{name}."))

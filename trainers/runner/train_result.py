@@ -1,0 +1,88 @@
+"""The result of a training run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
+from trainers.models.policy import Policy
+from trainers.runner.episode_statistics import mean_returns
+from trainers.storage import checkpoint
+
+__all__ = ["TrainResult", "load_result"]
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """Policies, files and final statistics of a training run."""
+
+    config: TrainConfig
+    """Configuration of the run."""
+    run_dir: Path
+    """Folder of the run."""
+    checkpoint: Path
+    """Last checkpoint."""
+    policies: Mapping[str, Policy]
+    """Frozen copies of the trained policies by name."""
+    members: Mapping[str, tuple[str, ...]]
+    """Groups or agents that each policy controls, by its name."""
+    steps: int
+    """Environment steps of the run, summed over all environments."""
+    seconds: float
+    """Training time [s], without evaluations and checkpoints; earlier parts of a resumed run included."""
+    recent_returns: Mapping[str, float]
+    """Mean return per agent over the last 100 episodes, by group; empty if fewer episodes have ended."""
+    evaluations_since_best: int = 0
+    """Evaluations after the one with the best score."""
+    stopped_by: int | None = None
+    """Number of the signal that ended the run; None: no signal."""
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether `config.patience` ended the run."""
+        return 0 < self.config.patience <= self.evaluations_since_best
+
+    @property
+    def reached_goal(self) -> bool:
+        """Whether every group reached `config.until_return`; True without such a goal."""
+        goal = self.config.until_return
+        return goal is None or (bool(self.recent_returns) and min(self.recent_returns.values()) >= goal)
+
+    @property
+    def best_checkpoint(self) -> Path | None:
+        """Checkpoint with the best score; None if no checkpoint has a score."""
+        return checkpoint.best(self.checkpoint.parent)
+
+
+def load_result(path: Path, device: str) -> TrainResult:
+    """Read the result of a training that ran in other processes.
+
+    Args:
+        path: The last checkpoint.
+        device: Device for the policies, and for later evaluations with the result's configuration.
+
+    Raises:
+        CheckpointError: The checkpoint cannot be read.
+    """
+    saved = checkpoint.load(path, replay=False)
+    config = dataclasses.replace(TrainConfig.of(saved), device=device)
+    core = make_eval_core(config, 1, config.seed)
+    members = {name: tuple(each) for name, each in members_by_policy(config, core).items()}
+    recent = saved.state["episodes.recent"]
+    assert isinstance(recent, Tensor)
+    return TrainResult(
+        config=config,
+        run_dir=path.parent.parent,
+        checkpoint=path,
+        policies={name: saved.policy(name, device) for name in members},
+        members=members,
+        steps=saved.steps,
+        seconds=saved.number("trainer.seconds"),
+        recent_returns=mean_returns(recent, list(core.groups)),
+        evaluations_since_best=int(saved.number("trainer.evaluations_since_best")),
+    )

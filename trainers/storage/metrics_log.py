@@ -1,0 +1,59 @@
+"""Log of a run: metrics.csv and TensorBoard events."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+from gpu_envs.errors import MissingExtraError
+from trainers.storage.learning_curves import COUNTERS, read_rows
+
+__all__ = ["MetricsLog"]
+
+
+class MetricsLog:
+    """Write metrics.csv and TensorBoard events of a run, one row per iteration.
+
+    A resumed run drops the rows after its checkpoint, so that every iteration has one row.
+    """
+
+    def __init__(self, out: Path, after: int = 0) -> None:
+        """Open the files in the folder `out`, and keep the rows of iterations up to `after`."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(f"training needs {error.name}: pip install 'gpu-envs[train]'") from None
+        out.mkdir(parents=True, exist_ok=True)
+        self.path = out / "metrics.csv"
+        rows = [row for row in read_rows(self.path) if int(row["iteration"]) <= after]
+        self.columns: list[str] = list(rows[0]) if rows else []
+        self._rewrite(rows)
+        last = int(rows[-1]["env_steps"]) if rows else 0
+        self.board = SummaryWriter(str(out), purge_step=last + 1 if rows else None)
+
+    def _rewrite(self, rows: list[dict[str, str]]) -> None:
+        temporary = self.path.with_suffix(".tmp")
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, self.columns, restval="")
+            if self.columns:
+                writer.writeheader()
+            writer.writerows(rows)
+        temporary.replace(self.path)
+
+    def write(self, row: dict[str, float]) -> None:
+        """Append a row with "iteration" and "env_steps"; values that are not finite become empty cells."""
+        cells = {name: f"{value:.8g}" if math.isfinite(value) else "" for name, value in row.items()}
+        cells |= {name: str(int(row[name])) for name in COUNTERS}
+        if missing := [name for name in row if name not in self.columns]:  # rare: an evaluation adds columns
+            self.columns += missing
+            self._rewrite(read_rows(self.path))
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, self.columns, restval="").writerow(cells)
+        for name, value in row.items():
+            if name not in COUNTERS and math.isfinite(value):
+                self.board.add_scalar(name, value, int(row["env_steps"]))
+
+    def close(self) -> None:
+        """Flush and close the TensorBoard events."""
+        self.board.close()

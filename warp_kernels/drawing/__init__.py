@@ -1,0 +1,1 @@
+"""Rasterize shapes into images."""

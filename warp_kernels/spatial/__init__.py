@@ -1,0 +1,1 @@
+"""Search for the K nearest agents: by brute force, and in a grid of cells."""
