@@ -217,7 +217,7 @@ class StoreReader:
                 ("parent", parent, parent is None or 0 <= parent < index),
                 ("iteration", iteration, iteration >= 0),
                 ("id", id, id == policy_id(place, role)),
-                ("sha256", files, files and all(re.fullmatch(rf"{id}\.[^/\0]+", file) for file in files)),
+                ("sha256", files, files and all(re.fullmatch(rf"{re.escape(id)}\.[^/\0]+", file) for file in files)),
             ):
                 if not right:
                     raise CheckpointError(f"{where}: {column}: expected another value, got {got!r:.80} (damaged)")

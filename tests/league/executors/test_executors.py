@@ -220,12 +220,12 @@ def test_workers_end_with_a_coordinator_that_is_killed(tmp_path):
     script = tmp_path / "coordinator.py"
     script.write_text(
         "import calls_made, os, time\n"
-        "from league.executors import Call, ProcessExecutor\n"
+        "from league.executors import ProcessExecutor, RemoteTask\n"
         "if __name__ == '__main__':\n"
         "    executor = ProcessExecutor(1)\n"
-        "    executor.submit(Call('pid', calls_made.process))\n"
+        "    executor.submit(RemoteTask('pid', calls_made.process))\n"
         "    print(executor.next()[1], flush=True)\n"
-        "    executor.submit(Call('long', calls_made.sleep, arguments={'seconds': 600.0}))\n"
+        "    executor.submit(RemoteTask('long', calls_made.sleep, arguments={'seconds': 600.0}))\n"
         "    time.sleep(600)\n"
     )
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.getcwd(), os.environ.get("PYTHONPATH", "")])
