@@ -42,11 +42,11 @@ toc_object_entries_show_parents = "hide"
 OTHERS = (
     "abc|array|benchmarl|collections|dataclasses|gymnasium|lightning|matplotlib|np|numpy|pathlib|pettingzoo|scipy|"
     "sqlite3|stable_baselines3|torch|torchrl|types|warp|wp|"
-    "Composite|EnvBase|MultiOneHot|OneHot|Tensor|float32|int64|vec3f|vec3ub"
+    "AECEnv|Composite|EnvBase|Figure|MultiOneHot|OneHot|Tensor|float32|int64|signal|vec3f|vec3ub"
 )
 nitpick_ignore_regex = [
     (r"py:.*", rf"({OTHERS})(\..+)?"),
-    (r"py:class", r"([\w.]+\.)?([A-Z]|Cfg|One)"),  # type variables, and names of unions
+    (r"py:.*", r"([\w.]+\.)?([A-Z]|Cfg|One|SingleStream)"),  # type variables, and names of unions
 ]
 
 # Looks: no font, script or picture from elsewhere.

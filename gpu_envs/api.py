@@ -25,7 +25,7 @@ def make(
     """Make a batched multi-agent environment: per-agent dicts of tensors with a leading ``num_envs``.
 
     Args:
-        id: "SimpleTag-v0", "gpu_envs/SimpleTag-v0", ... see :func:`list_envs`.
+        id: "SimpleTag-v0", "gpu_envs/SimpleTag-v0", ... see :func:`gpu_envs.list_envs`.
         num_envs: Number of worlds.
         device: "cpu", "cuda", "cuda:1"; None selects cuda if available, else the CPU.
         render_mode: "rgb_array", "human" or None.

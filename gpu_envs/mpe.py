@@ -48,14 +48,14 @@ class MpeView(ParallelView):
         self.metadata = {**self.metadata, "name": name}
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], Infos]:
-        """Start an episode; see :meth:`ParallelView.reset`. As in mpe2 infos are empty until the first step."""
+        """Start an episode; see ``ParallelView.reset``. As in mpe2 infos are empty until the first step."""
         observations, infos = super().reset(seed, options)
         return observations, {agent: {} for agent in infos}
 
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
-        """Play one step; see :meth:`ParallelView.step`."""
+        """Play one step; see ``ParallelView.step``."""
         if isinstance(actions, dict):
             actions = {agent: self._clipped(agent, action) for agent, action in actions.items()}
         return super().step(actions)

@@ -19,7 +19,17 @@ from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
 from league.storage.run_store import RunStore
 
-__all__ = ["ALGORITHMS", "AlgorithmRun", "LeagueAlgorithmSpec", "find"]
+__all__ = [
+    "ALGORITHMS",
+    "AlgorithmRun",
+    "AlphaStarLeagueConfig",
+    "FictitiousSelfPlayLeagueConfig",
+    "LeagueAlgorithmSpec",
+    "PFSPLeagueConfig",
+    "PopulationBasedLeagueConfig",
+    "SelfPlayLeagueConfig",
+    "find",
+]
 
 
 class AlgorithmRun(Protocol):

@@ -68,7 +68,7 @@ SMALL = {
     # games
     "ClimbingGame-v0": {},
     "ConnectFour-v0": {"rows": 3, "columns": 4, "x_in_row": 3},
-    "DiscGame-v0": {"num_steps": 6},
+    "DiscGame-v0": {"num_repetitions": 6},
     "KuhnPoker-v0": {"num_players": 3},
     "LeducPoker-v0": {},
     "MatrixGame-v0": {
@@ -76,9 +76,9 @@ SMALL = {
             [[[2, 2, 2], [1, 1, -1]], [[1, -1, 1], [0, 3, 3]]],
             [[[-1, 1, 1], [3, 0, 3]], [[3, 3, 0], [4, 4, 4]]],
         ],
-        "num_steps": 5,
+        "num_repetitions": 5,
     },
-    "RockPaperScissors-v0": {"num_steps": 6},
+    "RockPaperScissors-v0": {"num_repetitions": 6},
     "TicTacToe-v0": {},
     "TwoStepGame-v0": {},
 }

@@ -48,12 +48,12 @@ class State:
 class Config:
     """Settings of the toy."""
 
-    num_agents: int = setting(3, low=1)
-    length: int = setting(4, low=1, high=LONGEST)
+    num_agents: int = setting(3, ge=1)
+    length: int = setting(4, ge=1, le=LONGEST)
     masked: bool = setting(True)
-    max_steps: int = setting(8, low=0, high=MAX_INT)
+    max_steps: int = setting(8, ge=0, le=MAX_INT)
     limit_terminates: bool = setting(False)
-    tires: int = setting(0, low=0, high=MAX_INT)
+    tires: int = setting(0, ge=0, le=MAX_INT)
     flaw: str = setting("none", choices=FLAWS)
 
 

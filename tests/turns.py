@@ -39,10 +39,10 @@ class State:
 class Config:
     """Settings of the game."""
 
-    players: int = setting(2, low=1)
-    heaps: int = setting(3, low=1)
-    largest: int = setting(5, low=1, high=LARGEST)
-    max_steps: int = setting(0, low=0, high=MAX_INT)
+    players: int = setting(2, ge=1)
+    heaps: int = setting(3, ge=1)
+    largest: int = setting(5, ge=1, le=LARGEST)
+    max_steps: int = setting(0, ge=0, le=MAX_INT)
 
 
 @cache

@@ -18,6 +18,7 @@ __all__ = [
     "DENSE_FIELDS",
     "DISABLED",
     "ILLEGAL",
+    "IO",
     "NEXT_STEP",
     "NOT_FINITE",
     "NO_ERROR",

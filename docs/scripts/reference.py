@@ -48,7 +48,11 @@ def _summary(tree: ast.AST) -> str:
 def _defined(name: str, path: Path) -> tuple[str, str]:
     """Module and summary of a name that a package exports: its own, or from one of its modules."""
     for node in ast.walk(_tree(path)):
-        if isinstance(node, ast.ImportFrom) and node.module and name in [alias.name for alias in node.names]:
+        if not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        alias = next((alias for alias in node.names if (alias.asname or alias.name) == name), None)
+        if alias is not None:
+            name = alias.name
             file = ROOT / Path(*node.module.split("."))
             whole = file / name  # the name is a module of its own, or stands in one
             module = whole if whole.is_dir() or whole.with_suffix(".py").is_file() else file

@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from gpu_envs.definition import EnvDefinition, registry
 from gpu_envs.descriptions import base as descriptions
-from gpu_envs.utils.settings import MAX_INT, MAX_SIZE, build_config
+from gpu_envs.utils.settings import MAX_INT, MAX_SIZE, bounds_of, build_config
 
 ROOT = Path(__file__).parents[2]
 
@@ -106,14 +106,14 @@ def settings_table(kind: type) -> str:
 
 def allowed(field: dataclasses.Field, annotation: str) -> str:
     """The values a setting takes."""
-    low, high, choices = (field.metadata.get(key) for key in ("low", "high", "choices"))
+    bounds = bounds_of(field)
     if annotation in ("int", "int | None"):
-        high = None if high == MAX_INT else MAX_SIZE if high is None else high
-    if choices:
-        return ", ".join(f"`{choice!r}`" for choice in choices)
-    if low is not None and high is not None:
-        return f"{low:.7g} to {high:.7g}"
-    return f">= {low:g}" if low is not None else f"<= {high:g}" if high is not None else ""
+        bounds = dataclasses.replace(bounds, le={MAX_INT: None, None: MAX_SIZE}.get(bounds.le, bounds.le))
+    if bounds.choices:
+        return ", ".join(f"`{choice!r}`" for choice in bounds.choices)
+    if bounds.ge is not None and bounds.le is not None:
+        return f"{bounds.ge:.7g} to {bounds.le:.7g}"
+    return str(bounds)
 
 
 # ---------------------------------------------------------------- parts of an environment's page

@@ -26,9 +26,32 @@ def _signature(app, what, name, obj, options, signature, returns):
     return signature and re.sub(r"<[\w. ]+>", "...", signature), returns  # a default that no source could say
 
 
+def _documented(app, env, node, text):
+    """Link a name that a package exports, or an inherited method, to the module or class that defines it."""
+    target = node.get("reftarget", "")
+    owner, attributes = target, []
+    while "." in owner:
+        owner, _, last = owner.rpartition(".")
+        attributes.insert(0, last)
+        try:
+            found = importlib.import_module(owner)
+        except ImportError:
+            continue
+        for name in attributes:
+            found = getattr(found, name, None)
+        full = f"{getattr(found, '__module__', '')}.{getattr(found, '__qualname__', '')}"
+        if full != target:
+            return env.get_domain("py").resolve_xref(
+                env, node.get("refdoc"), app.builder, node.get("reftype"), full, node, text
+            )
+        break
+    return None
+
+
 def setup(app):
     """Keep text before a colon in docstrings: Napoleon reads it as a type, and types are annotated."""
     GoogleDocstring._parse_attribute_docstring = lambda self: [*self._lines]
     GoogleDocstring._consume_returns_section = _plain
     app.connect("autodoc-process-signature", _signature)
+    app.connect("missing-reference", _documented)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpu_envs.cli.options import DeviceOptions, EnvOptions, OptionalInt, OptionalStr, parse, parse_pairs
-from gpu_envs.errors import ConfigError
 from gpu_envs.utils.progress import ProgressBar
 from gpu_envs.utils.settings import MAX_INT, setting
 
@@ -30,21 +29,19 @@ class BenchOptions(DeviceOptions, EnvOptions):
     Example: gpu-envs bench SimpleTag-v0 --num-envs 16384
     """
 
-    num_envs: int = setting(4096, low=1, high=MAX_INT)
+    num_envs: int = setting(4096, ge=1, le=MAX_INT)
     """Number of parallel environments (worlds)."""
-    num_threads: OptionalInt = setting(None, low=1, high=MAX_INT)
+    num_threads: OptionalInt = setting(None, ge=1, le=MAX_INT)
     """Number of CPU threads. Default: chosen from the number of cores and environments."""
     schedule: OptionalStr = setting(None, choices=("fused", "phased"))
     """Kernels per step: "fused" (one) or "phased" (one per phase). Default: chosen by agents and device."""
-    seconds: float = 1.0
+    seconds: float = setting(1.0, gt=0)
     """Duration of the measurement of each API [s]."""
 
 
 def bench_command(argv: list[str]) -> int:
     """Measure the throughput of an environment with random actions."""
     args = parse(BenchOptions, "bench", argv)
-    if not 0.0 < args.seconds < float("inf"):
-        raise ConfigError(f"bench: --seconds must be a finite number > 0, got {args.seconds}")
     from gpu_envs.api import make
     from gpu_envs.runtime.factory import make_core
 

@@ -18,7 +18,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from gpu_envs.definition.id_modules import allow_import
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
-from gpu_envs.utils.settings import check_value
+from gpu_envs.utils.settings import check_settings
 
 __all__ = [
     "CommandLine",
@@ -110,21 +110,15 @@ def parse(kind: type[T], command: str, argv: Sequence[str], default: T | None = 
         if not stop.code:
             raise
         raise ConfigError(f"{command}: {_message(errors.getvalue())}; see gpu-envs {command} --help") from None
-    _check_bounds(command, options)
+    try:
+        check_settings(options, "--", lambda name: name.replace("_", "-"))
+    except ConfigError as error:
+        raise ConfigError(f"{command}: {error}") from None
     for module in getattr(options, "allow_import", ()):
         allow_import(module)
     if env_id := getattr(options, "env_id", None):
         canonical_id(env_id)
     return options
-
-
-def _check_bounds(command: str, options: Any) -> None:
-    """Check the options that were declared by `gpu_envs.utils.settings.setting`."""
-    hints = get_type_hints(type(options))
-    for each in dataclasses.fields(options):
-        if "choices" in each.metadata:
-            name, value = f"--{each.name.replace('_', '-')}", getattr(options, each.name)
-            check_value(command, name, value, hints[each.name], **each.metadata)
 
 
 def _message(box: str) -> str:

@@ -27,13 +27,13 @@ class VideoOptions(DeviceOptions):
 
     output: Path = Path("out/render.mp4")
     """File to write: a video (.mp4, .gif) or a picture of the last step (.png)."""
-    num_envs: int = setting(4, low=1, high=MAX_INT)
+    num_envs: int = setting(4, ge=1, le=MAX_INT)
     """Number of environments (worlds), tiled in one frame."""
-    steps: int = setting(200, low=1, high=MAX_INT)
+    steps: int = setting(200, ge=1, le=MAX_INT)
     """Number of steps to play."""
-    trails: OptionalInt = setting(None, low=0, high=MAX_INT)
+    trails: OptionalInt = setting(None, ge=0, le=MAX_INT)
     """Length of the trails behind moving agents [steps]; 0 for none. Default: half a second."""
-    size: int = setting(320, low=1, high=MAX_INT)
+    size: int = setting(320, ge=1, le=MAX_INT)
     """Height and width of one environment [pixels]. All environments together take at most 2 GiB."""
     seed: int = 0
     """Random seed of the environments and the actions."""

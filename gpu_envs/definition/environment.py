@@ -203,7 +203,7 @@ class EnvDefinition:
             low, high = self.ranges.get(name, (None, None))
             if low is not None and high is not None and values.size and (values.min() < low or values.max() > high):
                 got = f"{values.min()} to {values.max()}"
-                raise ConfigError(f"{self.rules.key}: State.{name} must lie in [{low}, {high}], got {got}")
+                raise ConfigError(f"{self.rules.key}: State.{name}: expected values in [{low}, {high}], got {got}")
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -242,7 +242,7 @@ def roster(
     """
     total, width = sum(counts.values()), max(widths.values())
     if total > MAX_AGENTS:
-        raise ConfigError(f"the number of agents must be <= {MAX_AGENTS}, got {total}")
+        raise ConfigError(f"the number of agents: expected a value <= {MAX_AGENTS}, got {total}")
     check_stride("obs", (1, total, width), torch.float32)
     agents: list[str] = []
     groups, seen, done = {}, {}, {}

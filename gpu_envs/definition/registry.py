@@ -42,7 +42,7 @@ class EnvSpec:
     reward_threshold: float | None = None
     """Return at which Gymnasium's ``EnvSpec`` considers the environment solved."""
     description: str | None = None
-    """Module that describes observations and actions, see :mod:`gpu_envs.descriptions`; None for no description."""
+    """Module that describes observations and actions, see ``gpu_envs.descriptions``; None for no description."""
 
     def load(self) -> tuple[type, Callable[[Any], EnvDefinition]]:
         """Return the config class and the build function; import the host file at the first call.
@@ -98,7 +98,7 @@ def register(
             Gymnasium's own environments.
         reward_threshold: Return at which Gymnasium's ``EnvSpec`` considers the environment solved.
         description: Import path of a module that describes observations and actions (see
-            :mod:`gpu_envs.descriptions`) for the viewer; ``__name__`` if the host file describes them itself.
+            ``gpu_envs.descriptions``) for the viewer; ``__name__`` if the host file describes them itself.
 
     Raises:
         ConfigError: The id is malformed or taken, or neither a module nor config and build are given.
@@ -111,10 +111,10 @@ def register(
         raise ConfigError(f"register: {id} needs either module= or both config= and build=")
     for name, path in (("module", module), ("description", description)):
         if path is not None and not (isinstance(path, str) and re.fullmatch(r"\w+(\.\w+)*", path)):
-            raise ConfigError(f"register: {name} must be the import path of a module, got {shown(path)}")
+            raise ConfigError(f"register: {name}: expected the import path of a module, got {shown(path)}")
     if module is None:
         _check_host(f"register: {id}", config, build)
-    max_episode_steps = check_value("register", "max_episode_steps", max_episode_steps, int | None, low=1)
+    max_episode_steps = check_value("register", "max_episode_steps", max_episode_steps, int | None, ge=1)
     reward_threshold = check_value("register", "reward_threshold", reward_threshold, float | None)
     _entries[id] = EnvSpec(id, module, config, build, max_episode_steps, reward_threshold, description)
     _announce(id)

@@ -77,7 +77,7 @@ class Scene:
     """Color of the thin line around the arena; None draws none."""
     agents: torch.Tensor | None = None
     """Shape of each agent, (W, A, 10) float32, with alpha 0 for invisible agents; None if agents have no position.
-    These shapes are not painted: visible ones must be in `shapes` too."""
+    These shapes are not painted: visible ones: expected a value in `shapes` too."""
     ground: int = 0
     """Number of first `shapes` that are painted below the trails."""
 

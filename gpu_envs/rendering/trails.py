@@ -49,7 +49,7 @@ class TrailRenderer:
         worlds, self.size = check_frame(core.id, envs, core.num_envs, size)
         self.rows = torch.as_tensor(worlds, device=core.device)
         default = max(1, round(TRAIL * core.render_fps))
-        self.trails = default if trails is None else check_value(core.id, "trails", trails, int, low=0)
+        self.trails = default if trails is None else check_value(core.id, "trails", trails, int, ge=0)
         shape = (len(self.rows), core.num_agents)
         self._episode = torch.full((len(self.rows),), -1, dtype=torch.int32, device=core.device)
         self._past = torch.full((*shape, self.trails + 1, 2), torch.nan, device=core.device)  # newest first

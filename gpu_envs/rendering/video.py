@@ -111,7 +111,7 @@ def write_video(path: str | Path, frames: Iterable[np.ndarray | torch.Tensor], f
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ConfigError(f"path: cannot write {path.name!r}, its suffix must be one of {', '.join(SUFFIXES)}")
+        raise ConfigError(f"path: expected a file with the suffix {', '.join(SUFFIXES)}, got {path.name!r}")
     if not 0 < fps < math.inf:
         raise ConfigError(f"fps: expected a positive number, got {fps!r}")
     _require_imageio(suffix)

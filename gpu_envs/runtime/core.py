@@ -197,7 +197,7 @@ class Core(EnvBatch):
             ConfigError: ``num_steps`` is not an int >= 1.
             ResetNeededError, ActionError: See :meth:`step`.
         """
-        num_steps = check_value(self.id, "num_steps", num_steps, int, low=1, high=MAX_INT)
+        num_steps = check_value(self.id, "num_steps", num_steps, int, ge=1, le=MAX_INT)
         self._prepare_step()
         if self._open_recorders():
             for _ in range(num_steps - 1):
@@ -246,7 +246,7 @@ class Core(EnvBatch):
         if not callable(play):
             raise ConfigError(f"{self.id}: capture takes a function that steps this core, got {shown(play)}")
         if not isinstance(generators, list | tuple) or not all(isinstance(g, torch.Generator) for g in generators):
-            raise ConfigError(f"{self.id}: generators must be a list of torch.Generator, got {shown(generators)}")
+            raise ConfigError(f"{self.id}: generators: expected a list of torch.Generator, got {shown(generators)}")
         if not self._started:
             raise ResetNeededError(f"{self.id}: capture before the first reset; call reset() first")
         if not self.reuse_buffers:

@@ -16,7 +16,8 @@ from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError, DeviceError, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.multi_device import MultiDeviceCore
-from gpu_envs.utils.settings import AUTORESET, MAX_INT, autoreset_member, build_config, check_value
+from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
+from gpu_envs.utils.settings import MAX_INT, build_config, check_value
 
 __all__ = [
     "ELSEWHERE",
@@ -31,8 +32,8 @@ __all__ = [
     "takes_turns",
 ]
 
-LIMIT_NAMES = ("max_episode_steps", "max_cycles", "episode_length")
-"""Names of the time limit in settings: the common one, and those of the reference environments."""
+LIMIT_NAMES = ("max_episode_steps", "max_cycles", "episode_length", "num_repetitions")
+"""Names of the time limit in settings: the common one, and those of mpe2, WarpDrive and OpenSpiel's repeated games."""
 PLAYED = {"max_episode_steps", "illegal_actions", "domain_randomization"}
 """Arguments of make_core that change the environment, as its own settings do. The others change how it runs."""
 ELSEWHERE = {"group", "agent", "opponents"}
@@ -52,11 +53,11 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
             raise TypeError
         wanted = torch.device(device)
     except (RuntimeError, TypeError, ValueError, OverflowError):
-        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {shown(device)}") from None
+        raise DeviceError(f"device: expected 'cpu', 'cuda' or 'cuda:N', got {shown(device)}") from None
     if wanted.type == "cpu":
         return torch.device("cpu")
     if wanted.type != "cuda":
-        raise DeviceError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}")
+        raise DeviceError(f"device: expected 'cpu', 'cuda' or 'cuda:N', got {device!r}")
     if not torch.cuda.is_available():
         raise DeviceError(
             f"device {device!r} was asked for, but torch finds no CUDA GPU here; "
@@ -110,15 +111,14 @@ def configured_definition(
     entry = find(id)
     kind, build = entry.load()
     limit_name = next((field.name for field in fields(kind) if field.name in LIMIT_NAMES), None)
-    truncates = (
-        max_episode_steps is not None
-    )  # as Gymnasium's TimeLimit does, whatever the environment's own limit does
+    # Gymnasium's TimeLimit truncates, whatever the reference environment does at a limit of another name.
+    truncates = max_episode_steps is not None
     if max_episode_steps is not None and limit_name is not None:
         if limit_name in config:
             raise ConfigError(
                 f"{entry.id}: expected one of max_episode_steps and {limit_name}, got both; give max_episode_steps"
             )
-        limits = {"low": 1, "high": MAX_INT}
+        limits = {"ge": 1, "le": MAX_INT}
         max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int, **limits)
         config, max_episode_steps = config | {limit_name: max_episode_steps}, None
     for name in sorted(ELSEWHERE & config.keys() - {field.name for field in fields(kind)}):
@@ -132,7 +132,7 @@ def configured_definition(
     except ConfigError as error:  # sizes that depend on several settings
         raise ConfigError(f"{entry.id}: {error}") from error
     if max_episode_steps is not None:
-        limits = {"low": 1, "high": MAX_INT}
+        limits = {"ge": 1, "le": MAX_INT}
         max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int | None, **limits)
         assert max_episode_steps is not None
         if definition.max_episode_steps == 0 or max_episode_steps < definition.max_episode_steps:
@@ -161,12 +161,14 @@ def make_core(
     max_episode_steps: int | None = None,
     **config: Any,
 ) -> Core:
-    """Make the stacked-tensor environment of an id, with the arguments of :class:`Core` and of the id's ``Config``.
+    """Make the stacked-tensor environment of an id, with the arguments of ``Core`` and its settings.
 
     ``devices`` instead of ``device`` splits the worlds over several, as a
     :class:`gpu_envs.runtime.multi_device.MultiDeviceCore`.
-    ``max_episode_steps`` sets the time limit [steps]; ``max_cycles`` (MPE) and ``episode_length`` (Tag) are other
-    names of it. In an environment whose settings have no time limit, it truncates episodes that are longer.
+
+    ``max_episode_steps`` truncates longer episodes [steps]. The reference environments have other names for the limit:
+    ``max_cycles`` (MPE), ``episode_length`` (Tag) and ``num_repetitions`` (matrix games). With these names the limit
+    does what it does there.
 
     Raises:
         UnknownEnvironmentError: The id is unknown.
@@ -177,7 +179,7 @@ def make_core(
     mode = autoreset_member(autoreset)
     if mode is None:
         words = ", ".join(map(repr, AUTORESET.values())) + " or Gymnasium's AutoresetMode"
-        raise ConfigError(f"{name}: autoreset must be one of {words}, got {shown(autoreset)}")
+        raise ConfigError(f"{name}: autoreset: expected one of {words}, got {shown(autoreset)}")
     word = AUTORESET[mode]
 
     def build_core(worlds: int, where: torch.device, offset: int, key: int | None) -> Core:
@@ -203,7 +205,7 @@ def make_core(
         return build_core(num_envs, resolve_device(device), env_offset, seed)
     if device is not None or not devices or not isinstance(devices, list | tuple):
         raise ConfigError(
-            f"{name}: devices must be a list such as ['cuda:0', 'cuda:1'], without device=; got {shown(devices)}"
+            f"{name}: devices: expected a list such as ['cuda:0', 'cuda:1'], without device=; got {shown(devices)}"
         )
     key = int.from_bytes(os.urandom(8), "little") if seed is None else seed
     places = [resolve_device(place) for place in devices]

@@ -77,7 +77,7 @@ class MultiDeviceCore:
         num_envs: int,
         devices: Sequence[torch.device],
     ) -> None:
-        num_envs = check_value(env_id, "num_envs", num_envs, int, low=len(devices))  # at least one world per device
+        num_envs = check_value(env_id, "num_envs", num_envs, int, ge=len(devices))  # at least one world per device
         edges = [num_envs * part // len(devices) for part in range(len(devices) + 1)]
         self._spans = [slice(first, end) for first, end in pairwise(edges)]
         self.shards = [
@@ -219,7 +219,7 @@ class MultiDeviceCore:
         """See :meth:`gpu_envs.runtime.core.Core.set_params`, also for its ConfigError."""
         tensors = {}
         for name, given in values.items():
-            wanted = f"{self.id}: {name} must be a number or a tensor ({self.num_envs},)"
+            wanted = f"{self.id}: {name}: expected a number or a tensor ({self.num_envs},)"
             try:
                 value = tensors[name] = torch.as_tensor(given)
             except (TypeError, ValueError, RuntimeError):

@@ -10,7 +10,7 @@ import torch
 from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.definition.struct_buffers import param_fields
 from gpu_envs.errors import ConfigError, describe_tensor, format_names, shown
-from gpu_envs.utils.settings import MAX_FLOAT
+from gpu_envs.utils.settings import MAX_FLOAT, bounds_of
 from gpu_envs.utils.tensor_checks import plain
 
 __all__ = ["changed", "check_ranges", "finite_limits", "limits", "read"]
@@ -71,8 +71,7 @@ def limits(definition: EnvDefinition, config: Any, name: str) -> tuple[float, fl
     """Return the bounds of a parameter: those of the definition, else those of the setting of its name."""
     for field in dataclasses.fields(config):
         if field.name == name and name not in definition.bounds:
-            low, high = field.metadata.get("low"), field.metadata.get("high")
-            return -math.inf if low is None else low, math.inf if high is None else high
+            return bounds_of(field).low, bounds_of(field).high
     return definition.bounds.get(name, (-math.inf, math.inf))
 
 
@@ -104,17 +103,21 @@ def _checked(
             raise ValueError
         column = given.to(dtype)
     except (TypeError, ValueError, RuntimeError):
-        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {shown(value)}") from None
+        raise ConfigError(f"{env_id}: {name}: expected {wanted}, got {shown(value)}") from None
     if given.shape not in ((), (num_envs,)):
-        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {describe_tensor(given)}")
+        raise ConfigError(f"{env_id}: {name}: expected {wanted}, got {describe_tensor(given)}")
     low, high = limits
     infinite = math.inf in map(abs, finite_limits)
     exact = bool((~column.isnan() if infinite else column.isfinite()).all())
     exact = exact and (dtype != torch.int32 or bool((column == given).all()))
     if not exact:
-        raise ConfigError(f"{env_id}: {name} must be {wanted}, got {given.tolist() if given.ndim == 0 else 'others'}")
+        raise ConfigError(
+            f"{env_id}: {name}: expected {wanted}, got {given.tolist() if given.ndim == 0 else 'other values'}"
+        )
     if column.min() < low or column.max() > high:
-        raise ConfigError(f"{env_id}: {name} must lie in [{low}, {high}], got {column.min():g} to {column.max():g}")
+        raise ConfigError(
+            f"{env_id}: {name}: expected values in [{low}, {high}], got {column.min():g} to {column.max():g}"
+        )
     return column
 
 
@@ -128,7 +131,7 @@ def check_ranges(env_id: str, definition: EnvDefinition, config: Any, ranges: An
         return {}
     if not isinstance(ranges, Mapping):
         raise ConfigError(
-            f"{env_id}: domain_randomization must be a dict, name -> (lowest, highest), got {shown(ranges)}"
+            f"{env_id}: domain_randomization: expected a dict, name -> (lowest, highest), got {shown(ranges)}"
         )
     kinds, checked = param_fields(definition.rules.params), {}
     for name, bounds in ranges.items():
@@ -149,7 +152,7 @@ def check_ranges(env_id: str, definition: EnvDefinition, config: Any, ranges: An
         lowest, highest = limits(definition, config, name)
         if low < lowest or high > highest:
             raise ConfigError(
-                f"{env_id}: domain_randomization: {name} must lie in [{lowest}, {highest}], got {low} to {high}"
+                f"{env_id}: domain_randomization: {name}: expected values in [{lowest}, {highest}], got {low} to {high}"
             )
         checked[name] = (low, high)
     return checked

@@ -28,7 +28,7 @@ def seed_keys(env_id: str, seed: Any, like: torch.Tensor) -> torch.Tensor:
         return seed
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         wanted = f"an int, an int64 tensor {tuple(like.shape)} or None"
-        raise ConfigError(f"{env_id}: seed must be {wanted}, got {shown(seed)}")
+        raise ConfigError(f"{env_id}: seed: expected {wanted}, got {shown(seed)}")
     low = int(seed) & (2**64 - 1)
     return torch.full_like(like, low - 2**64 if low >= 2**63 else low)
 

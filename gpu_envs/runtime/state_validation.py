@@ -76,7 +76,7 @@ def _check_tensor(env_id: str, name: str, given: Any, shapes: list[tuple], dtype
     """Raise an error unless a value is a tensor of a dtype and one of several shapes."""
     if not plain(given) or tuple(given.shape) not in shapes or given.dtype != dtype:
         wanted = f"{dtype} {' or '.join(map(str, shapes))}"
-        raise CheckpointError(f"{env_id}: {name} must be {wanted}, got {describe_tensor(given)}; {hint}")
+        raise CheckpointError(f"{env_id}: {name}: expected {wanted}, got {describe_tensor(given)}; {hint}")
 
 
 def _check_values(env_id: str, tensors: Mapping[str, torch.Tensor], ranges: Mapping[str, Range], rows: str) -> None:
@@ -131,4 +131,4 @@ def _check_params(env_id: str, layout: "EnvBuffers", config: Any, table: torch.T
 def _refuse(env_id: str, name: str, limits: Range, value: float, where: str) -> NoReturn:
     """Raise the CheckpointError of a value outside its bounds."""
     low, high = limits
-    raise CheckpointError(f"{env_id}: {name} must lie in [{low}, {high}], got {value} in {where}")
+    raise CheckpointError(f"{env_id}: {name}: expected values in [{low}, {high}], got {value} in {where}")

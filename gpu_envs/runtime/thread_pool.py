@@ -6,7 +6,14 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-__all__ = ["MIN_PARALLEL_SECONDS", "TRIAL_INTERVAL", "ThreadingHeuristic", "acquire_workers", "release_workers"]
+__all__ = [
+    "MIN_PARALLEL_SECONDS",
+    "TRIAL_INTERVAL",
+    "ThreadWorker",
+    "ThreadingHeuristic",
+    "acquire_workers",
+    "release_workers",
+]
 
 MIN_PARALLEL_SECONDS = 50e-6
 """Shortest single-threaded run [s] worth sharing; waking another thread takes about 30 µs."""
@@ -15,7 +22,7 @@ TRIAL_INTERVAL = 64
 """Runs between trials of the slower mode, in case it has become the faster one."""
 
 
-class _ThreadWorker:
+class ThreadWorker:
     """A thread that helps another one.
 
     A step of thousands of small worlds takes about 50 µs. The futures of an executor would take 20 µs of it.
@@ -44,25 +51,25 @@ class _ThreadWorker:
             self._finished.release()
 
 
-_idle: list[_ThreadWorker] = []
+_idle: list[ThreadWorker] = []
 """Workers shared by all environments of the process; a fork has none."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)
 
 
-def acquire_workers(count: int) -> list[_ThreadWorker]:
+def acquire_workers(count: int) -> list[ThreadWorker]:
     """Take ``count`` workers out of the pool; return them with :func:`release_workers`."""
     workers = []
     for _ in range(count):
         try:
             workers.append(_idle.pop())
         except IndexError:
-            workers.append(_ThreadWorker())
+            workers.append(ThreadWorker())
     return workers
 
 
-def release_workers(workers: list[_ThreadWorker]) -> None:
+def release_workers(workers: list[ThreadWorker]) -> None:
     """Put workers back into the pool."""
     _idle.extend(workers)
 

@@ -35,7 +35,7 @@ def check_elapsed(env_id: str, steps: Any, mask: torch.Tensor | None, limit: int
     wanted = whole if mask is None else whole.masked_fill(~mask, 0)
     low, high = map(int, wanted.aminmax())
     if low < 0 or high >= (limit or MAX_INT):
-        raise ConfigError(f"{env_id}: elapsed_steps must lie in [0, {limit or MAX_INT}), got {low} to {high}")
+        raise ConfigError(f"{env_id}: elapsed_steps: expected values in [0, {limit or MAX_INT}), got {low} to {high}")
     return wanted.int()
 
 
@@ -57,7 +57,7 @@ def check_settings(
 
     def demand(good: bool, name: str, wanted: str, value: Any) -> None:
         if not good:
-            raise ConfigError(f"{env_id}: {name} must be {wanted}, got {shown(value)}")
+            raise ConfigError(f"{env_id}: {name}: expected {wanted}, got {shown(value)}")
 
     def whole(value: Any, low: int) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value >= low

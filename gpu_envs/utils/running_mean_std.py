@@ -73,7 +73,7 @@ class RunningMeanStd:
         """Count the valid rows of a batch.
 
         Args:
-            values: (N, *shape).
+            values: (N, D...).
             valid: (N,) bool; may be all False.
         """
         statistics = self.mean, self.var, self.count

@@ -1,23 +1,30 @@
-"""Settings of an environment: frozen dataclasses whose fields have bounds."""
+"""Settings: fields of frozen dataclasses that declare their allowed values, and the checks of these values.
+
+The settings of environments (`build_config`), of trainings and leagues (`check_settings`), the options of commands and
+single arguments (`check_value`) follow the same rules and give the same messages.
+"""
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
-
-from gymnasium.vector import AutoresetMode
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.utils.suggestions import unknown_name_message
 
 __all__ = [
-    "AUTORESET",
     "MAX_FLOAT",
     "MAX_INT",
     "MAX_SIZE",
-    "autoreset_member",
+    "Bounds",
+    "bounds_of",
     "build_config",
+    "check_settings",
     "check_value",
+    "completed",
+    "has_default",
     "setting",
 ]
 
@@ -26,39 +33,113 @@ C = TypeVar("C")
 MAX_INT = 2**31 - 1
 """Kernels count in int32."""
 MAX_SIZE = 2**20
-"""Maximum of an int without ``high``, such as a number of agents or a size of buffers and spaces."""
+"""Maximum of an environment's int without ``le``, such as a number of agents or a size of buffers and spaces."""
 MAX_FLOAT = (2 - 2**-23) * 2.0**127
 """Kernels calculate in float32."""
-AUTORESET = {
-    AutoresetMode.NEXT_STEP: "next_step",
-    AutoresetMode.SAME_STEP: "same_step",
-    AutoresetMode.DISABLED: "disabled",
-}
-"""Names of Gymnasium's autoreset modes in settings."""
 _WORDS = {int: "an int", float: "a finite number", bool: "True or False", str: "a string"}
 _PLURALS = {int: "ints", float: "finite numbers", bool: "bools", str: "strings"}
+_HOST_INT = 2**63 - 1
+"""Ints that no kernel reads, such as a number of training steps, fit int64."""
+_NONE: Mapping[str, Any] = {}
 
 
-def autoreset_member(mode: Any) -> AutoresetMode | None:
-    """Return Gymnasium's mode for a member, its value ("NextStep") or the name of a setting; None if unknown."""
-    if not isinstance(mode, (str, AutoresetMode)):
-        return None
-    return next((member for member, word in AUTORESET.items() if mode in (member, member.value, word)), None)
+# ---------------------------------------------------------------- declarations
 
 
-def setting(default: Any, *, low: float | None = None, high: float | None = None, choices: tuple = ()) -> Any:
-    """Return a dataclass field with a default and its allowed values (bounds inclusive).
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Allowed values of a setting; of every item, if the setting is a tuple."""
 
-    An int without ``high`` may be a size of allocated memory, and is at most ``MAX_SIZE``. A number that costs no
-    memory, such as a number of steps, has ``high=MAX_INT``.
+    ge: float | None = None
+    """Minimum."""
+    gt: float | None = None
+    """Limit that values must exceed."""
+    le: float | None = None
+    """Maximum."""
+    lt: float | None = None
+    """Limit that values must stay below."""
+    choices: tuple[Any, ...] = ()
+    """Allowed values; empty: any."""
+
+    def allow(self, value: Any) -> bool:
+        """Return whether a value is allowed."""
+        return (
+            (self.ge is None or value >= self.ge)
+            and (self.gt is None or value > self.gt)
+            and (self.le is None or value <= self.le)
+            and (self.lt is None or value < self.lt)
+            and (not self.choices or value in self.choices)
+        )
+
+    @property
+    def low(self) -> float:
+        """Lower bound, whether allowed itself or not; -inf without one."""
+        return next((bound for bound in (self.ge, self.gt) if bound is not None), -math.inf)
+
+    @property
+    def high(self) -> float:
+        """Upper bound, whether allowed itself or not; inf without one."""
+        return next((bound for bound in (self.le, self.lt) if bound is not None), math.inf)
+
+    def clip(self, value: float) -> float:
+        """Return the value between `low` and `high` that is nearest to a value."""
+        return min(max(value, self.low), self.high)
+
+    def __str__(self) -> str:
+        """Return the allowed values as text, such as ">= 1" or "in (0, 1]"; "" if all are."""
+        if self.choices:
+            return "one of " + ", ".join(repr(choice) for choice in self.choices)
+        below = [f"{sign} {_number(bound)}" for sign, bound in ((">=", self.ge), (">", self.gt)) if bound is not None]
+        above = [f"{sign} {_number(bound)}" for sign, bound in (("<=", self.le), ("<", self.lt)) if bound is not None]
+        if not below or not above:
+            return "".join(below or above)
+        opening, low = below[0].split()
+        closing, high = above[0].split()
+        return f"in {'[' if opening == '>=' else '('}{low}, {high}{']' if closing == '<=' else ')'}"
+
+
+def setting(
+    default: Any,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    choices: tuple[Any, ...] = (),
+    requires: Mapping[str, Any] = _NONE,
+    before: Any = dataclasses.MISSING,
+) -> Any:
+    """Return a dataclass field with a default and its allowed values.
+
+    An int of an environment without ``le`` may be a size of allocated memory, and is at most ``MAX_SIZE``. A number
+    that costs no memory, such as a number of steps, has ``le=MAX_INT``.
+
+    Args:
+        default: Default value.
+        ge: Minimum.
+        gt: Limit that values must exceed.
+        le: Maximum.
+        lt: Limit that values must stay below.
+        choices: Allowed values; empty: any.
+        requires: Values of other settings without which this one has no effect: name -> value or `Bounds`.
+        before: Value for runs recorded before the setting existed, if it differs from the default.
     """
-    return dataclasses.field(default=default, metadata={"low": low, "high": high, "choices": choices})
+    bounds = Bounds(ge=ge, gt=gt, le=le, lt=lt, choices=choices)
+    return dataclasses.field(default=default, metadata={"bounds": bounds, "requires": requires, "before": before})
+
+
+def bounds_of(field: "dataclasses.Field[Any]") -> Bounds:
+    """Return the allowed values of a field; those of a field without `setting` have no bounds."""
+    return field.metadata.get("bounds", Bounds())
+
+
+# ---------------------------------------------------------------- checks
 
 
 def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Collection[str] = ()) -> C:
-    """Return a config made of keyword arguments, after checks of names, types and bounds.
+    """Return an environment's config made of keyword arguments, after checks of names, types and bounds.
 
-    Ints must be at most ``MAX_SIZE`` or their ``high``, and floats must fit float32, the type of kernels. Lists become
+    Ints must be at most ``MAX_SIZE`` or their ``le``, and floats must fit float32, the type of kernels. Lists become
     tuples.
 
     Args:
@@ -76,88 +157,186 @@ def build_config(kind: type[C], values: dict[str, Any], owner: str, others: Coll
         if name not in fields:
             raise ConfigError(f"{owner}: {unknown_name_message('setting', name, [*fields, *others])}")
     try:
-        return kind(**{name: _checked(name, v, hints[name], fields[name].metadata) for name, v in values.items()})
+        return kind(**{name: _converted(name, v, hints[name], bounds_of(fields[name])) for name, v in values.items()})
     except ConfigError as error:  # of one field, or from __post_init__: rules between fields
         raise ConfigError(f"{owner}: {error}") from None
 
 
 def check_value(where: str, name: str, value: Any, hint: Any, **bounds: Any) -> Any:
-    """Return an argument, checked and converted like a setting of a config.
+    """Return an argument, checked and converted like a setting of an environment.
 
     Args:
         where: Start of the message.
         name: Name of the argument.
         value: Given value.
         hint: ``int``, ``float``, ``bool`` or ``str``, each also with ``| None``.
-        **bounds: ``low``, ``high`` and ``choices``, as of :func:`setting`.
+        **bounds: Fields of `Bounds`.
 
     Raises:
         ConfigError: The type or the value is not allowed.
     """
     try:
-        return _checked(name, value, hint, bounds)
+        return _converted(name, value, hint, Bounds(**bounds))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _checked(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Any:
-    """Return one checked value, converted where that is lossless."""
-    low, high, choices = (bounds.get(key) for key in ("low", "high", "choices"))
-    limit = {int: MAX_SIZE if high is None else MAX_INT, float: MAX_FLOAT}
-    inner = _optional(hint)
-    if inner is not None and value is None:
-        return None
-    hint, other = (hint, "") if inner is None else (inner, ", or None")
+def check_settings(config: Any, prefix: str = "", spell: Callable[[str], str] = str) -> None:
+    """Check every field of a dataclass: type, bounds, finite floats, and the settings that it requires.
 
-    def refuse(more: str = "") -> ConfigError:
-        return ConfigError(f"{name} must be {_wanted(hint, low, high, choices)}{more}{other}, got {shown(value)}")
+    A default of None passes.
 
+    Args:
+        config: Instance.
+        prefix: Start of the names in messages.
+        spell: Function from the name of a field to its name in messages.
+
+    Raises:
+        ConfigError: A field is invalid, or differs from its default without effect. The message names the first one,
+            with `prefix`, and the expected value.
+    """
+    hints = get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if value is None and field.default is None:
+            continue
+        _check(f"{prefix}{spell(field.name)}", value, hints[field.name], bounds_of(field), _HOST_INT, math.inf)
+    given = vars(config)
+    for field in dataclasses.fields(config):
+        if (unmet := _unmet(field, given)) is not None:
+            name, wanted = unmet
+            label, other = f"{prefix}{spell(field.name)}", f"{prefix}{spell(name)}"
+            condition = wanted if isinstance(wanted, Bounds) else f"= {wanted!r}"
+            raise ConfigError(
+                f"{label} = {given[field.name]!r}: has no effect with {other} = {given[name]!r}; "
+                f"set {other} {condition}, or leave {label} out"
+            )
+
+
+def _converted(name: str, value: Any, hint: Any, bounds: Bounds) -> Any:
+    """Return one checked value of an environment, converted where that is lossless."""
+    kind, repeated, _ = _type_of(hint)
     if hasattr(value, "tolist"):  # NumPy's and torch's scalars and arrays
+        with_value = value
         try:
             value = value.tolist()
         except RuntimeError:  # a sparse tensor, or one without memory
-            raise refuse() from None
-    element = _element(hint)
-    if element is not None:
-        if value is None:
-            return None
-        if not isinstance(value, (list, tuple)):
-            raise refuse()
-        return tuple(_checked(f"{name}[{index}]", item, element, {}) for index, item in enumerate(value))
-    if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT:
+            raise ConfigError(f"{name}: expected {_wanted(hint, bounds)}, got {shown(with_value)}") from None
+    if repeated and isinstance(value, list):
+        value = tuple(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_FLOAT:
         value = float(value)
-    if hint in _WORDS and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
+    _check(name, value, hint, bounds, MAX_SIZE if bounds.high == math.inf else MAX_INT, MAX_FLOAT)
+    return tuple(map(float, value)) if repeated and kind is float and isinstance(value, tuple) else value
+
+
+def _check(name: str, value: Any, hint: Any, bounds: Bounds, max_int: int, max_float: float) -> None:
+    """Raise an error unless a value, or every item of a tuple, has the type and is allowed.
+
+    Args:
+        name: Name in the message.
+        value: Value.
+        hint: Type hint; only numbers, bools, strings and tuples of such are checked.
+        bounds: Allowed values.
+        max_int: Maximum of the absolute value of an int.
+        max_float: Maximum of the absolute value of a float.
+
+    Raises:
+        ConfigError: See above.
+    """
+    kind, repeated, optional = _type_of(hint)
+    if optional and value is None:
+        return
+
+    def refuse(more: str = "") -> ConfigError:
+        return ConfigError(f"{name}: expected {_wanted(hint, bounds, more)}, got {shown(value)}")
+
+    if repeated:
+        if not isinstance(value, tuple):
+            raise refuse()
+        for index, item in enumerate(value):
+            _check(f"{name}[{index}]", item, kind, bounds, max_int, max_float)
+        return
+    if kind is not None and not _is(value, kind):
         raise refuse()
     if isinstance(value, float) and not math.isfinite(value):
         raise refuse()
-    if (low is not None and value < low) or (high is not None and value > high) or (choices and value not in choices):
+    if not bounds.allow(value):
         raise refuse()
-    if hint in limit and abs(value) > limit[hint]:
-        raise refuse(f" of at most {limit[hint]:.10g} in size")
-    return value
+    if isinstance(value, int) and abs(value) > max_int:
+        raise refuse(f" of at most {_number(max_int)} in size")
+    if isinstance(value, float) and abs(value) > max_float:
+        raise refuse(f" of at most {max_float:.10g} in size")
 
 
-def _element(hint: Any) -> Any:
-    """Return the item type T of a field ``tuple[T, ...] | None``; None for any other field."""
-    tuples = [part for part in get_args(hint) if get_origin(part) is tuple]
-    return get_args(tuples[0])[0] if tuples else None
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, int | float if kind is float else kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _optional(hint: Any) -> Any:
-    """Return T of a field ``T | None``, where T is a number, bool or string; None for any other field."""
-    parts = get_args(hint)
+def _type_of(hint: Any) -> tuple[type | None, bool, bool]:
+    """Return the checked type of a field, whether the field is a tuple of it, and whether it may be None.
+
+    The type is None if the field is neither a number, bool or string nor a tuple of such.
+    """
+    parts = list(get_args(hint)) if get_origin(hint) in (UnionType, Union) else [hint]
     rest = [part for part in parts if part is not type(None)]
-    return rest[0] if len(parts) == 2 and len(rest) == 1 and rest[0] in _WORDS else None
+    optional, repeated = len(rest) < len(parts), False
+    if len(rest) == 1 and get_origin(rest[0]) is tuple:
+        rest, repeated = list({part for part in get_args(rest[0]) if part is not ...}), True
+    kind = rest[0] if len(rest) == 1 and rest[0] in _WORDS else None
+    return kind, repeated and kind is not None, optional
 
 
-def _wanted(hint: Any, low: Any, high: Any, choices: Any) -> str:
+def _wanted(hint: Any, bounds: Bounds, more: str = "") -> str:
     """Return the allowed values of a field in words."""
-    if choices:
-        return "one of " + ", ".join(repr(choice) for choice in choices)
-    element = _element(hint)
-    words = _WORDS.get(hint, str(hint)) if element is None else f"a list of {_PLURALS[element]}, or None"
-    if low is not None and high is not None:
-        return f"{words} in [{low}, {high}]"
-    if low is not None:
-        return f"{words} >= {low}"
-    return f"{words} <= {high}" if high is not None else words
+    kind, repeated, optional = _type_of(hint)
+    if bounds.choices:
+        words = str(bounds)
+    else:
+        noun = f"a list of {_PLURALS[kind]}" if repeated and kind else _WORDS.get(kind, "a value")  # type: ignore[arg-type]
+        words = f"{noun} {bounds}".rstrip()
+    return f"{words}{more}{', or None' if optional else ''}"
+
+
+def _number(value: float) -> str:
+    """Return a bound as text, those of int64 as powers of two."""
+    return {2**63: "2**63", _HOST_INT: "2**63 - 1"}.get(value, f"{value}") if isinstance(value, int) else f"{value}"
+
+
+# ---------------------------------------------------------------- recorded settings
+
+
+def completed(kind: type[Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recorded run as the present dataclass needs them.
+
+    Missing settings get their `before` value or default, see `setting`. Settings without effect get their default.
+    """
+    given = dict(recorded)
+    for field in dataclasses.fields(kind):
+        if field.name not in given and has_default(field):
+            before = field.metadata.get("before", dataclasses.MISSING)
+            given[field.name] = _default(field) if before is dataclasses.MISSING else before
+    for field in dataclasses.fields(kind):
+        if _unmet(field, given) is not None:
+            given[field.name] = _default(field)
+    return given
+
+
+def has_default(field: "dataclasses.Field[Any]") -> bool:
+    """Return whether a field has a default."""
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _unmet(field: "dataclasses.Field[Any]", given: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return the unmet requirement (name, value or bounds) of a setting that differs from its default, or None."""
+    requires = field.metadata.get("requires", _NONE)
+    if not requires or given[field.name] == _default(field):
+        return None
+    for name, wanted in requires.items():
+        if not (wanted.allow(given[name]) if isinstance(wanted, Bounds) else given[name] == wanted):
+            return name, wanted
+    return None

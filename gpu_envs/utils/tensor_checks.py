@@ -34,7 +34,7 @@ def check_tensor(
     """
     if not plain(value) or tuple(value.shape) != shape or value.dtype != dtype or value.device != device:
         wanted = f"a {dtype} tensor {shape} on {device}"
-        raise ActionError(f"{env_id}: {name} must be {wanted}, got {describe_tensor(value)}")
+        raise ActionError(f"{env_id}: {name}: expected {wanted}, got {describe_tensor(value)}")
 
 
 def numbers(where: str, values: Any, kinds: str, wanted: Any) -> np.ndarray:
@@ -46,9 +46,9 @@ def numbers(where: str, values: Any, kinds: str, wanted: Any) -> np.ndarray:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError):  # a ragged list, a tensor without elements in memory
-        raise ActionError(f"{where}: actions must be numbers of {wanted}, got {shown(values)}") from None
+        raise ActionError(f"{where}: actions: expected numbers of {wanted}, got {shown(values)}") from None
     if array.dtype.kind not in kinds or array.dtype.itemsize > 8:
-        raise ActionError(f"{where}: actions must be numbers of {wanted}, got {array.dtype}")
+        raise ActionError(f"{where}: actions: expected numbers of {wanted}, got {array.dtype}")
     return array
 
 
@@ -66,7 +66,7 @@ def check_worlds(env_id: str, envs: Any, num_envs: int) -> tuple[int, ...]:
     except (TypeError, ValueError, RuntimeError):  # not iterable, such as a tensor without elements in memory
         rows = ()
     if not rows or not all(type(env) is int and 0 <= env < num_envs for env in rows):  # a bool is no index
-        raise ConfigError(f"{env_id}: envs must be indices of worlds in [0, {num_envs}), got {shown(envs)}")
+        raise ConfigError(f"{env_id}: envs: expected indices of worlds in [0, {num_envs}), got {shown(envs)}")
     return rows
 
 
@@ -77,8 +77,8 @@ def check_frame(env_id: str, envs: Any, num_envs: int, size: Any) -> tuple[tuple
         ConfigError: An index or the size is invalid, or the frames take more than MAX_FRAME_BYTES.
     """
     rows = check_worlds(env_id, envs, num_envs)
-    side = check_value(env_id, "size", size, int, low=1)
+    side = check_value(env_id, "size", size, int, ge=1)
     if len(rows) * side * side * 3 > MAX_FRAME_BYTES:
         most = int((MAX_FRAME_BYTES / 3 / len(rows)) ** 0.5)
-        raise ConfigError(f"{env_id}: size must be at most {most} [pixels] for {len(rows)} worlds, got {side}")
+        raise ConfigError(f"{env_id}: size: expected at most {most} [pixels] for {len(rows)} worlds, got {side}")
     return rows, side

@@ -13,7 +13,11 @@ from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import plain
 from gpu_envs.views import reset_options as options_of
 
-__all__ = ["BatchedEnv"]
+__all__ = [
+    "BatchedEnv",
+    "RenderOutput",
+    "check_render_mode",
+]
 
 
 TensorDict = dict[str, torch.Tensor]  # by agent; the first axis of each tensor is num_envs
@@ -219,12 +223,14 @@ class BatchedEnv:
         wanted = f"a {target.dtype} tensor {tuple(target.shape)} on {target.device}"
         if not isinstance(actions, dict):
             raise ActionError(
-                f"{self.core.id}: actions must be a dict by agent, got {type(actions).__name__}; "
+                f"{self.core.id}: actions: expected a dict by agent, got {type(actions).__name__}; "
                 "stacked tensors go to env.core.step"
             )
         if agent not in actions:
             raise ActionError(f"{self.core.id}: no action for {agent}; expected {wanted}")
-        raise ActionError(f"{self.core.id}: action of {agent} must be {wanted}, got {describe_tensor(actions[agent])}")
+        raise ActionError(
+            f"{self.core.id}: action of {agent}: expected {wanted}, got {describe_tensor(actions[agent])}"
+        )
 
 
 class RenderOutput:

@@ -58,7 +58,9 @@ class SingleAgentEnv(gymnasium.Env, RebuildOnCopy):
         if agent is None and len(names) > 1:
             raise ConfigError(f"{core.id} has {len(names)} agents: {suggested_calls(core.id, core.definition, {})}")
         if agent is not None and (not isinstance(agent, str) or agent not in names):
-            raise ConfigError(f"{core.id}: agent must be one of its agents, {format_names(names)}, got {shown(agent)}")
+            raise ConfigError(
+                f"{core.id}: agent: expected one of its agents, {format_names(names)}, got {shown(agent)}"
+            )
         self.agent = agent or names[0]
         members = {group: [names[row] for row in rows] for group, rows in core.groups.items()}
         by_name = scripted_policies(core, opponents, [*members, *(name for name in names if name != self.agent)])

@@ -33,7 +33,7 @@ def read(
     if options is None:
         return reset_mask, {}
     if not isinstance(options, Mapping):
-        raise ConfigError(f"{core.id}: options must be a dict by name or None, got {shown(options)}")
+        raise ConfigError(f"{core.id}: options: expected a dict by name or None, got {shown(options)}")
     known = (*names, *core.definition.reset_option_names)
     for key in options:
         if key not in known:
@@ -76,7 +76,7 @@ def single_seed(core: Core, seed: Any) -> int | None:
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ConfigError(f"{core.id}: seed must be an int >= 0 or None, got {shown(seed)}")
+        raise ConfigError(f"{core.id}: seed: expected an int >= 0 or None, got {shown(seed)}")
     return int(seed)
 
 
@@ -92,10 +92,10 @@ def seeds_per_env(core: Core, seed: Any) -> int | torch.Tensor | None:
     worlds = core.num_envs
     if not isinstance(keys, list | tuple) or len(keys) != worlds:
         got = f"{len(keys)} seeds" if isinstance(keys, list | tuple) else shown(keys)
-        raise ConfigError(f"{core.id}: seed must be an int or one int per world, {worlds} of them, got {got}")
+        raise ConfigError(f"{core.id}: seed: expected an int or one int per world, {worlds} of them, got {got}")
     for world, key in enumerate(keys):
         if isinstance(key, bool) or not isinstance(key, int | np.integer):
-            raise ConfigError(f"{core.id}: seed[{world}] must be an int, got {shown(key)}")
+            raise ConfigError(f"{core.id}: seed[{world}]: expected an int, got {shown(key)}")
     words = [int(key) & (2**64 - 1) for key in keys]  # unsigned, as the core reads an int
     signed = [word - 2**64 if word >= 2**63 else word for word in words]
     return torch.tensor(signed, dtype=torch.int64, device=core.device)
@@ -117,7 +117,7 @@ def env_mask_from_rows(core: Core, mask: Any, rows: int) -> torch.Tensor:
     if not plain(given) or given.dtype != torch.bool or given.shape != (core.num_envs * rows,):
         wanted = f"bool ({core.num_envs * rows},), one per row"
         got = f"{given.dtype} {tuple(given.shape)}" if plain(given) else describe_tensor(mask)
-        raise ActionError(f"{core.id}: options['reset_mask'] must be {wanted}, got {got}")
+        raise ActionError(f"{core.id}: options['reset_mask']: expected {wanted}, got {got}")
     by_world = given.view(core.num_envs, rows)
     worlds = by_world.any(1)
     if given.is_cpu:

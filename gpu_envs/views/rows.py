@@ -13,7 +13,8 @@ from gpu_envs.errors import ActionError, ConfigError, describe_tensor, format_na
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
 from gpu_envs.utils.agent_rows import rows_index
-from gpu_envs.utils.settings import AUTORESET, autoreset_member, check_value
+from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
+from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import numbers, plain
 from gpu_envs.views import reset_options as options_of
 from gpu_envs.views.batched import RENDER_MODES, RenderOutput, check_render_mode
@@ -92,7 +93,7 @@ class RowsEnv(VectorEnv, RebuildOnCopy):
         mode = self.autoreset_mode = autoreset_member(autoreset_mode)
         if mode is None:
             raise ConfigError(
-                f"{env_id}: autoreset_mode must be one of {format_names(AUTORESET)}, got {shown(autoreset_mode)}"
+                f"{env_id}: autoreset_mode: expected one of {format_names(AUTORESET)}, got {shown(autoreset_mode)}"
             )
         settings = {"illegal_actions": "saturate", "autoreset": AUTORESET[mode], **config}
         core = self.core = make_core(env_id, num_envs, device, **settings)
@@ -253,7 +254,7 @@ class RowsEnv(VectorEnv, RebuildOnCopy):
             actions = torch.as_tensor(array, dtype=dtype, device=core.device)
         if not plain(actions) or actions.shape != shape or actions.dtype != dtype or actions.device != core.device:
             raise ActionError(
-                f"{core.id}: actions must be {dtype} {shape} on {core.device}, got {describe_tensor(actions)}"
+                f"{core.id}: actions: expected {dtype} {shape} on {core.device}, got {describe_tensor(actions)}"
             )
         actions = actions.reshape(core.num_envs, len(self.agents), *shape[1:])
         return self._opponents.join(self._rows, actions)
@@ -263,10 +264,10 @@ def _rows(core: Core, group: str | None) -> tuple[int, ...]:
     """Return the core's rows of the agents of a group, or of all agents."""
     if group is not None:
         if not isinstance(group, str) or group not in core.groups:
-            raise ConfigError(f"{core.id}: group must be one of {format_names(core.groups)}, got {shown(group)}")
+            raise ConfigError(f"{core.id}: group: expected one of {format_names(core.groups)}, got {shown(group)}")
         return core.groups[group]
     pairs = [(core.observation_spaces[agent], core.action_spaces[agent]) for agent in core.possible_agents]
     if any(pair != pairs[0] for pair in pairs):
         choices = " or ".join(f"group={name!r}" for name in core.groups)
-        raise ConfigError(f"{core.id}: the spaces of its groups differ, but rows must be equal; choose {choices}")
+        raise ConfigError(f"{core.id}: the spaces of its groups differ, but rows: expected equal; choose {choices}")
     return tuple(range(core.num_agents))

@@ -84,13 +84,13 @@ def scripted_policies(core: Core, opponents: Any, names: list[str]) -> dict[str,
     given = dict.fromkeys(names, opponents) if callable(opponents) or _random(opponents) else opponents
     if not isinstance(given, dict):
         raise ConfigError(
-            f"{core.id}: opponents must be 'random', a policy or a dict of these by name, got {_shown(opponents)}"
+            f"{core.id}: opponents: expected 'random', a policy or a dict of these by name, got {_shown(opponents)}"
         )
     for name, policy in given.items():
         if name not in names:
             raise ConfigError(f"{core.id}: opponents has no {name!r} to play; it has {format_names(names) or 'none'}")
         if not _random(policy) and not callable(policy):
-            raise ConfigError(f"{core.id}: opponents[{name!r}] must be 'random' or a policy, got {_shown(policy)}")
+            raise ConfigError(f"{core.id}: opponents[{name!r}]: expected 'random' or a policy, got {_shown(policy)}")
     return {name: policy for name, policy in given.items() if callable(policy)}
 
 

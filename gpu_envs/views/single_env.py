@@ -99,7 +99,7 @@ class SingleEnv:
         core = self.core
         self.check_running()
         if not isinstance(actions, Mapping):
-            raise ActionError(f"{core.id}: actions must be a dict by agent, got {type(actions).__name__}")
+            raise ActionError(f"{core.id}: actions: expected a dict by agent, got {type(actions).__name__}")
         acting = {agent for agent in self.agents if core.to_move is None or self.moves(agent)}
         missing = [agent for agent in self.agents if agent not in actions]
         table = self._table
@@ -254,5 +254,5 @@ class SingleEnv:
             value = np.asarray(None)
         if value.dtype.kind not in self._kinds or value.shape != space.shape:
             shown = f"{value.dtype} {value.shape}" if value.dtype.kind != "O" else type(action).__name__
-            raise ActionError(f"{self.core.id}: action of {agent} must be one of {space}, got {shown}")
+            raise ActionError(f"{self.core.id}: action of {agent}: expected one of {space}, got {shown}")
         return value

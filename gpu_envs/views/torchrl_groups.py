@@ -51,7 +51,7 @@ def named_groups(core: Core, asked: Any) -> dict[str, list[str]]:
     if not isinstance(asked, Mapping) or not all(
         isinstance(names, Sequence) and not isinstance(names, str) for names in asked.values()
     ):
-        raise ConfigError(f"{core.id}: group_map must be a dict of lists of agents by group, got {asked!r}")
+        raise ConfigError(f"{core.id}: group_map: expected a dict of lists of agents by group, got {asked!r}")
     for group in asked:
         if group in _RESERVED or not isinstance(group, str):
             raise ConfigError(f"{core.id}: group_map cannot have a group named {group!r}: choose another name")

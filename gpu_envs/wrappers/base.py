@@ -85,7 +85,7 @@ class TensorWrapper(VectorWrapper):
             or actions.is_complex()
         ):
             wanted = f"torch.float32 {shape} on {self.device}"
-            raise ActionError(f"{name}: actions must be {wanted}, got {describe_tensor(actions)}")
+            raise ActionError(f"{name}: actions: expected {wanted}, got {describe_tensor(actions)}")
         return actions
 
     def _box(self, space: spaces.Space, what: str) -> spaces.Box:
@@ -104,7 +104,7 @@ class TensorWrapper(VectorWrapper):
         except (TypeError, ValueError, RuntimeError):  # also values that NumPy cannot read
             names, got = " and ".join(ends), " and ".join(map(_shape, ends.values()))
             raise ConfigError(
-                f"{type(self).__name__}: {names} must be numbers or of shape {shape}, got {got}"
+                f"{type(self).__name__}: {names}: expected numbers or of shape {shape}, got {got}"
             ) from None
 
     def _tensor(self, value: Any) -> torch.Tensor:

@@ -37,9 +37,9 @@ class FrameStackObservation(TensorWrapper):
 
     def __init__(self, env: VectorEnv, stack_size: int, *, padding_type: str | np.ndarray = "reset") -> None:
         super().__init__(env)
-        stack_size = check_value("FrameStackObservation", "stack_size", stack_size, int, low=1)
+        stack_size = check_value("FrameStackObservation", "stack_size", stack_size, int, ge=1)
         if stack_size > MAX_FRAMES:
-            raise ConfigError(f"FrameStackObservation: stack_size must be at most {MAX_FRAMES}, got {stack_size}")
+            raise ConfigError(f"FrameStackObservation: stack_size: expected at most {MAX_FRAMES}, got {stack_size}")
         single = self._box(env.single_observation_space, "observation")
         self._padding: torch.Tensor | None = None  # (D,); None repeats the first observation
         if isinstance(padding_type, str) and padding_type == "zero":
@@ -48,7 +48,7 @@ class FrameStackObservation(TensorWrapper):
             self._padding = self._tensor(padding_type)
         elif not isinstance(padding_type, str) or padding_type != "reset":
             raise ConfigError(
-                f"FrameStackObservation: padding_type must be 'reset', 'zero' or an observation of {single}, "
+                f"FrameStackObservation: padding_type: expected 'reset', 'zero' or an observation of {single}, "
                 f"got {shown(padding_type)}"
             )
         self.stack_size = stack_size

@@ -19,7 +19,7 @@ def _epsilon(wrapper: TensorWrapper, epsilon: float) -> float:
     """Return epsilon; raise a ConfigError unless it is a finite number > 0."""
     checked = check_value(type(wrapper).__name__, "epsilon", epsilon, float)
     if checked <= 0.0:
-        raise ConfigError(f"{type(wrapper).__name__}: epsilon must be > 0, got {epsilon!r}")
+        raise ConfigError(f"{type(wrapper).__name__}: epsilon: expected a value > 0, got {epsilon!r}")
     return checked
 
 
@@ -89,7 +89,7 @@ class NormalizeReward(TensorWrapper):
         super().__init__(env)
         self.gamma = check_value("NormalizeReward", "gamma", gamma, float)
         if not 0 <= self.gamma <= 1:
-            raise ConfigError(f"NormalizeReward: gamma must be in [0, 1], got {gamma}")
+            raise ConfigError(f"NormalizeReward: gamma: expected a value in [0, 1], got {gamma}")
         self.epsilon = _epsilon(self, epsilon)
         self.return_rms = RunningMeanStd((), self.device)
         self.accumulated_reward = torch.zeros(self.num_envs, device=self.device)

@@ -37,11 +37,11 @@ class RescaleObservation(TensorWrapper):
         for name, new, old in (("min_obs", low, box.low), ("max_obs", high, box.high)):
             if not np.where(np.isfinite(old), np.isfinite(new), new == old).all():
                 raise ConfigError(
-                    f"RescaleObservation: {name} must be infinite exactly where {box} is, got {new.tolist()}"
+                    f"RescaleObservation: {name}: expected infinite exactly where {box} is, got {new.tolist()}"
                 )
         if not (low <= high).all():
             raise ConfigError(
-                f"RescaleObservation: min_obs must be <= max_obs, got {shown(min_obs)} and {shown(max_obs)}"
+                f"RescaleObservation: min_obs: expected a value <= max_obs, got {shown(min_obs)} and {shown(max_obs)}"
             )
         self.single_observation_space = spaces.Box(low.copy(), high.copy(), dtype=np.float32)
         below, above = np.isfinite(low), np.isfinite(high)

@@ -43,9 +43,9 @@ class RecordEpisodeStatistics(TensorWrapper):
     def __init__(self, env: VectorEnv, buffer_length: int = 100, stats_key: str = "episode") -> None:
         super().__init__(env)
         name = "RecordEpisodeStatistics"
-        buffer_length = check_value(name, "buffer_length", buffer_length, int, low=1)
+        buffer_length = check_value(name, "buffer_length", buffer_length, int, ge=1)
         if buffer_length > MAX_EPISODES:
-            raise ConfigError(f"{name}: buffer_length must be at most {MAX_EPISODES}, got {buffer_length}")
+            raise ConfigError(f"{name}: buffer_length: expected at most {MAX_EPISODES}, got {buffer_length}")
         self._stats_key = check_value(name, "stats_key", stats_key, str)
         self._size = buffer_length
         zeros = torch.zeros(self.num_envs, dtype=torch.float64, device=self.device)

@@ -19,7 +19,7 @@ from tyro.conf import Positional, arg
 from gpu_envs.cli.options import ImportOptions, OptionalPath, parse
 from gpu_envs.utils.paths import check_file
 from gpu_envs.utils.progress import ProgressBar
-from trainers.base.settings import check_settings, setting
+from gpu_envs.utils.settings import setting
 
 __all__ = ["WatchOptions", "watch_command"]
 
@@ -35,7 +35,7 @@ class WatchOptions(ImportOptions):
 
     run: Annotated[Positional[Path], arg(metavar="RUN")]
     """Folder of a training or a league."""
-    port: int = setting(0, ">= 0")
+    port: int = setting(0, ge=0)
     """TCP port of the page; 0 for a free one."""
     host: str = "127.0.0.1"
     """Address to listen on. With any address but 127.0.0.1, the URL and the run cross the network unencrypted."""
@@ -54,7 +54,6 @@ def watch_command(argv: list[str]) -> int:
     from league.watch.sources.open import open_source
 
     args = parse(WatchOptions, "watch", argv)
-    check_settings(args, "--")
     alone = is_loopback(args.host)
     if args.export is not None:
         check_file(args.export, "--export")

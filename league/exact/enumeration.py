@@ -100,7 +100,7 @@ class _Infosets:
         if (parents != sequence).any() or (masks != legal).any():
             raise ConfigError(
                 f"{self.env_id}: no exact tree: expected observations with perfect recall, got equal ones after "
-                "different actions; use shorter episodes, such as num_steps=1, or sampled payoffs"
+                "different actions; use shorter episodes, such as num_repetitions=1, or sampled payoffs"
             )
         return index
 

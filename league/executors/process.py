@@ -98,7 +98,7 @@ class ProcessExecutor:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.workers, self.threads = max(1, cores // max(threads, 1)) if workers is None else workers, threads
         if self.workers < 1 or threads < 1:
-            raise ConfigError(f"workers = {workers}, threads = {threads}: expected at least 1")
+            raise ConfigError(f"workers and threads: expected at least 1, got {workers} and {threads}")
         self._waiting: SimpleQueue[_Job | None] = SimpleQueue()
         self._ended: SimpleQueue[tuple[_Job, Any]] = SimpleQueue()
         self._jobs: list[_Job] = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import check_settings, setting
 from league.game import Game
 from league.leagues.builder import (
     LeagueBuilder,
@@ -27,7 +28,6 @@ from league.leagues.builder import (
 from league.leagues.matchmaking import pfsp, without_monotonic_suffix
 from league.leagues.player import Match, Player
 from league.leagues.transitions import Change, Freeze, Reset
-from trainers.base.settings import check_settings, setting
 
 __all__ = ["AlphaStarConfig", "AlphaStarLeagueBuilder", "ExploiterMatches", "FreezeRules", "MainMatches", "preset"]
 
@@ -38,39 +38,39 @@ MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main", "main_exploiter", "league_explo
 class FreezeRules:
     """Rules for freezing the players of one kind."""
 
-    count: int = setting(1, ">= 0")
+    count: int = setting(1, ge=0)
     """Number of players of the kind, per role."""
-    min_steps: int = setting(100_000, ">= 0")
+    min_steps: int = setting(100_000, ge=0)
     """Minimum environment steps between two frozen copies. The paper's 2e9 steps are for StarCraft: scale them."""
-    timeout: int = setting(200_000, ">= 0")
+    timeout: int = setting(200_000, ge=0)
     """Environment steps after which a copy is frozen regardless of its win rates."""
-    win_rate: float = setting(0.7, "in [0, 1]")
+    win_rate: float = setting(0.7, ge=0, le=1)
     """Win rate against each opponent above which a copy is frozen before the timeout."""
-    reset_probability: float = setting(0.0, "in [0, 1]")
+    reset_probability: float = setting(0.0, ge=0, le=1)
     """Probability of resetting the player to its first weights after it is frozen."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError on the first invalid value."""
         check_settings(self)
         if self.timeout < self.min_steps:
-            raise ConfigError(f"timeout = {self.timeout}: expected at least min_steps = {self.min_steps}")
+            raise ConfigError(f"timeout: expected at least min_steps = {self.min_steps}, got {self.timeout}")
 
 
 @dataclass(frozen=True)
 class MainMatches:
     """Matches of main agents."""
 
-    pfsp: float = setting(0.5, "in [0, 1]")
+    pfsp: float = setting(0.5, ge=0, le=1)
     """Share of matches against all frozen players, stronger ones more often."""
-    verification: float = setting(0.15, "in [0, 1]")
+    verification: float = setting(0.15, ge=0, le=1)
     """Share of matches against frozen exploiters and forgotten versions, if any of them wins too often."""
     pfsp_weighting: str = "squared"
     """Weighting of opponents by win rate, see `league.leagues.matchmaking.WEIGHTINGS`."""
-    exploited_below: float = setting(0.3, "in [0, 1]")
+    exploited_below: float = setting(0.3, ge=0, le=1)
     """Win rate below which frozen main exploiters are sampled for verification."""
-    forgotten_below: float = setting(0.7, "in [0, 1]")
+    forgotten_below: float = setting(0.7, ge=0, le=1)
     """Win rate below which earlier versions of main agents count as forgotten and are sampled for verification."""
-    too_strong_below: float = setting(0.3, "in [0, 1]")
+    too_strong_below: float = setting(0.3, ge=0, le=1)
     """Win rate up to which self-play uses earlier versions of a main agent instead of the agent; 0: never."""
 
     def __post_init__(self) -> None:
@@ -78,16 +78,16 @@ class MainMatches:
         check_settings(self)
         pfsp([], self.pfsp_weighting)
         if self.pfsp + self.verification > 1:
-            raise ConfigError(f"pfsp + verification = {self.pfsp + self.verification}: expected at most 1")
+            raise ConfigError(f"pfsp + verification: expected at most 1, got {self.pfsp + self.verification}")
 
 
 @dataclass(frozen=True)
 class ExploiterMatches:
     """Matches of main exploiters and league exploiters."""
 
-    beatable_above: float = setting(0.1, "in [0, 1]")
+    beatable_above: float = setting(0.1, ge=0, le=1)
     """Win rate above which main exploiters play the current main agent, and below which its earlier versions."""
-    history: float = setting(1.0, "in [0, 1]")
+    history: float = setting(1.0, ge=0, le=1)
     """Share of those matches against earlier versions; the rest is against the current main agent."""
     league_weighting: str = "linear_capped"
     """Weighting of all frozen players as opponents of league exploiters."""
@@ -118,7 +118,7 @@ class AlphaStarConfig:
     def __post_init__(self) -> None:
         """Raise ConfigError if there are no main agents."""
         if self.main.count < 1:
-            raise ConfigError("main.count = 0: expected at least one main agent of each role")
+            raise ConfigError("main.count: expected at least one main agent of each role, got 0")
 
 
 def preset(name: str = "pseudocode", min_steps: int = 100_000) -> AlphaStarConfig:
@@ -136,7 +136,7 @@ def preset(name: str = "pseudocode", min_steps: int = 100_000) -> AlphaStarConfi
     if name == "pseudocode":
         return config
     if name != "nature":
-        raise ConfigError(f"rules = {name!r}: expected pseudocode or nature")
+        raise ConfigError(f"rules: expected pseudocode or nature, got {name!r}")
     return replace(
         config,
         main=replace(rules, timeout=min_steps),  # frozen regardless of win rates

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import bounds_of
 from league.leagues.builder import check_numeric
 from league.leagues.league_state import RANDOM, RANDOM_NAME, LeagueState, LearningPlayer, policy_weights
 from league.leagues.player import Player
@@ -18,10 +18,7 @@ from league.rollout.best_response import BestResponseTraining
 from league.rollout.matchup_distribution import LEARNER, MatchupDistribution
 from trainers.config.train_config import TrainConfig
 
-__all__ = ["BOUNDS", "apply_transitions", "multiply_settings"]
-
-BOUNDS = {"in [0, 1]": (0, 1), "in (0, 1]": (0, 1), ">= 0": (0, math.inf), ">= 1": (1, math.inf), ">= 2": (2, math.inf)}
-"""Range of a setting by the text of its check; multiplied settings are clipped to it."""
+__all__ = ["apply_transitions", "multiply_settings"]
 
 
 def apply_transitions(state: LeagueState, number: int, changes: Sequence[Change]) -> None:
@@ -63,12 +60,11 @@ def multiply_settings(
 ) -> dict[str, float]:
     """Return a player's settings with some of them multiplied and clipped to their valid range."""
     learner, found = dataclasses.replace(train.learner, **settings), dict(settings)
-    allowed = {each.name: str(each.metadata.get("allowed")) for each in dataclasses.fields(learner)}
+    bounds = {each.name: bounds_of(each) for each in dataclasses.fields(learner)}
     for key, factor in factors.items():
         value = check_numeric(learner, key)
-        least, most = BOUNDS.get(allowed[key], (-math.inf, math.inf))
         changed = value * factor
-        found[key] = min(max(round(changed) if isinstance(value, int) else changed, least), most)
+        found[key] = bounds[key].clip(round(changed) if isinstance(value, int) else changed)
     dataclasses.replace(train, learner=dataclasses.replace(learner, **found))  # checks conditions between settings
     return found
 

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from gpu_envs.utils.progress import Progress
+from gpu_envs.utils.settings import check_settings, setting
 from league.evaluation.nash_conv import UNKNOWN, Evaluation, is_evaluated
 from league.evaluation.payoff_filler import PayoffFiller, PayoffSamplingConfig, payoff_task
 from league.executors import Coordinator, Executor, LazyValue, RemoteTask, gather
@@ -39,7 +40,7 @@ from league.rollout.payoff_table import PayoffTable
 from league.storage.records import SUMMARY_FIELDS
 from league.storage.run_config import training, write_summary
 from league.storage.run_store import RunStore, derive_seed
-from trainers.base.settings import check_settings, setting
+from trainers.base.seeding import SEEDS
 from trainers.models.policy import PolicyProtocol
 
 __all__ = ["MARGIN_TASK", "League", "LeagueConfig"]
@@ -49,21 +50,21 @@ __all__ = ["MARGIN_TASK", "League", "LeagueConfig"]
 class LeagueConfig:
     """Settings of a league that do not depend on its builder."""
 
-    iterations: int = setting(20, ">= 0")
+    iterations: int = setting(20, ge=0)
     """Number of iterations; every player trains once per iteration."""
-    steps: int = setting(50_000, ">= 1")
+    steps: int = setting(50_000, ge=1)
     """Environment steps per player and iteration, rounded up to whole rollouts."""
-    decay: float = setting(0.99, "in (0, 1]")
+    decay: float = setting(0.99, gt=0, le=1)
     """Factor by which each new game reduces the weight of earlier games in a win rate."""
     draw_margin: float | None = None
     """Difference of the two seats' returns that counts as a draw. None: 0 if the game is zero-sum or symmetric. Else
     the margin is measured at the start and again in every iteration, between the first learning players of both
     seats, so that both win equally often. Scores in the payoff table use the first measurement."""
-    episodes_per_matchup: int = setting(1_000, ">= 1")
+    episodes_per_matchup: int = setting(1_000, ge=1)
     """Episodes per cell of the payoff table of all frozen players, which is completed at the end."""
-    eval_num_envs: int = setting(16_384, ">= 1")
+    eval_num_envs: int = setting(16_384, ge=1)
     """Number of environments that play payoff cells at once."""
-    seed: int = setting(0, "in [0, 2**63)")
+    seed: int = setting(0, ge=0, lt=SEEDS)
     """Random seed of the run."""
     device: str = "cpu"
     """Device for training and simulation."""

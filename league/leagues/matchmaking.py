@@ -41,7 +41,7 @@ def pfsp(win_rates: Sequence[float] | Rates, weighting: str = "linear") -> Rates
         ConfigError: The weighting is unknown.
     """
     if weighting not in WEIGHTINGS:
-        raise ConfigError(f"weighting = {weighting!r}: expected one of {', '.join(WEIGHTINGS)}")
+        raise ConfigError(f"weighting: expected one of {', '.join(WEIGHTINGS)}, got {weighting!r}")
     rates = np.asarray(win_rates, np.float64)
     weights = WEIGHTINGS[weighting](rates)
     total = weights.sum()
@@ -70,7 +70,7 @@ class WinRates:
     def __init__(self, decay: float = 0.99) -> None:
         """Start without games; `decay` is in (0, 1], and 1 forgets nothing."""
         if not 0 < decay <= 1:
-            raise ConfigError(f"decay = {decay}: expected a number in (0, 1]")
+            raise ConfigError(f"decay: expected a number in (0, 1], got {decay}")
         self.decay = decay
         self.games: dict[tuple[str, str], float] = {}
         self.scores: dict[tuple[str, str], float] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import check_settings, setting
 from league.game import Game
 from league.leagues.builder import (
     LeagueBuilder,
@@ -21,7 +22,6 @@ from league.leagues.builder import (
 from league.leagues.player import Match, Player
 from league.leagues.self_play import MAIN
 from league.leagues.transitions import Change, Copy, Freeze
-from trainers.base.settings import check_settings, setting
 
 __all__ = ["PopulationBasedBuilder", "PopulationBasedConfig"]
 
@@ -30,11 +30,11 @@ __all__ = ["PopulationBasedBuilder", "PopulationBasedConfig"]
 class PopulationBasedConfig:
     """Settings of population-based training."""
 
-    size: int = setting(4, ">= 2")
+    size: int = setting(4, ge=2)
     """Players per role."""
-    ready_steps: int = setting(50_000, ">= 1")
+    ready_steps: int = setting(50_000, ge=1)
     """Environment steps of a player between two selections."""
-    bottom: float = setting(0.25, "in (0, 1]")
+    bottom: float = setting(0.25, gt=0, le=1)
     """Share of the players of a role, the weakest, each of which copies one of as many strongest players."""
     perturb: Mapping[str, float] = field(default_factory=lambda: {"learning_rate": 1.2})
     """Factor of each numeric learner setting that a copy multiplies or divides by it, within the setting's range. All
@@ -45,7 +45,7 @@ class PopulationBasedConfig:
         check_settings(self)
         for name, factor in self.perturb.items():
             if not factor > 1:
-                raise ConfigError(f"perturb[{name!r}] = {factor!r}: expected a factor > 1")
+                raise ConfigError(f"perturb[{name!r}]: expected a factor > 1, got {factor!r}")
 
 
 class PopulationBasedBuilder(LeagueBuilder):

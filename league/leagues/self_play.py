@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_envs.utils.settings import check_settings, setting
 from league.game import Game
 from league.leagues.builder import (
     LeagueBuilder,
@@ -21,7 +22,6 @@ from league.leagues.builder import (
 from league.leagues.matchmaking import pfsp
 from league.leagues.player import Match, Player
 from league.leagues.transitions import Change, Freeze
-from trainers.base.settings import check_settings, setting
 
 __all__ = ["MAIN", "SelfPlayBuilder", "SelfPlayConfig"]
 
@@ -32,12 +32,12 @@ MAIN = "main"  # kind of the learning players
 class SelfPlayConfig:
     """Settings of self-play against current and past opponents."""
 
-    opponents: str = setting("latest", ("latest", "uniform", "pfsp"))
+    opponents: str = setting("latest", choices=("latest", "uniform", "pfsp"))
     """Opponents: "latest" for current players (self-play); "uniform" over all frozen copies (fictitious self-play,
     Heinrich et al. 2015); "pfsp" with stronger copies more often (prioritized, Vinyals et al. 2019)."""
-    latest: float = setting(0.2, "in [0, 1]")
+    latest: float = setting(0.2, ge=0, le=1)
     """Share of matches against the current player, if opponents are past ones."""
-    freeze_every: int = setting(100_000, ">= 1")
+    freeze_every: int = setting(100_000, ge=1)
     """Environment steps between two frozen copies."""
     weighting: str = "squared"
     """Weighting of opponents for "pfsp", see `league.leagues.matchmaking.WEIGHTINGS`."""

@@ -79,7 +79,7 @@ def _seat_by_seat(payoffs: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]
 
 def _best(solver: str, payoffs: Tensor, gains: csr_array, objective: str) -> MetaStrategy:
     if objective not in OBJECTIVES:
-        raise ConfigError(f"{solver}: objective = {objective!r}: expected {' or '.join(OBJECTIVES)}")
+        raise ConfigError(f"{solver}: objective: expected {' or '.join(OBJECTIVES)}, got {objective!r}")
     limits = len(gains.indptr) - 1
     gains = gains / max(np.abs(gains.data).max(initial=0), 1e-300)
     if objective == "max_entropy":

@@ -69,7 +69,7 @@ def train(env_id: str, device: str, algorithm: str | None = None) -> dict[str, A
     """
     kind = device.partition(":")[0]
     if kind not in FALLBACK:
-        raise ConfigError(f"device = {device!r:.80}: expected one of cpu, cuda, cuda:N")
+        raise ConfigError(f"device: expected one of cpu, cuda, cuda:N, got {device!r:.80}")
     found = TRAIN.get((env_id, kind), FALLBACK[kind])
     if algorithm in (None, found["algorithm"]):
         return dict(found)

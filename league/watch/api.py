@@ -1,5 +1,7 @@
 """Requests of the viewer's page and their JSON responses; GET only.
 
+The answers are::
+
     api/run         the run and its version
         name, kind "training" | "league", env_id, env (settings), algorithm, config (as recorded)
         writing         whether a process seems to write the run; false in an exported file

@@ -41,6 +41,13 @@ def test_module_has_at_most_350_lines(package):
     assert not {name: count for name, count in lines.items() if count > MAX_LINES and name not in TABLES}
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_folder_is_a_package(package):
+    """Import-linter does not see modules in a folder without `__init__.py`."""
+    folders = {path.parent for path in modules(package)}
+    assert not [str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").is_file()]
+
+
 def test_class_names_are_unique():
     places = defaultdict(list)
     for package in PACKAGES:
@@ -64,3 +71,23 @@ def test_only_environments_share_class_names():
                 if isinstance(node, ast.ClassDef) and node.name in AUTHORING_CONTRACT:
                     places[node.name].append(str(path.relative_to(ROOT)))
     assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_every_public_name_is_exported():
+    """`__all__` of a module names its public functions and classes; the API reference documents just these."""
+    missing = {}
+    for package in PACKAGES[:-1]:
+        for path in modules(package):
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            exports = [
+                node.value
+                for node in body
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+            ]
+            if path.name == "__init__.py" and not exports:
+                continue
+            named = {name for value in exports for name in ast.literal_eval(value)}
+            defined = {node.name for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+            if public := {name for name in defined - named if not name.startswith("_")}:
+                missing[str(path.relative_to(ROOT))] = sorted(public)
+    assert not missing

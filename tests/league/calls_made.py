@@ -25,7 +25,7 @@ from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 from trainers.config.train_config import TrainConfig
 
-RPS = Game.of("RockPaperScissors-v0", {"num_steps": 1})
+RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 1})
 
 
 class NeedsTwoError(Exception):

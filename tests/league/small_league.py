@@ -26,7 +26,7 @@ from league.rollout.best_response import BestResponseTraining
 from league.storage.open_run import open_run
 from league.storage.run_store import RunStore
 
-RPS = Game.of("RockPaperScissors-v0", {"num_steps": 1})
+RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 1})
 TINY = {
     "num_envs": 4,
     "learner.rollout_length": 4,

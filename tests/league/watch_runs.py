@@ -21,7 +21,7 @@ from trainers.algorithms.on_policy.ppo import PPOConfig
 from trainers.config.train_config import TrainConfig
 from trainers.runner.trainer import Trainer
 
-RPS = Game.of("RockPaperScissors-v0", {"num_steps": 2})
+RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 2})
 
 
 def trainer(out: Path, iterations: int = 4) -> Trainer:

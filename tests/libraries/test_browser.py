@@ -110,7 +110,7 @@ def view(chromium):
 def run(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("run") / "rps"
     config = PSROConfig(iterations=2, oracle="exact", meta_solver="nash", episodes_per_matchup=30)
-    with open_run(path, Game.of("RockPaperScissors-v0", {"num_steps": 2}), "psro", config) as store:
+    with open_run(path, Game.of("RockPaperScissors-v0", {"num_repetitions": 2}), "psro", config) as store:
         PSRO(store, config).run()
     return path
 

@@ -110,6 +110,16 @@ def test_reference_documents_every_imported_name():
     assert not missing
 
 
-@pytest.mark.parametrize("name", ["make", "parallel_env"])
-def test_reference_documents_the_entry_functions(name):
-    assert f"gpu_envs.api.{name}" in page(SITE / "reference" / "gpu_envs.html").names
+@pytest.mark.parametrize(
+    ("room", "name"),
+    [
+        ("gpu_envs", "gpu_envs.api.make"),
+        ("gpu_envs", "gpu_envs.api.parallel_env"),
+        ("gpu_envs.definition", "gpu_envs.definition.registry.list_envs"),
+        ("gpu_envs.definition", "gpu_envs.definition.registry.register"),
+        ("gpu_envs.testing", "gpu_envs.testing.env_checker.check_env"),
+        ("warp_kernels", "warp_kernels.episode.IO"),
+    ],
+)
+def test_reference_documents_the_entry_functions(room, name):
+    assert name in page(SITE / "reference" / f"{room}.html").names

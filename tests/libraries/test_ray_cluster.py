@@ -207,11 +207,11 @@ def test_invalid_arguments_raise_one_line(cluster):
     """One clear line each."""
     port = cluster.address.rpartition(":")[2]
     for words, told in (
-        (["start", "--nodes", "0"], "nodes = 0: expected >= 1"),
+        (["start", "--nodes", "0"], "--nodes: expected an int >= 1, got 0"),
         (["start", "--port", port], f"port = {port}: used by another process; choose another, or 0"),
-        (["start", "--port", "80"], "port = 80: expected one from 1024 to 65535"),
-        (["start", "--object-store", "1"], "object_store = 1: expected at least 80 MiB"),
-        (["start", "--gpus", "99"], "gpus = 99: expected at most the"),
+        (["start", "--port", "80"], "port: expected a port in [1024, 65535], or 0 for a free one, got 80"),
+        (["start", "--object-store", "1"], "object_store: expected at least 80 MiB, got 1"),
+        (["start", "--gpus", "99"], "gpus: expected at most the"),
         (["start", "--temp-dir", "/tmp/" + 40 * "x"], "at most 40 characters"),
         (["stop", "127.0.0.1:1"], f"at 127.0.0.1:1, got none; there are .*{cluster.address}"),
     ):

@@ -129,7 +129,7 @@ def test_the_contract_of_a_vec_env():
         ("illegal_actions", "illegal_actions is fixed when the environment is created; .*set_params.*adversary_size"),
         ("num_envs", "num_envs is fixed"),
         ("num_good", "num_good is fixed"),
-        ("tag_reward", r"is a constant of the rules; env_method\('set_params', tag_reward=...\) changes it"),
+        ("tag_reward", r"is an environment parameter; use env_method\('set_params', tag_reward=...\)"),
     ):
         with pytest.raises(ConfigError, match=words):
             env.set_attr(name, 1)

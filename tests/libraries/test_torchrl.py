@@ -309,7 +309,7 @@ def test_refusals():
             env.to(device)
     assert env.to("cpu") is env.to(torch.device("cpu", 0)) is env
     data = env.rand_action(env.reset())
-    with pytest.raises(ActionError, match=r"action of group 'agent' must be a torch\.int64"):
+    with pytest.raises(ActionError, match=r"action of group 'agent': expected a torch\.int64"):
         env.step(data.set(("agent", "action"), data["agent", "action"].float()))
     with pytest.raises(
         ActionError, match=r"no action of group 'adversary' .*expected a torch\.int64 tensor \(5, 3\) at"
@@ -335,7 +335,7 @@ def test_a_one_hot_vector_must_choose(env_id, hot):
     with pytest.raises(ActionError, match=rf"action .*of {group}_0 in world 3 is out of range"):
         env.step(data.set((group, "action"), action))
     with pytest.raises(
-        ActionError, match=rf"action of group '{group}' must be a .* tensor \({', '.join(map(str, action.shape))}\)"
+        ActionError, match=rf"action of group '{group}': expected a .* tensor \({', '.join(map(str, action.shape))}\)"
     ):
         env.step(data.set((group, "action"), action[..., :-1]))
 

@@ -45,14 +45,14 @@ class AlgorithmSpec:
         """Raise ConfigError for an algorithm without a learner."""
         if self.is_imitation:
             raise ConfigError(
-                f"algorithm = {self.name!r}: expected an algorithm that trains by acting; use gpu-envs clone"
+                f"algorithm: expected an algorithm that trains by acting, got {self.name!r}; use gpu-envs clone"
             )
 
     def settings(self, **given: Any) -> Any:
         """Return settings with the given values; raise ConfigError if one is invalid or contradicts the name."""
         for name, value in self.fixed.items():
             if given.setdefault(name, value) != value:
-                raise ConfigError(f"learner.{name} = {given[name]!r}: expected {value!r}, which {self.name} fixes")
+                raise ConfigError(f"learner.{name}: expected {value!r}, which {self.name} fixes, got {given[name]!r}")
         return self.config_type(**given)
 
 

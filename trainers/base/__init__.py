@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from gpu_envs.utils.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from gpu_envs.utils.settings import check_settings, setting
     from trainers.base.agent_group import AgentGroup, make_agent_group
     from trainers.base.gradients import LOCAL_REDUCER, GradientReducer, MinibatchSampler
     from trainers.base.learner_spec import AgentSpec, LearnerSpec
-    from trainers.base.settings import check_settings, setting
     from trainers.base.shard import Shard
     from trainers.base.state import State
     from trainers.base.transition import Transition
@@ -34,7 +34,7 @@ __getattr__, __dir__ = lazy_exports(
         **dict.fromkeys(("AgentGroup", "make_agent_group"), "trainers.base.agent_group"),
         **dict.fromkeys(("LOCAL_REDUCER", "GradientReducer", "MinibatchSampler"), "trainers.base.gradients"),
         **dict.fromkeys(("AgentSpec", "LearnerSpec"), "trainers.base.learner_spec"),
-        **dict.fromkeys(("check_settings", "setting"), "trainers.base.settings"),
+        **dict.fromkeys(("check_settings", "setting"), "gpu_envs.utils.settings"),
         "Shard": "trainers.base.shard",
         "State": "trainers.base.state",
         "Transition": "trainers.base.transition",

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.base.settings import check_settings
+from gpu_envs.utils.settings import check_settings
 
 __all__ = [
     "MAX_JSON_DEPTH",

@@ -184,7 +184,7 @@ class Shard:
 def check_ranks(ranks: int, num_envs: int) -> None:
     """Raise ConfigError unless every rank has at least one world."""
     if not 1 <= ranks <= num_envs:
-        raise ConfigError(f"shards = {ranks}: expected 1 to {num_envs}, as every shard needs a world of num_envs")
+        raise ConfigError(f"num_workers: expected 1 to {num_envs}, one world per worker or more, got {ranks}")
 
 
 def check_same_hardware(kinds: Sequence[str]) -> None:

@@ -64,8 +64,8 @@ class ReplayBuffer:
         self.length = -(-capacity // self.num_envs_total)
         if self.length < least:
             raise ConfigError(
-                f"learner.replay_size = {capacity}: expected at least {least * self.num_envs_total}, that is {least} "
-                f"steps of {self.num_envs_total} worlds"
+                f"learner.replay_size: expected at least {least * self.num_envs_total}, that is {least} "
+                f"steps of {self.num_envs_total} worlds, got {capacity}"
             )
         self._check_fits(capacity, fields)
         self.buffers = {

@@ -29,10 +29,10 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.episode_recorder import Episode
 from gpu_envs.runtime.factory import resolve_device
 from gpu_envs.utils.progress import ProgressBar
+from gpu_envs.utils.settings import setting
 from trainers.algorithms.imitation.behavior_cloning import BCConfig, clone
 from trainers.base.agent_group import make_agent_group
-from trainers.base.seeding import derive_seed
-from trainers.base.settings import check_settings, setting
+from trainers.base.seeding import SEEDS, derive_seed
 from trainers.cli.options import check_id, with_learner
 from trainers.config.train_config import TrainConfig, make_core, members_by_policy
 from trainers.evaluation.policy_evaluation import by_member, policies_of
@@ -62,11 +62,11 @@ class CloneOptions(ImportOptions, DeviceOptions):
     """Environment id. Required for "scripted"; otherwise the id that the source must have."""
     env_arg: Repeated = ()
     """Environment setting for "scripted", such as num_good=2. Repeat the option for several settings."""
-    episodes: int = setting(256, ">= 2")
+    episodes: int = setting(256, ge=2)
     """Number of episodes to play and record. All are played at once, one per environment."""
     greedy: bool = False
     """Record the most probable action of each policy instead of a sample."""
-    seed: int = setting(0, "in [0, 2**63)")
+    seed: int = setting(0, ge=0, lt=SEEDS)
     """Random seed of the environments, the initial weights and the minibatches."""
     run_dir: OptionalPath = None
     """Folder of the cloned run. Its folder episodes/ holds the recorded episodes. Default: out/<id>-<time>."""
@@ -78,7 +78,6 @@ def clone_command(argv: list[str]) -> int:
     """Train policies to imitate recorded, trained or scripted ones."""
     kind = with_learner(CloneOptions, "bc")
     args = parse(kind, "clone", split_command_line(kind, argv).argv)
-    check_settings(args, "--")
     out = run_folder.resolve_run_dir(args.run_dir, None)
     config, source = _given(args)
     if out is not None and not isinstance(source, Recording):

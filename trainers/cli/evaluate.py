@@ -9,9 +9,10 @@ from pathlib import Path
 from gpu_envs.cli.options import DeviceOptions, OptionalPath, Repeated, parse, parse_pairs
 from gpu_envs.runtime.factory import resolve_device
 from gpu_envs.utils.paths import check_file
+from gpu_envs.utils.settings import setting
 from trainers.algorithms import registry
+from trainers.base.seeding import SEEDS
 from trainers.base.serialization import write_json
-from trainers.base.settings import check_settings, setting
 from trainers.cli.options import FINAL_SEED, SavedPolicyOptions, check_id
 from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
 from trainers.evaluation.cross_play import as_json, play_and_print
@@ -36,9 +37,9 @@ class EvalOptions(DeviceOptions, SavedPolicyOptions):
     """Opponents besides random policies: a run or checkpoint of the same environment, or "scripted"."""
     env_arg: Repeated = ()
     """Environment setting that replaces the recorded one. Repeat the option for several settings."""
-    episodes: int = setting(256, ">= 2")
+    episodes: int = setting(256, ge=2)
     """Number of episodes per matchup. All are played at once, one per environment."""
-    seed: int = setting(FINAL_SEED, "in [0, 2**63)")
+    seed: int = setting(FINAL_SEED, ge=0, lt=SEEDS)
     """Random seed of the environments and the actions."""
     greedy: bool = False
     """Take the most probable action of each policy instead of a sample."""
@@ -49,7 +50,6 @@ class EvalOptions(DeviceOptions, SavedPolicyOptions):
 def eval_command(argv: list[str]) -> int:
     """Evaluate trained policies against random, scripted or other trained policies."""
     args = parse(EvalOptions, "eval", argv)
-    check_settings(args, "--")
     if args.output is not None:
         check_file(args.output)
     saved = checkpoint.load(args.path)

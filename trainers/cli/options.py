@@ -185,7 +185,7 @@ def device_of_cluster(device: str | None) -> str:
         DeviceError: The device is unknown.
     """
     if device is not None and device.startswith("cuda:"):
-        raise ConfigError(f"device = {device!r}: expected 'cuda', as Ray says which GPU a worker has")
+        raise ConfigError(f"device: expected 'cuda', because Ray assigns GPUs to workers, got {device!r}")
     return device if device == "cuda" else str(resolve_device(device)).partition(":")[0]
 
 

@@ -12,7 +12,16 @@ from pathlib import Path
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.base.serialization import parse_json, read_record, write_json
 
-__all__ = ["ClusterRecord", "find_records", "forget", "is_running", "send_signal", "start_time", "write_record"]
+__all__ = [
+    "ClusterRecord",
+    "claim_folder",
+    "find_records",
+    "forget",
+    "is_running",
+    "send_signal",
+    "start_time",
+    "write_record",
+]
 
 RECORD = "cluster.json"  # file of a record in its folder
 PLACE, PREFIX = Path("/tmp"), "gpu-envs-ray-"

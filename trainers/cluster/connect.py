@@ -104,7 +104,7 @@ def check_host(host: str) -> str:
     try:
         found = ipaddress.ip_address(LOOPBACK if host == "localhost" else host)
     except ValueError:
-        raise ConfigError(f"host = {host!r}: expected an IP address such as {LOOPBACK}") from None
+        raise ConfigError(f"host: expected an IP address such as {LOOPBACK}, got {host!r}") from None
     if found.is_loopback:  # the only address for which Ray does not listen on all interfaces
         return LOOPBACK
     warnings.warn(

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from trainers.base.settings import check_settings, setting
+from gpu_envs.utils.settings import check_settings, setting
 from trainers.cluster import cluster_records
 from trainers.cluster.cluster_records import (
     ClusterRecord,
@@ -51,19 +51,19 @@ MAX_FOLDER_LENGTH = 40  # characters; socket paths below the folder are limited 
 class ClusterConfig:
     """Configuration of a Ray cluster on this machine."""
 
-    nodes: int = setting(2, ">= 1")
+    nodes: int = setting(2, ge=1)
     """Number of nodes, the head node included."""
-    cpus: int | None = setting(None, ">= 0")
+    cpus: int | None = setting(None, ge=0)
     """CPUs that each node offers; None: an equal share of the machine's CPUs, at least 1."""
-    gpus: int | None = setting(None, ">= 0")
+    gpus: int | None = setting(None, ge=0)
     """GPUs that each node offers; None: an equal share of the machine's GPUs."""
     object_store: int = 256
     """Shared memory per node for objects that tasks exchange [MiB]."""
-    port: int = setting(0, ">= 0")
+    port: int = setting(0, ge=0)
     """Port of the cluster; 0: a free port."""
     dashboard: bool = True
     """Start Ray's dashboard, which `ray job submit` needs."""
-    dashboard_port: int = setting(0, ">= 0")
+    dashboard_port: int = setting(0, ge=0)
     """Port of the dashboard; 0: 8265 if it is free, otherwise another free port."""
     host: str = LOOPBACK
     """IP address to listen at. Every address but 127.0.0.1 opens the cluster to clients on the network with a token."""
@@ -104,7 +104,7 @@ def plan_cluster(config: ClusterConfig) -> ClusterPlan:
     """
     check_settings(config)
     if config.object_store < MIN_OBJECT_STORE:
-        raise ConfigError(f"object_store = {config.object_store}: expected at least {MIN_OBJECT_STORE} MiB")
+        raise ConfigError(f"object_store: expected at least {MIN_OBJECT_STORE} MiB, got {config.object_store}")
     host = check_host(config.host)
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if host != LOOPBACK:
@@ -116,7 +116,7 @@ def plan_cluster(config: ClusterConfig) -> ClusterPlan:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"  # here an outer address is intended
     for name, port in (("port", config.port), ("dashboard_port", config.dashboard_port)):
         if port and not 1024 <= port < 65536:
-            raise ConfigError(f"{name} = {port}: expected one from 1024 to 65535, or 0 for a free one")
+            raise ConfigError(f"{name}: expected a port in [1024, 65535], or 0 for a free one, got {port}")
         if port and not _is_free(port, host):
             raise ConfigError(f"{name} = {port}: used by another process; choose another, or 0 for a free one")
     cpus, gpus = _resources_per_node(config)
@@ -269,8 +269,8 @@ def _resources_per_node(config: ClusterConfig) -> tuple[int, list[list[str]]]:
         return cpus, [devices[node :: config.nodes] for node in range(config.nodes)]
     if config.gpus * config.nodes > len(devices):
         raise ConfigError(
-            f"nodes = {config.nodes}, gpus = {config.gpus}: expected at most the {len(devices)} GPUs of this machine "
-            "in all; learners can share a GPU, such as with gpus_per_learner=0.5"
+            f"nodes * gpus: expected at most the {len(devices)} GPUs of this machine, got {config.nodes} * "
+            f"{config.gpus}; learners can share a GPU, such as with gpus_per_learner=0.5"
         )
     return cpus, [devices[node * config.gpus : (node + 1) * config.gpus] for node in range(config.nodes)]
 

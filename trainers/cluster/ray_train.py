@@ -83,7 +83,7 @@ def train_distributed(
     check_free(out)
     if resume is not None and config.total_steps <= resume.steps:
         raise ConfigError(
-            f"total_steps = {config.total_steps}: expected more than the {resume.steps} of {resume.path}; raise it"
+            f"total_steps: expected more than the {resume.steps} of {resume.path}, got {config.total_steps}; raise it"
         )
     ray = connect(WHO, address)
     from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
@@ -94,7 +94,7 @@ def train_distributed(
     each = {"CPU": cpus_per_worker, **({"GPU": gpus_per_worker} if on_gpu else {})}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if on_gpu and not any(node.get("GPU") for node in nodes):
-        raise ConfigError(f"device = {config.device!r}: expected a cluster with GPUs, got one without; use cpu")
+        raise ConfigError(f"device={config.device!r}: expected a cluster with GPUs, got none; use device='cpu'")
     capacity = _workers_per_node(nodes, each)
     if num_workers is None:
         num_workers = min(sum(capacity) if on_gpu else sum(1 for fits in capacity if fits), config.num_envs)

@@ -19,7 +19,7 @@ from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, changed
 from trainers.storage.run_folder import SEARCH
 
-__all__ = ["TrialResult", "TuneResult", "command_line", "read_results", "read_search"]
+__all__ = ["TrialResult", "TuneResult", "command_line", "current_value", "read_results", "read_search"]
 
 COMMAND = "gpu-envs tune"  # in messages
 FORMAT = "gpu-envs search 2"  # format of search.json

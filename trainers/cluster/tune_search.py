@@ -75,7 +75,7 @@ def tune(
     if config.until_return is not None:
         raise ConfigError(f"until_return = {config.until_return}: has no effect in a search; leave it out")
     if config.device.startswith("cuda:"):
-        raise ConfigError(f"device = {config.device!r}: expected 'cuda', because Ray assigns GPUs to trials")
+        raise ConfigError(f"device: expected 'cuda', because Ray assigns GPUs to trials, got {config.device!r}")
     if config.eval_opponents is not None:  # trials run elsewhere
         config = dataclasses.replace(config, eval_opponents=str(checkpoint.find(Path(config.eval_opponents)).resolve()))
     run_dir = Path(run_dir).resolve()
@@ -162,7 +162,7 @@ def dry_run(config: TrainConfig, spaces: Mapping[str, Space], plan: TuneConfig) 
         columns = list(read_rows(trainer.log.path)[0])
         late = getattr(config.learner, "learning_starts", 0) > 0  # then metrics of updates appear later
         if plan.metric not in columns and not late:
-            raise ConfigError(f"metric = {plan.metric!r}: expected one of {', '.join(columns)}")
+            raise ConfigError(f"metric: expected one of {', '.join(columns)}, got {plan.metric!r}")
         if plan.scheduler != "pbt":
             return
         state = trainer.state_dict()
@@ -194,7 +194,7 @@ def resources(plan: TuneConfig, config: TrainConfig, trials: int, nodes: list[di
     parallel_trials, wanted = float(trials), {"CPU": 0.0, "GPU": 0.0}
     if config.device.startswith("cuda"):
         if not sum(gpus):
-            raise ConfigError(f"device = {config.device!r}: expected a cluster with GPUs, got one without; use cpu")
+            raise ConfigError(f"device={config.device!r}: expected a cluster with GPUs, got none; use device='cpu'")
         wanted["GPU"] = 1 / min(MAX_TRIALS_PER_GPU, math.ceil(trials / sum(gpus))) if plan.gpus is None else plan.gpus
         if not wanted["GPU"]:
             raise ConfigError(f"gpus = 0: has no effect with device = {config.device!r}; set gpus > 0")
@@ -208,7 +208,7 @@ def resources(plan: TuneConfig, config: TrainConfig, trials: int, nodes: list[di
     for kind, most in (("CPU", max(cpus)), ("GPU", max(gpus))):
         if wanted[kind] > most:
             name = f"{kind.lower()}s"
-            raise ConfigError(f"{name} = {wanted[kind]:g}: expected at most the {most:g} of the largest machine")
+            raise ConfigError(f"{name}: expected at most the {most:g} of the largest machine, got {wanted[kind]:g}")
     return {"cpu": wanted["CPU"], "gpu": wanted["GPU"]}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpu_envs.definition.id_modules import import_named, named_modules
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from trainers.base.settings import check_settings, setting
+from gpu_envs.utils.settings import check_settings, setting
 from trainers.cluster.connect import ray_module
 from trainers.cluster.search_space import FIELDS
 from trainers.config.train_config import TrainConfig, changed
@@ -23,7 +23,13 @@ from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
 from trainers.storage.checkpoint import Checkpoint
 
-__all__ = ["TuneConfig", "run_trial", "trainable", "trial_config"]
+__all__ = [
+    "TuneConfig",
+    "run_trial",
+    "trainable",
+    "trial_config",
+    "with_config",
+]
 
 WORST = -1e30
 """Score of a failed trial with mode "max". It is finite because schedulers interpolate between scores."""
@@ -33,25 +39,25 @@ WORST = -1e30
 class TuneConfig:
     """Configuration of a search for settings. Steps are environment steps, as in `TrainConfig.total_steps`."""
 
-    scheduler: str = setting("asha", ("asha", "pbt", "none"))
+    scheduler: str = setting("asha", choices=("asha", "pbt", "none"))
     """"asha" stops bad trials early, "pbt" lets them copy good ones and perturbs settings, "none" completes all."""
-    num_samples: int = setting(16, ">= 1")
+    num_samples: int = setting(16, ge=1)
     """Number of trials, for each combination of grid values if there are grids."""
     metric: str = "eval/score"
     """Column of metrics.csv that compares trials; the default is the score of evaluations."""
-    mode: str = setting("max", ("max", "min"))
+    mode: str = setting("max", choices=("max", "min"))
     """"max" if a higher metric is better, "min" if a lower one is."""
-    eval_interval: int | None = setting(None, ">= 1")
+    eval_interval: int | None = setting(None, ge=1)
     """Steps between evaluations and checkpoints of a trial; None: total_steps / 20."""
-    grace_period: int | None = setting(None, ">= 1", needs={"scheduler": "asha"})
+    grace_period: int | None = setting(None, ge=1, requires={"scheduler": "asha"})
     """Steps before a trial can be stopped; None: total_steps / 9."""
-    reduction_factor: int = setting(3, ">= 2", needs={"scheduler": "asha"})
+    reduction_factor: int = setting(3, ge=2, requires={"scheduler": "asha"})
     """Factor by which trials decrease at each rung; rungs are at grace_period * reduction_factor ** i steps."""
-    perturbation_interval: int | None = setting(None, ">= 1", needs={"scheduler": "pbt"})
+    perturbation_interval: int | None = setting(None, ge=1, requires={"scheduler": "pbt"})
     """Steps between perturbations of a trial; None: total_steps / 10."""
-    cpus: float | None = setting(None, "> 0")
+    cpus: float | None = setting(None, gt=0)
     """CPUs of a trial; None: computed from the cluster."""
-    gpus: float | None = setting(None, ">= 0")
+    gpus: float | None = setting(None, ge=0)
     """GPUs of a trial, which may be a fraction; None: computed from the cluster, with at most four trials per GPU."""
 
     def __post_init__(self) -> None:
@@ -87,7 +93,7 @@ def run_trial(config: TrainConfig, plan: TuneConfig, settings: Mapping[str, Any]
 
     def report(path: Path, row: Mapping[str, float]) -> None:
         if plan.metric not in row:
-            raise ConfigError(f"metric = {plan.metric!r}: expected one of {', '.join(row)}")
+            raise ConfigError(f"metric: expected one of {', '.join(row)}, got {plan.metric!r}")
         value = row[plan.metric]  # NaN if no episode ended: the previous value is reported again
         last.update(steps=int(row["env_steps"]), **({plan.metric: value} if math.isfinite(value) else {}))
         tune.report({**row, **last}, checkpoint=tune.Checkpoint.from_directory(path))

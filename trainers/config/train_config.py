@@ -15,9 +15,10 @@ from gpu_envs.definition.registry import recorded_id
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import check_played
+from gpu_envs.utils.settings import Bounds, check_settings, completed, has_default, setting
 from trainers.algorithms import registry
+from trainers.base.seeding import SEEDS
 from trainers.base.serialization import check_fields
-from trainers.base.settings import check_settings, completed, has_default, setting
 
 if TYPE_CHECKING:
     from trainers.storage.checkpoint import Checkpoint
@@ -49,33 +50,33 @@ class TrainConfig:
     """Id of the environment, such as "TagContinuous-v0"."""
     env: dict[str, Any] = field(default_factory=dict)
     """Settings of the environment that differ from its defaults, by name."""
-    num_envs: int = setting(64, ">= 1")
+    num_envs: int = setting(64, ge=1)
     """Number of environments simulated in parallel."""
-    total_steps: int = setting(1_000_000, ">= 1")
+    total_steps: int = setting(1_000_000, ge=1)
     """Training length in environment steps, summed over all environments and rounded up to whole rollouts."""
-    seed: int = setting(0, "in [0, 2**63)")
+    seed: int = setting(0, ge=0, lt=SEEDS)
     """Random seed of environments and learners."""
     device: str = "cpu"
     """Device for training and simulation: "cpu", "cuda" or "cuda:<i>"."""
-    sharing: str = setting("group", ("group", "agent", "all"))
+    sharing: str = setting("group", choices=("group", "agent", "all"))
     """Parameter sharing: one policy per "group", one per "agent", or one for "all" agents."""
     policies: dict[str, str] = field(default_factory=dict)
     """Policy names by group or agent, which override `sharing`, such as {"adversary": "a", "agent_0": "b"}."""
-    checkpoint_interval: int = setting(50, ">= 1")
+    checkpoint_interval: int = setting(50, ge=1)
     """Iterations between checkpoints and evaluations; the last iteration always saves one."""
-    keep_last_checkpoints: int = setting(3, ">= 1")
+    keep_last_checkpoints: int = setting(3, ge=1)
     """Number of recent checkpoints to keep, in addition to the best one."""
-    eval_episodes: int = setting(64, ">= 0")
+    eval_episodes: int = setting(64, ge=0)
     """Evaluation episodes per policy at every checkpoint; 0: no evaluation."""
-    eval_opponents: str | None = setting(None, needs={"eval_episodes": "> 0"})
+    eval_opponents: str | None = setting(None, requires={"eval_episodes": Bounds(gt=0)})
     """Run or checkpoint whose policies are the opponents in evaluations; None: random opponents."""
-    patience: int = setting(0, ">= 0", needs={"eval_episodes": "> 0"})
+    patience: int = setting(0, ge=0, requires={"eval_episodes": Bounds(gt=0)})
     """Evaluations without a new best score after which the training stops early; 0: no early stopping."""
     until_return: float | None = None
     """Stop when the mean return per agent over the last 100 episodes reaches this value in every group."""
     deterministic: bool = False
     """Use only deterministic algorithms of PyTorch; operations without one raise an error."""
-    num_threads: int = setting(0, ">= 0")
+    num_threads: int = setting(0, ge=0)
     """Number of PyTorch threads on the CPU, at most one per core; 0: PyTorch's default."""
     cuda_graph: bool = True
     """Capture the rollout as a CUDA graph and replay it; has an effect on a GPU only."""
@@ -97,8 +98,8 @@ class TrainConfig:
         algorithm.settings(**vars(self.learner))  # what the name stands for
         if (starts := getattr(self.learner, "learning_starts", 0)) >= self.total_steps:
             raise ConfigError(
-                f"learner.learning_starts = {starts}: expected fewer than total_steps = {self.total_steps}, because "
-                "learning starts after them"
+                f"learner.learning_starts: expected fewer than total_steps = {self.total_steps}, because learning "
+                f"starts after them, got {starts}"
             )
 
     @classmethod

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
-from trainers.base.settings import setting
+from gpu_envs.utils.settings import setting
 
 __all__ = ["ACTIVATIONS", "Network", "NetworkConfig", "actor_width", "mlp", "polyak_update", "with_ids"]
 
@@ -23,18 +23,18 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}  # 
 class NetworkConfig:
     """Network settings, shared by all algorithms."""
 
-    network: str = setting("mlp", ("mlp", "gru", "cnn"))
+    network: str = setting("mlp", choices=("mlp", "gru", "cnn"))
     """Kind of network: "mlp"; "gru", an MLP and a recurrent layer, for tasks that need memory within an episode; "cnn",
     convolutions and an MLP, for image observations."""
-    hidden_sizes: tuple[int, ...] = setting((64, 64), "in [1, 2**16]")
+    hidden_sizes: tuple[int, ...] = setting((64, 64), ge=1, le=2**16)
     """Widths of the hidden layers; with a GRU the last one is its hidden state's."""
-    activation: str = setting("tanh", tuple(ACTIVATIONS))
+    activation: str = setting("tanh", choices=tuple(ACTIVATIONS))
     """Activation function of the hidden layers: "tanh" or "relu"."""
-    image: tuple[int, ...] = setting((), ">= 1", needs={"network": "cnn"})
+    image: tuple[int, ...] = setting((), ge=1, requires={"network": "cnn"})
     """CNN only: channels, height and width of the image at the start of every observation. The other entries go to the
     MLP
     directly."""
-    conv_filters: tuple[int, ...] = setting((16, 32), ">= 1", needs={"network": "cnn"})
+    conv_filters: tuple[int, ...] = setting((16, 32), ge=1, requires={"network": "cnn"})
     """CNN only: number of filters of each 3 x 3 convolution. Convolutions keep height and width."""
 
     def spec(self, obs_width: int) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class Network(nn.Module):
             width = self._see(list(spec["image"]), list(spec["conv_filters"]), activation, width, generator)
         if spec["network"] == "gru":
             if not hidden:
-                raise ConfigError("learner.hidden_sizes = (): expected at least the width of the GRU")
+                raise ConfigError("learner.hidden_sizes: expected at least the width of the GRU, got ()")
             self.hidden_width = hidden[-1]
             self.body = mlp([width, *hidden], activation, math.sqrt(2.0), generator)
             self.body.append(ACTIVATIONS[activation]())
@@ -101,8 +101,8 @@ class Network(nn.Module):
         """Build the convolutions and return the input width of the MLP."""
         if len(picture) != 3 or math.prod(picture) > width:
             raise ConfigError(
-                f"learner.image = {tuple(picture)}: expected channels, height and width of at most the {width} numbers "
-                "of an observation"
+                f"learner.image: expected channels, height and width of at most the {width} numbers "
+                f"of an observation, got {tuple(picture)}"
             )
         layers: list[nn.Module] = []
         channels = picture[0]

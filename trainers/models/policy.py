@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.settings import setting
 from trainers.base.serialization import (
     check_finite,
     check_tensors,
@@ -23,7 +24,6 @@ from trainers.base.serialization import (
     write_json,
     write_tensors,
 )
-from trainers.base.settings import setting
 from trainers.models.action_heads import Head, check_action_spec, make_head
 from trainers.models.networks import Network, NetworkConfig, actor_width, with_ids
 from trainers.models.normalization import ObservationNormalizer
@@ -37,9 +37,9 @@ FORMAT = "gpu-envs policy 3"  # format of a policy's JSON file
 class PolicySpec(NetworkConfig):
     """Network and action specification of a policy, as in its JSON file."""
 
-    obs_width: int = setting(0, ">= 0")
+    obs_width: int = setting(0, ge=0)
     """Width D of the observations."""
-    ids: int = setting(0, ">= 0")
+    ids: int = setting(0, ge=0)
     """Number of agents distinguished by one-hot indices; 0: none."""
     action: dict[str, Any] = field(default_factory=dict)
     """Action specification, see `trainers.models.action_heads.action_spec`."""

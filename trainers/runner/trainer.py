@@ -285,6 +285,6 @@ def _check_resume(config: TrainConfig, resume: Checkpoint) -> None:
     resume.check_resumable()
     if config.total_steps <= resume.steps:
         raise ConfigError(
-            f"total_steps = {config.total_steps}: expected more than the {resume.steps} of {resume.path}; "
+            f"total_steps: expected more than the {resume.steps} of {resume.path}, got {config.total_steps}; "
             "raise it, or see what was learned with gpu-envs eval"
         )

@@ -8,11 +8,11 @@ from typing import Any
 
 from gpu_envs.errors import CheckpointError
 from gpu_envs.utils.paths import LONGEST
+from gpu_envs.utils.settings import setting
 from trainers.base.serialization import (
     read_json,
     read_record,
 )
-from trainers.base.settings import setting
 
 __all__ = [
     "CONFIG",
@@ -45,9 +45,9 @@ class CheckpointManifest:
 
     format: str
     """Format, equal to `trainers.storage.checkpoint_manifest.FORMAT`."""
-    iteration: int = setting(0, ">= 0")
+    iteration: int = setting(0, ge=0)
     """Number of completed iterations."""
-    steps: int = setting(0, ">= 0")
+    steps: int = setting(0, ge=0)
     """Environment steps, summed over all environments."""
     score: float | None = None
     """Score that selects the best checkpoint."""

@@ -23,6 +23,7 @@ from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.episode_recorder import Episode
 from gpu_envs.runtime.factory import check_played
 from gpu_envs.utils.paths import check_folder
+from gpu_envs.utils.settings import setting
 from trainers.base.serialization import (
     check_digests,
     check_finite,
@@ -33,7 +34,6 @@ from trainers.base.serialization import (
     write_json,
     write_tensors,
 )
-from trainers.base.settings import setting
 
 __all__ = ["FORMAT", "STEPS", "EpisodeRecord", "Recording", "RecordingManifest", "check_new", "load", "save"]
 
@@ -63,11 +63,11 @@ class RecordingManifest:
 class EpisodeRecord:
     """Entry of an episode in manifest.json, see `gpu_envs.runtime.episode_recorder.Episode`."""
 
-    world: int = setting(0, ">= 0")
+    world: int = setting(0, ge=0)
     """Index of the environment."""
-    number: int = setting(0, ">= 0")
+    number: int = setting(0, ge=0)
     """Number of earlier episodes in the environment."""
-    length: int = setting(1, ">= 1")
+    length: int = setting(1, ge=1)
     """Number of steps."""
     params: dict[str, float] = field(default_factory=dict)
     """Environment parameters by name."""

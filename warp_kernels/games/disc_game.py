@@ -18,7 +18,7 @@ __all__ = ["Params", "State", "rules"]
 class Params:
     """Environment parameters."""
 
-    num_steps: int  # T [steps]; observations contain t / T
+    num_repetitions: int  # T [steps]; observations contain t / T
 
 
 @wp.struct
@@ -51,7 +51,7 @@ def rules() -> Rules:
             last = state.last[env, (agent + further) % 2]
             io.obs[env, agent, 2 * further] = last[0]
             io.obs[env, agent, 2 * further + 1] = last[1]
-        io.obs[env, agent, 4] = float(io.step[env]) / float(params.num_steps)
+        io.obs[env, agent, 4] = float(io.step[env]) / float(params.num_repetitions)
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):

@@ -19,7 +19,7 @@ __all__ = ["Params", "State", "memory", "rules"]
 class Params:
     """Environment parameters."""
 
-    num_steps: int  # T [steps]; observations contain t / T
+    num_repetitions: int  # T [steps]; observations contain t / T
 
 
 @wp.struct
@@ -34,7 +34,7 @@ def memory(params: type, state: type, num_players: int) -> tuple[Any, Any]:
     """Build observe and reset of repeated games.
 
     Args:
-        params: Warp struct with ``num_steps``.
+        params: Warp struct with ``num_repetitions``.
         state: Warp struct with ``last`` (E, P).
         num_players: Number of players P.
     """
@@ -52,7 +52,7 @@ def memory(params: type, state: type, num_players: int) -> tuple[Any, Any]:
                 io.obs[env, agent, column] = float(choice == last)
                 column += 1
                 choice += 1
-        io.obs[env, agent, column] = float(io.step[env]) / float(params.num_steps)
+        io.obs[env, agent, column] = float(io.step[env]) / float(params.num_repetitions)
 
     @wp.func(inline=True)
     def reset(params: Params, state: State, env: int, rng: philox.Stream):

@@ -15,7 +15,7 @@ __all__ = ["Params", "State", "rules"]
 class Params:
     """Environment parameters."""
 
-    num_steps: int  # T [steps]; observations contain t / T
+    num_repetitions: int  # T [steps]; observations contain t / T
     win_reward: float  # of the winner of a step; the loser gets the negative
 
 

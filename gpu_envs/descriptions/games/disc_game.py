@@ -31,5 +31,5 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         ObservationBlock(
             "the opponent's last point, x and y; zeros at the start", "", -1, 1, last_of(1 - row), 2, ("x", "y")
         ),
-        ObservationBlock("time", "`num_steps`", 0, 1, lambda world, row: world.time),
+        ObservationBlock("time", "`num_repetitions`", 0, 1, lambda world, row: world.time),
     ]

@@ -61,5 +61,5 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
             )
             for further, p in enumerate(others, start=1)
         ),
-        ObservationBlock("time", "`num_steps`", 0, 1, lambda world, row: world.time),
+        ObservationBlock("time", "`num_repetitions`", 0, 1, lambda world, row: world.time),
     ]

@@ -41,5 +41,5 @@ def observation_blocks(config: Config, row: int) -> list[ObservationBlock]:
         ObservationBlock(
             "the opponent's last choice, one-hot; zeros at the start", "", 0, 1, last_of(1 - row), 3, names
         ),
-        ObservationBlock("time", "`num_steps`", 0, 1, lambda world, row: world.time),
+        ObservationBlock("time", "`num_repetitions`", 0, 1, lambda world, row: world.time),
     ]

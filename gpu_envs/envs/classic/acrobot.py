@@ -29,31 +29,31 @@ class Config:
 
     book_or_nips: str = setting("book", choices=("book", "nips"))
     """Dynamics of the book, or those of the paper, which omits terms."""
-    torque_noise_max: float = setting(0.0, low=0.0)
+    torque_noise_max: float = setting(0.0, ge=0.0)
     """Maximum of the torque noise, sampled uniformly in every step [N m]."""
     torque: float = setting(1.0)
     """Torque of the motor; AVAIL_TORQUE of Gymnasium is [-torque, 0, torque] [N m]."""
-    dt: float = setting(0.2, low=0.0)
+    dt: float = setting(0.2, ge=0.0)
     """Time step [s]."""
-    link_length_1: float = setting(1.0, low=1e-6)
+    link_length_1: float = setting(1.0, ge=1e-6)
     """Length of the upper link [m]."""
-    link_length_2: float = setting(1.0, low=1e-6)
+    link_length_2: float = setting(1.0, ge=1e-6)
     """Length of the lower link, for rendering only [m]."""
-    link_mass_1: float = setting(1.0, low=1e-6)
+    link_mass_1: float = setting(1.0, ge=1e-6)
     """Mass of the upper link [kg]."""
-    link_mass_2: float = setting(1.0, low=1e-6)
+    link_mass_2: float = setting(1.0, ge=1e-6)
     """Mass of the lower link [kg]."""
     link_com_pos_1: float = setting(0.5)
     """Distance from the pivot to the center of mass of the upper link [m]."""
     link_com_pos_2: float = setting(0.5)
     """Distance from the joint to the center of mass of the lower link [m]."""
-    link_moi: float = setting(1.0, low=1e-6)
+    link_moi: float = setting(1.0, ge=1e-6)
     """Moment of inertia of either link [kg m²]."""
-    max_vel_1: float = setting(4 * math.pi, low=0.0)
+    max_vel_1: float = setting(4 * math.pi, ge=0.0)
     """Maximum absolute angular velocity of the upper link [rad/s]."""
-    max_vel_2: float = setting(9 * math.pi, low=0.0)
+    max_vel_2: float = setting(9 * math.pi, ge=0.0)
     """Maximum absolute angular velocity of the lower link [rad/s]."""
-    max_episode_steps: int = setting(500, low=1, high=MAX_INT)
+    max_episode_steps: int = setting(500, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
 
 

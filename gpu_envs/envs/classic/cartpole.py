@@ -31,23 +31,23 @@ class Config:
     """Reward 0 per step and -1 in the last one, instead of 1 per step."""
     gravity: float = setting(9.8)
     """Gravity [m/s²]."""
-    masscart: float = setting(1.0, low=1e-6)
+    masscart: float = setting(1.0, ge=1e-6)
     """Mass of the cart [kg]."""
-    masspole: float = setting(0.1, low=0.0)
+    masspole: float = setting(0.1, ge=0.0)
     """Mass of the pole [kg]."""
-    length: float = setting(0.5, low=1e-6)
+    length: float = setting(0.5, ge=1e-6)
     """Half the length of the pole [m]."""
     force_mag: float = setting(10.0)
     """Force of a push [N]."""
-    tau: float = setting(0.02, low=0.0)
+    tau: float = setting(0.02, ge=0.0)
     """Time step [s]."""
     kinematics_integrator: str = setting("euler", choices=("euler", "semi-implicit euler"))
     """Integrator: positions are updated with the old ("euler") or the new velocities."""
-    theta_threshold_radians: float = setting(12 * 2 * math.pi / 360, low=0.0)
+    theta_threshold_radians: float = setting(12 * 2 * math.pi / 360, ge=0.0)
     """Absolute angle of the pole beyond which the episode terminates [rad]."""
-    x_threshold: float = setting(2.4, low=0.0)
+    x_threshold: float = setting(2.4, ge=0.0)
     """Absolute position of the cart beyond which the episode terminates [m]."""
-    max_episode_steps: int = setting(500, low=1, high=MAX_INT)
+    max_episode_steps: int = setting(500, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
 
 

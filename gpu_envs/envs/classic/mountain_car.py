@@ -35,13 +35,13 @@ class Config:
     """Position of the left wall [m]."""
     max_position: float = setting(0.6)
     """Position of the right wall [m]."""
-    max_speed: float = setting(0.07, low=0.0)
+    max_speed: float = setting(0.07, ge=0.0)
     """Maximum absolute velocity [m/step]."""
     force: float = setting(0.001)
     """Acceleration of a push [m/step²]."""
     gravity: float = setting(0.0025)
     """Maximum acceleration by the slope [m/step²]."""
-    max_episode_steps: int = setting(200, low=1, high=MAX_INT)
+    max_episode_steps: int = setting(200, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Config:
 def check_walls(low: float, high: float) -> None:
     """Raise a ConfigError unless the left wall is left of the right wall."""
     if low >= high:
-        raise ConfigError(f"min_position must be below max_position, got {low} and {high}")
+        raise ConfigError(f"min_position: expected a value below max_position, got {low} and {high}")
 
 
 def track_space(low: float, high: float, speed: float) -> spaces.Box:

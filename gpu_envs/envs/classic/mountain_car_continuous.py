@@ -31,13 +31,13 @@ class Config:
     """Position of the left wall [m]."""
     max_position: float = setting(0.6)
     """Position of the right wall [m]."""
-    max_speed: float = setting(0.07, low=0.0)
+    max_speed: float = setting(0.07, ge=0.0)
     """Maximum absolute velocity [m/step]."""
-    max_action: float = setting(1.0, low=1e-6)
+    max_action: float = setting(1.0, ge=1e-6)
     """Maximum absolute throttle."""
     power: float = setting(0.0015)
     """Acceleration at a throttle of 1 [m/step²]."""
-    max_episode_steps: int = setting(999, low=1, high=MAX_INT)
+    max_episode_steps: int = setting(999, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
 
     def __post_init__(self) -> None:

@@ -30,17 +30,17 @@ class Config:
 
     g: float = setting(10.0)
     """Gravity [m/s²]."""
-    m: float = setting(1.0, low=1e-6)
+    m: float = setting(1.0, ge=1e-6)
     """Mass of the rod [kg]."""
-    l: float = setting(1.0, low=1e-6)
+    l: float = setting(1.0, ge=1e-6)
     """Length of the rod [m]."""
-    dt: float = setting(0.05, low=0.0)
+    dt: float = setting(0.05, ge=0.0)
     """Time step [s]."""
-    max_speed: float = setting(8.0, low=0.0)
+    max_speed: float = setting(8.0, ge=0.0)
     """Maximum absolute angular velocity [rad/s]."""
-    max_torque: float = setting(2.0, low=1e-6)
+    max_torque: float = setting(2.0, ge=1e-6)
     """Maximum absolute torque of the motor [N m]."""
-    max_episode_steps: int = setting(200, low=1, high=MAX_INT)
+    max_episode_steps: int = setting(200, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
 
 
@@ -77,7 +77,7 @@ def widths(options: dict[str, Any]) -> dict[str, float]:
         if name in options:
             values[constant] = number(options, name, usual)
             if values[constant] < 0.0:
-                raise ConfigError(f"options[{name!r}] must be a finite number >= 0, got {options[name]!r}")
+                raise ConfigError(f"options[{name!r}]: expected a finite number >= 0, got {options[name]!r}")
     return values
 
 

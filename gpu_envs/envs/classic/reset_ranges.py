@@ -22,7 +22,7 @@ def number(options: dict[str, Any], name: str, default: float) -> float:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         value = math.nan
     if not math.isfinite(value):
-        raise ConfigError(f"options[{name!r}] must be a finite number, got {shown(options[name])}")
+        raise ConfigError(f"options[{name!r}]: expected a finite number, got {shown(options[name])}")
     return value
 
 
@@ -41,5 +41,5 @@ def bounds(options: dict[str, Any], low: float, high: float) -> dict[str, float]
         return {}
     low, high = number(options, "low", low), number(options, "high", high)
     if low > high:
-        raise ConfigError(f"options['low'] must be at most options['high'], got {low} and {high}")
+        raise ConfigError(f"options['low']: expected at most options['high'], got {low} and {high}")
     return {"start_low": low, "start_high": high}

@@ -31,7 +31,7 @@ class Config:
 
     game: str = setting("climbing", choices=("climbing", "penalty"))
     """Payoff table of the paper."""
-    penalty: float = setting(-100.0, high=0.0)
+    penalty: float = setting(-100.0, le=0.0)
     """Payoff k of the paper: that of both players in the penalty game if they aim at different optimal cells."""
 
     def table(self) -> tuple[float, ...]:

@@ -24,11 +24,11 @@ AGENTS = ("player_0", "player_1")  # in the order of rows
 class Config:
     """Settings of ConnectFour-v0, with the names and defaults of OpenSpiel."""
 
-    rows: int = setting(6, low=1, high=61)
+    rows: int = setting(6, ge=1, le=61)
     """Number of rows; (rows + 1) * columns is at most 63."""
-    columns: int = setting(7, low=1)
+    columns: int = setting(7, ge=1)
     """Number of columns."""
-    x_in_row: int = setting(4, low=2)
+    x_in_row: int = setting(4, ge=2)
     """Number of discs in a line that wins."""
 
     def __post_init__(self) -> None:
@@ -36,7 +36,7 @@ class Config:
         bits = (self.rows + 1) * self.columns
         if bits > 63:
             got = f"({self.rows} + 1) * {self.columns} = {bits}"
-            raise ConfigError(f"a board is one 64-bit number: (rows + 1) * columns must be <= 63, got {got}")
+            raise ConfigError(f"a board is one 64-bit number: (rows + 1) * columns: expected a value <= 63, got {got}")
         if self.x_in_row > max(self.rows, self.columns):
             board = f"{self.rows} x {self.columns}"
             raise ConfigError(f"x_in_row must fit on the board of {board}, got {self.x_in_row}")

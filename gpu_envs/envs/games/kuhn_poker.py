@@ -22,7 +22,7 @@ __all__ = ["Config", "build", "draw"]
 class Config:
     """Settings of KuhnPoker-v0."""
 
-    num_players: int = setting(2, low=2, high=10)
+    num_players: int = setting(2, ge=2, le=10)
     """Number of players P; the deck has P + 1 cards."""
 
 

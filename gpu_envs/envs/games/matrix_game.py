@@ -28,8 +28,8 @@ class Config:
 
     payoff: tuple = setting(PRISONERS_DILEMMA)
     """Payoff table: payoff[a_0][a_1]...[a_P-1] is a list of the payoffs of P players; any P and numbers of actions."""
-    num_steps: int = setting(10, low=1, high=MAX_INT)
-    """Length of an episode T [steps]; 1 is the one-shot game. Observations contain t / T."""
+    num_repetitions: int = setting(10, ge=1, le=MAX_INT)
+    """Number of times T that the game is played in an episode, one step each. Observations contain t / T."""
 
     def __post_init__(self) -> None:
         """Check the table and convert it to tuples."""
@@ -54,12 +54,12 @@ def _table(payoff: Any) -> np.ndarray:
         table = np.asarray(None)
     if table.dtype.kind not in "fiu" or table.ndim < 2 or table.shape[-1] != table.ndim - 1 or not table.size:
         got = f"shape {table.shape}" if table.dtype.kind in "fiu" else shown(payoff)[:60]
-        raise ConfigError(f"payoff must be numbers in the shape (n_1, ..., n_P, P) for P players, got {got}")
+        raise ConfigError(f"payoff: expected numbers in the shape (n_1, ..., n_P, P) for P players, got {got}")
     wrong = np.argwhere(~(np.abs(table) <= MAX_FLOAT))
     if len(wrong):
         place = "".join(f"[{index}]" for index in wrong[0])
         got = f"{table[tuple(wrong[0])]:g} at {place}"
-        raise ConfigError(f"payoff must be finite numbers of at most {MAX_FLOAT:.10g} in size, got {got}")
+        raise ConfigError(f"payoff: expected finite numbers of at most {MAX_FLOAT:.10g} in size, got {got}")
     return table.astype(np.float32)
 
 
@@ -86,7 +86,7 @@ def build(config: Config) -> EnvDefinition:
     together, symmetric = {"player": tuple(range(players))}, is_symmetric(table)
     return EnvDefinition(
         rules=matrix_game.rules(players),
-        params={"num_steps": config.num_steps},
+        params={"num_repetitions": config.num_repetitions},
         state={"payoff": (int(np.prod(counts)), players), "last": integers((players,), -1, max(counts) - 1)},
         initial={"payoff": table.reshape(-1, players)},
         agents=agents,
@@ -96,9 +96,9 @@ def build(config: Config) -> EnvDefinition:
         zero_sum=not bool(table.sum(-1).any()),
         observation_spaces={agent: box(sum(counts) + 1, 0.0, 1.0) for agent in agents},
         action_spaces={agent: spaces.Discrete(count) for agent, count in zip(agents, counts, strict=True)},
-        max_episode_steps=config.num_steps,
+        max_episode_steps=config.num_repetitions,
         time_limit_terminates=True,
-        fixed_params=("num_steps",),
+        fixed_params=("num_repetitions",),
         draw=draw,
         render_fps=2,
     )

@@ -26,15 +26,15 @@ AGENTS = ("player_0", "player_1")  # in the order of rows
 class Config:
     """Settings of RockPaperScissors-v0."""
 
-    num_steps: int = setting(10, low=1, high=MAX_INT)
-    """Length of an episode T [steps]; 1 is the one-shot game. Observations contain t / T."""
+    num_repetitions: int = setting(10, ge=1, le=MAX_INT)
+    """Number of times T that the game is played in an episode, one step each. Observations contain t / T."""
 
 
 def build(config: Config) -> EnvDefinition:
     """Build the environment definition."""
     return EnvDefinition(
         rules=rock_paper_scissors.rules(),
-        params={"num_steps": config.num_steps, "win_reward": 1.0},
+        params={"num_repetitions": config.num_repetitions, "win_reward": 1.0},
         state={"last": integers((2,), -1, 2)},
         agents=AGENTS,
         groups={"player": (0, 1)},
@@ -43,9 +43,9 @@ def build(config: Config) -> EnvDefinition:
         zero_sum=True,
         observation_spaces={agent: box(7, 0.0, 1.0) for agent in AGENTS},
         action_spaces={agent: spaces.Discrete(3) for agent in AGENTS},
-        max_episode_steps=config.num_steps,
+        max_episode_steps=config.num_repetitions,
         time_limit_terminates=True,
-        fixed_params=("num_steps",),
+        fixed_params=("num_repetitions",),
         draw=draw,
         render_fps=2,
     )

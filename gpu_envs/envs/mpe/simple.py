@@ -22,7 +22,7 @@ __all__ = ["Config", "build", "draw"]
 class Config:
     """Settings of Simple-v0, with the names and defaults of mpe2."""
 
-    max_cycles: int = setting(25, low=1, high=MAX_INT)
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""

@@ -22,9 +22,9 @@ __all__ = ["Config", "build", "draw"]
 class Config:
     """Settings of SimpleAdversary-v0, with the names and defaults of mpe2."""
 
-    N: int = setting(2, low=1)
+    N: int = setting(2, ge=1)
     """Number of good agents and of landmarks."""
-    max_cycles: int = setting(25, low=1, high=MAX_INT)
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
@@ -32,9 +32,9 @@ class Config:
     """Rendering: discs shrink when the camera zooms out; if False, they keep their size in the frame."""
     benchmark_data: bool = setting(False)
     """Add mpe2's benchmark data to `info`."""
-    num_agent_neighbors: int | None = setting(None, low=1)
+    num_agent_neighbors: int | None = setting(None, ge=1)
     """Number of nearest other agents in the observation, nearest first; None observes all."""
-    num_landmark_neighbors: int | None = setting(None, low=1)
+    num_landmark_neighbors: int | None = setting(None, ge=1)
     """Number of nearest landmarks in the observation; None observes all. Good agents always observe the goal."""
 
 

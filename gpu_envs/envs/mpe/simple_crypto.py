@@ -25,7 +25,7 @@ LETTERS = int(simple_crypto.LETTERS)  # size of the alphabet
 class Config:
     """Settings of SimpleCrypto-v0, with the names and defaults of mpe2."""
 
-    max_cycles: int = setting(25, low=1, high=MAX_INT)
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1, (4,)) actions, a loudness per letter, instead of Discrete(4), one letter."""

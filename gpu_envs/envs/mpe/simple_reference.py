@@ -27,9 +27,9 @@ SIZE = 0.05
 class Config:
     """Settings of SimpleReference-v0, with the names and defaults of mpe2."""
 
-    local_ratio: float = setting(0.5, low=0.0, high=1.0)
+    local_ratio: float = setting(0.5, ge=0.0, le=1.0)
     """Weight of an agent's own reward; the mean of both agents has the weight 1 - local_ratio."""
-    max_cycles: int = setting(25, low=1, high=MAX_INT)
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1, (15,)) actions (5 pushes, then 10 letters) instead of Discrete(50), letter * 5 + push."""

@@ -30,7 +30,7 @@ AGENT_SIZE, LANDMARK_SIZE = 0.075, 0.04
 class Config:
     """Settings of SimpleSpeakerListener-v0, with the names and defaults of mpe2."""
 
-    max_cycles: int = setting(25, low=1, high=MAX_INT)
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1) actions (speaker: 3 letters, listener: 5 pushes) instead of Discrete(3) and Discrete(5)."""

@@ -22,11 +22,11 @@ __all__ = ["Config", "build", "draw"]
 class Config:
     """Settings of SimpleSpread-v0, with the names and defaults of mpe2."""
 
-    N: int = setting(3, low=1)
+    N: int = setting(3, ge=1)
     """Number of agents and of landmarks."""
-    local_ratio: float = setting(0.5, low=0.0, high=1.0)
+    local_ratio: float = setting(0.5, ge=0.0, le=1.0)
     """Weight of an agent's own collision penalty; the shared reward has the weight 1 - local_ratio."""
-    max_cycles: int = setting(25, low=1, high=MAX_INT)
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
@@ -38,9 +38,9 @@ class Config:
     """Start in stage 0 without collision penalty; `core.set_params(curriculum_stage=1)` enables the penalty."""
     terminate_on_success: bool = setting(False)
     """Terminate the episode when every landmark is covered."""
-    num_agent_neighbors: int | None = setting(None, low=1)
+    num_agent_neighbors: int | None = setting(None, ge=1)
     """Number of nearest other agents in the observation, nearest first; None observes all."""
-    num_landmark_neighbors: int | None = setting(None, low=1)
+    num_landmark_neighbors: int | None = setting(None, ge=1)
     """Number of nearest landmarks in the observation, nearest first; None observes all."""
 
 

@@ -22,13 +22,13 @@ __all__ = ["Config", "build", "draw"]
 class Config:
     """Settings of SimpleTag-v0, with the names and defaults of mpe2."""
 
-    num_good: int = setting(1, low=1)
+    num_good: int = setting(1, ge=1)
     """Number of good agents (prey)."""
-    num_adversaries: int = setting(3, low=1)
+    num_adversaries: int = setting(3, ge=1)
     """Number of adversaries (predators)."""
-    num_obstacles: int = setting(2, low=0)
+    num_obstacles: int = setting(2, ge=0)
     """Number of obstacles."""
-    max_cycles: int = setting(25, low=1, high=MAX_INT)
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1, (5,)) actions (nothing, left, right, down, up) instead of Discrete(5)."""
@@ -40,9 +40,9 @@ class Config:
     """Start in stage 0 of 0 to 2 with slow good agents; `core.set_params(curriculum_stage=1)` sets the next stage."""
     terminate_on_success: bool = setting(False)
     """Terminate the episode when every good agent is touched."""
-    num_agent_neighbors: int | None = setting(None, low=1)
+    num_agent_neighbors: int | None = setting(None, ge=1)
     """Number of nearest other agents in the observation, nearest first; None observes all."""
-    num_landmark_neighbors: int | None = setting(None, low=1)
+    num_landmark_neighbors: int | None = setting(None, ge=1)
     """Number of nearest obstacles in the observation, nearest first; None observes all."""
 
 

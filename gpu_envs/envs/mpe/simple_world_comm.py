@@ -24,17 +24,17 @@ LETTERS = int(simple_world_comm.LETTERS)  # size of the leader's alphabet
 class Config:
     """Settings of SimpleWorldComm-v0, with the names and defaults of mpe2."""
 
-    num_good: int = setting(2, low=1)
+    num_good: int = setting(2, ge=1)
     """Number of good agents (prey)."""
-    num_adversaries: int = setting(4, low=1)
+    num_adversaries: int = setting(4, ge=1)
     """Number of adversaries (predators), including the leader."""
-    num_obstacles: int = setting(1, low=0)
+    num_obstacles: int = setting(1, ge=0)
     """Number of obstacles."""
-    num_food: int = setting(2, low=1)
+    num_food: int = setting(2, ge=1)
     """Number of food items."""
-    max_cycles: int = setting(25, low=1, high=MAX_INT)
+    max_cycles: int = setting(25, ge=1, le=MAX_INT)
     """Time limit [steps]; the episode is truncated."""
-    num_forests: int = setting(2, low=0)
+    num_forests: int = setting(2, ge=0)
     """Number of forests, which hide the agents inside."""
     continuous_actions: bool = setting(False)
     """Use Box(0, 1) actions (5 pushes; leader: then 4 letters) instead of Discrete(5) (leader: Discrete(20))."""

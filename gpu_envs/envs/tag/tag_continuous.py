@@ -32,51 +32,51 @@ class Config:
     Rewards and penalties are signed as in WarpDrive: penalties are <= 0 and added.
     """
 
-    num_taggers: int = setting(5, low=1)
+    num_taggers: int = setting(5, ge=1)
     """Number of taggers."""
-    num_runners: int = setting(100, low=1)
+    num_runners: int = setting(100, ge=1)
     """Number of runners."""
-    grid_length: float = setting(20.0, low=1e-6)
+    grid_length: float = setting(20.0, ge=1e-6)
     """Side of the square [m]."""
-    episode_length: int = setting(500, low=1, high=MAX_INT)
+    episode_length: int = setting(500, ge=1, le=MAX_INT)
     """Length of an episode T [steps]; observations contain t / T."""
     max_acceleration: float = setting(0.1)
     """Largest selectable acceleration [m/step^2]."""
     min_acceleration: float = setting(-0.1)
     """Smallest selectable acceleration [m/step^2]."""
-    num_acceleration_levels: int = setting(10, low=0)
+    num_acceleration_levels: int = setting(10, ge=0)
     """Number of evenly spaced accelerations, in addition to none (action 0)."""
     max_turn: float = setting(2.35)
     """Largest selectable turn [rad/step]."""
     min_turn: float = setting(-2.35)
     """Smallest selectable turn [rad/step]."""
-    num_turn_levels: int = setting(10, low=0)
+    num_turn_levels: int = setting(10, ge=0)
     """Number of evenly spaced turns, in addition to none (action 0)."""
-    max_speed: float = setting(1.0, low=0.0)
+    max_speed: float = setting(1.0, ge=0.0)
     """Maximum speed [m/step], before the skill factor."""
-    skill_level_tagger: float = setting(1.0, low=0.0)
+    skill_level_tagger: float = setting(1.0, ge=0.0)
     """Factor of the maximum speed of taggers."""
-    skill_level_runner: float = setting(1.0, low=0.0)
+    skill_level_runner: float = setting(1.0, ge=0.0)
     """Factor of the maximum speed of runners."""
-    edge_hit_penalty: float = setting(0.0, high=0.0)
+    edge_hit_penalty: float = setting(0.0, le=0.0)
     """Reward of an agent that runs into the wall."""
-    step_penalty_for_tagger: float = setting(0.0, high=0.0)
+    step_penalty_for_tagger: float = setting(0.0, le=0.0)
     """Reward of a tagger in every step."""
-    step_reward_for_runner: float = setting(0.0, low=0.0)
+    step_reward_for_runner: float = setting(0.0, ge=0.0)
     """Reward of a runner in every step that it starts alive."""
-    tag_reward_for_tagger: float = setting(10.0, low=0.0)
+    tag_reward_for_tagger: float = setting(10.0, ge=0.0)
     """Reward of a tagger per runner that it tags."""
-    tag_penalty_for_runner: float = setting(-10.0, high=0.0)
+    tag_penalty_for_runner: float = setting(-10.0, le=0.0)
     """Reward of a runner that is tagged."""
-    end_of_game_reward_for_runner: float = setting(1.0, low=0.0)
+    end_of_game_reward_for_runner: float = setting(1.0, ge=0.0)
     """Reward at t = T of a runner that is still in the game."""
     use_full_observation: bool = setting(False)
     """Observe all other agents in row order, instead of the nearest."""
-    num_other_agents_observed: int = setting(10, low=1, high=256)
+    num_other_agents_observed: int = setting(10, ge=1, le=256)
     """Number of nearest agents K in the partial observation; padded with zeros if fewer are alive."""
     neighbor_search: str = setting("auto", choices=("auto", "brute", "grid"))
     """Search for the nearest agents: over all agents, or in a grid of cells. "auto" uses the faster one."""
-    tagging_distance: float = setting(0.02, low=0.0, high=1.0)
+    tagging_distance: float = setting(0.02, ge=0.0, le=1.0)
     """Distance below which a runner is tagged, as a fraction of grid_length."""
     runner_exits_game_after_tagged: bool = setting(True)
     """A tagged runner leaves the game; if False, it continues to play."""
@@ -97,7 +97,7 @@ class Config:
         for name in ("acceleration", "turn"):
             low, high = getattr(self, f"min_{name}"), getattr(self, f"max_{name}")
             if low > high:
-                raise ConfigError(f"min_{name} must be <= max_{name}, got {low} > {high}")
+                raise ConfigError(f"min_{name}: expected a value <= max_{name}, got {low} > {high}")
         if self.use_full_observation and self.neighbor_search == "grid":
             raise ConfigError("neighbor_search='grid' needs use_full_observation=False")
         given = [self.starting_location_x, self.starting_location_y, self.starting_directions]
@@ -111,7 +111,7 @@ class Config:
         for name in ("starting_location_x", "starting_location_y"):
             for row, value in enumerate(getattr(self, name) or ()):
                 if not 0.0 <= value <= self.grid_length:
-                    raise ConfigError(f"{name}[{row}] must be in [0, {self.grid_length}], got {value}")
+                    raise ConfigError(f"{name}[{row}]: expected a value in [0, {self.grid_length}], got {value}")
 
 
 def build(config: Config) -> EnvDefinition:

@@ -30,19 +30,19 @@ class Config:
     Penalties and costs are magnitudes (>= 0) that are subtracted.
     """
 
-    num_taggers: int = setting(10, low=1)
+    num_taggers: int = setting(10, ge=1)
     """Number of taggers; there is one runner."""
-    grid_length: int = setting(10, low=1, high=MAX_LENGTH)
+    grid_length: int = setting(10, ge=1, le=MAX_LENGTH)
     """Largest coordinate; a side has grid_length + 1 cells."""
-    episode_length: int = setting(100, low=1, high=MAX_INT)
+    episode_length: int = setting(100, ge=1, le=MAX_INT)
     """Length of an episode T [steps]; observations contain t / T."""
-    wall_hit_penalty: float = setting(0.1, low=0.0)
+    wall_hit_penalty: float = setting(0.1, ge=0.0)
     """Penalty of an agent that runs into the wall."""
-    tag_reward_for_tagger: float = setting(10.0, low=0.0)
+    tag_reward_for_tagger: float = setting(10.0, ge=0.0)
     """Reward of every tagger when one of them tags the runner."""
-    tag_penalty_for_runner: float = setting(2.0, low=0.0)
+    tag_penalty_for_runner: float = setting(2.0, ge=0.0)
     """Penalty of the runner when it is tagged."""
-    step_cost_for_tagger: float = setting(0.01, low=0.0)
+    step_cost_for_tagger: float = setting(0.01, ge=0.0)
     """Cost of taggers, and reward of the runner, in every step without a tag."""
     use_full_observation: bool = setting(True)
     """Observe all agents, instead of the opposing side only."""
@@ -66,7 +66,7 @@ class Config:
         for name in ("starting_location_x", "starting_location_y"):
             for index, cell in enumerate(getattr(self, name) or ()):
                 if not 0 <= cell <= self.grid_length:
-                    raise ConfigError(f"{name}[{index}] must be a cell in [0, {self.grid_length}], got {cell}")
+                    raise ConfigError(f"{name}[{index}]: expected a cell in [0, {self.grid_length}], got {cell}")
 
     def start(self) -> np.ndarray | None:
         """Return the fixed start cells (A, 2), or None for random starts."""

@@ -115,5 +115,5 @@ def test_last_frame_of_an_episode_shows_its_agents():
 
 @pytest.mark.parametrize("trails", [-1, 1.5, True])
 def test_invalid_lengths_raise(trails):
-    with pytest.raises(ConfigError, match="trails must be an int >= 0, got"):
+    with pytest.raises(ConfigError, match="trails: expected an int >= 0, got"):
         TrailRenderer(tag(), 0, 32, trails)

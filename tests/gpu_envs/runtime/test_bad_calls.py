@@ -20,13 +20,17 @@ def core():
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        ({"reuse_buffers": "False"}, errors.ConfigError, "reuse_buffers must be True or False, got 'False'"),
-        ({"fuse_fp": "x"}, errors.ConfigError, "fuse_fp must be True or False, or None, got 'x'"),
-        ({"env_contiguous": "x"}, errors.ConfigError, "env_contiguous must be True or False, got 'x'"),
-        ({"env_contiguous": 1}, errors.ConfigError, "env_contiguous must be True or False, got 1"),
-        ({"device": 2**70}, errors.DeviceError, "device must be 'cpu', 'cuda' or 'cuda:N', got 1180591620717411303424"),
-        ({"device": True}, errors.DeviceError, "device must be 'cpu', 'cuda' or 'cuda:N', got True"),
-        ({"schedule": np.zeros(2)}, errors.ConfigError, "schedule must be 'fused', 'phased' or None"),
+        ({"reuse_buffers": "False"}, errors.ConfigError, "reuse_buffers: expected True or False, got 'False'"),
+        ({"fuse_fp": "x"}, errors.ConfigError, "fuse_fp: expected True or False, or None, got 'x'"),
+        ({"env_contiguous": "x"}, errors.ConfigError, "env_contiguous: expected True or False, got 'x'"),
+        ({"env_contiguous": 1}, errors.ConfigError, "env_contiguous: expected True or False, got 1"),
+        (
+            {"device": 2**70},
+            errors.DeviceError,
+            "device: expected 'cpu', 'cuda' or 'cuda:N', got 1180591620717411303424",
+        ),
+        ({"device": True}, errors.DeviceError, "device: expected 'cpu', 'cuda' or 'cuda:N', got True"),
+        ({"schedule": np.zeros(2)}, errors.ConfigError, "schedule: expected 'fused', 'phased' or None"),
         ({"seed": 10**5000}, None, ""),
         ({"reuse_buffers": np.bool_(True)}, None, ""),
     ],
@@ -53,17 +57,17 @@ BAD_TENSORS = {
 @pytest.mark.parametrize("kind", BAD_TENSORS)
 def test_tensors_without_elements_in_memory_are_refused(core, kind):
     bad, before = BAD_TENSORS[kind](), core.get_state()
-    with pytest.raises(errors.ActionError, match=r"action must be a torch.int64 tensor \(3, 4\) on cpu, got"):
+    with pytest.raises(errors.ActionError, match=r"action: expected a torch.int64 tensor \(3, 4\) on cpu, got"):
         core.step(bad)
     env = gpu_envs.make("SimpleTag-v0", 3, "cpu")
     env.reset()
     bad_of_one = bad[:, 0] if kind in ("meta", "quantized") else bad
-    with pytest.raises(errors.ActionError, match=r"action of adversary_1 must be a torch\.int64"):
+    with pytest.raises(errors.ActionError, match=r"action of adversary_1: expected a torch\.int64"):
         env.step({**env.sample_actions(), "adversary_1": bad_of_one})
     for name in ("io.alive", "params"):
-        with pytest.raises(errors.CheckpointError, match=f"{name} must be"):
+        with pytest.raises(errors.CheckpointError, match=f"{name}: expected"):
             core.set_state({**before, name: bad})
-    with pytest.raises(errors.ConfigError, match="good_size must be"):
+    with pytest.raises(errors.ConfigError, match="good_size: expected"):
         core.set_params(good_size=bad)
     assert all(torch.equal(values, before[name]) for name, values in core.get_state().items())
 
@@ -72,19 +76,19 @@ def test_sparse_action_of_one_agent_is_refused():
     env = gpu_envs.make("SimpleTag-v0", 3, "cpu")
     env.reset()
     sparse = torch.zeros(3, dtype=torch.int64).to_sparse()
-    with pytest.raises(errors.ActionError, match=r"action of agent_0 must be .* got .* torch.sparse_coo"):
+    with pytest.raises(errors.ActionError, match=r"action of agent_0: expected .* got .* torch.sparse_coo"):
         env.step({**env.sample_actions(), "agent_0": sparse})
 
 
 @pytest.mark.parametrize("envs", [True, [True], [0, 3], -1, "0", torch.tensor([0.0]), torch.tensor([3]), [[0]], {}])
 def test_worlds_that_are_not_there_are_refused(core, envs):
     for call in (core.get_params, core.render_frames, core.record_episodes):
-        with pytest.raises(errors.ConfigError, match=r"envs must be indices of worlds in \[0, 3\), got"):
+        with pytest.raises(errors.ConfigError, match=r"envs: expected indices of worlds in \[0, 3\), got"):
             call(envs)
 
 
 def test_frames_have_a_largest_size(core):
-    with pytest.raises(errors.ConfigError, match=r"size must be at most 26754 \[pixels\] for 1 worlds, got 100000"):
+    with pytest.raises(errors.ConfigError, match=r"size: expected at most 26754 \[pixels\] for 1 worlds, got 100000"):
         core.render_frames(size=10**5)
     assert core.render_frames(torch.tensor([0, 2]), np.int64(8)).shape == (2, 8, 8, 3)
 
@@ -108,14 +112,18 @@ def test_closed_core_takes_no_state():
 @pytest.mark.parametrize(
     ("kind", "arguments", "words"),
     [
-        (wrappers.NormalizeObservation, {"epsilon": float("nan")}, "epsilon must be a finite number, got nan"),
-        (wrappers.NormalizeObservation, {"epsilon": "x"}, "epsilon must be a finite number, got 'x'"),
-        (wrappers.NormalizeReward, {"gamma": "0.9"}, "gamma must be a finite number, got '0.9'"),
-        (wrappers.ClipReward, {"min_reward": "x"}, "min_reward and max_reward must be numbers or of shape .*, got 'x'"),
-        (wrappers.FrameStackObservation, {"stack_size": "3"}, "stack_size must be an int >= 1, got '3'"),
-        (wrappers.FrameStackObservation, {"stack_size": 2**31}, "stack_size must be"),
-        (wrappers.RecordEpisodeStatistics, {"stats_key": 5}, "stats_key must be a string, got 5"),
-        (wrappers.RescaleObservation, {"min_obs": "0", "max_obs": 1}, "min_obs and max_obs must be numbers"),
+        (wrappers.NormalizeObservation, {"epsilon": float("nan")}, "epsilon: expected a finite number, got nan"),
+        (wrappers.NormalizeObservation, {"epsilon": "x"}, "epsilon: expected a finite number, got 'x'"),
+        (wrappers.NormalizeReward, {"gamma": "0.9"}, "gamma: expected a finite number, got '0.9'"),
+        (
+            wrappers.ClipReward,
+            {"min_reward": "x"},
+            "min_reward and max_reward: expected numbers or of shape .*, got 'x'",
+        ),
+        (wrappers.FrameStackObservation, {"stack_size": "3"}, "stack_size: expected an int >= 1, got '3'"),
+        (wrappers.FrameStackObservation, {"stack_size": 2**31}, "stack_size: expected"),
+        (wrappers.RecordEpisodeStatistics, {"stats_key": 5}, "stats_key: expected a string, got 5"),
+        (wrappers.RescaleObservation, {"min_obs": "0", "max_obs": 1}, "min_obs and max_obs: expected numbers"),
     ],
 )
 def test_wrong_arguments_of_wrappers_are_refused(kind, arguments, words):
@@ -137,7 +145,7 @@ def test_module_that_is_no_host_file_is_refused(monkeypatch):
         with pytest.raises(errors.ConfigError, match=words):
             gpu_envs.make(f"Bad-v{number}")
     for bad in (5, "", "a b", "x\0y", ".relative"):
-        with pytest.raises(errors.ConfigError, match="register: module must be the import path of a module, got"):
+        with pytest.raises(errors.ConfigError, match="register: module: expected the import path of a module, got"):
             gpu_envs.register("Bad-v9", bad)
 
 

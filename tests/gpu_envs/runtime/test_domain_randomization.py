@@ -126,7 +126,7 @@ def test_randomized_parameters_cannot_be_set():
         ({"good_max_speed": (0, float("nan"))}, "two numbers"),
         ({"good_max_speed": 1.0}, "two numbers"),
         ({"good_max_speed": ("a", "b")}, "two numbers"),
-        ([("good_max_speed", (0, 1))], "must be a dict"),
+        ([("good_max_speed", (0, 1))], r"expected a dict"),
     ],
 )
 def test_invalid_ranges_raise(ranges, words):
@@ -136,7 +136,7 @@ def test_invalid_ranges_raise(ranges, words):
 
 
 def test_ranges_keep_to_the_limits_of_settings():
-    with pytest.raises(errors.ConfigError, match=r"grid_length must lie in \[1e-06, inf\], got -3.0 to -1.0"):
+    with pytest.raises(errors.ConfigError, match=r"grid_length: expected values in \[1e-06, inf\], got -3.0 to -1.0"):
         make_core("TagContinuous-v0", 2, "cpu", domain_randomization={"grid_length": (-3, -1)})
 
 

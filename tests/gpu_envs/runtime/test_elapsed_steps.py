@@ -80,7 +80,7 @@ def test_shards_start_as_the_whole_batch():
     steps = torch.tensor([3, 0, 24, 7, 11])
     assert torch.equal(whole.reset(elapsed_steps=steps)[0], split.reset(elapsed_steps=steps)[0])
     assert split.elapsed_steps.tolist() == steps.tolist()
-    with pytest.raises(errors.ConfigError, match=r"elapsed_steps must lie in \[0, 25\), got 0 to 25"):
+    with pytest.raises(errors.ConfigError, match=r"elapsed_steps: expected values in \[0, 25\), got 0 to 25"):
         split.reset(elapsed_steps=torch.tensor([0, 0, 0, 0, 25]))
     assert split.elapsed_steps.tolist() == steps.tolist()
 
@@ -88,12 +88,12 @@ def test_shards_start_as_the_whole_batch():
 @pytest.mark.parametrize(
     ("steps", "error", "words"),
     [
-        (torch.tensor([0, 25]), errors.ConfigError, r"elapsed_steps must lie in \[0, 25\), got 0 to 25"),
-        (torch.tensor([-1, 3]), errors.ConfigError, r"elapsed_steps must lie in \[0, 25\), got -1 to 3"),
-        (torch.tensor([0, 1, 2]), errors.ActionError, r"elapsed_steps must be .*\(2,\).*got.*\(3,\)"),
-        (torch.tensor([0.0, 1.0]), errors.ActionError, "elapsed_steps must be .*torch.int64.*got torch.float32"),
-        ([0, 1], errors.ActionError, "elapsed_steps must be .*got list"),
-        (3, errors.ActionError, "elapsed_steps must be .*got int"),
+        (torch.tensor([0, 25]), errors.ConfigError, r"elapsed_steps: expected values in \[0, 25\), got 0 to 25"),
+        (torch.tensor([-1, 3]), errors.ConfigError, r"elapsed_steps: expected values in \[0, 25\), got -1 to 3"),
+        (torch.tensor([0, 1, 2]), errors.ActionError, r"elapsed_steps: expected .*\(2,\).*got.*\(3,\)"),
+        (torch.tensor([0.0, 1.0]), errors.ActionError, "elapsed_steps: expected .*torch.int64.*got torch.float32"),
+        ([0, 1], errors.ActionError, "elapsed_steps: expected .*got list"),
+        (3, errors.ActionError, "elapsed_steps: expected .*got int"),
     ],
 )
 def test_step_counts_that_cannot_be_change_nothing(steps, error, words):

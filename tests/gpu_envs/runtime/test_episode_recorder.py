@@ -83,5 +83,5 @@ def test_frames_are_those_of_the_worlds(env_id, small_core):
 def test_bad_worlds(small_core):
     core = small_core("SimpleTag-v0", 2)
     core.reset()
-    with pytest.raises(errors.ConfigError, match=r"envs must be indices of worlds in \[0, 2\)"):
+    with pytest.raises(errors.ConfigError, match=r"envs: expected indices of worlds in \[0, 2\)"):
         core.record_episodes([0, 2])

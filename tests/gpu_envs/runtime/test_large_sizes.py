@@ -60,11 +60,11 @@ def test_the_largest_value_of_every_numeric_setting_is_refused_or_costs_nothing(
     assert run.returncode == 0, run.stderr[-2000:]
     verdicts = dict(line.rsplit("|", 1) for line in run.stdout.splitlines())
     assert len(verdicts) > 40
-    steps = re.compile(r"\|(max_cycles|max_episode_steps|episode_length|num_steps)$")
+    steps = re.compile(r"\|(max_cycles|max_episode_steps|episode_length|num_repetitions)$")
     for setting, verdict in verdicts.items():
         if steps.search(setting):
             assert verdict == "accepted", setting
-        if re.search(r"\|(N|num_.*|grid_length|rows|columns|x_in_row)$", setting) and "num_steps" not in setting:
+        if re.search(r"\|(N|num_.*|grid_length|rows|columns|x_in_row)$", setting) and "num_repetitions" not in setting:
             assert "accepted" not in verdict or setting == "TagContinuous-v0|grid_length", setting
 
 

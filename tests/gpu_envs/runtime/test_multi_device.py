@@ -90,7 +90,7 @@ def test_constants_of_each_world():
     assert params["good_size"].tolist() == pytest.approx([0.1, 0.2])
     assert params["tag_reward"].tolist() == [3.0, 3.0]
     assert core.get_params(torch.tensor([1]))["good_size"].tolist() == pytest.approx([0.2])
-    with pytest.raises(errors.ConfigError, match=r"good_size must be a number or a tensor \(2,\), got \(3,\)"):
+    with pytest.raises(errors.ConfigError, match=r"good_size: expected a number or a tensor \(2,\), got \(3,\)"):
         core.set_params(good_size=torch.ones(3))
     assert core.get_params()["good_size"].tolist() == pytest.approx([0.1, 0.2])
 
@@ -110,15 +110,15 @@ def test_bad_shapes_are_those_of_the_whole_batch():
     cases = (
         (
             lambda: core.step(action[:3]),
-            r"action must be a torch.int64 tensor \(6, 4\) .*got .*\(3, 4\)",
+            r"action: expected a torch.int64 tensor \(6, 4\) .*got .*\(3, 4\)",
         ),
-        (lambda: core.step(action.int()), r"action must be a torch.int64 tensor \(6, 4\)"),
-        (lambda: core.step(action.tolist()), r"action must be .* \(6, 4\) .*got list"),
+        (lambda: core.step(action.int()), r"action: expected a torch.int64 tensor \(6, 4\)"),
+        (lambda: core.step(action.tolist()), r"action: expected .* \(6, 4\) .*got list"),
         (
             lambda: core.reset(reset_mask=torch.ones(4, dtype=torch.bool)),
-            r"reset_mask must be a torch.bool tensor \(6,\) .*\(4,\)",
+            r"reset_mask: expected a torch.bool tensor \(6,\) .*\(4,\)",
         ),
-        (lambda: core.reset(seed=torch.ones(7, dtype=torch.int64)), r"seed must be a torch.int64 tensor \(6,\)"),
+        (lambda: core.reset(seed=torch.ones(7, dtype=torch.int64)), r"seed: expected a torch.int64 tensor \(6,\)"),
     )
     for call, words in cases:
         with pytest.raises(errors.ActionError, match=words):
@@ -126,7 +126,7 @@ def test_bad_shapes_are_those_of_the_whole_batch():
     after = core.get_state()
     assert all(torch.equal(before[name], after[name]) for name in before)
     for bad in ((6,), (0, -1)):
-        with pytest.raises(errors.ConfigError, match=r"envs must be indices of worlds in \[0, 6\)"):
+        with pytest.raises(errors.ConfigError, match=r"envs: expected indices of worlds in \[0, 6\)"):
             core.render_frames(bad, 16)
     with pytest.raises(errors.CheckpointError, match="2 shards"):
         core.set_state(gpu_envs.make("SimpleTag-v0", 9, devices=["cpu"] * 3, seed=0).core.get_state())
@@ -194,7 +194,7 @@ def test_shards_keep_pace_when_a_gpu_tells_of_an_earlier_action():
     assert core.elapsed_steps.tolist() == [1] * 6
     assert core.render_frames(5, 8).shape == (1, 8, 8, 3)
     for bad in (6, (), None):
-        with pytest.raises(errors.ConfigError, match="envs must be indices"):
+        with pytest.raises(errors.ConfigError, match="envs: expected indices"):
             core.render_frames(bad)
     with pytest.raises(errors.CheckpointError, match="a dict of tensors"):
         core.set_state(None)

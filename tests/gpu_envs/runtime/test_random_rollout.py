@@ -131,7 +131,7 @@ def test_errors_are_one_line():
         core.random_rollout(3)
     core.reset()
     for steps in (0, -1, 1.0, True, None, 2**31):
-        with pytest.raises(errors.ConfigError, match=r"^SimpleTag-v0: num_steps must be an int in \[1, 2147483647\]"):
+        with pytest.raises(errors.ConfigError, match=r"^SimpleTag-v0: num_steps: expected an int in \[1, 2147483647\]"):
             core.random_rollout(steps)
     assert not core.elapsed_steps.any()
     core.close()

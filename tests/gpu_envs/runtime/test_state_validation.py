@@ -65,7 +65,7 @@ def test_set_state_with_values_outside_their_ranges_raises(env_id, small_core):
         limits = torch.iinfo(tensor.dtype)
         outside = [v for v in (low - 1, high + 1, *EXTREMES) if not low <= v <= high and limits.min <= v <= limits.max]
         for value in outside:
-            words = f"{name} must lie in [{low}, {high}], got {value} in world 2"
+            words = f"{name}: expected values in [{low}, {high}], got {value} in world 2"
             refused(core, changed(state, name, value), f"{core.id}: {words}")
 
 
@@ -165,7 +165,7 @@ def test_a_bool_that_is_neither_0_nor_1_raises(small_core):
     core.reset()
     alive = core.alive.clone()
     alive.view(torch.uint8)[1, 2] = 7
-    refused(core, {**core.get_state(), "io.alive": alive}, "io.alive must lie in [0, 1], got 7 in world 1")
+    refused(core, {**core.get_state(), "io.alive": alive}, "io.alive: expected values in [0, 1], got 7 in world 1")
 
 
 def test_a_state_of_an_earlier_version_with_equal_bounds_of_actions_is_accepted(small_core):
@@ -189,7 +189,9 @@ def test_a_state_whose_constants_are_not_finite_raises(env_id, small_core, value
         if values.is_floating_point():
             params = state["params"].clone()
             params[-1, column] = value
-            refused(core, {**state, "params": params}, f"{core.id}: params.{name} must lie in [", f"got {value} in")
+            refused(
+                core, {**state, "params": params}, f"{core.id}: params.{name}: expected values in [", f"got {value} in"
+            )
 
 
 def test_a_state_whose_constants_are_outside_their_limits_raises(small_core):
@@ -199,7 +201,7 @@ def test_a_state_whose_constants_are_outside_their_limits_raises(small_core):
     for name, value in (("grid_length", 0), ("grid_length", 2**31 - 1), ("wall_hit_penalty", -1.0)):
         params = state["params"].clone()
         (params.view(torch.int32) if name == "grid_length" else params)[0, names.index(name)] = value
-        refused(core, {**state, "params": params}, f"params.{name} must lie in [", f"got {value} in world 0")
+        refused(core, {**state, "params": params}, f"params.{name}: expected values in [", f"got {value} in world 0")
     params = state["params"].expand(2, -1).clone()
     params.view(torch.int32)[1, names.index("episode_length")] = 9
     refused(core, {**state, "params": params}, "episode_length differs", "make(..., episode_length=...)")
@@ -218,12 +220,12 @@ def test_infinity_is_a_constant_only_where_it_is_declared():
     declared.set_state(declared.get_state())
     assert declared.get_params()["gravity"].isinf().all()
     for bad in (math.nan, -math.inf):
-        with pytest.raises(errors.ConfigError, match="gravity must"):
+        with pytest.raises(errors.ConfigError, match="gravity: expected"):
             declared.set_params(gravity=bad)
     other = core_with()
-    with pytest.raises(errors.ConfigError, match="gravity must be a finite number"):
+    with pytest.raises(errors.ConfigError, match="gravity: expected a finite number"):
         other.set_params(gravity=math.inf)
-    refused(other, declared.get_state(), "params.gravity must lie in [", "got inf in world 0")
+    refused(other, declared.get_state(), "params.gravity: expected values in [", "got inf in world 0")
 
 
 def test_a_sharded_core_with_a_bad_value_in_one_shard_changes_none():
@@ -231,8 +233,8 @@ def test_a_sharded_core_with_a_bad_value_in_one_shard_changes_none():
     core.reset()
     bad = changed(core.get_state(), "shard1.state.mover", 2**31 - 1)
     bad["shard0.io.step"] = torch.full_like(bad["shard0.io.step"], 3)
-    refused(core, bad, "state.mover must lie in [-1, 1], got 2147483647 in world 1")
-    with pytest.raises(errors.ConfigError, match="win_reward must lie in"):
+    refused(core, bad, "state.mover: expected values in [-1, 1], got 2147483647 in world 1")
+    with pytest.raises(errors.ConfigError, match="win_reward: expected values in"):
         core.set_params(win_reward=torch.tensor([2.0, 2.0, 2.0, -1.0]))
     assert core.get_params()["win_reward"].eq(1.0).all()
 
@@ -243,12 +245,15 @@ def test_a_sharded_core_with_a_bad_value_in_one_shard_changes_none():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda e: {"state": {**e.state, "mover": e.state["mover"] + 9}}, r"state\.mover must lie in \[-1, 1\], got"),
+        (
+            lambda e: {"state": {**e.state, "mover": e.state["mover"] + 9}},
+            r"state\.mover: expected values in \[-1, 1\], got",
+        ),
         (lambda e: {"state": {"mover": e.state["mover"]}}, r"of another environment or version; state\.marks"),
-        (lambda e: {"state": {**e.state, "mover": e.state["mover"].float()}}, r"state\.mover must be torch.int32"),
-        (lambda e: {"action": e.action + 9}, r"action must lie in \[0, 8\], got"),
-        (lambda e: {"valid": e.valid[:1]}, r"valid must be torch.bool"),
-        (lambda e: {"to_move": None}, r"to_move must be torch.bool \(.*\), got NoneType"),
+        (lambda e: {"state": {**e.state, "mover": e.state["mover"].float()}}, r"state\.mover: expected torch.int32"),
+        (lambda e: {"action": e.action + 9}, r"action: expected values in \[0, 8\], got"),
+        (lambda e: {"valid": e.valid[:1]}, r"valid: expected torch.bool"),
+        (lambda e: {"to_move": None}, r"to_move: expected torch.bool \(.*\), got NoneType"),
     ],
 )
 def test_a_recorded_episode_that_does_not_fit_raises(small_core, change, words):
@@ -285,7 +290,7 @@ def test_a_field_of_integers_without_a_range_raises(monkeypatch):
     assert replace(sound, state={"cell": index((3,), 5)}).ranges == {"cell": (0, 4)}
     with pytest.raises(errors.ConfigError, match=r"State\.motion: expected a shape, as its values are no integers"):
         replace(configured_definition("CartPole-v1", None, {})[2], state={"motion": integers((), 0, 1)})
-    with pytest.raises(errors.ConfigError, match=r"State\.cell must lie in \[0, 4\], got 0 to 9"):
+    with pytest.raises(errors.ConfigError, match=r"State\.cell: expected values in \[0, 4\], got 0 to 9"):
         replace(sound, state={"cell": index((3,), 5)}, initial={"cell": torch.tensor([0, 1, 9]).numpy()})
 
 
@@ -296,6 +301,6 @@ def test_check_env_names_a_state_that_leaves_its_range(monkeypatch):
         return replace(toy.build(config), state={"cell": integers((3,), 0, 2)})
 
     monkeypatch.setitem(registry._entries, "Toy-v0", replace(registry._entries["Toy-v0"], build=narrow))
-    words = r"^Toy-v0: State keeps to its declared ranges; state\.cell must lie in \[0, 2\], got [34] in world"
+    words = r"^Toy-v0: State keeps to its declared ranges; state\.cell: expected values in \[0, 2\], got [34] in world"
     with pytest.raises(errors.ConformanceError, match=words):
         gpu_envs.check_env("Toy-v0")

@@ -83,7 +83,7 @@ def test_actions_are_as_wide_as_the_agents_own(short):
             assert all(env.action_space(agent).contains(row) for row in action.numpy())
         env.step(actions)
         assert torch.equal(env.core.action_buffer[:, -1, :short], actions[last])
-    with pytest.raises(gpu_envs.errors.ActionError, match=rf"action of {last} must be .*\(4, {short}\)"):
+    with pytest.raises(gpu_envs.errors.ActionError, match=rf"action of {last}: expected .*\(4, {short}\)"):
         env.step({**actions, last: env.core.action_buffer[:, -1].clone()})
 
 

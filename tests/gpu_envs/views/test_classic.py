@@ -252,14 +252,14 @@ def test_reset_options_with_parameters_per_world():
 @pytest.mark.parametrize(
     ("env_id", "options", "words"),
     [
-        ("CartPole-v1", {"low": "x"}, "options['low'] must be a finite number, got 'x'"),
-        ("CartPole-v1", {"high": None}, "options['high'] must be a finite number, got None"),
-        ("CartPole-v1", {"low": 0.2}, "options['low'] must be at most options['high'], got 0.2 and 0.05"),
-        ("MountainCar-v0", {"low": float("inf")}, "options['low'] must be a finite number, got inf"),
-        ("MountainCarContinuous-v0", {"low": 1, "high": 0}, "options['low'] must be at most"),
-        ("Acrobot-v1", {"high": -1}, "options['low'] must be at most options['high'], got -0.1 and -1.0"),
-        ("Pendulum-v1", {"x_init": -1}, "options['x_init'] must be a finite number >= 0, got -1"),
-        ("Pendulum-v1", {"y_init": []}, "options['y_init'] must be a finite number, got []"),
+        ("CartPole-v1", {"low": "x"}, "options['low']: expected a finite number, got 'x'"),
+        ("CartPole-v1", {"high": None}, "options['high']: expected a finite number, got None"),
+        ("CartPole-v1", {"low": 0.2}, "options['low']: expected at most options['high'], got 0.2 and 0.05"),
+        ("MountainCar-v0", {"low": float("inf")}, "options['low']: expected a finite number, got inf"),
+        ("MountainCarContinuous-v0", {"low": 1, "high": 0}, "options['low']: expected at most"),
+        ("Acrobot-v1", {"high": -1}, "options['low']: expected at most options['high'], got -0.1 and -1.0"),
+        ("Pendulum-v1", {"x_init": -1}, "options['x_init']: expected a finite number >= 0, got -1"),
+        ("Pendulum-v1", {"y_init": []}, "options['y_init']: expected a finite number, got []"),
     ],
 )
 def test_invalid_reset_options_raise(env_id, options, words):

@@ -213,11 +213,11 @@ def test_invalid_arguments_of_make_raise():
         return gymnasium.make("gpu_envs/SimpleTag-v0", **{"agent": "agent_0", **settings})
 
     for settings, words in (
-        ({"agent": "prey"}, "agent must be one of its agents, adversary_0, .*got 'prey'"),
-        ({"opponents": 3}, "opponents must be 'random', a policy or a dict"),
+        ({"agent": "prey"}, "agent: expected one of its agents, adversary_0, .*got 'prey'"),
+        ({"opponents": 3}, "opponents: expected 'random', a policy or a dict"),
         ({"opponents": {"fox": "random"}}, "opponents has no 'fox' to play; it has adversary, agent, adversary_0"),
         ({"opponents": {"agent_0": "random"}}, "opponents has no 'agent_0' to play"),
-        ({"opponents": {"adversary": "clever"}}, r"opponents\['adversary'\] must be 'random' or a policy"),
+        ({"opponents": {"adversary": "clever"}}, r"opponents\['adversary'\]: expected 'random' or a policy"),
         ({"num_goods": 2}, "no setting named 'num_goods'; did you mean num_good"),
         ({"autoreset": "same_step"}, "autoreset is fixed"),
     ):
@@ -226,7 +226,7 @@ def test_invalid_arguments_of_make_raise():
     env = make()
     env.reset()
     for action in (5, -1, 0.0, None, [0]):
-        with pytest.raises(ActionError, match="of agent_0 "):
+        with pytest.raises(ActionError, match="of agent_0[ :]"):
             env.step(action)
     with pytest.raises(ResetNeededError, match="before the first reset"):
         make().unwrapped.step(0)

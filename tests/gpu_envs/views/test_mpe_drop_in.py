@@ -98,7 +98,7 @@ def test_continuous_actions_are_clipped_as_mpe2_does():
     for bad in (np.full(5, np.nan), np.full(4, 2.0), "left", None):
         with pytest.raises(ActionError, match="agent_0"):
             one.step({"agent_0": bad})
-    with pytest.raises(ActionError, match="actions must be a dict"):
+    with pytest.raises(ActionError, match="actions: expected a dict"):
         one.step([1])
 
 

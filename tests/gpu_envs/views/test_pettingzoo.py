@@ -287,12 +287,12 @@ def test_invalid_actions_name_the_agent_and_change_nothing(small):
     for actions, words in (
         (missing, f"no action for {last}"),
         ({**good, "nobody": good[last]}, "unknown agent nobody; the agents are "),
-        ({**good, last: None}, f"action of {last} must be one of .*got NoneType"),
-        ({**good, last: np.zeros(17, int)}, f"action of {last} must be one of .*got int64 \\(17,\\)"),
-        ({**good, last: "left"}, f"action of {last} must be one of "),
+        ({**good, last: None}, f"action of {last}: expected one of .*got NoneType"),
+        ({**good, last: np.zeros(17, int)}, f"action of {last}: expected one of .*got int64 \\(17,\\)"),
+        ({**good, last: "left"}, f"action of {last}: expected one of "),
         ({**good, last: beyond}, f"of {last} is out of range"),
         ({**good, last: -1 - beyond}, f"of {last} is out of range"),
-        ([1, 2], "actions must be a dict by agent, got list"),
+        ([1, 2], "actions: expected a dict by agent, got list"),
     ):
         with pytest.raises(ActionError, match=words):
             env.step(actions)

@@ -45,8 +45,8 @@ def test_reset_mask_resets_its_worlds_alone(make):
         ("SimpleTag-v0", {"something": 1}, "no reset option named 'something'"),
         ("CartPole-v1", {"lo": 1}, "no reset option named 'lo'; did you mean low?"),
         ("SimpleTag-v0", {3: 1}, "no reset option named 3"),
-        ("SimpleTag-v0", "low", "options must be a dict by name or None, got 'low'"),
-        ("SimpleTag-v0", [1], r"options must be a dict by name or None, got \[1\]"),
+        ("SimpleTag-v0", "low", "options: expected a dict by name or None, got 'low'"),
+        ("SimpleTag-v0", [1], r"options: expected a dict by name or None, got \[1\]"),
     ],
 )
 def test_unknown_options_and_non_dict_options_raise(make, id, options, words):
@@ -83,7 +83,7 @@ def test_invalid_masks_raise():
     env = batched()
     env.reset()
     for bad in (torch.ones(3).bool(), torch.ones(2), np.ones(2, bool), torch.ones(2).bool().to_sparse()):
-        with pytest.raises(ActionError, match=r"reset_mask must be a torch.bool tensor \(2,\) on cpu, got"):
+        with pytest.raises(ActionError, match=r"reset_mask: expected a torch.bool tensor \(2,\) on cpu, got"):
             env.reset(reset_mask=bad)
     assert env.core.elapsed_steps.tolist() == [0, 0]
 

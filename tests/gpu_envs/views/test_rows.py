@@ -245,9 +245,9 @@ def test_seeds_per_world_are_independent(toys):
     for bad, words in (
         ([1, 2], "one int per world, 3 of them, got 2 seeds"),
         (list(range(9)), "got 9 seeds"),
-        ([1, None, 2], r"seed\[1\] must be an int, got None"),
-        (np.array([0.5, 1.0, 2.0]), r"seed\[0\] must be an int, got 0.5"),
-        ("abc", "seed must be an int"),
+        ([1, None, 2], r"seed\[1\]: expected an int, got None"),
+        (np.array([0.5, 1.0, 2.0]), r"seed\[0\]: expected an int, got 0.5"),
+        ("abc", "seed: expected an int"),
     ):
         with pytest.raises(ConfigError, match=words):
             env.reset(seed=bad)
@@ -273,15 +273,15 @@ def test_actions_are_accepted_in_many_forms(many):
         assert torch.equal(left[0], right[0])
     short = torch.as_tensor(action)[:-1]
     bads = [
-        (short, "actions must be torch.int64"),
-        (action.astype(np.float32), "actions must be numbers of .*got float32"),
+        (short, "actions: expected torch.int64"),
+        (action.astype(np.float32), "actions: expected numbers of .*got float32"),
         (torch.as_tensor(action).float(), r"got torch.float32"),
         (action + 1000, "is out of range"),
     ]
     if env.core.action_kind == "continuous":
         bads = [
-            (short, "actions must be torch.float32"),
-            (action.astype(bool), "actions must be numbers of .*got bool"),
+            (short, "actions: expected torch.float32"),
+            (action.astype(bool), "actions: expected numbers of .*got bool"),
             (torch.as_tensor(action).double(), r"got torch.float64"),
             (action * np.float32(np.nan), "is not finite"),
         ]
@@ -323,7 +323,7 @@ def test_actions_of_opponents_are_checked():
         for bad in bads:
             env.set_opponents({"agent": lambda obs, bad=bad: bad})
             with pytest.raises(
-                ActionError, match=r"SimpleTag-v0: action of group 'agent' must be a torch\.(int64|float32)"
+                ActionError, match=r"SimpleTag-v0: action of group 'agent': expected a torch\.(int64|float32)"
             ):
                 env.step(env.sample_actions())
         assert not env.core.elapsed_steps.any()
@@ -410,7 +410,7 @@ def test_invalid_seed_changes_nothing(bad):
         first, _ = env.reset(seed=np.int64(4))
         assert np.array_equal(first, env.reset(seed=4)[0])
         before = env.core.get_state(), env.np_random.bit_generator.state
-        with pytest.raises(ConfigError, match="SimpleTag-v0: seed must be an int"):
+        with pytest.raises(ConfigError, match="SimpleTag-v0: seed: expected an int"):
             env.reset(seed=bad)
         assert all(torch.equal(value, before[0][name]) for name, value in env.core.get_state().items())
         assert env.np_random.bit_generator.state == before[1]
@@ -434,8 +434,8 @@ def test_reset_masks_are_whole_worlds(toys):
     mask[3:5] = True
     for bad, words in (
         (mask, "the 3 rows of world 1 disagree; set them all alike"),
-        (mask[:3], r"must be bool \(9,\), one per row, got torch.bool \(3,\)"),
-        (mask.astype(int), r"must be bool \(9,\), one per row, got torch.int64"),
+        (mask[:3], r"expected bool \(9,\), one per row, got torch.bool \(3,\)"),
+        (mask.astype(int), r"expected bool \(9,\), one per row, got torch.int64"),
     ):
         with pytest.raises(ActionError, match=words):
             env.reset(options={"reset_mask": bad})
@@ -458,9 +458,9 @@ def test_invalid_arguments_of_make_vec_raise():
 
     for settings, words in (
         ({"group": None}, "the spaces of its groups differ, .*choose group='adversary' or group='agent'"),
-        ({"group": "prey"}, "group must be one of adversary, agent, got 'prey'"),
-        ({"autoreset_mode": "never"}, "autoreset_mode must be one of AutoresetMode.NEXT_STEP, .*got 'never'"),
-        ({"autoreset_mode": ["NextStep"]}, r"autoreset_mode must be one of .*got \['NextStep'\]"),
+        ({"group": "prey"}, "group: expected one of adversary, agent, got 'prey'"),
+        ({"autoreset_mode": "never"}, "autoreset_mode: expected one of AutoresetMode.NEXT_STEP, .*got 'never'"),
+        ({"autoreset_mode": ["NextStep"]}, r"autoreset_mode: expected one of .*got \['NextStep'\]"),
         ({"autoreset": "same_step"}, "autoreset is not a setting of rows; use autoreset_mode"),
         ({"opponents": {"agent": "random"}}, "opponents has no 'agent' to play; it has adversary"),
         ({"render_mode": "ansi"}, "render_mode"),

@@ -93,7 +93,7 @@ def test_unsupported_settings_raise():
     env = build("SimpleTag-v0")
     env.reset()
     for bad in (torch.zeros(8, 2, dtype=torch.int64), torch.zeros(7, 1, dtype=torch.int64), torch.zeros(8, 1)):
-        with pytest.raises(ActionError, match=r"action of agent_0 must be a torch.int64 tensor \(8,\)"):
+        with pytest.raises(ActionError, match=r"action of agent_0: expected a torch.int64 tensor \(8,\)"):
             env.step({**columns(env.sample_actions()), "agent_0": bad})
-    with pytest.raises(ActionError, match="must be a dict by agent"):
+    with pytest.raises(ActionError, match=r"expected a dict by agent"):
         env.step(torch.zeros(8, 4, dtype=torch.int64))

@@ -277,34 +277,34 @@ def test_unsupported_environments_raise():
         (lambda: wrappers.ClipAction(env), "ClipAction needs a Box action space, got Discrete"),
         (lambda: wrappers.RescaleAction(env, 0, 1), "RescaleAction needs a Box action space"),
         (lambda: wrappers.ClipReward(env), "needs min_reward, max_reward or both"),
-        (lambda: wrappers.ClipReward(env, 1, 0), "min_reward must be <= max_reward, got 1 and 0"),
-        (lambda: wrappers.NormalizeObservation(env, 0), "epsilon must be > 0, got 0"),
-        (lambda: wrappers.NormalizeReward(env, 2), r"gamma must be in \[0, 1\], got 2"),
-        (lambda: wrappers.NormalizeReward(env, epsilon=-1), "epsilon must be > 0"),
-        (lambda: wrappers.RecordEpisodeStatistics(env, 0), "buffer_length must be an int >= 1, got 0"),
-        (lambda: wrappers.FrameStackObservation(env, 0), "stack_size must be an int >= 1, got 0"),
+        (lambda: wrappers.ClipReward(env, 1, 0), "min_reward: expected a value <= max_reward, got 1 and 0"),
+        (lambda: wrappers.NormalizeObservation(env, 0), "epsilon: expected a value > 0, got 0"),
+        (lambda: wrappers.NormalizeReward(env, 2), r"gamma: expected a value in \[0, 1\], got 2"),
+        (lambda: wrappers.NormalizeReward(env, epsilon=-1), "epsilon: expected a value > 0"),
+        (lambda: wrappers.RecordEpisodeStatistics(env, 0), "buffer_length: expected an int >= 1, got 0"),
+        (lambda: wrappers.FrameStackObservation(env, 0), "stack_size: expected an int >= 1, got 0"),
         (
             lambda: wrappers.FrameStackObservation(env, 2, padding_type="last"),
-            "padding_type must be 'reset', 'zero' or",
+            "padding_type: expected 'reset', 'zero' or",
         ),
     ):
         with pytest.raises(ConfigError, match=words):
             build()
     boxes = rows("SimpleTag-v0", continuous_actions=True)
     for low, high, words in (
-        (1, 0, "must be finite and below max_action, got 1 and 0"),
-        (-np.inf, 1, "must be finite"),
-        (np.zeros(3), 1, r"must be numbers or of shape \(5,\), got \(3,\) and \(\)"),
+        (1, 0, r"expected finite and below max_action, got 1 and 0"),
+        (-np.inf, 1, r"expected finite"),
+        (np.zeros(3), 1, r"expected numbers or of shape \(5,\), got \(3,\) and \(\)"),
     ):
         with pytest.raises(ConfigError, match=words):
             wrappers.RescaleAction(boxes, low, high)
     cars = rows("MountainCar-v0")
     for low, high, words in (
-        (1, 0, "min_obs must be <= max_obs, got 1 and 0"),
-        (-np.inf, 1, "min_obs must be infinite exactly where Box.* is, got"),
-        (0, np.ones(3), r"must be numbers or of shape \(2,\), got \(\) and \(3,\)"),
+        (1, 0, "min_obs: expected a value <= max_obs, got 1 and 0"),
+        (-np.inf, 1, "min_obs: expected infinite exactly where Box.* is, got"),
+        (0, np.ones(3), r"expected numbers or of shape \(2,\), got \(\) and \(3,\)"),
     ):
         with pytest.raises(ConfigError, match=words):
             wrappers.RescaleObservation(cars, low, high)
-    with pytest.raises(ConfigError, match="max_obs must be infinite exactly where"):
+    with pytest.raises(ConfigError, match="max_obs: expected infinite exactly where"):
         wrappers.RescaleObservation(rows("CartPole-v1"), UNBOUNDED, 1)

@@ -32,7 +32,11 @@ from league.storage.open_run import open_run
 from league.storage.run_config import table_of
 from league.storage.run_store import RunStore
 
-RPS, KUHN, TAG = Game.of("RockPaperScissors-v0", {"num_steps": 1}), Game.of("KuhnPoker-v0"), Game.of("SimpleTag-v0")
+RPS, KUHN, TAG = (
+    Game.of("RockPaperScissors-v0", {"num_repetitions": 1}),
+    Game.of("KuhnPoker-v0"),
+    Game.of("SimpleTag-v0"),
+)
 
 
 def psro(path: Path, game: Game, **settings) -> Path:
@@ -161,7 +165,7 @@ def test_nash_conv_is_taken_from_the_run_or_pending(run):
 
 def test_missing_nash_conv_is_computed_or_explained(tmp_path):
     """Covers a game that is not declared zero-sum, and recurrent policies, which have no table."""
-    general = Game.of("RockPaperScissors-v0", {"num_steps": 1}, zero_sum=False)
+    general = Game.of("RockPaperScissors-v0", {"num_repetitions": 1}, zero_sum=False)
     made = build_report(league(tmp_path / "general", general, 1))
     assert all(row["nash_conv"] >= 0 for row in made.iterations)
     gru = {"total_steps": 32, "learner.rollout_length": 4, "learner.hidden_sizes": (8,), "learner.network": "gru"}

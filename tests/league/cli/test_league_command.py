@@ -61,7 +61,17 @@ def test_finished_run_resumes_with_more_iterations(tmp_path, capsys):
     "algorithm", ["psro", "alphastar", "self_play", "fictitious_self_play", "pfsp", "pbt", "independent"]
 )
 def test_algorithms_train_on_the_command_line(algorithm, tmp_path, capsys):
-    words = ["--env-arg", "num_steps=1", "--episodes-per-matchup", 10, "--iterations", 1, "--run-dir", tmp_path, *TINY]
+    words = [
+        "--env-arg",
+        "num_repetitions=1",
+        "--episodes-per-matchup",
+        10,
+        "--iterations",
+        1,
+        "--run-dir",
+        tmp_path,
+        *TINY,
+    ]
     words += ["--train-overrides", "total_steps=64"] if algorithm == "psro" else ["--steps", 64]
     code, out, err = run(["train", "RockPaperScissors-v0", "--algorithm", algorithm, *words], capsys)
     assert code == 0, err
@@ -85,12 +95,15 @@ def test_algorithms_train_on_the_command_line(algorithm, tmp_path, capsys):
         ([], "league train: expected an environment, got none; name one, such as KuhnPoker-v0"),
         (["SimpleSpread-v0"], "SimpleSpread-v0: expected an environment with roles, got none"),
         (["KuhnPoker-v0", "--algorithm", "psr"], "no league algorithm named 'psr'; did you mean psro?"),
-        (["KuhnPoker-v0", "--iterations", "-3"], "iterations = -3: expected >= 0"),
+        (["KuhnPoker-v0", "--iterations", "-3"], "--iterations: expected an int >= 0, got -3"),
         (["KuhnPoker-v0", "--train-overrides", "num_env=3"], "train_overrides: no setting num_env; there are"),
         (["KuhnPoker-v0", "--train-overrides", "num_envs=many"], "train_overrides: num_envs: expected int, got 'many'"),
-        (["KuhnPoker-v0", "--train-overrides", "learner.entropy_coef=-1"], "learner.entropy_coef = -1: expected >= 0"),
-        (["KuhnPoker-v0", "--algorithm", "alphastar", "--rules.main.count", "0"], "main.count = 0: expected at least"),
-        (["KuhnPoker-v0", "--meta-solver", "nas"], "meta_solver = 'nas': expected one of auto"),
+        (
+            ["KuhnPoker-v0", "--train-overrides", "learner.entropy_coef=-1"],
+            "learner.entropy_coef: expected a finite number >= 0, got -1",
+        ),
+        (["KuhnPoker-v0", "--algorithm", "alphastar", "--rules.main.count", "0"], "main.count: expected at least"),
+        (["KuhnPoker-v0", "--meta-solver", "nas"], "--meta-solver: expected one of 'auto'"),
         (
             ["KuhnPoker-v0", "--env-arg", "num_players=3", "--meta-solver", "nash"],
             "nash",

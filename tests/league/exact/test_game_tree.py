@@ -103,13 +103,13 @@ def test_ties_go_to_the_lowest_action():
     table, _ = tree.best_response([tree.uniform(0), tree.uniform(1)], 0)
     king = (tree.observations[0][:, 4] == 1) & ~tree.observations[0][:, 5:].any(-1)
     assert table[king].tolist() == [[1.0, 0.0]]  # passing and betting are worth the same against uniform play
-    rocks = GameTree.of(Game.of("RockPaperScissors-v0", {"num_steps": 1}))
+    rocks = GameTree.of(Game.of("RockPaperScissors-v0", {"num_repetitions": 1}))
     profile = [rocks.uniform(0), rocks.uniform(1)]
     assert [rocks.best_response(profile, seat)[0].tolist() for seat in range(2)] == [[[1.0, 0.0, 0.0]]] * 2
 
 
 def test_tolerance_widens_ties():
-    rocks = GameTree.of(Game.of("RockPaperScissors-v0", {"num_steps": 1}))
+    rocks = GameTree.of(Game.of("RockPaperScissors-v0", {"num_repetitions": 1}))
     nearly = torch.tensor([[1 / 3 + 1e-6, 1 / 3, 1 / 3 - 1e-6]], dtype=torch.float64)  # paper gains the most
     assert rocks.best_response([nearly, nearly], 0)[0].argmax() == 1
     assert rocks.best_response([nearly, nearly], 0, tie=1e-5)[0].argmax() == 0
@@ -120,13 +120,13 @@ def test_moves_at_once_are_hidden():
         [[[2, 2, 2], [1, 1, -1]], [[1, -1, 1], [0, 3, 3]]],
         [[[-1, 1, 1], [3, 0, 3]], [[3, 3, 0], [4, 4, 4]]],
     ]
-    tree = GameTree.of(Game.of("MatrixGame-v0", {"payoff": payoff, "num_steps": 1}, shared=False))
+    tree = GameTree.of(Game.of("MatrixGame-v0", {"payoff": payoff, "num_repetitions": 1}, shared=False))
     assert [tuple(legal.shape) for legal in tree.legal] == [(1, 2)] * 3
     pure = torch.eye(2, dtype=torch.float64)[:, None]
     expected = torch.tensor(payoff, dtype=torch.float64).movedim(-1, 0)
     torch.testing.assert_close(tree.payoffs([pure] * 3), expected)
     # the prisoners' dilemma: defecting is worth 1 more, whatever the other does
-    dilemma = GameTree.of(Game.of("MatrixGame-v0", {"num_steps": 1}))
+    dilemma = GameTree.of(Game.of("MatrixGame-v0", {"num_repetitions": 1}))
     cooperate, defect = pure
     assert dilemma.nash_conv([defect, defect]) == pytest.approx(0.0)
     assert dilemma.nash_conv([cooperate, cooperate]) == pytest.approx(4.0)
@@ -134,7 +134,7 @@ def test_moves_at_once_are_hidden():
 
 
 def test_returns_are_summed_over_steps():
-    tree = GameTree.of(Game.of("RockPaperScissors-v0", {"num_steps": 2}))
+    tree = GameTree.of(Game.of("RockPaperScissors-v0", {"num_repetitions": 2}))
     assert [tuple(legal.shape) for legal in tree.legal] == [(10, 3)] * 2  # after every pair of choices, one more
     rock = torch.zeros(10, 3, dtype=torch.float64)
     rock[:, 0] = 1.0
@@ -148,7 +148,7 @@ def test_returns_are_summed_over_steps():
     ("env_id", "settings", "words"),
     [
         ("TicTacToe-v0", {}, "expected observations with perfect recall"),
-        ("RockPaperScissors-v0", {"num_steps": 3}, "use shorter episodes, such as num_steps=1"),
+        ("RockPaperScissors-v0", {"num_repetitions": 3}, "use shorter episodes, such as num_repetitions=1"),
         ("KuhnPoker-v0", {"num_players": 10}, "39916800 deals are too many"),
         ("KuhnPoker-v0", {"domain_randomization": {"bet": (1.0, 2.0)}}, "without domain_randomization"),
         ("ConnectFour-v0", {}, "no exact tree: expected KuhnPoker-v0, LeducPoker-v0"),
@@ -162,11 +162,11 @@ def test_games_without_a_tree(env_id, settings, words):
 def test_histories_without_end(monkeypatch):
     monkeypatch.setattr("league.exact.enumeration.LARGEST", 8)
     with pytest.raises(ConfigError, match="more than 8 histories of one length"):
-        GameTree.of(Game.of("RockPaperScissors-v0", {"num_steps": 1}))
+        GameTree.of(Game.of("RockPaperScissors-v0", {"num_repetitions": 1}))
 
 
 def test_one_agent_a_seat():
-    game = Game.of("MatrixGame-v0", {"num_steps": 1}, roles={"all": ("player_0", "player_1")})
+    game = Game.of("MatrixGame-v0", {"num_repetitions": 1}, roles={"all": ("player_0", "player_1")})
     with pytest.raises(ConfigError, match=r"expected one agent per seat, got \[2\]"):
         GameTree.of(game)
 

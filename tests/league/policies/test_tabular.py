@@ -53,7 +53,7 @@ def test_play_earns_the_exact_value(name):
 
 
 def test_moves_at_once_are_played():
-    game = Game.of("RockPaperScissors-v0", {"num_steps": 2})
+    game = Game.of("RockPaperScissors-v0", {"num_repetitions": 2})
     tree = GameTree.of(game)
     generator = torch.Generator().manual_seed(6)
     profile = [random_table(tree, seat, generator) for seat in range(2)]

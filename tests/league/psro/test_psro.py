@@ -92,7 +92,7 @@ def test_every_meta_solver_gets_on(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["nash", "max_entropy_nash", "cce", "fictitious_play"])
 def test_rock_paper_scissors_is_played_uniformly(name, tmp_path):
-    game = Game.of("RockPaperScissors-v0", {"num_steps": 1})
+    game = Game.of("RockPaperScissors-v0", {"num_repetitions": 1})
     rows = play(tmp_path, game, iterations=4, meta_solver=name, **EXACT)
     assert rows[4]["nash_conv"] == pytest.approx(0.0, abs=1e-3)
     with RunStore.open(tmp_path, write=False) as store:
@@ -239,9 +239,9 @@ def test_settings_that_do_not_fit_the_game_raise_before_any_step(env_id, setting
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"variant": "rectifed"}, "variant = 'rectifed'"),
-        ({"meta_solver": "nosh"}, "meta_solver = 'nosh'"),
-        ({"variant": "pipeline", "pipeline_depth": 0}, "pipeline_depth = 0"),
+        ({"variant": "rectifed"}, "variant: expected one of .*, got 'rectifed'"),
+        ({"meta_solver": "nosh"}, "meta_solver: expected one of .*, got 'nosh'"),
+        ({"variant": "pipeline", "pipeline_depth": 0}, "pipeline_depth: expected an int >= 1, got 0"),
         ({"pipeline_depth": 2}, "pipeline_depth = 2: has no effect with variant = 'standard'"),
     ],
 )

@@ -25,7 +25,7 @@ from league.storage.run_store import RunStore
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 
-RPS = Game.of("RockPaperScissors-v0", {"num_steps": 1})
+RPS = Game.of("RockPaperScissors-v0", {"num_repetitions": 1})
 
 
 def nash_convs(rows):

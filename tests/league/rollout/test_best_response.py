@@ -47,7 +47,7 @@ ALGORITHMS = [
 
 @pytest.mark.parametrize(("algorithm", "settings"), ALGORITHMS)
 def test_opponents_and_their_normalizers_do_not_change(algorithm, settings):
-    game = Game.of(RPS, {"num_steps": 6})
+    game = Game.of(RPS, {"num_repetitions": 6})
     for learns in (False, True):
         draw = MatchupDistribution(
             torch.tensor([[LEARNER, 1], [LEARNER, LEARNER]]), learns=torch.tensor([[learns, False]] * 2)
@@ -63,7 +63,7 @@ def test_opponents_and_their_normalizers_do_not_change(algorithm, settings):
 @pytest.mark.parametrize(("algorithm", "settings"), ALGORITHMS)
 def test_learner_ignores_actions_of_other_policies_in_its_rows(algorithm, settings):
     """The learner plays both seats and learns from one; whatever stands in the other's rows makes no difference."""
-    game = Game.of(RPS, {"num_steps": 6})
+    game = Game.of(RPS, {"num_repetitions": 6})
     draw = MatchupDistribution.against(game, "player", [torch.tensor([0.5, 0.5])] * 2)
     found = []
     for spoiled in (False, True):
@@ -152,7 +152,7 @@ def test_training_starts_from_weights_of_policy_or_learner():
 
 
 def test_training_stops_early_and_reports_progress():
-    game, told = Game.of(RPS, {"num_steps": 1}), []
+    game, told = Game.of(RPS, {"num_repetitions": 1}), []
     draw = MatchupDistribution.against(game, "player", [torch.ones(1)] * 2)
     response = train_best_response(
         {"player": PURE[2:]},
@@ -220,7 +220,7 @@ def test_diverged_training_raises_error():
 
 def test_best_response_to_mixture_sampled_per_episode():
     """Half rock, some paper, some scissors: paper, which earns 0.5 - 0.2, in either seat."""
-    game = Game.of(RPS, {"num_steps": 1})
+    game = Game.of(RPS, {"num_repetitions": 1})
     draw = MatchupDistribution.against(game, "player", [torch.tensor([0.5, 0.3, 0.2])] * 2)
     ppo = PPOConfig(
         rollout_length=4, learning_rate=0.03, entropy_coef=0.0, entropy_coef_final=0.0, hidden_sizes=(16,), gamma=1.0

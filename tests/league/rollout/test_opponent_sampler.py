@@ -22,7 +22,7 @@ RPS = "RockPaperScissors-v0"
 
 
 def rps(steps: int = 6) -> Game:
-    return Game.of(RPS, {"num_steps": steps})
+    return Game.of(RPS, {"num_repetitions": steps})
 
 
 def config(**changes) -> TrainConfig:

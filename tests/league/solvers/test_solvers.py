@@ -326,7 +326,7 @@ def test_refused_games(name):
         ("multiplicative_weights", {"rate": -1.0}, "rate: expected a number above 0, got -1.0"),
         ("alpharank", {"alpha": -1.0}, "alpha: expected a number above 0, got -1.0"),
         ("alpharank", {"epsilon": 0.7}, "epsilon: expected a number in .0, 0.5. without alpha, got 0.7"),
-        ("ce", {"objective": "best"}, "ce: objective = 'best': expected max_entropy or max_welfare"),
+        ("ce", {"objective": "best"}, "ce: objective: expected max_entropy or max_welfare, got 'best'"),
     ],
 )
 def test_refused_settings(name, settings, message):

@@ -405,7 +405,7 @@ def test_used_port_is_refused(watching, run):
 def test_invalid_options_are_refused(run, tmp_path):
     with pytest.raises(ConfigError, match="--host nowhere: expected an IP address such as"):
         watch_command([str(run), "--host", "nowhere"])
-    with pytest.raises(ConfigError, match=r"--port = -1: expected >= 0"):
+    with pytest.raises(ConfigError, match=r"--port: expected an int >= 0, got -1"):
         watch_command([str(run), "--port", "-1"])
     with pytest.raises(ConfigError, match="got neither"):
         watch_command([str(tmp_path)])

@@ -37,7 +37,7 @@ def test_all_payoff_cells_equal_the_table(settings, table):
 def test_pays_as_a_matrix_game():
     payoff = [[[cell, cell] for cell in row] for row in CLIMBING]
     ours = make_core("ClimbingGame-v0", 50, "cpu", seed=3)
-    table = make_core("MatrixGame-v0", 50, "cpu", seed=3, payoff=payoff, num_steps=1)
+    table = make_core("MatrixGame-v0", 50, "cpu", seed=3, payoff=payoff, num_repetitions=1)
     ours.reset()
     table.reset()
     for _ in range(10):
@@ -56,7 +56,7 @@ def test_tables_by_world():
 
 
 def test_invalid_settings_raise():
-    with pytest.raises(errors.ConfigError, match="game must be one of 'climbing', 'penalty', got 'stag'"):
+    with pytest.raises(errors.ConfigError, match="game: expected one of 'climbing', 'penalty', got 'stag'"):
         make_core("ClimbingGame-v0", 1, "cpu", game="stag")
-    with pytest.raises(errors.ConfigError, match=r"penalty must be a finite number <= 0.0, got 1.0"):
+    with pytest.raises(errors.ConfigError, match=r"penalty: expected a finite number <= 0.0, got 1.0"):
         make_core("ClimbingGame-v0", 1, "cpu", penalty=1.0)

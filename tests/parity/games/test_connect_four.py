@@ -62,8 +62,11 @@ def test_ten_thousand_playouts():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"rows": 62, "columns": 1, "x_in_row": 2}, r"rows must be an int in \[1, 61\], got 62"),
-        ({"rows": 8, "columns": 8}, r"a board is one 64-bit number: \(rows \+ 1\) \* columns must be <= 63, got .*72"),
+        ({"rows": 62, "columns": 1, "x_in_row": 2}, r"rows: expected an int in \[1, 61\], got 62"),
+        (
+            {"rows": 8, "columns": 8},
+            r"a board is one 64-bit number: \(rows \+ 1\) \* columns: expected a value <= 63, got .*72",
+        ),
         ({"x_in_row": 8}, "x_in_row must fit on the board of 6 x 7, got 8"),
     ],
 )

@@ -20,7 +20,7 @@ def on_disc(point):
 
 def test_payoffs_of_random_points():
     """Inside and outside of the disc, over whole episodes, as both players see it."""
-    core = make_core("DiscGame-v0", 2000, "cpu", seed=1, num_steps=3)
+    core = make_core("DiscGame-v0", 2000, "cpu", seed=1, num_repetitions=3)
     assert (core.reset()[0] == 0).all()
     outside = 0
     for step in range(1, 6):

@@ -37,7 +37,9 @@ def test_illegal_action_costs_as_a_fold():
 def test_parameters_have_bounds(name):
     core = make_core("LeducPoker-v0", 1, "cpu", seed=0)
     for value in (-1, 2**31 - 1):
-        with pytest.raises(errors.ConfigError, match=rf"{name} must lie in \[0, 1000000\], got "):
+        with pytest.raises(errors.ConfigError, match=rf"{name}: expected values in \[0, 1000000\], got "):
             core.set_params(**{name: value})
-        with pytest.raises(errors.ConfigError, match=rf"domain_randomization: {name} must lie in \[0, 1000000\], got "):
+        with pytest.raises(
+            errors.ConfigError, match=rf"domain_randomization: {name}: expected values in \[0, 1000000\], got "
+        ):
             make_core("LeducPoker-v0", 1, "cpu", domain_randomization={name: (value, value)})

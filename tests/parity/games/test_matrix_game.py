@@ -18,7 +18,7 @@ def test_play_equals_the_reference(shape):
     counts = SHAPES[shape]
     players, games = len(counts), 64
     table = np.random.default_rng(0).normal(size=(*counts, players)).astype(np.float32)
-    core = make_core("MatrixGame-v0", games, "cpu", seed=0, payoff=table, num_steps=STEPS, autoreset="disabled")
+    core = make_core("MatrixGame-v0", games, "cpu", seed=0, payoff=table, num_repetitions=STEPS, autoreset="disabled")
     assert [core.action_spaces[agent].n for agent in core.possible_agents] == list(counts)
     obs, _ = core.reset()
     assert not obs.any()
@@ -45,7 +45,7 @@ def test_openspiels_tables(name):
     game = pyspiel.load_game(name)
     rows, columns = game.num_rows(), game.num_cols()
     payoff = [[[game.player_utility(p, r, c) for p in range(2)] for c in range(columns)] for r in range(rows)]
-    core = make_core("MatrixGame-v0", rows * columns, "cpu", payoff=payoff, num_steps=1)
+    core = make_core("MatrixGame-v0", rows * columns, "cpu", payoff=payoff, num_repetitions=1)
     core.reset()
     joint = torch.tensor([[r, c] for r in range(rows) for c in range(columns)])
     *_, info = core.step(joint)
@@ -57,7 +57,7 @@ def test_openspiels_tables(name):
 
 def test_one_table_serves_all_worlds():
     """Four players of ten choices: 160 kB, not a copy for each of 1,000 worlds; and no part of a saved state."""
-    core = make_core("MatrixGame-v0", 1000, "cpu", payoff=np.zeros((10, 10, 10, 10, 4)), num_steps=2)
+    core = make_core("MatrixGame-v0", 1000, "cpu", payoff=np.zeros((10, 10, 10, 10, 4)), num_repetitions=2)
     core.reset()
     assert core.world_state["payoff"].shape == (1000, 10_000, 4)
     assert core.world_state["payoff"].untyped_storage().nbytes() == 160_000
@@ -82,16 +82,16 @@ def test_symmetric_players_form_a_group():
 @pytest.mark.parametrize(
     ("payoff", "words"),
     [
-        ([[1, 2], [3, 4]], r"payoff must be numbers in the shape \(n_1, ..., n_P, P\) .*got shape \(2, 2\)"),
+        ([[1, 2], [3, 4]], r"payoff: expected numbers in the shape \(n_1, ..., n_P, P\) .*got shape \(2, 2\)"),
         ([[[1, 2], [3]]], r"got \[\[\[1, 2\], \[3\]\]\]"),
         ("rps", "got 'rps'"),
         (None, "got None"),
         (7.0, r"got shape \(\)"),
         ([[[True, False]]], r"got \[\[\[True, False\]\]\]"),
         (np.zeros((0, 2, 2)), r"got shape \(0,\)"),
-        ([[[1.0, 2.0]], [[1.0, float("nan")]]], r"payoff must be finite numbers .*got nan at \[1\]\[0\]\[1\]"),
-        ([[[1.0, 10**40]]], "payoff must be finite numbers of at most 3.4"),
-        ([[[1.0, 1e39]]], "payoff must be finite numbers of at most 3.4"),
+        ([[[1.0, 2.0]], [[1.0, float("nan")]]], r"payoff: expected finite numbers .*got nan at \[1\]\[0\]\[1\]"),
+        ([[[1.0, 10**40]]], "payoff: expected finite numbers of at most 3.4"),
+        ([[[1.0, 1e39]]], "payoff: expected finite numbers of at most 3.4"),
     ],
 )
 def test_invalid_tables_raise(payoff, words):

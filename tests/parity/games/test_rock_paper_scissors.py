@@ -10,7 +10,7 @@ PAYOFF = [[[GAME.player_utility(p, r, c) for p in range(2)] for c in range(3)] f
 
 
 def test_all_action_pairs_equal_the_reference():
-    core = make_core("RockPaperScissors-v0", 9, "cpu", num_steps=1)
+    core = make_core("RockPaperScissors-v0", 9, "cpu", num_repetitions=1)
     core.reset()
     joint = torch.tensor([[r, c] for r in range(3) for c in range(3)])
     _, reward, terminated, truncated, _ = core.step(joint)
@@ -22,7 +22,7 @@ def test_all_action_pairs_equal_the_reference():
 def test_plays_as_a_matrix_game():
     """Whole episodes, bit for bit: results, spaces, groups."""
     ours, table = (
-        make_core(name, 50, "cpu", seed=3, num_steps=6, **settings)
+        make_core(name, 50, "cpu", seed=3, num_repetitions=6, **settings)
         for name, settings in (("RockPaperScissors-v0", {}), ("MatrixGame-v0", {"payoff": PAYOFF}))
     )
     assert torch.equal(ours.reset()[0], table.reset()[0])

@@ -139,9 +139,9 @@ def test_mappo_trains_on_real_environments(env_id, env, widths, tmp_path):
 
 def test_mappo_and_ippo_fix_the_critic_input():
     assert TrainConfig("SimpleSpread-v0", algorithm="mappo").learner.critic_input == "state"
-    with pytest.raises(ConfigError, match=r"learner\.critic_input = 'obs': expected 'state', which mappo fixes"):
+    with pytest.raises(ConfigError, match=r"learner\.critic_input: expected 'state', which mappo fixes, got 'obs'"):
         TrainConfig("SimpleSpread-v0", algorithm="mappo", learner=PPOConfig())
-    with pytest.raises(ConfigError, match=r"learner\.critic_input = 'state': expected 'obs', which ippo fixes"):
+    with pytest.raises(ConfigError, match=r"learner\.critic_input: expected 'obs', which ippo fixes, got 'state'"):
         TrainConfig("SimpleSpread-v0", algorithm="ippo", learner=PPOConfig(critic_input="state"))
     assert (
         TrainConfig("SimpleSpread-v0", algorithm="ppo", learner=PPOConfig(critic_input="state")).learner.central_input

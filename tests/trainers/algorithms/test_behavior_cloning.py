@@ -146,9 +146,9 @@ def test_invalid_training_data_is_refused():
     gone = [dataclasses.replace(each, valid=torch.zeros_like(each.valid)) for each in episodes]
     with pytest.raises(ConfigError, match="expected decisions for training and validation, got 0 and 0"):
         clone(gone, agents, QUICK)
-    with pytest.raises(ConfigError, match=r"learner.network = 'gru': expected 'mlp' or 'cnn'"):
+    with pytest.raises(ConfigError, match=r"learner.network: expected 'mlp' or 'cnn' for behavior cloning, got 'gru'"):
         BCConfig(network="gru")
-    with pytest.raises(ConfigError, match=r"learner.patience = 0: expected >= 1"):
+    with pytest.raises(ConfigError, match=r"learner.patience: expected an int >= 1, got 0"):
         BCConfig(patience=0)
 
 
@@ -316,7 +316,10 @@ def test_clone_command_uses_trained_policies(tmp_path, capsys):
         (["scripted"], "clone scripted: expected an environment, got none"),
         (["scripted", "--env-id", "SimpleSpread-v0"], "SimpleSpread-v0: there are scripted policies for"),
         (["scripted", "--env-id", "SimpleTag-v0", "--group", "wolf"], "--group wolf: expected one of adversary, agent"),
-        (["scripted", "--env-id", "SimpleTag-v0", "--learner.patience", "0"], "learner.patience = 0: expected >= 1"),
+        (
+            ["scripted", "--env-id", "SimpleTag-v0", "--learner.patience", "0"],
+            "learner.patience: expected an int >= 1, got 0",
+        ),
         (["nowhere"], "nowhere: expected a checkpoint"),
         (["nowhere", "--env-arg", "num_good=2"], "--env-arg num_good=2: expected only with 'scripted'"),
     ],
@@ -329,7 +332,7 @@ def test_clone_command_errors_are_one_line(argv, words, tmp_path):
 
 
 def test_cloned_checkpoint_cannot_be_resumed(cloned, tmp_path):
-    words = "algorithm = 'bc': expected an algorithm that trains by acting; use gpu-envs clone"
+    words = "algorithm: expected an algorithm that trains by acting, got 'bc'; use gpu-envs clone"
     for argv in (["--resume", str(cloned)], ["SimpleTag-v0", "--algorithm", "bc"]):
         with pytest.raises(ConfigError, match=words):
             parse_train(argv)

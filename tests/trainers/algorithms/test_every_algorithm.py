@@ -118,8 +118,8 @@ def test_cooperative_team_is_evaluated_together(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "settings", "line"),
     [
-        ("sac", {"learning_starts": 100}, "learner.learning_starts = 100: expected fewer than total_steps = 96"),
-        ("dqn", {"replay_size": 10}, "learner.replay_size = 10: expected at least 32, that is 8 steps of 4 worlds"),
+        ("sac", {"learning_starts": 100}, "learner.learning_starts: expected fewer than total_steps = 96, got 100"),
+        ("dqn", {"replay_size": 10}, "learner.replay_size: expected at least 32, that is 8 steps of 4 worlds, got 10"),
         ("dqn", {"n_step": 9, "replay_size": 32}, "expected at least 36, that is 9 steps of 4 worlds"),
         (
             "qmix",

@@ -386,15 +386,15 @@ def test_unsupported_specs_are_refused():
     team = LearnerSpec(3, TWO, 2, 2, 100, turn_based=True, state_width=6)
     with pytest.raises(ConfigError, match="expected agents that all act at every step, got a turn-based game"):
         QMIX(QMIXConfig(), team)
-    with pytest.raises(ConfigError, match=r"learner.mixer = 'qmix': expected a global state, got none"):
+    with pytest.raises(ConfigError, match=r"learner.mixer='qmix': expected an environment with a global state"):
         QMIX(QMIXConfig(), LearnerSpec(3, TWO, 2, 2, 100))
     with pytest.raises(ConfigError, match=r"learner.replay_size = 1000000000000000: needs"):
         QMIX(QMIXConfig(replay_size=10**15), LearnerSpec(3, TWO, 2, 2, 100, state_width=6))
     with pytest.raises(ConfigError, match=r"action values: expected Discrete actions"):
         QMIX(QMIXConfig(mixer="vdn"), LearnerSpec(3, spaces.Box(-1, 1, (2,)), 2, 2, 100))
-    with pytest.raises(ConfigError, match=r"learner.mixer = 'qmix': expected 'vdn', which vdn fixes"):
+    with pytest.raises(ConfigError, match=r"learner.mixer: expected 'vdn', which vdn fixes, got 'qmix'"):
         registry.find("vdn").settings(mixer="qmix")
-    with pytest.raises(ConfigError, match=r"learner.window = 0: expected >= 1"):
+    with pytest.raises(ConfigError, match=r"learner.window: expected an int >= 1, got 0"):
         QMIXConfig(window=0)
 
 

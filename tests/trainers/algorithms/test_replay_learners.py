@@ -308,7 +308,7 @@ def test_invalid_settings_are_refused(algorithm):
     found = registry.find(algorithm)
     with pytest.raises(ConfigError, match=rf"learner.network = 'gru'.*\b{algorithm}\b.*use ppo"):
         found.settings(network="gru")
-    with pytest.raises(ConfigError, match=r"learner.tau = 2.0: expected in \[0, 1\]"):
+    with pytest.raises(ConfigError, match=r"learner.tau: expected a finite number in \[0, 1\], got 2.0"):
         found.settings(tau=2.0)
     with pytest.raises(ConfigError, match=r"replay_size = \d+: needs [\d,]+ bytes"):
         found.learner_type(found.settings(replay_size=10**13), corridor_problem())
@@ -316,7 +316,7 @@ def test_invalid_settings_are_refused(algorithm):
 
 @pytest.mark.parametrize("algorithm", ["ddpg", "maddpg"])
 def test_settings_fixed_by_the_algorithm_are_refused(algorithm):
-    with pytest.raises(ConfigError, match=rf"learner.twin = True: expected False, which {algorithm} fixes"):
+    with pytest.raises(ConfigError, match=rf"learner.twin: expected False, which {algorithm} fixes, got True"):
         registry.find(algorithm).settings(twin=True)
 
 

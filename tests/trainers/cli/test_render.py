@@ -50,7 +50,7 @@ def test_settings_of_the_checkpoint_are_used_and_told(capsys, tmp_path, monkeypa
         (f"SimpleTag-v0 --checkpoint {MODEL}", CheckpointError, "env_id: expected SimpleTag-v0, got CartPole-v1"),
         ("CartPole-v1 --checkpoint zoo:none", ConfigError, "model zoo: expected one of"),
         ("CartPole-v1 --checkpoint nowhere", CheckpointError, "nowhere"),
-        ("CartPole-v1 --trails -1", ConfigError, r"--trails must be an int in \[0, 2147483647\], or None, got -1"),
+        ("CartPole-v1 --trails -1", ConfigError, r"--trails: expected an int in \[0, 2147483647\], or None, got -1"),
         (
             "SimpleTag-v0 --checkpoint zoo:simple-tag-ppo --env-arg num_good=2",
             CheckpointError,

@@ -108,7 +108,7 @@ def test_outer_address_warns(host):
 
 
 def test_host_is_an_address():
-    with pytest.raises(ConfigError, match=r"^host = 'everywhere': expected an IP address such as 127.0.0.1"):
+    with pytest.raises(ConfigError, match=r"^host: expected an IP address such as 127.0.0.1, got 'everywhere'"):
         check_host("everywhere")
 
 
@@ -139,7 +139,7 @@ def test_resources_are_split_over_the_nodes(monkeypatch):
         0,
         [["4"], ["5"], ["6"]],
     )
-    with pytest.raises(ConfigError, match="nodes = 2, gpus = 2: expected at most the 3 GPUs of this machine in all"):
+    with pytest.raises(ConfigError, match="nodes \\* gpus: expected at most the 3 GPUs of this machine, got 2 \\* 2"):
         _resources_per_node(ClusterConfig(nodes=2, gpus=2))
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.utils.settings import check_settings, completed, setting
 from trainers.algorithms import registry
-from trainers.base.settings import check_settings, completed, setting
 from trainers.config.train_config import TrainConfig
 
 
@@ -60,18 +60,18 @@ def test_setting_with_effect_is_accepted(algorithm, given):
 
 
 @pytest.mark.parametrize("algorithm", registry.ALGORITHMS)
-def test_needs_name_existing_settings(algorithm):
+def test_requirements_name_existing_settings(algorithm):
     fields = dataclasses.fields(registry.find(algorithm).config_type)
-    assert {name for field in fields for name in field.metadata.get("needs", {})} <= {field.name for field in fields}
+    assert {name for field in fields for name in field.metadata.get("requires", {})} <= {field.name for field in fields}
 
 
 @dataclass(frozen=True)
 class Now:
     """Settings of a learner; `late` and `other` were added after some runs."""
 
-    rate: float = setting(0.1, "> 0")
-    kind: str = setting("new", ("old", "new"), before="old")
-    other: int = setting(3, ">= 1", needs={"kind": "new"})
+    rate: float = setting(0.1, gt=0)
+    kind: str = setting("new", choices=("old", "new"), before="old")
+    other: int = setting(3, ge=1, requires={"kind": "new"})
 
 
 def test_missing_setting_gets_its_earlier_value():

@@ -192,7 +192,7 @@ def test_shares_differ_by_at_most_one_world():
     assert shards[1].sizes() == [3, 3, 2]
     assert [shard.is_rank0 for shard in shards] == [True, False, False]
     for ranks in (0, 9):
-        with pytest.raises(ConfigError, match=rf"shards = {ranks}: expected 1 to 8"):
+        with pytest.raises(ConfigError, match=rf"num_workers: expected 1 to 8, .*, got {ranks}"):
             Shard.split(0, ranks, 8)
 
 

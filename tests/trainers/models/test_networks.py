@@ -47,10 +47,10 @@ def test_cnn_uses_adjacent_pixels_and_entries_after_the_image():
 
 @pytest.mark.parametrize("image", [(), (3, 3), (1, 3, 3)])
 def test_image_larger_than_observation_is_refused(image):
-    with pytest.raises(ConfigError, match=r"learner.image = .* at most the 5 numbers"):
+    with pytest.raises(ConfigError, match=r"learner.image: expected .* at most the 5 numbers"):
         network(network="cnn", image=image)
 
 
 def test_gru_without_hidden_width_is_refused():
-    with pytest.raises(ConfigError, match=r"learner.hidden_sizes = .*: expected at least the width of the GRU"):
+    with pytest.raises(ConfigError, match=r"learner.hidden_sizes: expected at least the width of the GRU, got .*"):
         network(network="gru", hidden_sizes=())

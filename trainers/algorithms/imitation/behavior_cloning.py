@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.runtime.episode_recorder import Episode
 from gpu_envs.utils.progress import Progress
+from gpu_envs.utils.settings import check_settings, setting
 from trainers.base.agent_group import AgentGroup
-from trainers.base.settings import check_settings, setting
 from trainers.models.action_heads import Head, action_spec, make_head
 from trainers.models.continuous_heads import GaussianHead
 from trainers.models.networks import Network, NetworkConfig
@@ -38,15 +38,15 @@ infinity."""
 class BCConfig(NetworkConfig):
     """Settings of behavior cloning."""
 
-    num_epochs: int = setting(50, ">= 1")
+    num_epochs: int = setting(50, ge=1)
     """Largest number of passes over the episodes."""
-    patience: int = setting(5, ">= 1")
+    patience: int = setting(5, ge=1)
     """Passes without a better validation loss after which training ends. The best policy is kept."""
-    validation: float = setting(0.1, "in [0, 1]")
+    validation: float = setting(0.1, ge=0, le=1)
     """Share of the episodes used for validation, at least one episode."""
-    batch_size: int = setting(1024, ">= 1")
+    batch_size: int = setting(1024, ge=1)
     """Decisions per gradient step."""
-    learning_rate: float = setting(1e-3, "> 0")
+    learning_rate: float = setting(1e-3, gt=0)
     """Step size of Adam. Lower it if the loss is not finite."""
     init_log_std: float = -1.0
     """Initial log standard deviation of continuous policies."""
@@ -55,7 +55,7 @@ class BCConfig(NetworkConfig):
         """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
         if self.network == "gru":
-            raise ConfigError("learner.network = 'gru': expected 'mlp' or 'cnn' for behavior cloning")
+            raise ConfigError("learner.network: expected 'mlp' or 'cnn' for behavior cloning, got 'gru'")
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule, target_copy
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import stream_of_shard
 from trainers.base.serialization import check_tensors
-from trainers.base.settings import check_settings, setting
 from trainers.base.state import State, load_state, save_state, select_prefix
 from trainers.base.transition import Transition
 from trainers.buffers.replay_buffer import PRIORITY, Fields, ReplayBuffer
@@ -36,24 +36,22 @@ __all__ = ["DQN", "DQNConfig"]
 class DQNConfig(QConfig):
     """Settings of DQN."""
 
-    n_step: int = setting(1, ">= 1")
+    n_step: int = setting(1, ge=1)
     """Number of rewards summed before bootstrapping. Raise it to propagate rewards faster; 1 in turn-based games."""
     dueling: bool = False
     """Use a dueling network: the last layer outputs a state value and advantages."""
     prioritized: bool = False
     """Sample steps by their last value error instead of uniformly."""
-    priority_alpha: float = setting(0.6, "in [0, 1]", needs={"prioritized": True})
+    priority_alpha: float = setting(0.6, ge=0, le=1, requires={"prioritized": True})
     """Exponent of the error in sampling probabilities, in [0, 1]; 0 is uniform."""
-    priority_beta: float = setting(0.4, "in [0, 1]", needs={"prioritized": True})
+    priority_beta: float = setting(0.4, ge=0, le=1, requires={"prioritized": True})
     """Exponent of importance weights at the start, in [0, 1]; it reaches 1 after `total_steps`."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
         if self.network == "gru":
-            raise ConfigError(
-                "learner.network = 'gru': expected mlp or cnn for dqn and iql; use qmix or ppo for recurrent policies"
-            )
+            raise ConfigError("learner.network: expected 'mlp' or 'cnn' for dqn and iql, got 'gru'; use qmix or ppo")
 
 
 class DQN:
@@ -71,7 +69,7 @@ class DQN:
     def __init__(self, config: DQNConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers; raise ConfigError if DQN does not support the spec or the replay does not fit."""
         if spec.turn_based and config.n_step > 1:
-            raise ConfigError(f"learner.n_step = {config.n_step}: expected 1 for turn-based games")
+            raise ConfigError(f"learner.n_step: expected 1 for turn-based games, got {config.n_step}")
         self.config, self.total_steps, self.has_action_mask = (
             config,
             spec.total_steps,

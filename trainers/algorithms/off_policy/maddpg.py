@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from gpu_envs.utils.settings import setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.centralized_critic import (
     JointCritic,
@@ -22,7 +23,6 @@ from trainers.algorithms.off_policy.centralized_critic import (
 )
 from trainers.algorithms.off_policy.td3 import TD3, TD3Config
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.settings import setting
 from trainers.models.normalization import ObservationNormalizer
 
 __all__ = ["MADDPG", "MADDPGConfig"]
@@ -33,7 +33,7 @@ class MADDPGConfig(TD3Config):
     """Settings of MADDPG: those of TD3 and a logit penalty."""
 
     names = "maddpg and matd3"  # see ReplayConfig
-    logit_penalty: float = setting(1e-3, ">= 0")
+    logit_penalty: float = setting(1e-3, ge=0)
     """Weight of the mean square of a discrete policy's logits in its loss. It prevents a deterministic policy early in
     training; the default is that of Lowe et al.'s code."""
 
@@ -48,7 +48,7 @@ class MADDPG(TD3):
     """Rollout of the learner, and the replay shared by all learners."""
 
     def __init__(self, config: MADDPGConfig, spec: LearnerSpec) -> None:
-        """Build networks and buffers; `set_co_learners` must be called before training."""
+        """Build networks and buffers; `set_co_learners`: expected called before training."""
         self.view = JointObservation(spec)
         super().__init__(config, spec)
         self.state_normalizer = ObservationNormalizer(spec.state_width).to(self.device)

@@ -9,9 +9,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from gpu_envs.utils.settings import setting
 from trainers.base.gradients import linear_schedule
 from trainers.base.random_streams import Stream, uniform
-from trainers.base.settings import setting
 from trainers.models.discrete_heads import legal
 from trainers.models.networks import NetworkConfig
 
@@ -24,44 +24,44 @@ M = TypeVar("M", bound=nn.Module)
 class QConfig(NetworkConfig):
     """Settings of DQN, VDN and QMIX. A "step" is one step of one world, with all its agents."""
 
-    activation: str = setting("relu", ("tanh", "relu"))
+    activation: str = setting("relu", choices=("tanh", "relu"))
     """Activation function of the hidden layers: "tanh" or "relu"."""
-    rollout_length: int = setting(8, ">= 1")
+    rollout_length: int = setting(8, ge=1)
     """Steps per world between two updates."""
-    updates: int = setting(8, ">= 1")
+    updates: int = setting(8, ge=1)
     """Gradient steps per update. Raise it to learn more from each step of the environment."""
-    batch_size: int = setting(128, ">= 1")
+    batch_size: int = setting(128, ge=1)
     """Steps per gradient step, each with all its agents; with a GRU, windows of steps."""
-    replay_size: int = setting(100_000, ">= 1")
+    replay_size: int = setting(100_000, ge=1)
     """Capacity of the replay [steps of worlds]. Lower it if memory is short."""
-    learning_starts: int = setting(1_000, ">= 0")
+    learning_starts: int = setting(1_000, ge=0)
     """Steps before the first gradient step."""
-    learning_rate: float = setting(1e-3, "> 0")
+    learning_rate: float = setting(1e-3, gt=0)
     """Step size of Adam at the start. Lower it if training is unstable."""
-    learning_rate_final: float = setting(1e-4, ">= 0")
+    learning_rate_final: float = setting(1e-4, ge=0)
     """Step size of Adam after `total_steps`, reached linearly."""
-    gamma: float = setting(0.99, "in [0, 1]")
+    gamma: float = setting(0.99, ge=0, le=1)
     """Discount per step, in [0, 1]. Raise it for longer horizons."""
     double: bool = True
     """Use double Q-learning: the learning network selects the action that the target network values."""
-    tau: float = setting(0.01, "in (0, 1]")
+    tau: float = setting(0.01, gt=0, le=1)
     """Share of the way that the target network moves towards the learning network, in (0, 1]; 1 copies it."""
-    target_every: int = setting(1, ">= 1")
+    target_every: int = setting(1, ge=1)
     """Gradient steps between two moves of the target network."""
-    epsilon: float = setting(1.0, "in [0, 1]")
+    epsilon: float = setting(1.0, ge=0, le=1)
     """Probability of a random action at the start."""
-    epsilon_end: float = setting(0.05, "in [0, 1]")
+    epsilon_end: float = setting(0.05, ge=0, le=1)
     """Probability of a random action at the end."""
-    epsilon_fraction: float = setting(0.3, "in (0, 1]")
+    epsilon_fraction: float = setting(0.3, gt=0, le=1)
     """Fraction of `total_steps` over which `epsilon` falls linearly to `epsilon_end`."""
-    max_grad_norm: float | None = setting(10.0, "> 0")
+    max_grad_norm: float | None = setting(10.0, gt=0)
     """Largest global norm of gradients; longer ones are scaled down. None: no limit."""
     normalize_obs: bool = True
     """Normalize observations and global states by running statistics."""
-    reward_scale: float = setting(1.0, "> 0")
+    reward_scale: float = setting(1.0, gt=0)
     """Factor of rewards before learning. Choose it so that returns are of order 1: DQN's loss weakens errors beyond
     1."""
-    truncation_capacity: float | None = setting(None, "> 0")
+    truncation_capacity: float | None = setting(None, gt=0)
     """Mean number of truncations per agent and rollout that the buffer of final observations holds. None: one more than
     the time limit causes, at least 2. Raise it if a rollout overflows."""
 

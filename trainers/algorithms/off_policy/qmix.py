@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule, target_copy
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import stream_of_shard
 from trainers.base.serialization import check_tensors
-from trainers.base.settings import check_settings, setting
 from trainers.base.state import State, load_state, save_state, select_prefix
 from trainers.base.transition import Transition
 from trainers.buffers.replay_buffer import ReplayBuffer
@@ -37,13 +37,13 @@ __all__ = ["QMIX", "QMIXConfig", "QMIXMixer", "VDNMixer"]
 class QMIXConfig(QConfig):
     """Settings of VDN and QMIX."""
 
-    mixer: str = setting("qmix", ("vdn", "qmix"))
+    mixer: str = setting("qmix", choices=("vdn", "qmix"))
     """Team value: "vdn" sums the agents' values, "qmix" learns a monotonic mixing network."""
-    mixer_width: int = setting(32, ">= 1", needs={"mixer": "qmix"})
+    mixer_width: int = setting(32, ge=1, requires={"mixer": "qmix"})
     """Width of QMIX's hidden layers."""
-    window: int = setting(16, ">= 1", needs={"network": "gru"})
+    window: int = setting(16, ge=1, requires={"network": "gru"})
     """GRU only: consecutive steps per training window."""
-    burn_in: int = setting(4, ">= 0", needs={"network": "gru"})
+    burn_in: int = setting(4, ge=0, requires={"network": "gru"})
     """GRU only: steps before each window that only update the hidden state, stored with older weights. A few such steps
     are needed if windows are shorter than the time to remember."""
 
@@ -124,7 +124,7 @@ class QMIX:
         self.normalizer = ObservationNormalizer(width)
         self.state_width = spec.state_width if config.mixer == "qmix" else 0
         if config.mixer == "qmix" and not self.state_width:
-            raise ConfigError("learner.mixer = 'qmix': expected a global state, got none; use vdn")
+            raise ConfigError("learner.mixer='qmix': expected an environment with a global state; use vdn")
         self.state_normalizer = ObservationNormalizer(self.state_width)
         self.actor = Network(actor_width(self.spec), choices, 1.0, weights)
         self.mixer = (

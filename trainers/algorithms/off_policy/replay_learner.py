@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import check_settings, setting
 from trainers.base.gradients import GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream, stream_of_rows
-from trainers.base.settings import check_settings, setting
 from trainers.base.state import State
 from trainers.buffers.replay_buffer import Fields, ReplayBuffer
 from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
@@ -41,33 +41,33 @@ class ReplayConfig(NetworkConfig):
 
     names = "learners with a replay"
     """Names of the algorithms with these settings, for messages. Not a setting, so it has no type."""
-    hidden_sizes: tuple[int, ...] = setting((256, 256), "in [1, 2**16]")
+    hidden_sizes: tuple[int, ...] = setting((256, 256), ge=1, le=2**16)
     """Widths of the hidden layers."""
-    activation: str = setting("relu", tuple(ACTIVATIONS))
+    activation: str = setting("relu", choices=tuple(ACTIVATIONS))
     """Activation function of the hidden layers: "tanh" or "relu"."""
-    rollout_length: int = setting(8, ">= 1")
+    rollout_length: int = setting(8, ge=1)
     """Steps per world between two updates."""
-    updates: int = setting(8, ">= 1")
+    updates: int = setting(8, ge=1)
     """Gradient steps of the critic per update. Raise it to learn more from each step of the environment."""
-    replay_size: int = setting(1_000_000, ">= 1")
+    replay_size: int = setting(1_000_000, ge=1)
     """Capacity of the replay [steps of worlds]. Lower it if memory is short."""
-    batch_size: int = setting(256, ">= 1")
+    batch_size: int = setting(256, ge=1)
     """Steps per gradient step, each with all agents of the policy."""
-    learning_starts: int = setting(5_000, ">= 0")
+    learning_starts: int = setting(5_000, ge=0)
     """Steps of uniformly random actions before the first gradient step."""
-    learning_rate: float = setting(1e-3, "> 0")
+    learning_rate: float = setting(1e-3, gt=0)
     """Step size of Adam. Lower it if training is unstable."""
-    gamma: float = setting(0.99, "in [0, 1]")
+    gamma: float = setting(0.99, ge=0, le=1)
     """Discount per step, in [0, 1]. Raise it for longer horizons."""
-    tau: float = setting(0.005, "in [0, 1]")
+    tau: float = setting(0.005, ge=0, le=1)
     """Share of the way that target networks move per step of the policy, in [0, 1]."""
-    max_grad_norm: float | None = setting(None, "> 0")
+    max_grad_norm: float | None = setting(None, gt=0)
     """Largest global norm of gradients; longer ones are scaled down. None: no limit."""
     normalize_obs: bool = False
     """Normalize observations by running statistics; the replay stores them unchanged."""
-    reward_scale: float = setting(1.0, "> 0")
+    reward_scale: float = setting(1.0, gt=0)
     """Factor of rewards before learning. Choose it so that returns are of order 1 to 100."""
-    truncation_capacity: float | None = setting(None, "> 0")
+    truncation_capacity: float | None = setting(None, gt=0)
     """Mean number of truncations per agent and rollout that the buffer of final observations holds. None: one more than
     the time limit causes, at least 2. Raise it if a rollout overflows."""
 
@@ -75,7 +75,7 @@ class ReplayConfig(NetworkConfig):
         """Raise ConfigError for the first invalid setting."""
         check_settings(self, "learner.")
         if self.network == "gru":
-            raise ConfigError(f"learner.network = 'gru': expected mlp or cnn for {self.names}; use ppo or qmix")
+            raise ConfigError(f"learner.network: expected mlp or cnn for {self.names}, got 'gru'; use ppo or qmix")
 
 
 class ReplayStore:

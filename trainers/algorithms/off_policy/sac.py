@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from gpu_envs.utils.settings import setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
@@ -33,7 +34,6 @@ from trainers.algorithms.off_policy.replay_learner import (
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream, stream_of_shard
-from trainers.base.settings import setting
 from trainers.base.state import State, load_state, save_state
 from trainers.base.transition import Transition
 from trainers.models.action_heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
@@ -41,7 +41,11 @@ from trainers.models.networks import Network, polyak_update
 from trainers.models.normalization import ObservationNormalizer, masked_mean
 from trainers.models.policy import Policy, freeze_policy
 
-__all__ = ["SAC", "SACConfig"]
+__all__ = [
+    "SAC",
+    "SACConfig",
+    "entropy_of",
+]
 
 
 @dataclass(frozen=True)
@@ -49,15 +53,15 @@ class SACConfig(ReplayConfig):
     """Settings of SAC. Entropies are in nats, those of continuous actions with respect to the box [-1, 1]."""
 
     names = "sac"
-    temperature: float = setting(0.2, "> 0")
+    temperature: float = setting(0.2, gt=0)
     """Weight of the entropy at the start. Raise it for more exploration."""
     learn_temperature: bool = True
     """Adapt the temperature so that the policy's entropy approaches its target."""
-    target_entropy: float | None = setting(None, needs={"learn_temperature": True})
+    target_entropy: float | None = setting(None, requires={"learn_temperature": True})
     """Target entropy [nats]. None: -K for K continuous dimensions; for discrete actions `target_share` of the entropy
     of a
     uniform choice among legal actions."""
-    target_share: float = setting(0.5, "in [0, 1]", needs={"learn_temperature": True, "target_entropy": None})
+    target_share: float = setting(0.5, ge=0, le=1, requires={"learn_temperature": True, "target_entropy": None})
     """Target entropy of discrete actions, as a share of the largest one. Christodoulou 2019 uses 0.98, a nearly uniform
     policy."""
 

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.settings import Bounds, setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
@@ -27,7 +28,6 @@ from trainers.algorithms.off_policy.replay_learner import (
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream, normal, stream_of_shard, uniform
-from trainers.base.settings import setting
 from trainers.base.state import State, load_state, save_state
 from trainers.base.transition import Transition
 from trainers.models.action_heads import CategoricalHead, GaussianHead, action_spec, make_head
@@ -45,16 +45,16 @@ class TD3Config(ReplayConfig):
     names = "td3 and ddpg"
     twin: bool = True
     """Train two critics and use the smaller value in targets, against overestimation."""
-    policy_delay: int = setting(2, ">= 1")
+    policy_delay: int = setting(2, ge=1)
     """Gradient steps of the critic per step of the policy and the target networks."""
-    target_noise: float = setting(0.2, ">= 0")
+    target_noise: float = setting(0.2, ge=0)
     """Standard deviation of the noise on target actions."""
-    target_noise_clip: float = setting(0.5, ">= 0", needs={"target_noise": "> 0"})
+    target_noise_clip: float = setting(0.5, ge=0, requires={"target_noise": Bounds(gt=0)})
     """Bound of the noise on target actions."""
-    noise: float = setting(0.1, ">= 0")
+    noise: float = setting(0.1, ge=0)
     """Standard deviation of the exploration noise at the start. For discrete actions (MADDPG), the probability of a
     uniformly random action."""
-    noise_end: float = setting(0.1, ">= 0")
+    noise_end: float = setting(0.1, ge=0)
     """Exploration noise after `total_steps`, reached linearly."""
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gpu_envs.utils.settings import setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer, linear_schedule
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.settings import setting
 from trainers.base.state import State, load_state, save_state
 from trainers.base.transition import Transition
 from trainers.models.normalization import masked_mean
@@ -31,17 +31,17 @@ __all__ = ["A2C", "A2CConfig"]
 class A2CConfig(ActorCriticConfig):
     """Settings of A2C. A "step" is one step of one world, with all its agents."""
 
-    rollout_length: int = setting(8, ">= 1")
+    rollout_length: int = setting(8, ge=1)
     """Steps per world between two updates."""
-    optimizer: str = setting("rmsprop", ("rmsprop", "adam"))
+    optimizer: str = setting("rmsprop", choices=("rmsprop", "adam"))
     """Optimizer: "rmsprop", as in the paper, or "adam"."""
-    learning_rate: float = setting(3e-3, "> 0")
+    learning_rate: float = setting(3e-3, gt=0)
     """Step size of the optimizer at the start. Lower it if training is unstable."""
-    learning_rate_final: float = setting(0.0, ">= 0")
+    learning_rate_final: float = setting(0.0, ge=0)
     """Step size of the optimizer after `total_steps`, reached linearly."""
-    gae_lambda: float = setting(1.0, "in [0, 1]")
+    gae_lambda: float = setting(1.0, ge=0, le=1)
     """Decay of the advantage estimator, in [0, 1]: 0 is one-step, 1 sums all rewards of the rollout."""
-    entropy_coef: float = setting(0.01, ">= 0")
+    entropy_coef: float = setting(0.01, ge=0)
     """Weight of the entropy bonus. Raise it for more exploration."""
     normalize_advantage: bool = False
     """Normalize the advantages of each rollout to mean 0 and standard deviation 1."""

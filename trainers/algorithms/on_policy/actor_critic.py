@@ -9,9 +9,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.settings import check_settings, setting
 from trainers.models.action_heads import action_spec, make_head
 from trainers.models.networks import Network, NetworkConfig
 from trainers.models.normalization import ObservationNormalizer
@@ -23,32 +23,32 @@ __all__ = ["ActorCritic", "ActorCriticConfig", "CriticInput"]
 class ActorCriticConfig(NetworkConfig):
     """Settings of all actor-critic algorithms. A "step" is one step of one world, with all its agents."""
 
-    critic_input: str = setting("obs", ("obs", "state"))
+    critic_input: str = setting("obs", choices=("obs", "state"))
     """Input of the critic: each agent's "obs", or the global "state" for cooperative tasks. Policies always use
     observations."""
 
     squash: bool = False
     """For continuous actions: sample from a tanh-squashed Gaussian with a state-dependent standard deviation. Otherwise
     from a Gaussian with a constant one, clipped to the box."""
-    init_log_std: float = setting(0.0, needs={"squash": False})
+    init_log_std: float = setting(0.0, requires={"squash": False})
     """Initial log standard deviation of continuous actions without `squash`. Lower it for less initial exploration."""
-    rollout_length: int = setting(32, ">= 1")
+    rollout_length: int = setting(32, ge=1)
     """Steps per world between two updates. Raise it for long-delayed rewards."""
-    gamma: float = setting(0.98, "in [0, 1]")
+    gamma: float = setting(0.98, ge=0, le=1)
     """Discount per step, in [0, 1]. Raise it for longer horizons."""
-    gae_lambda: float = setting(0.95, "in [0, 1]")
+    gae_lambda: float = setting(0.95, ge=0, le=1)
     """Decay of the advantage estimator, in [0, 1]: 0 is one-step, 1 sums all rewards of the rollout."""
-    value_coef: float = setting(0.5, ">= 0")
+    value_coef: float = setting(0.5, ge=0)
     """Weight of the value loss."""
-    max_grad_norm: float = setting(0.5, "> 0")
+    max_grad_norm: float = setting(0.5, gt=0)
     """Largest global norm of gradients; longer ones are scaled down."""
     normalize_advantage: bool = True
     """Normalize the advantages of each rollout to mean 0 and standard deviation 1."""
     normalize_obs: bool = True
     """Normalize observations and states by running statistics."""
-    reward_scale: float = setting(1.0, "> 0")
+    reward_scale: float = setting(1.0, gt=0)
     """Factor of rewards before learning. Choose it so that returns are of order 1 to 10."""
-    truncation_capacity: float | None = setting(None, "> 0")
+    truncation_capacity: float | None = setting(None, gt=0)
     """Mean number of truncations per agent and rollout that the buffer of final observations holds. None: one more than
     the time limit causes, at least 2. Raise it if a rollout overflows."""
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gpu_envs.utils.settings import Bounds, setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer, linear_schedule
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.settings import setting
 from trainers.base.state import State, load_state, save_state
 from trainers.base.transition import Transition
 from trainers.models.normalization import masked_mean
@@ -31,23 +31,23 @@ __all__ = ["PPO", "PPOConfig"]
 class PPOConfig(ActorCriticConfig):
     """Settings of PPO. A "step" is one step of one world, with all its agents."""
 
-    num_epochs: int = setting(4, ">= 1")
+    num_epochs: int = setting(4, ge=1)
     """Passes over the rollout per update. Lower it if `approx_kl` is large."""
-    num_minibatches: int = setting(4, ">= 1")
+    num_minibatches: int = setting(4, ge=1)
     """Gradient steps per pass."""
-    learning_rate: float = setting(1e-3, "> 0")
+    learning_rate: float = setting(1e-3, gt=0)
     """Step size of Adam at the start. Lower it if training is unstable."""
-    learning_rate_final: float = setting(1e-4, ">= 0")
+    learning_rate_final: float = setting(1e-4, ge=0)
     """Step size of Adam after `total_steps`, reached linearly."""
-    clip_range: float = setting(0.2, "> 0")
+    clip_range: float = setting(0.2, gt=0)
     """Clipping of the probability ratio to [1 - clip_range, 1 + clip_range]."""
-    clip_range_vf: float | None = setting(None, "> 0")
+    clip_range_vf: float | None = setting(None, gt=0)
     """Largest change of a value prediction per update, in units of scaled return; None: no limit."""
-    entropy_coef: float = setting(0.01, ">= 0")
+    entropy_coef: float = setting(0.01, ge=0)
     """Weight of the entropy bonus at the start. Raise it for more exploration."""
-    entropy_coef_final: float = setting(0.001, ">= 0")
+    entropy_coef_final: float = setting(0.001, ge=0)
     """Weight of the entropy bonus after `total_steps`, reached linearly."""
-    target_kl: float | None = setting(None, "> 0", needs={"num_epochs": ">= 2"})
+    target_kl: float | None = setting(None, gt=0, requires={"num_epochs": Bounds(ge=2)})
     """End an update after the pass whose mean KL divergence exceeds this, at one host sync per pass; None: never."""
 
 

@@ -1,0 +1,1 @@
+"""Observations, actions and rewards of the Multi-Agent Particle Environments."""
