@@ -49,7 +49,7 @@ def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[Code
 
 
 def run(path: Path, kind: str = CELL, heading: str | None = None, space: dict | None = None) -> dict:
-    """Run a page's blocks, of which there: expected one; returns their namespace. Errors name the page and its line."""
+    """Run a page's blocks, of which there must be one; returns their namespace. Errors name the page and its line."""
     for _ in _results(path, kind, heading, space := {"__name__": "page"} if space is None else space):
         pass
     return space

@@ -1,4 +1,4 @@
-"""Names of the time limit: `max_episode_steps` truncates, the names of the reference environments keep their meaning."""
+"""Names of the time limit: `max_episode_steps` truncates, the names of the reference environments do as they do."""
 
 import pytest
 

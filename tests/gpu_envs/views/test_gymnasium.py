@@ -226,7 +226,7 @@ def test_invalid_arguments_of_make_raise():
     env = make()
     env.reset()
     for action in (5, -1, 0.0, None, [0]):
-        with pytest.raises(ActionError, match="of agent_0[ :]"):
+        with pytest.raises(ActionError, match=r"of agent_0[ :]"):
             env.step(action)
     with pytest.raises(ResetNeededError, match="before the first reset"):
         make().unwrapped.step(0)
