@@ -65,7 +65,7 @@ class MainMatches:
     verification: float = setting(0.15, "in [0, 1]")
     """Share of matches against frozen exploiters and forgotten versions, if any of them wins too often."""
     pfsp_weighting: str = "squared"
-    """Weighting of opponents by win rate, see `league.leagues.matchmaking.WEIGHTINGS`."""
+    """Weighting of opponents by win rate: "variance", "linear", "linear_capped" or "squared"."""
     exploited_below: float = setting(0.3, "in [0, 1]")
     """Win rate below which frozen main exploiters are sampled for verification."""
     forgotten_below: float = setting(0.7, "in [0, 1]")
@@ -88,9 +88,10 @@ class ExploiterMatches:
     beatable_above: float = setting(0.1, "in [0, 1]")
     """Win rate above which main exploiters play the current main agent, and below which its earlier versions."""
     history: float = setting(1.0, "in [0, 1]")
-    """Share of those matches against earlier versions; the rest is against the current main agent."""
+    """Share of matches against earlier versions while the win rate is below `beatable_above`.
+    The other matches are against the current main agent."""
     league_weighting: str = "linear_capped"
-    """Weighting of all frozen players as opponents of league exploiters."""
+    """Weighting of all frozen players as opponents of league exploiters; values as for `pfsp_weighting`."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError on the first invalid value."""

@@ -34,8 +34,8 @@ class MADDPGConfig(TD3Config):
 
     names = "maddpg and matd3"  # see ReplayConfig
     logit_penalty: float = setting(1e-3, ">= 0")
-    """Weight of the mean square of a discrete policy's logits in its loss. It prevents a deterministic policy early in
-    training; the default is that of Lowe et al.'s code."""
+    """Weight of the mean square of the logits in the loss of a discrete policy.
+    It prevents a deterministic policy early in training. The default is that of Lowe et al.'s code."""
 
 
 class MADDPG(TD3):

@@ -52,8 +52,8 @@ class TD3Config(ReplayConfig):
     target_noise_clip: float = setting(0.5, ">= 0", needs={"target_noise": "> 0"})
     """Bound of the noise on target actions."""
     noise: float = setting(0.1, ">= 0")
-    """Standard deviation of the exploration noise at the start. For discrete actions (MADDPG), the probability of a
-    uniformly random action."""
+    """Standard deviation of the exploration noise at the start.
+    For discrete actions (MADDPG): the probability of a uniformly random action."""
     noise_end: float = setting(0.1, ">= 0")
     """Exploration noise after `total_steps`, reached linearly."""
 
