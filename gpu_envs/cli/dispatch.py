@@ -75,8 +75,9 @@ def _out_of_memory(error: Exception) -> bool:
 def _usage(commands: dict[str, EntryPoint]) -> str:
     width = max(map(len, commands), default=0)
     rows = "\n".join(f"  {name:{width}}  {_purpose(commands[name])}" for name in sorted(commands))
+    purpose = "Multi-agent reinforcement learning with environments that run in parallel on a GPU or CPU."
     hint = "gpu-envs COMMAND --help prints the options of a command, with an example."
-    return f"usage: gpu-envs COMMAND ...\n\n{hint}\n\n{rows}\n\nexample: gpu-envs train TagContinuous-v0"
+    return f"usage: gpu-envs COMMAND ...\n\n{purpose}\n{hint}\n\n{rows}\n\nexample: gpu-envs train TagContinuous-v0"
 
 
 def _purpose(command: EntryPoint) -> str:

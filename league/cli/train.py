@@ -57,7 +57,7 @@ class LeagueTrainOptions(ImportOptions, ExecutorOptions):
     env_arg: Repeated = ()
     """Environment setting, such as num_players=3. Repeat the option for several settings."""
     shared_population: bool | None = None
-    """Use one population for all seats. None: if the game is symmetric."""
+    """Use one population for all seats. None: only if the game is symmetric."""
 
 
 def train_command(argv: list[str]) -> int:

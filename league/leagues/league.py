@@ -57,20 +57,21 @@ class LeagueConfig:
     decay: float = setting(0.99, gt=0, le=1)
     """Factor by which each new game reduces the weight of earlier games in a win rate."""
     draw_margin: float | None = None
-    """Difference of the two seats' returns that counts as a draw. None: 0 if the game is zero-sum or symmetric. Else
-    the margin is measured at the start and again in every iteration, between the first learning players of both
-    seats, so that both win equally often. Scores in the payoff table use the first measurement."""
-    episodes_per_matchup: int = setting(1_000, ge=1)
+    """Largest difference of the two seats' returns that counts as a draw.
+    None: 0 if the game is zero-sum or symmetric; otherwise the margin with which both seats win equally often.
+    It is measured between the first learning players of both seats, at the start and again in every iteration.
+    Scores in the payoff table use the first measurement."""
+    episodes_per_matchup: int = setting(1_000, ">= 1")
     """Episodes per cell of the payoff table of all frozen players, which is completed at the end."""
-    eval_num_envs: int = setting(16_384, ge=1)
-    """Number of environments that play payoff cells at once."""
-    seed: int = setting(0, ge=0, lt=SEEDS)
+    eval_num_envs: int = setting(16_384, ">= 1")
+    """Largest number of environments that play payoff cells at once."""
+    seed: int = setting(0, "in [0, 2**63)")
     """Random seed of the run."""
     device: str = "cpu"
-    """Device for training and simulation."""
+    """Device for training and simulation: "cpu", "cuda" or "cuda:<i>". On the command line a GPU is the default."""
     train_overrides: dict[str, Any] = field(default_factory=dict)
-    """Settings of learners, see `league.storage.run_config.training`. Without `total_steps`, schedules end after
-    `iterations * steps`."""
+    """Training setting of all learners that replaces the preset's, such as num_envs=128 or learner.gamma=0.95.
+    Without `total_steps`, schedules end after `iterations * steps`."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError on the first invalid value."""

@@ -34,11 +34,11 @@ class PopulationBasedConfig:
     """Players per role."""
     ready_steps: int = setting(50_000, ge=1)
     """Environment steps of a player between two selections."""
-    bottom: float = setting(0.25, gt=0, le=1)
-    """Share of the players of a role, the weakest, each of which copies one of as many strongest players."""
+    bottom: float = setting(0.25, "in (0, 1]")
+    """Share of the players of a role that copy others: each of the weakest copies one of equally many strongest."""
     perturb: Mapping[str, float] = field(default_factory=lambda: {"learning_rate": 1.2})
-    """Factor of each numeric learner setting that a copy multiplies or divides by it, within the setting's range. All
-    learners have a learning rate; learners with an entropy bonus also take `{"entropy_coef": 1.2}`."""
+    """Factors of numeric learner settings: a copy multiplies or divides each setting by its factor, within its range.
+    All learners have a learning rate; learners with an entropy bonus also take `{"entropy_coef": 1.2}`."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError on the first invalid value."""

@@ -32,15 +32,16 @@ MAIN = "main"  # kind of the learning players
 class SelfPlayConfig:
     """Settings of self-play against current and past opponents."""
 
-    opponents: str = setting("latest", choices=("latest", "uniform", "pfsp"))
-    """Opponents: "latest" for current players (self-play); "uniform" over all frozen copies (fictitious self-play,
-    Heinrich et al. 2015); "pfsp" with stronger copies more often (prioritized, Vinyals et al. 2019)."""
-    latest: float = setting(0.2, ge=0, le=1)
-    """Share of matches against the current player, if opponents are past ones."""
-    freeze_every: int = setting(100_000, ge=1)
+    opponents: str = setting("latest", ("latest", "uniform", "pfsp"))
+    """Opponents: "latest", the current players (self-play);
+    "uniform", all frozen copies equally often (fictitious self-play, Heinrich et al. 2015); or
+    "pfsp", stronger frozen copies more often (prioritized fictitious self-play, Vinyals et al. 2019)."""
+    latest: float = setting(0.2, "in [0, 1]")
+    """Share of matches against the current player with "uniform" and "pfsp"."""
+    freeze_every: int = setting(100_000, ">= 1")
     """Environment steps between two frozen copies."""
     weighting: str = "squared"
-    """Weighting of opponents for "pfsp", see `league.leagues.matchmaking.WEIGHTINGS`."""
+    """Weighting of opponents by win rate for "pfsp": "variance", "linear", "linear_capped" or "squared"."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError on the first invalid value."""

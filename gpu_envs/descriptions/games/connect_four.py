@@ -19,7 +19,7 @@ REWARDS = (
 def action_tables() -> list[Table]:
     """Return the action table."""
     rows = tuple((column, f"column {column}" + (", the leftmost" if column == 0 else "")) for column in range(7))
-    return [Table("`Discrete(columns)`: the mover's disc falls into a column", ("index", "where"), rows)]
+    return [Table("`Discrete(columns)`: the column of the disc of the player to act", ("index", "where"), rows)]
 
 
 def action_names(config, row: int) -> Sequence[str]:

@@ -21,7 +21,7 @@ DOWN, ACROSS = ("top", "middle", "bottom"), ("left", "middle", "right")
 def action_tables() -> list[Table]:
     """Return the action table."""
     rows = tuple((3 * y + x, f"{DOWN[y]} row, {ACROSS[x]} column") for y in range(3) for x in range(3))
-    return [Table("`Discrete(9)`: the mover marks a cell", ("index", "where"), rows)]
+    return [Table("`Discrete(9)`: the cell that the player to act marks", ("index", "where"), rows)]
 
 
 def action_names(config, row: int) -> Sequence[str]:

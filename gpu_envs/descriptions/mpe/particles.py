@@ -32,7 +32,7 @@ def action_tables() -> list[Table]:
     return [
         Table("`Discrete(5)`, the default: full throttle in one direction", ("index", "push"), tuple(enumerate(STEER))),
         Table(
-            "`Box(0, 1, (5,))`, with `continuous_actions=True`: a throttle per direction; opposite ones subtract",
+            "`Box(0, 1, (5,))`, with `continuous_actions=True`: a throttle per direction; opposite ones are subtracted",
             ("component", "push", "range"),
             tuple((index, word if index else "nothing, ignored", "[0, 1]") for index, word in enumerate(STEER)),
         ),

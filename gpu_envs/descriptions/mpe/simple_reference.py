@@ -30,8 +30,8 @@ def action_tables() -> list[Table]:
             tuple(enumerate(both)),
         ),
         Table(
-            "`Box(0, 1, (15,))`, with `continuous_actions=True`: throttles, of which opposite ones subtract, then a "
-            "loudness per letter",
+            "`Box(0, 1, (15,))`, with `continuous_actions=True`: throttles, of which opposite ones are subtracted, "
+            "then a loudness per letter",
             ("component", "push or word", "range"),
             tuple((index, word if index else "nothing, ignored", "[0, 1]") for index, word in enumerate(apart)),
         ),

@@ -58,12 +58,11 @@ class QConfig(NetworkConfig):
     """Largest global norm of gradients; longer ones are scaled down. None: no limit."""
     normalize_obs: bool = True
     """Normalize observations and global states by running statistics."""
-    reward_scale: float = setting(1.0, gt=0)
-    """Factor of rewards before learning. Choose it so that returns are of order 1: DQN's loss weakens errors beyond
-    1."""
-    truncation_capacity: float | None = setting(None, gt=0)
-    """Mean number of truncations per agent and rollout that the buffer of final observations holds. None: one more than
-    the time limit causes, at least 2. Raise it if a rollout overflows."""
+    reward_scale: float = setting(1.0, "> 0")
+    """Factor of rewards before learning. Choose it so that returns are of order 1: DQN's loss is linear beyond 1."""
+    truncation_capacity: float | None = setting(None, "> 0")
+    """Mean number of truncations per agent and rollout that the buffer of final observations holds.
+    None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
 
     def epsilon_at(self, progress: float) -> float:
         """Return the probability of a random action at a fraction of `total_steps`."""
