@@ -66,7 +66,7 @@ class MainMatches:
     """Share of matches against frozen exploiters and forgotten versions, if any of them wins too often."""
     pfsp_weighting: str = "squared"
     """Weighting of opponents by win rate: "variance", "linear", "linear_capped" or "squared"."""
-    exploited_below: float = setting(0.3, "in [0, 1]")
+    exploited_below: float = setting(0.3, ge=0, le=1)
     """Win rate below which frozen main exploiters are sampled for verification."""
     forgotten_below: float = setting(0.7, ge=0, le=1)
     """Win rate below which earlier versions of main agents count as forgotten and are sampled for verification."""
@@ -87,7 +87,7 @@ class ExploiterMatches:
 
     beatable_above: float = setting(0.1, ge=0, le=1)
     """Win rate above which main exploiters play the current main agent, and below which its earlier versions."""
-    history: float = setting(1.0, "in [0, 1]")
+    history: float = setting(1.0, ge=0, le=1)
     """Share of matches against earlier versions while the win rate is below `beatable_above`.
     The other matches are against the current main agent."""
     league_weighting: str = "linear_capped"

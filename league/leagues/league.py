@@ -61,11 +61,11 @@ class LeagueConfig:
     None: 0 if the game is zero-sum or symmetric; otherwise the margin with which both seats win equally often.
     It is measured between the first learning players of both seats, at the start and again in every iteration.
     Scores in the payoff table use the first measurement."""
-    episodes_per_matchup: int = setting(1_000, ">= 1")
+    episodes_per_matchup: int = setting(1_000, ge=1)
     """Episodes per cell of the payoff table of all frozen players, which is completed at the end."""
-    eval_num_envs: int = setting(16_384, ">= 1")
+    eval_num_envs: int = setting(16_384, ge=1)
     """Largest number of environments that play payoff cells at once."""
-    seed: int = setting(0, "in [0, 2**63)")
+    seed: int = setting(0, ge=0, lt=SEEDS)
     """Random seed of the run."""
     device: str = "cpu"
     """Device for training and simulation: "cpu", "cuda" or "cuda:<i>". On the command line a GPU is the default."""

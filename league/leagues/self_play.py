@@ -32,13 +32,13 @@ MAIN = "main"  # kind of the learning players
 class SelfPlayConfig:
     """Settings of self-play against current and past opponents."""
 
-    opponents: str = setting("latest", ("latest", "uniform", "pfsp"))
+    opponents: str = setting("latest", choices=("latest", "uniform", "pfsp"))
     """Opponents: "latest", the current players (self-play);
     "uniform", all frozen copies equally often (fictitious self-play, Heinrich et al. 2015); or
     "pfsp", stronger frozen copies more often (prioritized fictitious self-play, Vinyals et al. 2019)."""
-    latest: float = setting(0.2, "in [0, 1]")
+    latest: float = setting(0.2, ge=0, le=1)
     """Share of matches against the current player with "uniform" and "pfsp"."""
-    freeze_every: int = setting(100_000, ">= 1")
+    freeze_every: int = setting(100_000, ge=1)
     """Environment steps between two frozen copies."""
     weighting: str = "squared"
     """Weighting of opponents by win rate for "pfsp": "variance", "linear", "linear_capped" or "squared"."""

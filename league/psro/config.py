@@ -30,45 +30,45 @@ class PSROConfig:
 
     iterations: int = setting(10, ge=0)
     """Number of iterations; each adds a best response to every population, which starts with a random policy."""
-    meta_solver: str = setting("auto", ("auto", *solvers.SOLVERS))
+    meta_solver: str = setting("auto", choices=("auto", *solvers.SOLVERS))
     """Meta-solver, see `league.solvers`. "auto" is nash in two-player zero-sum games, else prd.
     With ce and cce, best responses are to the joint distribution of the other seats, not to each recommendation."""
     meta_solver_kwargs: dict[str, Any] = field(default_factory=dict)
     """Arguments of the meta-solver, see its function. Without any, prd takes those of OpenSpiel's PSRO."""
-    oracle: str = setting("learned", ("learned", "exact"))
+    oracle: str = setting("learned", choices=("learned", "exact"))
     """Source of best responses: "learned" trains them with an algorithm of `trainers`.
     "exact" computes them on the tree of a small game."""
-    payoff_estimation: str = setting("sampled", ("sampled", "exact"))
+    payoff_estimation: str = setting("sampled", choices=("sampled", "exact"))
     """Source of payoffs: "sampled" simulates episodes; "exact" computes them on the tree of a small game."""
-    variant: str = setting("standard", VARIANT_NAMES)
+    variant: str = setting("standard", choices=VARIANT_NAMES)
     """Variant of PSRO, see `league.psro.variants`: "standard" (Lanctot et al. 2017), "rectified" (PSRO-rN),
     "pipeline" (Pipeline PSRO), "anytime" (Anytime PSRO) or "self_play" (SP-PSRO)."""
-    pipeline_depth: int = setting(3, ">= 1", needs={"variant": "pipeline"})
+    pipeline_depth: int = setting(3, ge=1, requires={"variant": "pipeline"})
     """Pipeline: number of responses of a role that train simultaneously."""
-    plateau_tolerance: float | None = setting(None, ">= 0", needs={"variant": "pipeline"})
+    plateau_tolerance: float | None = setting(None, ge=0, requires={"variant": "pipeline"})
     """Pipeline: a response is finished once a segment of its training raises its return by at most this number.
     None: it is finished after `total_steps` of `train_overrides`."""
-    num_segments: int = setting(10, ">= 1")
+    num_segments: int = setting(10, ge=1)
     """Pipeline: number of segments of a training.
     Self-play: number of policies in the time average, one from each segment."""
     keep_best_strategy: bool = False
     """Report the least exploitable meta-strategy of all iterations as the result, instead of the last one.
     The summaries name its iteration, `best_iteration`.
     Without NashConv, it is the one with the smallest lower bound among the final policies."""
-    response_init: str = setting("scratch", ("scratch", "warm_start", "resume"))
+    response_init: str = setting("scratch", choices=("scratch", "warm_start", "resume"))
     """Initial weights of a learned response: "scratch", "warm_start" or "resume".
     "scratch" initializes them at random.
     "warm_start" copies those of the latest policy of the role, critics included; it learns sooner but explores less.
     "resume" continues the learner of that policy, with its optimizer; schedules extend over all `iterations`.
     The variants "anytime" and "self_play" treat "resume" as "warm_start"; "pipeline" always continues its learners."""
-    episodes_per_matchup: int = setting(1_000, ">= 1")
+    episodes_per_matchup: int = setting(1_000, ge=1)
     """Number of episodes per cell of the payoff table."""
-    ci_half_width: float | None = setting(None, "> 0")
+    ci_half_width: float | None = setting(None, gt=0)
     """Simulate further episodes until the half-width of every 95 % confidence interval is at most this return.
     None: simulate `episodes_per_matchup` only."""
-    eval_num_envs: int = setting(16_384, ">= 1")
+    eval_num_envs: int = setting(16_384, ge=1)
     """Largest number of environments that play payoff cells at once."""
-    seed: int = setting(0, "in [0, 2**63)")
+    seed: int = setting(0, ge=0, lt=SEEDS)
     """Random seed of the run."""
     device: str = "cpu"
     """Device for training and simulation: "cpu", "cuda" or "cuda:<i>". On the command line a GPU is the default."""

@@ -23,17 +23,17 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}  # 
 class NetworkConfig:
     """Network settings, shared by all algorithms."""
 
-    network: str = setting("mlp", ("mlp", "gru", "cnn"))
+    network: str = setting("mlp", choices=("mlp", "gru", "cnn"))
     """Kind of network: "mlp", "gru" (an MLP and a recurrent layer) or "cnn" (convolutions and an MLP).
     Use "gru" for tasks that need memory within an episode, and "cnn" for image observations."""
-    hidden_sizes: tuple[int, ...] = setting((64, 64), "in [1, 2**16]")
+    hidden_sizes: tuple[int, ...] = setting((64, 64), ge=1, le=2**16)
     """Widths of the hidden layers; with a GRU the last one is its hidden state's."""
     activation: str = setting("tanh", choices=tuple(ACTIVATIONS))
     """Activation function of the hidden layers: "tanh" or "relu"."""
-    image: tuple[int, ...] = setting((), ">= 1", needs={"network": "cnn"})
+    image: tuple[int, ...] = setting((), ge=1, requires={"network": "cnn"})
     """CNN only: channels, height and width of the image at the start of every observation.
     The other entries go directly to the MLP."""
-    conv_filters: tuple[int, ...] = setting((16, 32), ">= 1", needs={"network": "cnn"})
+    conv_filters: tuple[int, ...] = setting((16, 32), ge=1, requires={"network": "cnn"})
     """CNN only: number of filters of each 3 x 3 convolution. Convolutions keep height and width."""
 
     def spec(self, obs_width: int) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class MADDPGConfig(TD3Config):
     """Settings of MADDPG: those of TD3 and a logit penalty."""
 
     names = "maddpg and matd3"  # see ReplayConfig
-    logit_penalty: float = setting(1e-3, ">= 0")
+    logit_penalty: float = setting(1e-3, ge=0)
     """Weight of the mean square of the logits in the loss of a discrete policy.
     It prevents a deterministic policy early in training. The default is that of Lowe et al.'s code."""
 

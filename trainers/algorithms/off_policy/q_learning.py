@@ -58,9 +58,9 @@ class QConfig(NetworkConfig):
     """Largest global norm of gradients; longer ones are scaled down. None: no limit."""
     normalize_obs: bool = True
     """Normalize observations and global states by running statistics."""
-    reward_scale: float = setting(1.0, "> 0")
+    reward_scale: float = setting(1.0, gt=0)
     """Factor of rewards before learning. Choose it so that returns are of order 1: DQN's loss is linear beyond 1."""
-    truncation_capacity: float | None = setting(None, "> 0")
+    truncation_capacity: float | None = setting(None, gt=0)
     """Mean number of truncations per agent and rollout that the buffer of final observations holds.
     None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
 

@@ -43,7 +43,7 @@ class QMIXConfig(QConfig):
     """Width of QMIX's hidden layers."""
     window: int = setting(16, ge=1, requires={"network": "gru"})
     """GRU only: consecutive steps per training window."""
-    burn_in: int = setting(4, ">= 0", needs={"network": "gru"})
+    burn_in: int = setting(4, ge=0, requires={"network": "gru"})
     """GRU only: steps before each window that only recompute the hidden state, because older weights stored it.
     Raise it if windows are shorter than the time over which policies must remember."""
 

@@ -67,7 +67,7 @@ class ReplayConfig(NetworkConfig):
     """Normalize observations by running statistics; the replay stores them unchanged."""
     reward_scale: float = setting(1.0, gt=0)
     """Factor of rewards before learning. Choose it so that returns are of order 1 to 100."""
-    truncation_capacity: float | None = setting(None, "> 0")
+    truncation_capacity: float | None = setting(None, gt=0)
     """Mean number of truncations per agent and rollout that the buffer of final observations holds.
     None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
 

@@ -57,9 +57,9 @@ class SACConfig(ReplayConfig):
     """Weight of the entropy at the start. Raise it for more exploration."""
     learn_temperature: bool = True
     """Adapt the temperature so that the policy's entropy approaches its target."""
-    target_entropy: float | None = setting(None, needs={"learn_temperature": True})
+    target_entropy: float | None = setting(None, requires={"learn_temperature": True})
     """Target entropy [nats]. None: -K for K continuous dimensions; for discrete actions see `target_share`."""
-    target_share: float = setting(0.5, "in [0, 1]", needs={"learn_temperature": True, "target_entropy": None})
+    target_share: float = setting(0.5, ge=0, le=1, requires={"learn_temperature": True, "target_entropy": None})
     """Target entropy of discrete actions, as a share of the entropy of a uniform choice among legal actions.
     Christodoulou 2019 uses 0.98, a nearly uniform policy."""
 

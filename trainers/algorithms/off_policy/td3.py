@@ -51,10 +51,10 @@ class TD3Config(ReplayConfig):
     """Standard deviation of the noise on target actions."""
     target_noise_clip: float = setting(0.5, ge=0, requires={"target_noise": Bounds(gt=0)})
     """Bound of the noise on target actions."""
-    noise: float = setting(0.1, ">= 0")
+    noise: float = setting(0.1, ge=0)
     """Standard deviation of the exploration noise at the start.
     For discrete actions (MADDPG): the probability of a uniformly random action."""
-    noise_end: float = setting(0.1, ">= 0")
+    noise_end: float = setting(0.1, ge=0)
     """Exploration noise after `total_steps`, reached linearly."""
 
 

@@ -23,14 +23,14 @@ __all__ = ["ActorCritic", "ActorCriticConfig", "CriticInput"]
 class ActorCriticConfig(NetworkConfig):
     """Settings of all actor-critic algorithms. A "step" is one step of one world, with all its agents."""
 
-    critic_input: str = setting("obs", ("obs", "state"))
+    critic_input: str = setting("obs", choices=("obs", "state"))
     """Input of the critic: each agent's "obs", or the global "state" for cooperative tasks.
     Policies always use observations."""
 
     squash: bool = False
     """Continuous actions only: sample from a tanh-squashed Gaussian with a state-dependent standard deviation.
     False: sample from a Gaussian with a constant standard deviation and clip to the box."""
-    init_log_std: float = setting(0.0, needs={"squash": False})
+    init_log_std: float = setting(0.0, requires={"squash": False})
     """Initial log standard deviation of continuous actions without `squash`. Lower it for less initial exploration."""
     rollout_length: int = setting(32, ge=1)
     """Steps per world between two updates. Raise it for long-delayed rewards."""
@@ -48,7 +48,7 @@ class ActorCriticConfig(NetworkConfig):
     """Normalize observations and states by running statistics."""
     reward_scale: float = setting(1.0, gt=0)
     """Factor of rewards before learning. Choose it so that returns are of order 1 to 10."""
-    truncation_capacity: float | None = setting(None, "> 0")
+    truncation_capacity: float | None = setting(None, gt=0)
     """Mean number of truncations per agent and rollout that the buffer of final observations holds.
     None: one more than the time limit causes, at least 2. Raise it if a rollout overflows."""
 
