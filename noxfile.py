@@ -52,7 +52,7 @@ def benchmarl(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """The page of the viewer in headless Chromium, which: expected installed."""
+    """The page of the viewer in headless Chromium, which must be installed."""
     test(session)
 
 

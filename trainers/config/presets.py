@@ -21,6 +21,12 @@ _PENDULUM: dict[str, Any] = {
     "tau": 0.01,
     "reward_scale": 0.1,
 }
+_MPE_PPO: dict[str, Any] = {
+    "num_envs": 64,
+    "total_steps": 1_000_000,
+    "num_threads": 1,
+    "learner": dict(rollout_length=25, learning_rate=3e-3, gamma=0.95, entropy_coef=0.005, reward_scale=0.1),
+}
 PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
     # A small game of tag; trains in three minutes on two CPU cores.
     ("TagContinuous-v0", "cpu", "ppo"): {
@@ -107,12 +113,7 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         ),
     },
     # A third of the distance to landmarks of JaxMARL's IPPO after equally many steps, see docs/learning.md.
-    ("SimpleSpread-v0", "cpu", "ppo"): {
-        "num_envs": 64,
-        "total_steps": 1_000_000,
-        "num_threads": 1,
-        "learner": dict(rollout_length=25, learning_rate=3e-3, gamma=0.95, entropy_coef=0.005, reward_scale=0.1),
-    },
+    ("SimpleSpread-v0", "cpu", "ppo"): _MPE_PPO,
     # Solved (about -140; threshold -200) within a minute.
     ("Pendulum-v1", "cpu", "sac"): {
         "num_envs": 16,
@@ -128,12 +129,7 @@ PRESETS: dict[tuple[str, str, str], dict[str, Any]] = {
         "num_threads": 1,
         "learner": dict(**_PENDULUM),
     },
-    ("SimpleSpeakerListener-v0", "cpu", "ppo"): {
-        "num_envs": 64,
-        "total_steps": 1_000_000,
-        "num_threads": 1,
-        "learner": dict(rollout_length=25, learning_rate=3e-3, gamma=0.95, entropy_coef=0.005, reward_scale=0.1),
-    },
+    ("SimpleSpeakerListener-v0", "cpu", "ppo"): _MPE_PPO,
     # -10 to -12 per agent. The best return without communication is -15.4; random play has -39.
     ("SimpleSpeakerListener-v0", "cpu", "maddpg"): {
         "num_envs": 32,

@@ -177,7 +177,7 @@ class JointReplayStore(ReplayStore):
     """
 
     def __init__(self, config: ReplayConfig, spec: LearnerSpec, head: Head, view: JointObservation) -> None:
-        """Allocate the rollout; `set_co_learners`: expected called before `store_rollout`."""
+        """Allocate the rollout; call `set_co_learners` before `store_rollout`."""
         self.view, self.policy = view, spec.policy
         self.first = spec.agents[0].policy
         self.all: Mapping[str, JointReplayStore] = {}

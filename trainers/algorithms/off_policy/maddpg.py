@@ -48,7 +48,7 @@ class MADDPG(TD3):
     """Rollout of the learner, and the replay shared by all learners."""
 
     def __init__(self, config: MADDPGConfig, spec: LearnerSpec) -> None:
-        """Build networks and buffers; `set_co_learners`: expected called before training."""
+        """Build networks and buffers; call `set_co_learners` before training."""
         self.view = JointObservation(spec)
         super().__init__(config, spec)
         self.state_normalizer = ObservationNormalizer(spec.state_width).to(self.device)

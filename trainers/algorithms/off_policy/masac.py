@@ -42,7 +42,7 @@ class MASAC(SAC):
     """Rollout of the learner, and the replay shared by all learners."""
 
     def __init__(self, config: MASACConfig, spec: LearnerSpec) -> None:
-        """Build networks and buffers; `set_co_learners`: expected called before training."""
+        """Build networks and buffers; call `set_co_learners` before training."""
         self.view = JointObservation(spec)
         super().__init__(config, spec)
         self.state_normalizer = ObservationNormalizer(spec.state_width).to(self.device)

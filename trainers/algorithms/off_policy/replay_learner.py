@@ -10,19 +10,22 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
-from trainers.base.gradients import GradientReducer
+from trainers.algorithms.learner import CentralInput
+from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.random_streams import SingleStream, stream_of_rows
+from trainers.base.random_streams import SingleStream, stream_of_rows, stream_of_shard
 from trainers.base.state import State
+from trainers.base.transition import Transition
 from trainers.buffers.replay_buffer import Fields, ReplayBuffer
 from trainers.buffers.rollout_buffer import RolloutBuffer, final_obs_capacity
 from trainers.models.action_heads import Head
 from trainers.models.networks import ACTIVATIONS, NetworkConfig
-from trainers.models.normalization import masked_mean
+from trainers.models.normalization import ObservationNormalizer, masked_mean
 
 __all__ = [
     "COPIED_FIELDS",
     "ReplayConfig",
+    "ReplayLearner",
     "ReplayStore",
     "adam",
     "critic_step",
@@ -168,6 +171,40 @@ class ReplayStore:
         """Restore the replay and start a rollout; raise CheckpointError if the state does not fit."""
         self.replay.load_state_dict(state)
         self.rollout.clear()
+
+
+class ReplayLearner:
+    """Learner with an actor, a rollout and a replay. A subclass builds the networks and defines `act` and `update`."""
+
+    central_input: CentralInput = None
+    reducer: GradientReducer = LOCAL_REDUCER
+    normalizer: ObservationNormalizer
+    """Normalizer of observations."""
+    experience: ReplayStore
+    """Rollout and replay."""
+    rollout: RolloutBuffer
+    """Rollout of the experience."""
+
+    def __init__(self, spec: LearnerSpec) -> None:
+        """Set the device and the random streams."""
+        self.device, self.steps = torch.device(spec.device), 0
+        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
+        self.stream, self.num_envs_total = stream_of_shard(self.generator, spec.shard), spec.num_envs_total
+
+    def observe(self, transition: Transition) -> None:
+        """Store the results of the last actions."""
+        self.rollout.end_step(transition)
+
+    def _store_rollout(self) -> None:
+        """Move the rollout to the replay and count its steps."""
+        if self.experience.config.normalize_obs:
+            self._normalize()
+        self.experience.store_rollout()
+        self.steps += self.rollout.length * self.num_envs_total
+
+    def _normalize(self) -> None:
+        """Add the rollout's observations to the running statistics."""
+        self.normalizer.update(self.rollout.obs, self.rollout.valid, self.reducer.sum)
 
 
 def adam(net: Iterable[nn.Parameter], config: ReplayConfig) -> torch.optim.Optimizer:

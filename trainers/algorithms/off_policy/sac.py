@@ -21,21 +21,19 @@ import torch
 from torch import Tensor, nn
 
 from gpu_envs.utils.settings import setting
-from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
     ReplayConfig,
+    ReplayLearner,
     ReplayStore,
     adam,
     critic_step,
     critic_values,
     mean_metrics,
 )
-from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.random_streams import SingleStream, stream_of_shard
+from trainers.base.random_streams import SingleStream
 from trainers.base.state import State, load_state, save_state
-from trainers.base.transition import Transition
 from trainers.models.action_heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
 from trainers.models.networks import Network, polyak_update
 from trainers.models.normalization import ObservationNormalizer, masked_mean
@@ -64,21 +62,13 @@ class SACConfig(ReplayConfig):
     Christodoulou 2019 uses 0.98, a nearly uniform policy."""
 
 
-class SAC:
-    """Learner of SAC. Critics value observations and action codes, see `_prepare_batch`."""
-
-    central_input: CentralInput = None
-    reducer: GradientReducer = LOCAL_REDUCER
+class SAC(ReplayLearner):
+    """Learner of SAC. Critics value observations together with action codes."""
 
     def __init__(self, config: SACConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
-        self.config, self.steps = config, 0
-        self.device = torch.device(spec.device)
-        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream, self.num_envs_total = (
-            stream_of_shard(self.generator, spec.shard),
-            spec.num_envs_total,
-        )
+        super().__init__(spec)
+        self.config = config
         weights = torch.Generator().manual_seed(spec.seed)
         action = action_spec(spec.action_space, box="tanh_gaussian")
         head = make_head(action)
@@ -133,17 +123,10 @@ class SAC:
         self.rollout.store_action(action)
         return action
 
-    def observe(self, transition: Transition) -> None:
-        """Store the results of the last actions."""
-        self.rollout.end_step(transition)
-
     def update(self) -> dict[str, Tensor]:
         """Move the rollout to the replay and learn from it; return metrics, empty before `learning_starts`."""
-        c, rollout = self.config, self.rollout
-        if c.normalize_obs:
-            self._normalize()
-        self.experience.store_rollout()
-        self.steps += rollout.length * self.num_envs_total
+        c = self.config
+        self._store_rollout()
         found: list[dict[str, Tensor]] = []
         if self.steps >= c.learning_starts:
             for _ in range(c.updates):
@@ -152,11 +135,6 @@ class SAC:
                 polyak_update(self.target_critics, self.critics, c.tau)
         self.exploring.fill_(self.steps < c.learning_starts)
         return mean_metrics(found)
-
-    def _normalize(self) -> None:
-        """Add the rollout's observations to the running statistics."""
-        rollout = self.rollout
-        self.normalizer.update(rollout.obs, rollout.valid, self.reducer.sum)
 
     @torch.no_grad()
     def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -15,21 +15,19 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import Bounds, setting
-from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.replay_learner import (
     COPIED_FIELDS,
     ReplayConfig,
+    ReplayLearner,
     ReplayStore,
     adam,
     critic_step,
     critic_values,
     mean_metrics,
 )
-from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.random_streams import SingleStream, normal, stream_of_shard, uniform
+from trainers.base.random_streams import SingleStream, normal, uniform
 from trainers.base.state import State, load_state, save_state
-from trainers.base.transition import Transition
 from trainers.models.action_heads import CategoricalHead, GaussianHead, action_spec, make_head
 from trainers.models.networks import Network, polyak_update
 from trainers.models.normalization import ObservationNormalizer, masked_mean
@@ -58,24 +56,15 @@ class TD3Config(ReplayConfig):
     """Exploration noise after `total_steps`, reached linearly."""
 
 
-class TD3:
-    """Learner of TD3. Critics value observations and action codes, see `_prepare_batch`."""
-
-    central_input: CentralInput = None
-    reducer: GradientReducer = LOCAL_REDUCER
+class TD3(ReplayLearner):
+    """Learner of TD3. Critics value observations together with action codes. Its policy acts without noise."""
 
     def __init__(self, config: TD3Config, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
         if self.central_input is None and not isinstance(spec.action_space, spaces.Box):
             raise ConfigError(f"{config.names}: expected continuous actions, got {spec.action_space}; use sac or dqn")
-        self.config, self.total_steps = config, spec.total_steps
-        self.steps, self.gradient_steps = 0, 0
-        self.device = torch.device(spec.device)
-        self.generator = torch.Generator(self.device).manual_seed(spec.seed)
-        self.stream, self.num_envs_total = (
-            stream_of_shard(self.generator, spec.shard),
-            spec.num_envs_total,
-        )
+        super().__init__(spec)
+        self.config, self.total_steps, self.gradient_steps = config, spec.total_steps, 0
         weights = torch.Generator().manual_seed(spec.seed)
         action = action_spec(spec.action_space, box="tanh")
         head = make_head(action)
@@ -135,17 +124,10 @@ class TD3:
         self.rollout.store_action(action)
         return action
 
-    def observe(self, transition: Transition) -> None:
-        """Store the results of the last actions."""
-        self.rollout.end_step(transition)
-
     def update(self) -> dict[str, Tensor]:
         """Move the rollout to the replay and learn from it; return metrics, empty before `learning_starts`."""
-        c, rollout = self.config, self.rollout
-        if c.normalize_obs:
-            self._normalize()
-        self.experience.store_rollout()
-        self.steps += rollout.length * self.num_envs_total
+        c = self.config
+        self._store_rollout()
         found: list[dict[str, Tensor]] = []
         if self.steps >= c.learning_starts:
             for _ in range(c.updates):
@@ -160,11 +142,6 @@ class TD3:
         self._schedule()
         return metrics
 
-    def _normalize(self) -> None:
-        """Add the rollout's observations to the running statistics."""
-        rollout = self.rollout
-        self.normalizer.update(rollout.obs, rollout.valid, self.reducer.sum)
-
     @torch.no_grad()
     def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the network inputs of sampled steps, (B, n, ...) by name.
@@ -178,9 +155,8 @@ class TD3:
         inputs = {name: sampled[name] for name in COPIED_FIELDS if name in sampled}
         inputs |= {"obs": obs, "situation": obs, "code": self.head.encode(sampled["action"])}
         inputs["next_situation"] = self.normalizer(sampled["next_obs"])
-        inputs["next_code"] = self.target_actions(sampled["next_obs"], self.experience.stream(self.generator, sampled))[
-            0
-        ]
+        stream = self.experience.stream(self.generator, sampled)
+        inputs["next_code"], _ = self.target_actions(sampled["next_obs"], stream)
         return inputs
 
     @torch.no_grad()
@@ -222,7 +198,7 @@ class TD3:
         return torch.zeros_like(params[..., 0])
 
     def policy(self) -> Policy:
-        """Return a frozen copy of the actor with its normalizer; it acts without noise."""
+        """Return a frozen copy of the actor with its normalizer."""
         return freeze_policy(self)
 
     def state_dict(self) -> State:

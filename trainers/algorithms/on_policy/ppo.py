@@ -13,16 +13,12 @@ import torch
 from torch import Tensor
 
 from gpu_envs.utils.settings import Bounds, setting
-from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
-from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
+from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearner
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
-from trainers.base.gradients import LOCAL_REDUCER, GradientReducer, linear_schedule
+from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
-from trainers.base.state import State, load_state, save_state
-from trainers.base.transition import Transition
 from trainers.models.normalization import masked_mean
-from trainers.models.policy import Policy, freeze_policy
 
 __all__ = ["PPO", "PPOConfig"]
 
@@ -51,35 +47,15 @@ class PPOConfig(ActorCriticConfig):
     """End an update after the pass whose mean KL divergence exceeds this, at one host sync per pass; None: never."""
 
 
-class PPO:
+class PPO(ActorCriticLearner):
     """Learner of PPO. The critic values a whole rollout in one batch, in `update`."""
-
-    reducer: GradientReducer = LOCAL_REDUCER
 
     def __init__(self, config: PPOConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
-        self.config, self.total_steps, self.steps = config, spec.total_steps, 0
-        self.central_input: CentralInput = config.central_input
-        self.agent = agent = ActorCriticAgent(config, spec)
-        self.device, self.generator, self.rollout = agent.device, agent.generator, agent.rollout
-        self.net = net = agent.net
-        self.actor, self.critic, self.head = net.actor, net.critic, net.head
-        self.optimizer = torch.optim.Adam(net.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
+        super().__init__(config, spec)
+        self.config = config
+        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
         self.optimizers = {"adam": self.optimizer}
-
-    def act(
-        self,
-        obs: Tensor,
-        mask: Tensor | None = None,
-        to_move: Tensor | None = None,
-        state: Tensor | None = None,
-    ) -> Tensor:
-        """Sample actions (E, n) or (E, n, K); arguments as in `Learner.act`."""
-        return self.agent.act(obs, mask, to_move, state)
-
-    def observe(self, transition: Transition) -> None:
-        """Store the results of the last actions."""
-        self.rollout.end_step(transition)
 
     def update(self) -> dict[str, Tensor]:
         """Learn from the stored rollout.
@@ -152,16 +128,3 @@ class PPO:
                 "clip_fraction": masked_mean(((ratio - 1).abs() > c.clip_range).float(), valid, divisor),
                 "grad_norm": grad_norm,
             }
-
-    def policy(self) -> Policy:
-        """Return a frozen copy of the actor with its normalizer."""
-        return freeze_policy(self.agent)
-
-    def state_dict(self) -> State:
-        """Return networks, Adam, normalizers, counter, generator and hidden states, between rollouts."""
-        return {**save_state(self.net, self.optimizers, self.generator, steps=self.steps), **self.agent.state_dict()}
-
-    def load_state_dict(self, state: State) -> None:
-        """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
-        self.steps = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
-        self.agent.load_state_dict(state)
