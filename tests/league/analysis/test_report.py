@@ -16,7 +16,6 @@ from gpu_envs.errors import ConfigError
 from league import solvers
 from league.analysis import population_metrics, ratings, report_tables
 from league.analysis.compare import compare_runs
-from league.analysis.report import build_report
 from league.analysis.report_tables import format_report
 from league.analysis.run_tables import RunTables
 from league.evaluation.nash_conv import UNKNOWN
@@ -28,6 +27,7 @@ from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.policies.random import RandomPolicy
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
+from league.report import build_report
 from league.storage.open_run import open_run
 from league.storage.run_config import table_of
 from league.storage.run_store import RunStore
