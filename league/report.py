@@ -1,6 +1,6 @@
 """Reports on runs: a page, figures and data.
 
-    print(format_report(build_report("runs/kuhn")))
+print(format_report(build_report("runs/kuhn")))
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ def league_answers(store: RunStore, report: Report) -> dict[str, dict[str, Any]]
         "seats": report_json["seats"],
         "policies": {role: [entry["name"] for entry in each] for role, each in report_json["policies"].items()},
     }
-    told = {**_league(report_json, game), "tables": [_table(*each) for each in page_tables(report)]}
-    return {"run": run, "metrics": _metrics(report_json, store.iterations()), "league": told}
+    league = {**_league(report_json, game), "tables": [_table(*each) for each in page_tables(report)]}
+    return {"run": run, "metrics": _metrics(report_json, store.iterations()), "league": league}
 
 
 def _metrics(report_json: Mapping[str, Any], rows: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:

@@ -58,40 +58,38 @@ function gainsOf({ learned_responses: learned }: League, metrics: Metrics) {
   const logarithmic = most > 10 * least;
   const floor = Math.max(least, LEAST * most); // zeros and rounding errors are drawn there
   const lines = shown.map(({ label, told }, i): Line => {
-    const values = logarithmic ? told.map((value) => value && Math.max(value, floor)) : told;
+    const values = logarithmic ? told.map((value) => (value === null ? null : Math.max(value, floor))) : told;
     return { label, values, told, color: series(i), points: true };
   });
   return { x, lines, logarithmic };
 }
 
-/** Elo of every policy over the iteration in which it was added, a line for each player. */
+/** Elo of every policy, by player, over the iteration in which it was added. */
 function Ratings({ ratings, lineage }: { ratings: Rating[]; lineage: Ancestor[] }) {
   const { x, lines } = useMemo(() => {
     const player = ({ role, name }: Rating): string =>
       lineage.find((each) => each.role === role && each.name === name)?.player ?? role;
-    // One place for each iteration, and more of them where a player has several policies in it.
-    const places = new Map<string, { iteration: number; nth: number; elos: Map<string, number | null> }>();
-    const counts = new Map<string, number>();
-    for (const each of ratings) {
-      const { iteration, elo } = each;
-      const name = player(each);
-      const nth = counts.get(`${iteration} ${name}`) ?? 0;
-      counts.set(`${iteration} ${name}`, nth + 1);
-      const place = places.get(`${iteration} ${nth}`) ?? { iteration, nth, elos: new Map() };
-      places.set(`${iteration} ${nth}`, place);
-      place.elos.set(name, elo);
-    }
-    const sorted = [...places.values()].sort((one, other) => one.iteration - other.iteration || one.nth - other.nth);
-    const lines = [...new Set(ratings.map(player))].flatMap((name, i): Line[] => {
-      const values = sorted.map(({ elos }) => elos.get(name) ?? null);
-      let best: number | null = null;
-      const record = values.map((value) => (best = value === null ? best : Math.max(value, best ?? value)));
+    const x = [...new Set(ratings.map((each) => each.iteration))].sort((a, b) => a - b);
+    const players = ratings.map(player);
+    const lines = [...new Set(players)].flatMap((name, i): Line[] => {
+      const color = series(i);
+      const found: (number | null)[][] = []; // more than one where a player has several policies of an iteration
+      for (const each of ratings.filter((_, i) => players[i] === name)) {
+        const at = x.indexOf(each.iteration);
+        const line = found.find((values) => values[at] === null) ?? found[found.push(x.map(() => null)) - 1];
+        line[at] = each.elo;
+      }
+      let most = -Infinity;
+      const best = x.map((_, at) => {
+        for (const values of found) most = Math.max(most, values[at] ?? most);
+        return Number.isFinite(most) ? most : null;
+      });
       return [
-        { label: `best of ${name}`, values: record, color: series(i), faint: true },
-        { label: name, values, color: series(i), points: true },
+        { label: `best of ${name}`, values: best, color, faint: true },
+        ...found.map((values, nth) => ({ label: nth ? `${name} (${nth + 1})` : name, values, color, points: true })),
       ];
     });
-    return { x: sorted.map(({ iteration }) => iteration), lines };
+    return { x, lines };
   }, [ratings, lineage]);
   return <Chart title="Elo of each policy by the iteration in which it was added" xLabel="iteration" x={x} lines={lines} />;
 }
