@@ -450,7 +450,7 @@ def test_learned_responses_and_several_policies_of_an_iteration_are_in_the_chart
     rows = [[0, 1.0, 1.0], [1, 0.0, 0.0]]
     answers["api/metrics"] |= {"x": "iteration", "columns": ["iteration", "nash_conv", "best_nash_conv"], "rows": rows}
     page = view(answers)
-    gains = page.get_by_role("slider", name="Gain of all seats against the meta-strategy")
+    gains = page.get_by_role("slider", name="Gain of all seats against the meta-strategy; 0 is drawn at the bottom")
     said = "iteration 1: NashConv 0, best so far 0, learned responses (lower bound) 0.05"
     expect(gains).to_have_attribute("aria-valuetext", said)
     ratings = page.get_by_role("slider", name="Elo of each policy")

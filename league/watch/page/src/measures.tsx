@@ -22,7 +22,7 @@ export function Measures({ league, metrics, run }: { league: League; metrics: Me
             NashConv, if it is shown, is the exact gain of all seats by best responses. The gain by own policies is a lower
             bound, apart from the noise of sampled payoffs.
           </p>
-          <Chart title="Gain of all seats against the meta-strategy" xLabel="iteration" {...gains} />
+          <Chart xLabel="iteration" {...gains} />
         </section>
       )}
       {ratings.length > 0 && (
@@ -56,12 +56,14 @@ function gainsOf({ learned_responses: learned }: League, metrics: Metrics) {
   const most = positive.reduce((one, other) => Math.max(one, other), 0);
   const least = positive.reduce((one, other) => Math.min(one, other), Infinity);
   const logarithmic = most > 10 * least;
-  const floor = Math.max(least, LEAST * most); // zeros and rounding errors are drawn there
+  const floor = Math.max(least / 10, LEAST * most); // zeros and rounding errors are drawn there
+  const floored = logarithmic && shown.some(({ told }) => told.some((value) => value !== null && value < floor));
   const lines = shown.map(({ label, told }, i): Line => {
     const values = logarithmic ? told.map((value) => (value === null ? null : Math.max(value, floor))) : told;
     return { label, values, told, color: series(i), points: true };
   });
-  return { x, lines, logarithmic };
+  const title = `Gain of all seats against the meta-strategy${floored ? "; 0 is drawn at the bottom" : ""}`;
+  return { title, x, lines, logarithmic };
 }
 
 /** Elo of every policy, by player, over the iteration in which it was added. */
