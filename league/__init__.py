@@ -17,7 +17,6 @@ for _name in ("scipy", "safetensors"):
 if TYPE_CHECKING:
     from league import solvers
     from league.analysis.compare import compare_runs
-    from league.analysis.report import build_report
     from league.analysis.report_tables import format_report
     from league.executors import LocalExecutor, ProcessExecutor, RayExecutor
     from league.game import Game, Seat
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from league.leagues.transitions import Copy, Enter, Freeze, Reset, Retire
     from league.psro.config import PSROConfig
     from league.psro.psro import PSRO
+    from league.report import build_report
     from league.storage.open_run import open_run
     from league.storage.run_store import RunStore
 
@@ -70,7 +70,6 @@ __all__ = [
 
 _MODULES = {
     "league.analysis.compare": ("compare_runs",),
-    "league.analysis.report": ("build_report",),
     "league.analysis.report_tables": ("format_report",),
     "league.executors": ("LocalExecutor", "ProcessExecutor", "RayExecutor"),
     "league.game": ("Game", "Seat"),
@@ -83,6 +82,7 @@ _MODULES = {
     "league.leagues.transitions": ("Copy", "Enter", "Freeze", "Reset", "Retire"),
     "league.psro.config": ("PSROConfig",),
     "league.psro.psro": ("PSRO",),
+    "league.report": ("build_report",),
     "league.storage.open_run": ("open_run",),
     "league.storage.run_store": ("RunStore",),
 }

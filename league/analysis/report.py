@@ -1,6 +1,4 @@
-"""Reports on runs: payoffs, ratings, exploitability, measures of populations, lineage and matches.
-
-    print(format_report(build_report("runs/kuhn")))
+"""Data of a report: payoffs, ratings, exploitability, measures of populations, lineage and matches.
 
 A run may be read while another process writes it. A measure that does not apply is left out; `Report.left_out` gives
 the reason.
@@ -10,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from gpu_envs.utils.progress import Progress
-from league.analysis.report_data import REPORT_FOLDER, Report
+from league.analysis.report_data import Report
 from league.analysis.report_measures import iteration_rows, policy_ratings, population_measures
 from league.analysis.run_tables import RunTables
 from league.analysis.training_matches import count_training_matches
@@ -24,45 +21,8 @@ from league.evaluation.approximate_exploitability import approximate_exploitabil
 from league.executors import Executor
 from league.storage.run_config import sizes, training
 from league.storage.run_store import RunStore, derive_seed
-from trainers.base.serialization import write_json
 
-__all__ = ["build_report", "read_report"]
-
-
-def build_report(
-    run: RunStore | Path | str,
-    out: Path | str | None = None,
-    exploit_steps: int = 0,
-    exploit_seconds: float | None = None,
-    progress: Progress | None = None,
-    executor: Executor | None = None,
-) -> Report:
-    """Report on a run of PSRO or of a league, and write report.html, report.json and figures.
-
-    Args:
-        run: Folder of the run, which is opened for reading, or an open store.
-        out: Folder to write to; None: RUN/report.
-        exploit_steps: Environment steps for which each role learns a best response to the final meta-strategy, with
-            the settings of the run; 0: none is learned.
-        exploit_seconds: Time limit of each of these trainings [s].
-        progress: Called while responses are learned in this process.
-        executor: Executor of these trainings and their episodes; None: this process.
-
-    Raises:
-        ConfigError: The folder holds no run.
-        CheckpointError: The run is damaged.
-    """
-    if not isinstance(run, RunStore):
-        with RunStore.open(run, write=False) as store:
-            return build_report(store, out, exploit_steps, exploit_seconds, progress, executor)
-    from league.analysis.report_html import write_pages  # Matplotlib is slow to import
-
-    report = read_report(run, exploit_steps, exploit_seconds, progress, executor)
-    folder = run.path / REPORT_FOLDER if out is None else Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    report.files = [str(path) for path in (*write_pages(report, folder), folder / "report.json")]
-    write_json(folder / "report.json", report.to_json())
-    return report
+__all__ = ["read_report"]
 
 
 def read_report(
@@ -72,7 +32,19 @@ def read_report(
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> Report:
-    """Report on an open run without writing files; arguments as for `build_report`."""
+    """Report on an open run.
+
+    Args:
+        store: Run, open for reading or writing.
+        exploit_steps: Environment steps for which each role learns a best response to the final meta-strategy, with
+            the settings of the run; 0: none is learned.
+        exploit_seconds: Time limit of each of these trainings [s].
+        progress: Called while responses are learned in this process.
+        executor: Executor of these trainings and their episodes; None: this process.
+
+    Raises:
+        CheckpointError: The run is damaged.
+    """
     tables, game = RunTables(store), store.game
     rated = tables.rated
     if tables.last is None:

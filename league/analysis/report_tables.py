@@ -1,4 +1,4 @@
-"""Tables of a report, for the terminal and for HTML."""
+"""Tables of a report, for the terminal and for the viewer's page."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from league.analysis.report_data import Report
 
 __all__ = [
     "ITERATIONS",
+    "MAX_PAIRS",
     "MAX_ROWS",
     "RATINGS",
     "Table",
     "format_number",
     "format_report",
     "format_sizes",
+    "page_tables",
     "summary",
     "tables",
 ]
@@ -25,6 +27,8 @@ Table = tuple[str, list[str], list[list[str]]]
 """Title, column names (empty for no header) and rows."""
 MAX_ROWS = 30
 """Maximum number of rows in a terminal table; of longer tables the first few and the last ones are shown."""
+MAX_PAIRS = 200
+"""Maximum number of pairs on the page, those with most episodes; report.json has all."""
 RATINGS = {"weight": "weight", "elo": "Elo", "alpharank": "alpha-rank", "nash_average": "Nash average"}
 """Column titles of ratings."""
 ITERATIONS = {
@@ -80,6 +84,19 @@ def tables(report: Report) -> list[Table]:
             found.append((f"Training episodes by {title}", [title, "episodes"], rows))
     if report.left_out:
         found.append(("Left out", ["measure", "reason"], [[name, why] for name, why in report.left_out.items()]))
+    return found
+
+
+def page_tables(report: Report) -> list[Table]:
+    """Return all tables for the viewer's page: those of the terminal, and training episodes by pair."""
+    (_, head, rows), *others = tables(report)
+    found = [("Summary", head, rows), *others]
+    if pairs := sorted(report.matches["by_pair"], key=lambda pair: -pair[2]):
+        title = "Training episodes by pair"
+        if len(pairs) > MAX_PAIRS:
+            title += f": the {MAX_PAIRS} of {len(pairs):,} pairs with most episodes, see report.json"
+        shown = [[learner, opponent, f"{count:,}"] for learner, opponent, count in pairs[:MAX_PAIRS]]
+        found.append((title, ["learner", "opponent", "episodes"], shown))
     return found
 
 

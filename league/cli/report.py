@@ -33,8 +33,8 @@ class ReportOptions(ExecutorOptions, RunOptions):
 def report_command(argv: list[str]) -> int:
     """Write the report of a run, print its tables and return the exit code."""
     from league.analysis.compare import compare_runs
-    from league.analysis.report import build_report
     from league.analysis.report_tables import format_report
+    from league.report import build_report
 
     args = parse(ReportOptions, "league report", argv)
     if args.output is not None:

@@ -29,10 +29,14 @@ The answers are::
             exact           whether payoffs are exact
         ratings         [{role, name, iteration, kind, elo, alpharank, nash_average, weight}], null: not rated
         strategies      [{iteration, ROLE: [weight], ...}], weights of the policies of that iteration
-        lineage         [{name, role, parent, iteration, kind, player}], parent: null or a name of the same role
+        lineage         [{name, role, parent, iteration, kind, player, weight}], parent: null or a name of the same
+                        role; weight: in the final meta-strategy, null: unknown
         exploitability  [[iteration, value]], value null if the game is too large
+        learned_responses   {iteration, nash_conv, half_width}: gain by best responses that a report learned; null: none
         measures        {name: value} of the populations
         left_out        {name: reason} for missing measures
+        tables          [{title, head, rows, numeric}]: tables of the report as text. head: names of the columns, empty
+                        for no header. rows: a list of cells per row. numeric: whether each column has numbers only
 
     api/rollout?policies=NAME,NAME&seed=0&worlds=4      one episode per world
         policies        one per seat, percent-encoded; a single one for all seats; none: the latest of every role
@@ -64,7 +68,9 @@ Errors are {"error": a line}: 404 for an unknown answer or policy, 400 for an in
 503 for a rollout that was replaced by newer requests, 500 if files cannot be read.
 
 An exported file is the page with `<script type="application/json" id="recorded">{PATH: ANSWER, ...}</script>` before
-the end of its body. The paths are those above; rollouts have paths of `rollout_path`.
+the end of its body. The paths are those above; rollouts have paths of `rollout_path`. Before the script, the tables of
+a league are in `<section id="report">`, for browsers without JavaScript. report.html of `gpu-envs league report` is
+such a file without rollouts; its api/run has no agents and groups.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Export of a run as one file: the viewer's page with all answers and some rollouts."""
+"""Export of a run as one file: the viewer's page with all answers, and rollouts if any are recorded."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from html import escape
 from pathlib import Path
+from typing import Any
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.utils.progress import Progress
@@ -11,7 +14,7 @@ from league.watch.api import DEFAULT_WORLDS, ViewerApi, encode_json, rollout_pat
 from league.watch.rollouts import record_rollout
 from trainers.base.serialization import write_text
 
-__all__ = ["MAX_BYTES", "MAX_ROLLOUTS", "PAGE", "ROLLOUT_BUDGET", "export", "read_page"]
+__all__ = ["MAX_BYTES", "MAX_ROLLOUTS", "PAGE", "ROLLOUT_BUDGET", "TITLE", "export", "read_page", "write_page"]
 
 PAGE = Path(__file__).with_name("static") / "index.html"
 """Built page, from the sources in `page`."""
@@ -21,6 +24,8 @@ MAX_BYTES = 24 * 2**20
 """Maximum size of all rollouts in a file [byte]; further rollouts are left out."""
 ROLLOUT_BUDGET = 4 * 2**20
 """Maximum size of a rollout's arrays [byte]."""
+TITLE = "<title>gpu-envs watch</title>"
+"""Title of the page, which an export replaces by the name of the run."""
 
 
 def read_page() -> str:
@@ -47,14 +52,10 @@ def export(api: ViewerApi, file: Path, progress: Progress | None = None) -> tupl
     Raises:
         ConfigError: The page is not built, or incomplete.
     """
-    html = read_page()
-    end = html.rfind("</body>")
-    if end < 0:
-        raise ConfigError(f"{PAGE}: expected a page with a body that ends, got none; build it again")
+    _page_parts()  # before rollouts, which take a while
     snapshot, version = api.latest.get()
-    answers = {f"api/{name}": encode_json(api.snapshot_answer(name, snapshot, version)) for name in snapshot.answers}
-    answers["api/run"] = encode_json({**api.run(snapshot, version), "writing": False, "problem": None})
-    size, played, trouble = 0, 0, []
+    rollouts: dict[str, bytes] = {}
+    size, trouble = 0, []
     for names in snapshot.matchups[:MAX_ROLLOUTS]:
         try:
             answer = encode_json(
@@ -64,15 +65,76 @@ def export(api: ViewerApi, file: Path, progress: Progress | None = None) -> tupl
             trouble.append(str(error))
             continue
         size += len(answer)
-        if played and size > MAX_BYTES:
+        if rollouts and size > MAX_BYTES:
             break
-        played += 1
-        answers[rollout_path(names, 0, DEFAULT_WORLDS)] = answer
+        rollouts[rollout_path(names, 0, DEFAULT_WORLDS)] = answer
         if progress is not None:
-            progress(played, " against ".join(names))
-    recorded = ",\n".join(f"{json.dumps(path)}:{answer.decode()}" for path, answer in answers.items())
+            progress(len(rollouts), " against ".join(names))
+    write_page(file, api.latest.source.path.resolve().name, snapshot.answers, rollouts, version)
+    return len(rollouts), trouble
+
+
+def write_page(
+    file: Path,
+    name: str,
+    answers: Mapping[str, dict[str, Any]],
+    rollouts: Mapping[str, bytes] | None = None,
+    version: int = 1,
+) -> None:
+    """Write the page with answers about a run.
+
+    Args:
+        file: File to write; its folder is created.
+        name: Name of the run.
+        answers: Answers, see `league.watch.sources.base.Snapshot`. The tables of a league are also written as HTML,
+            for browsers without JavaScript.
+        rollouts: Encoded rollouts by path; None: the page has no rollouts.
+        version: Version of the answers.
+
+    Raises:
+        ConfigError: The page is not built, or incomplete.
+    """
+    start, end = _page_parts()
+    answers = {**answers, "run": {"name": name, **answers["run"], "writing": False, "problem": None}}
+    encoded = {f"api/{key}": encode_json({**answer, "version": version}) for key, answer in answers.items()}
+    encoded |= rollouts or {}
+    recorded = ",\n".join(f"{json.dumps(path)}:{answer.decode()}" for path, answer in encoded.items())
     recorded = recorded.replace("<", "\\u003c")  # no content can end the element
     script = f'<script type="application/json" id="recorded">{{{recorded}}}</script>\n'
+    start = start.replace(TITLE, f"<title>{_text(name)}</title>", 1)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_text(file, html[:end] + script + html[end:])
-    return played, trouble
+    write_text(file, start + _static_report(answers) + script + end)
+
+
+def _page_parts() -> tuple[str, str]:
+    """Return the page up to the end of its body, and the rest."""
+    page = read_page()
+    end = page.rfind("</body>")
+    if end < 0:
+        raise ConfigError(f"{PAGE}: expected a page with a body that ends, got none; build it again")
+    return page[:end], page[end:]
+
+
+def _static_report(answers: Mapping[str, dict[str, Any]]) -> str:
+    """Return the tables of a league as HTML, which the script of the page replaces; empty for a training."""
+    if "league" not in answers:
+        return ""
+    name, env_id, algorithm = (_text(answers["run"][key]) for key in ("name", "env_id", "algorithm"))
+    tables = "\n".join(_table(**table) for table in answers["league"]["tables"])
+    return f'<section id="report">\n<h1>{name}</h1>\n<p>{env_id}, {algorithm}</p>\n{tables}\n</section>\n'
+
+
+def _table(title: str, head: list[str], rows: list[list[str]], numeric: list[bool]) -> str:
+    def cells(tag: str, row: list[str]) -> str:
+        classes = (' class="number"' if each else "" for each in numeric)
+        return "".join(f"<{tag}{name}>{_text(cell)}</{tag}>" for name, cell in zip(classes, row, strict=True))
+
+    top = f"<thead><tr>{cells('th', head)}</tr></thead>" if head else ""
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    table = f'<div class="scroll"><table>{top}<tbody>{body}</tbody></table></div>'
+    return f'<section class="panel"><h2>{_text(title)}</h2>{table}</section>'
+
+
+def _text(text: str) -> str:
+    """Escape text for HTML; bytes of a file name that are not UTF-8 become question marks."""
+    return escape(text.encode(errors="replace").decode())

@@ -20,9 +20,11 @@ from playwright.sync_api import expect, sync_playwright
 from viewer import HOME, PAGE, answering, league, metrics, moving, packed, rollout, training
 
 from gpu_envs.rendering.scene import Scene, boxes, circles, join, lines, rasterize, rings
+from league.analysis.report_tables import page_tables
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.psro import PSRO
+from league.report import build_report
 from league.storage.open_run import open_run
 from league.watch.api import ViewerApi
 from league.watch.export import export
@@ -34,6 +36,7 @@ from league.watch.sources.open import open_source
 SOURCE = PAGE.parents[1] / "page"
 LARGEST = 300 * 1024  # maximum size of the page [byte]
 TRAILS = 1.65  # maximum processor time of a frame with trails, relative to one without; 1.5 pixels wide: 1.9
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 WAIT = 60_000  # timeout on a busy machine [ms]
 
 # Number of frames in which the step changes.
@@ -277,9 +280,9 @@ def test_a_run_is_followed(view):
     expect(page.get_by_text("later").first).to_be_visible()
     expect(page.get_by_role("button", name="agent_2")).to_be_visible()
     chart.press("Home")
-    expect(chart).to_have_attribute("aria-valuetext", re.compile("^steps 100: "))
+    expect(chart).to_have_attribute("aria-valuetext", re.compile("^env steps 100: "))
     chart.hover(position={"x": 200, "y": 60})
-    expect(chart).not_to_have_attribute("aria-valuetext", re.compile("^steps 100: "))
+    expect(chart).not_to_have_attribute("aria-valuetext", re.compile("^env steps 100: "))
     page.get_by_text("Columns").click()
     page.get_by_role("checkbox", name="entropy").uncheck()
     expect(page.get_by_role("slider", name="team/entropy")).to_have_count(0)
@@ -392,7 +395,7 @@ def test_all_is_reached_by_keyboard_and_seen(view, served):
 def test_it_can_be_read_by_all(view, served, built, scheme):
     """Check WCAG 2.1 AA with axe-core, and a contrast of 3:1 for lines, areas and frames of controls."""
     axe = (built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    rules = {"runOnly": RULES}
     for answers, url in ((training(moving(5, 10)), HOME), (None, served)):
         page = view(answers, url=url, color_scheme=scheme)
         expect(page.get_by_role("button", name="Play", exact=True)).to_be_enabled()
@@ -407,6 +410,65 @@ def test_it_can_be_read_by_all(view, served, built, scheme):
         "(names) => names.map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))", names
     )
     assert min(contrast(ground, mark) for mark in marks) >= 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_report_shows_its_tables_and_figures(view, run, built, scheme, tmp_path):
+    made = build_report(run, tmp_path)
+    page = view(url=(tmp_path / "report.html").as_uri(), color_scheme=scheme)
+    for title, head, rows in page_tables(made):
+        table = page.get_by_role("group", name=title, exact=True)
+        expect(table).to_be_visible()
+        expect(table.get_by_role("row")).to_have_count(any(head) + len(rows))
+        shown = table.locator("th, td").all_text_contents()
+        assert shown == [*(head if any(head) else []), *(cell for row in rows for cell in row)]
+    count = len(made.policies["player"])
+    expect(page.get_by_role("gridcell")).to_have_count(count**2)
+    expect(page.get_by_role("gridcell").first).to_contain_text("±")
+    gains = page.get_by_role("slider", name="Gain of all seats against the meta-strategy")
+    gains.press("Home")
+    text = re.compile("NashConv .*, best so far .*, gain by own policies ")
+    expect(gains).to_have_attribute("aria-valuetext", text)
+    expect(page.get_by_role("slider", name="Elo of each policy")).to_be_visible()
+    expect(page.get_by_role("slider", name="player: values along iteration", exact=True)).to_be_visible()
+    expect(page.locator(".lineage g[role=button]")).to_have_count(count)
+    for title in ("Payoffs", "Exploitability", "Ratings", "Meta-strategy", "Lineage", "Curves"):
+        expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+    assert page.locator("#report, .screen").count() == 0, "neither tables without JavaScript nor a rollout"
+    page.evaluate((built / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("(rules) => axe.run(document, rules)", {"runOnly": RULES})["violations"]
+    assert not [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found]
+    assert not [url for url in page.asked if not url.startswith(("file:", "data:"))]
+
+
+def test_learned_responses_and_several_policies_of_an_iteration_are_in_the_charts(view):
+    answers = league(moving(2, 4), 3)
+    told = answers["api/league"]
+    elos = [("p0", 0, 10.0), ("p1", 0, 20.0), ("p2", 1, 5.0)]
+    told["ratings"] = [{"role": "left", "name": name, "iteration": at, "elo": elo} for name, at, elo in elos]
+    told["learned_responses"] = {"iteration": 1, "nash_conv": 0.05, "half_width": 0.1}
+    rows = [[0, 1.0, 1.0], [1, 0.0, 0.0]]
+    answers["api/metrics"] |= {"x": "iteration", "columns": ["iteration", "nash_conv", "best_nash_conv"], "rows": rows}
+    page = view(answers)
+    gains = page.get_by_role("slider", name="Gain of all seats against the meta-strategy; 0 is drawn at the bottom")
+    said = "iteration 1: NashConv 0, best so far 0, learned responses (lower bound) 0.05"
+    expect(gains).to_have_attribute("aria-valuetext", said)
+    ratings = page.get_by_role("slider", name="Elo of each policy")
+    for key, said in (("End", "iteration 1: left 5, left (2) –"), ("Home", "iteration 0: left 10, left (2) 20")):
+        ratings.press(key)
+        expect(ratings).to_have_attribute("aria-valuetext", said)
+
+
+def test_report_shows_its_tables_without_javascript(view, run, tmp_path):
+    made = build_report(run, tmp_path)
+    page = view(url=(tmp_path / "report.html").as_uri(), java_script_enabled=False)
+    expect(page.locator("noscript")).to_be_visible()
+    titles = [title for title, *_ in page_tables(made)]
+    expect(page.locator("#report h2")).to_have_text(titles)
+    for i in range(len(titles)):
+        expect(page.locator("#report table").nth(i)).to_be_visible()
+    for entry in made.policies["player"]:
+        expect(page.get_by_role("cell", name=entry["name"], exact=True).first).to_be_visible()
 
 
 def contrast(one: str, other: str) -> float:

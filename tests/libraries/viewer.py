@@ -98,6 +98,7 @@ def league(played: dict, count: int) -> dict[str, dict]:
     run = {**training(played)["api/run"], "kind": "league", "algorithm": "psro", "writing": False}
     run |= {"roles": ["left", "right"], "seats": seats, "policies": {"left": names, "right": names}}
     told = {**rest, "version": 1, "roles": run["roles"], "seats": seats, "measures": {}, "left_out": {}}
+    told |= {"learned_responses": None, "tables": []}
     told["payoff"] = {**payoff, "half": [[0.0] * count**2] * 2}
     return {"api/run": run, "api/league": told, "api/metrics": metrics(5), "api/rollout": played}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from gpu_envs.runtime.core import Core
 from league.analysis.report import read_report
 from league.analysis.report_data import Report
+from league.analysis.report_tables import page_tables
 from league.game import Game
 from league.policies.population import PolicyRecord, Population
 from league.storage import database
@@ -18,12 +20,14 @@ from league.watch.sources.base import Snapshot
 from trainers.models.policy import PolicyProtocol
 from trainers.storage import folder_lock
 
-__all__ = ["CURVES", "MAX_CELLS", "LeagueRolloutEnvironment", "LeagueRun"]
+__all__ = ["CURVES", "MAX_CELLS", "NUMBER", "LeagueRolloutEnvironment", "LeagueRun", "league_answers"]
 
 MAX_CELLS = 1_000_000
 """Maximum number of cells of a displayed payoff table."""
 CURVES = ("seconds", "episodes", "nash_conv", "exploitability", "best_nash_conv", "population_gain")
 """Measures of an iteration that are shown as curves."""
+NUMBER = re.compile(r"[-+\d.,e]+( ± [\d.,e+-]+)?")
+"""Number in a table, which may have the half-width of its interval."""
 
 
 class LeagueRolloutEnvironment:
@@ -73,30 +77,37 @@ class LeagueRun:
     def read(self) -> Snapshot:
         """Read a copy of the database, as `gpu-envs league report` does."""
         with RunStore.open(self.path, write=False) as store:
-            report = read_report(store)
-            report_json = report.to_json()
+            report, game = read_report(store), store.game
+            answers = league_answers(store, report)
             entries = {role: list(population.entries) for role, population in store.populations.items()}
-            policies = {role: [entry.name for entry in each] for role, each in entries.items()}
-            game = store.game
-            run = {
-                "kind": "league",
-                "env_id": game.env_id,
-                "env": dict(game.env),
-                "algorithm": report_json["algorithm"],
-                "config": store.config,
-                "roles": list(game.roles),
-                "seats": report_json["seats"],
-                "policies": policies,
-                "agents": self.agents,
-                "groups": self.groups,
-            }
-            answers = {
-                "run": run,
-                "metrics": _metrics(report_json, store.iterations()),
-                "league": _league(report_json, game),
-            }
+        answers["run"] |= {"agents": self.agents, "groups": self.groups}
+        policies = answers["run"]["policies"]
         stage = LeagueRolloutEnvironment(game, self.path / "policies", entries)
         return Snapshot(answers, policies, stage, _matchups(report, game) if all(policies.values()) else [])
+
+
+def league_answers(store: RunStore, report: Report) -> dict[str, dict[str, Any]]:
+    """Return the answers about a league, see `Snapshot.answers`, without `agents` and `groups`.
+
+    The environment of the league is not executed.
+
+    Args:
+        store: Run, open for reading or writing.
+        report: Report on the run.
+    """
+    report_json, game = report.to_json(), store.game
+    run = {
+        "kind": "league",
+        "env_id": game.env_id,
+        "env": dict(game.env),
+        "algorithm": report_json["algorithm"],
+        "config": store.config,
+        "roles": list(game.roles),
+        "seats": report_json["seats"],
+        "policies": {role: [entry["name"] for entry in each] for role, each in report_json["policies"].items()},
+    }
+    league = {**_league(report_json, game), "tables": [_table(*each) for each in page_tables(report)]}
+    return {"run": run, "metrics": _metrics(report_json, store.iterations()), "league": league}
 
 
 def _metrics(report_json: Mapping[str, Any], rows: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
@@ -134,13 +145,27 @@ def _league(report_json: Mapping[str, Any], game: Game) -> dict[str, Any]:
         ],
         "lineage": [
             {key: entry[key] for key in ("name", "role", "iteration", "kind", "player")}
-            | {"parent": names.get((entry["role"], entry["parent"]))}
+            | {"weight": entry.get("weight"), "parent": names.get((entry["role"], entry["parent"]))}
             for entry in entries
         ],
         "exploitability": [[row["iteration"], row["exploitability"]] for row in report_json["iterations"]],
+        "learned_responses": _learned_responses(report_json),
         "measures": report_json["measures"],
         "left_out": report_json["left_out"],
     }
+
+
+def _learned_responses(report_json: Mapping[str, Any]) -> dict[str, Any] | None:
+    if report_json["exploit"] is None:
+        return None
+    found = {key: report_json["exploit"][key] for key in ("nash_conv", "half_width")}
+    return {"iteration": report_json["strategy"]["iteration"], **found}
+
+
+def _table(title: str, head: list[str], rows: list[list[str]]) -> dict[str, Any]:
+    columns = zip(*rows, strict=True)
+    numeric = [all(not cell or NUMBER.fullmatch(cell) for cell in column) for column in columns]
+    return {"title": title, "head": head if any(head) else [], "rows": rows, "numeric": numeric}
 
 
 def _payoff(report_json: Mapping[str, Any], game: Game) -> dict[str, Any] | None:

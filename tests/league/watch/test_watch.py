@@ -145,6 +145,14 @@ def test_answers_describe_a_league(league, watched):
     assert [pair[0] for pair in told["exploitability"]] == list(rows)
     assert [each["name"] for each in told["ratings"]] == [each["name"] for each in told["lineage"]] == names
     assert all(isinstance(each["elo"], float) for each in told["ratings"])
+    assert [each["weight"] for each in told["lineage"]] == [each["weight"] for each in told["ratings"]]
+    assert told["learned_responses"] is None
+    tables = {each["title"]: each for each in told["tables"]}
+    assert list(tables)[:3] == ["Summary", "Iterations", "Policies of player"]
+    assert [row[0] for row in tables["Policies of player"]["rows"]] == names
+    assert tables["Summary"]["head"] == []
+    numeric = dict(zip(tables["Policies of player"]["head"], tables["Policies of player"]["numeric"], strict=True))
+    assert (numeric["policy"], numeric["kind"], numeric["iteration"], numeric["Elo"]) == (False, False, True, True)
     curves = ask(api, "metrics")
     assert curves["x"] == "iteration"
     assert [row[curves["columns"].index("iteration")] for row in curves["rows"]] == list(rows)

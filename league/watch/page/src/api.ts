@@ -63,6 +63,18 @@ export interface Ancestor {
   kind: string;
   /** Of which player it is a stage, where a league has several in a role. */
   player: string | null;
+  /** In the final meta-strategy; null if it is unknown. */
+  weight: number | null;
+}
+
+/** A table of the report, as text. */
+export interface Table {
+  title: string;
+  /** Names of the columns; empty for no header. */
+  head: string[];
+  rows: string[][];
+  /** Whether a column has numbers only. */
+  numeric: boolean[];
 }
 
 export type Strategy = { iteration: number } & Record<string, number[] | number | null>;
@@ -73,9 +85,9 @@ export interface League {
   ratings: Rating[];
   strategies: Strategy[];
   lineage: Ancestor[];
-  exploitability: [number, number | null][];
-  /** Why there is no such number. */
-  left_out: Record<string, string>;
+  /** Gain of all seats by best responses that were learned for a report. */
+  learned_responses: { iteration: number; nash_conv: number | null } | null;
+  tables: Table[];
 }
 
 /** Consecutive entries of an observation that mean the same thing. */

@@ -173,11 +173,12 @@ function options(props: Props, width: number, height: number, hover: (index: num
   };
 }
 
-/** 1500000 as 1.5M. */
+/** 1500000 as 1.5M, 0.000001 as 1e−6. */
 function short(value: number): string {
   const size = Math.abs(value);
   for (const [unit, sign] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
     if (size >= unit) return `${number(value / unit)}${sign}`;
   }
-  return number(Number(value.toPrecision(6)));
+  const rounded = Number(value.toPrecision(6));
+  return size > 0 && size < 1e-3 ? rounded.toExponential().replaceAll("-", "−") : number(rounded);
 }

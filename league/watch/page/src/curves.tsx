@@ -79,10 +79,10 @@ function Curve(props: { metrics: Metrics; name: string; x: number[]; smooth: num
       { label: "smoothed", values: smoothed(values, smooth), color },
     ];
   }, [metrics, name, smooth, color]);
-  return <Chart title={words(name)} xLabel={metrics.x} x={x} lines={lines} shared="curves" />;
+  return <Chart title={words(name)} xLabel={words(metrics.x)} x={x} lines={lines} shared="curves" />;
 }
 
-function column(metrics: Metrics, name: string): (number | null)[] {
+export function column(metrics: Metrics, name: string): (number | null)[] {
   const at = metrics.columns.indexOf(name);
   return metrics.rows.map((row) => row[at] ?? null);
 }

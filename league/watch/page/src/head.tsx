@@ -3,7 +3,7 @@ import { Help } from "./help";
 import type { Player } from "./player";
 import { words } from "./text";
 
-export function Head({ run, live, lost, player }: { run: Run; live: boolean; lost: string | null; player: Player }) {
+export function Head({ run, live, lost, player }: { run: Run; live: boolean; lost: string | null; player: Player | null }) {
   const [state, sign] = lost ? [lost, "lost"] : !live ? ["recorded", "still"] : run.writing ? ["being written", "writing"] : ["finished", "still"];
   return (
     <header>
@@ -31,7 +31,7 @@ export function Head({ run, live, lost, player }: { run: Run; live: boolean; los
           </table>
         </div>
       </details>
-      <Help player={player} />
+      {player && <Help player={player} />}
     </header>
   );
 }

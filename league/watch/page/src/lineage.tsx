@@ -1,6 +1,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Ancestor } from "./api";
 import { series } from "./theme";
+import { number } from "./text";
 
 const LANE = 30; // from one line of descent to the next [px]
 const STEP = 46; // from one iteration to the next, at least [px]
@@ -35,6 +36,7 @@ export function Lineage({ lineage, roles, choose }: { lineage: Ancestor[]; roles
   return (
     <section class="panel" aria-labelledby="lineage">
       <h2 id="lineage">Lineage</h2>
+      <p class="soft">Larger marks have more weight in the final meta-strategy.</p>
       <div class="scroll lineage">
         <svg ref={tree} width={width} height={height} role="group" aria-label="Lineage of the policies" data-arrows onKeyDown={keys}>
           {iterations.map(({ iteration, x }) => (
@@ -58,7 +60,7 @@ export function Lineage({ lineage, roles, choose }: { lineage: Ancestor[]; roles
               onClick={() => choose?.(each)}
             >
               <circle r={11} class="halo" />
-              <path d={SIGNS[kinds.indexOf(each.kind) % SIGNS.length]} class="sign" />
+              <path transform={`scale(${(0.75 + 0.75 * Math.sqrt(each.weight ?? 0)).toFixed(3)})`} d={SIGNS[kinds.indexOf(each.kind) % SIGNS.length]} class="sign" />
             </g>
           ))}
         </svg>
@@ -82,6 +84,7 @@ export function Lineage({ lineage, roles, choose }: { lineage: Ancestor[]; roles
         <p>
           <b>{told.name}</b> {told.kind}, iteration {told.iteration}
           {told.parent !== null && `, from ${told.parent}`}
+          {told.weight !== null && `, weight ${number(told.weight)}`}
         </p>
       </div>
     </section>

@@ -11,6 +11,7 @@ import { Payoffs, same } from "./payoffs";
 import { Player } from "./player";
 import { Recording } from "./recording";
 import { Stage } from "./stage";
+import { Tables } from "./tables";
 import "./style.css";
 
 const POLL = 2000; // a run that is still written is asked about this often [ms]
@@ -33,6 +34,7 @@ function App({ source }: { source: Source }) {
   const stage = useRef<HTMLElement>(null);
   const left = useRef<HTMLDivElement>(null);
   const slots = useMemo(() => (told ? slotsOf(told) : []), [told]);
+  const tables = useMemo(() => told?.league && <Tables tables={told.league.tables} />, [told]);
 
   const load = useCallback(
     async (next: Chosen, path: string) => {
@@ -87,19 +89,24 @@ function App({ source }: { source: Source }) {
   if (!told) return <p class="hello" role="status">{lost ?? "Loading the run …"}</p>;
   const { run, league, metrics } = told;
   const { seats } = run;
+  const report = league !== null && !source.live && source.recorded.length === 0; // a file without rollouts
   return (
     <>
-      <Head run={run} live={source.live} lost={lost} player={player} />
+      <Head run={run} live={source.live} lost={lost} player={report ? null : player} />
       <main>
         <div ref={left} class="left">
-          <section ref={stage} class="panel" aria-labelledby="rollout">
-            <h2 id="rollout">
-              Rollout <small>{run.env_id}</small>
-            </h2>
-            <Match source={source} slots={slots} chosen={chosen} choose={choose} play={play} busy={busy} />
-            <Stage player={player} busy={busy} told={trouble ?? (busy ? "Simulating episodes …" : null)} />
-          </section>
-          {league && <Inspector player={player} />}
+          {report ? (
+            tables
+          ) : (
+            <section ref={stage} class="panel" aria-labelledby="rollout">
+              <h2 id="rollout">
+                Rollout <small>{run.env_id}</small>
+              </h2>
+              <Match source={source} slots={slots} chosen={chosen} choose={choose} play={play} busy={busy} />
+              <Stage player={player} busy={busy} told={trouble ?? (busy ? "Simulating episodes …" : null)} />
+            </section>
+          )}
+          {league && !report && <Inspector player={player} />}
         </div>
         <div class="right">
           {!league && <Inspector player={player} />}
@@ -116,7 +123,7 @@ function App({ source }: { source: Source }) {
               }}
             />
           )}
-          {league && <Measures league={league} run={run} />}
+          {league && metrics && <Measures league={league} metrics={metrics} run={run} />}
           {league && league.lineage.length > 0 && (
             <Lineage
               lineage={league.lineage}
@@ -128,6 +135,7 @@ function App({ source }: { source: Source }) {
             />
           )}
           {metrics && <Curves metrics={metrics} />}
+          {!report && tables}
         </div>
       </main>
     </>
@@ -173,5 +181,6 @@ function slotsOf({ run }: Told): Slot[] {
   return run.seats.map((seat) => ({ ...seat, names: run.policies[seat.role] ?? [] }));
 }
 
+document.getElementById("report")?.remove(); // its tables as HTML, for browsers without JavaScript
 const page = document.getElementById("app");
 if (page) render(<App source={new Source(document)} />, page);

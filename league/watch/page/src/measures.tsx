@@ -1,34 +1,34 @@
 import { useMemo } from "preact/hooks";
-import type { Ancestor, League, Rating, Run, Strategy } from "./api";
+import type { Ancestor, League, Metrics, Rating, Run, Strategy } from "./api";
 import { Chart, type Line } from "./chart";
+import { column } from "./curves";
 import { ordered, rgb, series } from "./theme";
 
 const TOLD = 5; // policies of a meta-strategy that are listed
+const LEAST = 1e-6; // lower limit of a logarithmic axis, as a share of the largest value
+const GAINS = { nash_conv: "NashConv", best_nash_conv: "best so far", population_gain: "gain by own policies" };
 
-/** What a league measures from iteration to iteration. */
-export function Measures({ league, run }: { league: League; run: Run }) {
-  const { exploitability, strategies, left_out } = league;
+/** Exploitability, ratings and meta-strategies of a league by iteration. */
+export function Measures({ league, metrics, run }: { league: League; metrics: Metrics; run: Run }) {
+  const { strategies } = league;
   const ratings = league.ratings.filter((each) => each.elo !== null);
-  const known = exploitability.filter(([, value]) => value !== null);
-  const positive = known.length > 0 && known.every(([, value]) => (value ?? 0) > 0);
-  const gap = useMemo(
-    () => ({
-      x: exploitability.map(([iteration]) => iteration),
-      lines: [{ label: "exploitability", values: exploitability.map(([, value]) => value), color: series(1), points: true }],
-    }),
-    [exploitability],
-  );
+  const gains = useMemo(() => gainsOf(league, metrics), [league, metrics]);
   return (
     <>
-      {known.length > 0 && (
+      {gains.lines.length > 0 && (
         <section class="panel" aria-labelledby="exploitability">
           <h2 id="exploitability">Exploitability</h2>
-          <Chart title="Mean gain of the seats by a best response" xLabel="iteration" {...gap} logarithmic={positive} />
+          <p class="soft">
+            NashConv, if it is shown, is the exact gain of all seats by best responses. The gain by own policies is a lower
+            bound, apart from the noise of sampled payoffs.
+          </p>
+          <Chart xLabel="iteration" {...gains} />
         </section>
       )}
       {ratings.length > 0 && (
         <section class="panel" aria-labelledby="ratings">
           <h2 id="ratings">Ratings</h2>
+          <p class="soft">400 points are odds of 10 to 1. The faint lines are the best so far.</p>
           <Ratings ratings={ratings} lineage={league.lineage} />
         </section>
       )}
@@ -42,37 +42,58 @@ export function Measures({ league, run }: { league: League; run: Run }) {
           </div>
         </section>
       )}
-      {Object.keys(left_out).length > 0 && (
-        <details class="panel">
-          <summary>Measures left out</summary>
-          <dl class="why">
-            {Object.entries(left_out).map(([name, why]) => (
-              <div>
-                <dt>{name}</dt>
-                <dd>{why}</dd>
-              </div>
-            ))}
-          </dl>
-        </details>
-      )}
     </>
   );
 }
 
+/** Gains of all seats by iteration; on a logarithmic axis if they differ by more than a factor of ten. */
+function gainsOf({ learned_responses: learned }: League, metrics: Metrics) {
+  const x = column(metrics, "iteration").map((value) => value ?? 0);
+  const all = Object.entries(GAINS).map(([name, label]) => ({ label, told: column(metrics, name) }));
+  if (learned) all.push({ label: "learned responses (lower bound)", told: x.map((each) => (each === learned.iteration ? learned.nash_conv : null)) });
+  const shown = all.filter(({ told }) => told.some((value) => value !== null));
+  const positive = shown.flatMap(({ told }) => told.filter((value) => value !== null && value > 0)) as number[];
+  const most = positive.reduce((one, other) => Math.max(one, other), 0);
+  const least = positive.reduce((one, other) => Math.min(one, other), Infinity);
+  const logarithmic = most > 10 * least;
+  const floor = Math.max(least / 10, LEAST * most); // zeros and rounding errors are drawn there
+  const floored = logarithmic && shown.some(({ told }) => told.some((value) => value !== null && value < floor));
+  const lines = shown.map(({ label, told }, i): Line => {
+    const values = logarithmic ? told.map((value) => (value === null ? null : Math.max(value, floor))) : told;
+    return { label, values, told, color: series(i), points: true };
+  });
+  const title = `Gain of all seats against the meta-strategy${floored ? "; 0 is drawn at the bottom" : ""}`;
+  return { title, x, lines, logarithmic };
+}
+
+/** Elo of every policy, by player, over the iteration in which it was added. */
 function Ratings({ ratings, lineage }: { ratings: Rating[]; lineage: Ancestor[] }) {
   const { x, lines } = useMemo(() => {
     const player = ({ role, name }: Rating): string =>
       lineage.find((each) => each.role === role && each.name === name)?.player ?? role;
     const x = [...new Set(ratings.map((each) => each.iteration))].sort((a, b) => a - b);
-    const players = [...new Set(ratings.map(player))];
-    const lines = players.map((name, i): Line => {
-      const values: (number | null)[] = x.map(() => null);
-      for (const each of ratings) if (player(each) === name) values[x.indexOf(each.iteration)] = each.elo;
-      return { label: name, values, color: series(i), points: true };
+    const players = ratings.map(player);
+    const lines = [...new Set(players)].flatMap((name, i): Line[] => {
+      const color = series(i);
+      const found: (number | null)[][] = []; // more than one where a player has several policies of an iteration
+      for (const each of ratings.filter((_, i) => players[i] === name)) {
+        const at = x.indexOf(each.iteration);
+        const line = found.find((values) => values[at] === null) ?? found[found.push(x.map(() => null)) - 1];
+        line[at] = each.elo;
+      }
+      let most = -Infinity;
+      const best = x.map((_, at) => {
+        for (const values of found) most = Math.max(most, values[at] ?? most);
+        return Number.isFinite(most) ? most : null;
+      });
+      return [
+        { label: `best of ${name}`, values: best, color, faint: true },
+        ...found.map((values, nth) => ({ label: nth ? `${name} (${nth + 1})` : name, values, color, points: true })),
+      ];
     });
     return { x, lines };
   }, [ratings, lineage]);
-  return <Chart title="Elo of the policy of each iteration" xLabel="iteration" x={x} lines={lines} />;
+  return <Chart title="Elo of each policy by the iteration in which it was added" xLabel="iteration" x={x} lines={lines} />;
 }
 
 /** Shares of a role's policies, one area on the other. */

@@ -3,7 +3,7 @@ import type { Payoff, Seat } from "./api";
 import { diverging, ink, rgb, useDark } from "./theme";
 import { fixed, number } from "./text";
 
-const TEXTS = 12; // policies of a seat up to which every cell has room for its numbers
+const TEXTS = 16; // policies of a seat up to which every cell has room for its numbers
 const MEANS = 18; // ... for its mean alone
 const MOST = 60; // policies of a seat that are shown at a time
 
@@ -40,6 +40,9 @@ export function Payoffs(props: Props) {
       <h2 id="payoffs">
         Payoffs <small>{ranges.map(({ name, at, count }) => `${name} ${span(at, count)}`).join(", ")}</small>
       </h2>
+      <p class="soft">
+        {payoff.count === null ? "Exact payoffs." : "Means of episodes, ± half of the 95 % interval."}
+      </p>
       <div class="row options">
         <Choice label="Payoff of" value={of} names={seats.map((seat) => seat.name)} set={setOf} />
         {seats.length > 2 && (
@@ -139,7 +142,8 @@ function Map(props: Props & Shown) {
   const [active, setActive] = useState<[number, number] | null>(null);
   const held = props.fixed.join();
   const cells = useMemo(() => {
-    const tables = [payoff.mean[of], payoff.half[of], payoff.count?.[of]].map((each) => each as (number | null)[] | undefined);
+    const { mean, half, count } = payoff;
+    const tables = [mean[of], count && half[of], count?.[of]]; // exact payoffs have no interval
     return Array.from({ length: Math.min(MOST, payoff.shape[rowSeat]) }, (_, row) =>
       Array.from({ length: Math.min(MOST, payoff.shape[columnSeat]) }, (_, column): Cell => {
         const at = held.split(",").map(Number);
