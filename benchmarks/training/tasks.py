@@ -40,7 +40,7 @@ class TrainingTask:
 _NO_TABLE = "--eval-episodes 0"
 _TWO = f"TwoStepGame-v0 --total-steps 100000 --num-envs 32 {_NO_TABLE}"
 _CLIMB = f"ClimbingGame-v0 --total-steps 100000 --num-envs 32 {_NO_TABLE}"
-_EXPLORE = "--learner.epsilon 1 --learner.epsilon-end 1"
+_EXPLORE = "--learner.epsilon 1 --learner.epsilon-final 1"
 _QMIX = (
     "Rashid et al. 2018, section 6.1: under full exploration QMIX finds the optimal 8 (16 for both players), VDN "
     "cannot represent it and settles for 7 (14)"

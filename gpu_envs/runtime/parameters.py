@@ -9,8 +9,9 @@ import torch
 
 from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.definition.struct_buffers import param_fields
-from gpu_envs.errors import ConfigError, describe_tensor, format_names, shown
+from gpu_envs.errors import ConfigError, describe_tensor, shown
 from gpu_envs.utils.settings import MAX_FLOAT, bounds_of
+from gpu_envs.utils.suggestions import unknown_name_message
 from gpu_envs.utils.tensor_checks import plain
 
 __all__ = ["changed", "check_ranges", "finite_limits", "limits", "read"]
@@ -54,7 +55,7 @@ def changed(
     table = table.clone()
     for name, value in values.items():
         if name not in fields:
-            raise ConfigError(f"{env_id}: no parameter named {name}; it has {format_names(fields)}")
+            raise ConfigError(f"{env_id}: {unknown_name_message('parameter', name, fields)}")
         if name in definition.fixed_params:
             raise ConfigError(f"{env_id}: {name} is fixed when the environment is made; make(..., {name}=...)")
         if name in randomized:
@@ -136,8 +137,8 @@ def check_ranges(env_id: str, definition: EnvDefinition, config: Any, ranges: An
     kinds, checked = param_fields(definition.rules.params), {}
     for name, bounds in ranges.items():
         if name not in kinds or name in definition.fixed_params:
-            can = format_names(kind for kind in kinds if kind not in definition.fixed_params)
-            raise ConfigError(f"{env_id}: domain_randomization: no parameter named {name}; it has {can}")
+            can = [kind for kind in kinds if kind not in definition.fixed_params]
+            raise ConfigError(f"{env_id}: domain_randomization: {unknown_name_message('parameter', name, can)}")
         whole = kinds[name] == torch.int32
         try:
             low, high = (int(bound) if whole else float(bound) for bound in bounds)

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpu_envs.errors import ConfigError, shown
-from gpu_envs.utils.suggestions import unknown_name_message
+from gpu_envs.utils.suggestions import similar_names, unknown_name_message
 
 __all__ = [
     "MAX_FLOAT",
@@ -249,7 +249,9 @@ def _check(name: str, value: Any, hint: Any, bounds: Bounds, max_int: int, max_f
         return
 
     def refuse(more: str = "") -> ConfigError:
-        return ConfigError(f"{name}: expected {_wanted(hint, bounds, more)}, got {shown(value)}")
+        similar = similar_names(value, bounds.choices) if isinstance(value, str) and bounds.choices else []
+        ending = f"; did you mean {similar[0]!r}?" if similar else ""
+        return ConfigError(f"{name}: expected {_wanted(hint, bounds, more)}, got {shown(value)}{ending}")
 
     if repeated:
         if not isinstance(value, tuple):

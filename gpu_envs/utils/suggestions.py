@@ -5,7 +5,12 @@ from collections.abc import Collection
 
 from gpu_envs.errors import format_names, shown
 
-__all__ = ["unknown_name_message"]
+__all__ = ["similar_names", "unknown_name_message"]
+
+
+def similar_names(name: object, known: Collection[str], limit: int = 1) -> list[str]:
+    """Return the known names that are similar to a name, the most similar first."""
+    return difflib.get_close_matches(str(name), known, n=limit, cutoff=0.5)
 
 
 def unknown_name_message(kind: str, name: object, known: Collection[str], *, limit: int = 1, hint: str = "") -> str:
@@ -21,7 +26,7 @@ def unknown_name_message(kind: str, name: object, known: Collection[str], *, lim
     Returns:
         Such as "no setting named 'num_god'; did you mean num_good?".
     """
-    similar = difflib.get_close_matches(str(name), known, n=limit, cutoff=0.5)
+    similar = similar_names(name, known, limit)
     if not hint:
         hint = f"expected one of {format_names(known)}" if known else "there are none"
     if similar:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.suggestions import unknown_name_message
 
 __all__ = ["COMMANDS", "USAGE", "league_command"]
 
@@ -32,6 +33,6 @@ def league_command(argv: list[str]) -> int:
         return 0 if argv else 2
     name, *rest = argv
     if name not in COMMANDS:
-        raise ConfigError(f"league: no command named {name!r}; there are {', '.join(COMMANDS)}")
+        raise ConfigError(f"league: {unknown_name_message('command', name, COMMANDS)}")
     command: Callable[[list[str]], int] = getattr(import_module(f"league.cli.{name}"), f"{name}_command")
     return command(rest)

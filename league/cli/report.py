@@ -19,10 +19,10 @@ class ReportOptions(ExecutorOptions, RunOptions):
 
     The run may still be in progress.
 
-    Example: gpu-envs league report out/kuhn --output out/kuhn-report
+    Example: gpu-envs league report out/kuhn --output-dir out/kuhn-report
     """
 
-    output: OptionalPath = None
+    output_dir: OptionalPath = None
     """Folder for report.html, report.json and the figures. Default: report/ in the folder of the run."""
     opponents: OptionalPath = None
     """Another run of the same two-player zero-sum game, to compute the relative population performance."""
@@ -37,12 +37,12 @@ def report_command(argv: list[str]) -> int:
     from league.report import build_report
 
     args = parse(ReportOptions, "league report", argv)
-    if args.output is not None:
-        check_folder(args.output)
+    if args.output_dir is not None:
+        check_folder(args.output_dir)
     if args.opponents is not None:
         RunStore.open(args.opponents, write=False).close()
     with contextlib.closing(args.make_executor()) as executor:
-        found = build_report(args.run_dir, args.output, args.best_response_steps, executor=executor)
+        found = build_report(args.run_dir, args.output_dir, args.best_response_steps, executor=executor)
     print(format_report(found))
     for file in found.files:
         print(f"  {file}")

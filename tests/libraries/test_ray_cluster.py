@@ -52,7 +52,7 @@ def cluster():
         try:
             yield record
         finally:
-            assert cluster_command(["stop", record.address]) == 0
+            assert cluster_command(["stop", "--ray-address", record.address]) == 0
             assert gone(record.folder)
             log = (Path(record.folder) / "start.log").read_text()
             assert log.endswith("stopping the cluster ...\n")
@@ -153,7 +153,7 @@ def test_new_token_is_private(tmp_path, monkeypatch):
 
 def test_status_prints_nodes_and_resources(cluster, capsys):
     """It needs no address where one cluster runs, and shows what it has."""
-    assert cluster_command(["status", cluster.address]) == 0
+    assert cluster_command(["status", "--ray-address", cluster.address]) == 0
     told = capsys.readouterr().out
     assert told.count("alive") == 3
     assert "CPU: 3 of 3 free" in told
@@ -213,13 +213,13 @@ def test_invalid_arguments_raise_one_line(cluster):
         (["start", "--object-store", "1"], "object_store: expected at least 80 MiB, got 1"),
         (["start", "--gpus", "99"], "gpus: expected at most the"),
         (["start", "--temp-dir", "/tmp/" + 40 * "x"], "at most 40 characters"),
-        (["stop", "127.0.0.1:1"], f"at 127.0.0.1:1, got none; there are .*{cluster.address}"),
+        (["stop", "--ray-address", "127.0.0.1:1"], f"at 127.0.0.1:1, got none; there are .*{cluster.address}"),
     ):
         with pytest.raises(ConfigError, match=told) as error:
             cluster_command(words)
         assert "\n" not in str(error.value)
     with pytest.raises(GpuEnvsError, match=r"no Ray cluster at '127.0.0.1:1' .*gpu-envs cluster start"):
-        cluster_command(["status", "127.0.0.1:1"])
+        cluster_command(["status", "--ray-address", "127.0.0.1:1"])
     with pytest.raises(GpuEnvsError, match=r"no Ray cluster at '10.0.0.1:' \(expected HOST:PORT\)"):
         connect("a test", "10.0.0.1:")
 

@@ -75,7 +75,7 @@ def assert_near(one, two):
 
 def test_replay_moves_from_one_process_to_two_workers_and_back(tmp_path):
     def made(iterations):  # schedules do not depend on how long it is
-        steady = {"learning_rate_final": 1e-3, "epsilon": 0.5, "epsilon_end": 0.5, "priority_beta": 1.0}
+        steady = {"learning_rate_final": 1e-3, "epsilon": 0.5, "epsilon_final": 0.5, "priority_beta": 1.0}
         return config(iterations, "dqn", prioritized=True, n_step=3, **steady)
 
     alone, out = Trainer(made(6), tmp_path / "alone").run(), tmp_path / "run"

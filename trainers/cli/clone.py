@@ -56,7 +56,7 @@ class CloneOptions(ImportOptions, DeviceOptions):
 
     source: Annotated[Positional[str], arg(metavar="SOURCE")]
     """Recorded episodes (a folder), a run or checkpoint to play and record, or "scripted" for scripted policies."""
-    group: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="POLICY")] = ()
+    policy: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="POLICY")] = ()
     """Policy to clone, usually the name of a group. Repeat the option for several. Default: all policies."""
     env_id: OptionalStr = None
     """Environment id. Required for "scripted"; otherwise the id that the source must have."""
@@ -84,9 +84,9 @@ def clone_command(argv: list[str]) -> int:
         recording_files.check_new(out / "episodes")
     core = make_core(config, config.num_envs, config.seed)
     sides = members_by_policy(config, core)
-    for name in args.group:
+    for name in args.policy:
         if name not in sides:
-            raise ConfigError(f"--group {name}: expected one of {', '.join(sides)}")
+            raise ConfigError(f"--policy: expected one of {', '.join(sides)}, got {name}")
     players: Players = {}
     if isinstance(source, Recording):
         source.check_core(core)
@@ -115,7 +115,7 @@ def _clone(
         episodes = _record(args, config, core, players, out / "episodes")
     policies: dict[str, Policy] = {}
     passes = 0
-    for index, name in enumerate(args.group or sides):
+    for index, name in enumerate(args.policy or sides):
         agents, seed = make_agent_group(core, sides[name]), derive_seed(config.seed, index)
         with ProgressBar(config.learner.num_epochs, f"passes, {name}", file=sys.stderr) as progress:
             fit = clone(episodes, agents, config.learner, core.device, seed, progress)

@@ -7,12 +7,10 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Annotated
 
-from tyro.conf import Positional, arg
-
-from gpu_envs.cli.options import parse
+from gpu_envs.cli.options import OptionalStr, parse
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.cluster.cluster_records import find_records
 from trainers.cluster.connect import connect
 from trainers.cluster.local_cluster import (
@@ -27,7 +25,6 @@ from trainers.cluster.local_cluster import (
 __all__ = [
     "STOP",
     "USAGE",
-    "Address",
     "StartOptions",
     "StatusOptions",
     "StopOptions",
@@ -44,16 +41,13 @@ USAGE = """usage: gpu-envs cluster COMMAND ...
 A Ray cluster on this machine, to test programs before they run on many machines.
 
   gpu-envs cluster start --nodes 3       start a cluster, until Ctrl-C; with --detach until `stop`
-  gpu-envs cluster status [ADDRESS]      print the nodes and their free resources
-  gpu-envs cluster stop [ADDRESS]        stop clusters that `start --detach` started
+  gpu-envs cluster status                print the nodes and their free resources
+  gpu-envs cluster stop                  stop clusters that `start --detach` started
 
 example: gpu-envs cluster start --nodes 3 --cpus 1
 
 For clusters of many machines: docs/guides/cluster.md"""
 """Help of `gpu-envs cluster`."""
-
-Address = Annotated[Positional[str], arg(metavar="[ADDRESS]", help_behavior_hint="")]
-"""Type of the address of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +65,10 @@ class StartOptions(ClusterConfig):
 class StatusOptions:
     """Print the nodes of a cluster and their free resources.
 
-    Example: gpu-envs cluster status 127.0.0.1:6399
+    Example: gpu-envs cluster status --ray-address 127.0.0.1:6399
     """
 
-    address: Address = ""
+    ray_address: OptionalStr = None
     """Address of the cluster, HOST:PORT. Default: RAY_ADDRESS, or the only cluster that `start` started."""
 
 
@@ -85,7 +79,7 @@ class StopOptions:
     Example: gpu-envs cluster stop --all
     """
 
-    address: Address = ""
+    ray_address: OptionalStr = None
     """Address that `start` printed, HOST:PORT; not needed if there is one cluster."""
     all: bool = False
     """Stop every cluster that `start` started."""
@@ -101,7 +95,7 @@ def cluster_command(argv: list[str]) -> int:
         print(USAGE)
         return 0 if argv else 2
     if argv[0] not in commands:
-        raise ConfigError(f"cluster: no command named {argv[0]!r}; there are {', '.join(commands)}")
+        raise ConfigError(f"cluster: {unknown_name_message('command', argv[0], commands)}")
     return commands[argv[0]](argv[1:])
 
 
@@ -126,7 +120,7 @@ def status(argv: list[str]) -> int:
     """Run `gpu-envs cluster status [ADDRESS]`."""
     args = parse(StatusOptions, "cluster status", argv)
     records = {record.address: record for record in find_records()}
-    address = args.address or os.environ.get("RAY_ADDRESS") or (next(iter(records)) if len(records) == 1 else "")
+    address = args.ray_address or os.environ.get("RAY_ADDRESS") or (next(iter(records)) if len(records) == 1 else "")
     if not address and records:
         raise ConfigError(f"cluster status: several clusters run here: {', '.join(records)}; name one")
     if address in records and records[address].token:
@@ -150,9 +144,9 @@ def stop(argv: list[str]) -> int:
     """Run `gpu-envs cluster stop [ADDRESS]`."""
     args = parse(StopOptions, "cluster stop", argv)
     records = find_records()
-    chosen = [record for record in records if record.address == args.address] if args.address else records
+    chosen = [record for record in records if record.address == args.ray_address] if args.ray_address else records
     if not chosen:
-        at = f" at {args.address}" if args.address else ""
+        at = f" at {args.ray_address}" if args.ray_address else ""
         known = f"; there are {', '.join(record.address for record in records)}" if records else ""
         raise ConfigError(f"cluster stop: expected a running cluster of `gpu-envs cluster start`{at}, got none{known}")
     if len(chosen) > 1 and not args.all:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from tyro.conf import Positional, arg
 
 from gpu_envs.cli.options import OptionalStr, parse
 from gpu_envs.errors import CheckpointError, ConfigError
@@ -24,10 +21,10 @@ __all__ = ["ExportOptions", "export_command"]
 class ExportOptions(SavedPolicyOptions):
     """Export a trained policy with torch.export. The exported program runs without this library.
 
-    Example: gpu-envs export out/mine tagger.pt2 --policy tagger
+    Example: gpu-envs export out/mine --output tagger.pt2 --policy tagger
     """
 
-    output: Annotated[Positional[Path], arg(metavar="FILE")]
+    output: Path
     """File to write, such as policy.pt2."""
     policy: OptionalStr = None
     """Name of the policy to export. Required if the checkpoint holds several."""
@@ -40,7 +37,7 @@ def export_command(argv: list[str]) -> int:
     args = parse(ExportOptions, "export", argv)
     check_file(args.output)
     if args.output.suffix != ".pt2":
-        raise ConfigError(f"{args.output}: expected a file name that ends in .pt2")
+        raise ConfigError(f"export: --output: expected a file name that ends in .pt2, got {args.output}")
     saved = checkpoint.load(args.path)
     config = dataclasses.replace(TrainConfig.of(saved), device="cpu")
     check_id(saved, config.env_id, args.env_id)

@@ -16,6 +16,7 @@ from gpu_envs.errors import CheckpointError, ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import check_played
 from gpu_envs.utils.settings import Bounds, check_settings, completed, has_default, setting
+from gpu_envs.utils.suggestions import unknown_name_message
 from trainers.algorithms import registry
 from trainers.base.seeding import SEEDS
 from trainers.base.serialization import check_fields
@@ -210,8 +211,8 @@ def changed(
             known = [name for name in known if name != "learner" and (allowed is None or name in allowed)]
         for key in given:
             if key not in known:
-                names = ", ".join(prefix + name for name in known) + ("" if prefix else "; and learner.NAME")
-                raise ConfigError(f"{where}: no setting {prefix}{key}; there are {names}")
+                names = [prefix + name for name in known] + ([] if prefix else ["learner.NAME"])
+                raise ConfigError(f"{where}: {unknown_name_message('setting', prefix + key, names)}")
         hints = get_type_hints(kind)
         lists = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
         try:

@@ -51,7 +51,7 @@ COMMANDS = {
         ["--opponents={}", "--env-arg={}", "--env-id={}", "--episodes={}", "--seed={}", "--device={}", "--output={}",
          "{}"],
     ),
-    "export": (["RUN", "p.pt2"], ["--policy={}", "--env-id={}", "{}"]),
+    "export": (["RUN", "--output=p.pt2"], ["--policy={}", "--env-id={}", "--output={}"]),
     "clone": (["nothing"], ["--run-dir={}", "--seed={}", "{}"]),
     "tune": (["Nothing-v0"], ["--run-dir={}", "--seed={}", "{}"]),
     "league": (["Nothing-v0"], ["--run-dir={}", "--seed={}", "{}"]),

@@ -12,7 +12,7 @@ from gpu_envs.utils.paths import LONGEST, check_file, check_folder
 ZOO = "zoo:cartpole-dqn"
 FILES = {
     "eval": ["eval", ZOO, "--episodes", "2", "--device", "cpu", "--output", "@.json"],
-    "export": ["export", ZOO, "@.pt2"],
+    "export": ["export", ZOO, "--output", "@.pt2"],
     "render": ["render", "CartPole-v1", "--steps", "1", "--device", "cpu", "--output", "@.png"],
     "render --checkpoint": [
         "render", "CartPole-v1", "--checkpoint", ZOO, "--steps", "1", "--device", "cpu", "--output", "@.png",
@@ -34,7 +34,7 @@ READS = {
     "train --eval-opponents": [*TRAIN, "--eval-opponents", "@"],
     "eval RUN": ["eval", "@"],
     "eval --opponents": ["eval", ZOO, "--opponents", "@", "--device", "cpu"],
-    "export RUN": ["export", "@", "policy.pt2"],
+    "export RUN": ["export", "@", "--output", "policy.pt2"],
     "render": ["render", "CartPole-v1", "--checkpoint", "@"],
     "clone SOURCE": ["clone", "@"],
     "tune --resume": ["tune", "--resume", "@"],

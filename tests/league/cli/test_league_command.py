@@ -96,7 +96,10 @@ def test_algorithms_train_on_the_command_line(algorithm, tmp_path, capsys):
         (["SimpleSpread-v0"], "SimpleSpread-v0: expected an environment with roles, got none"),
         (["KuhnPoker-v0", "--algorithm", "psr"], "no league algorithm named 'psr'; did you mean psro?"),
         (["KuhnPoker-v0", "--iterations", "-3"], "--iterations: expected an int >= 0, got -3"),
-        (["KuhnPoker-v0", "--train-overrides", "num_env=3"], "train_overrides: no setting num_env; there are"),
+        (
+            ["KuhnPoker-v0", "--train-overrides", "num_env=3"],
+            "no setting named 'num_env'; did you mean num_envs?",
+        ),
         (["KuhnPoker-v0", "--train-overrides", "num_envs=many"], "train_overrides: num_envs: expected int, got 'many'"),
         (
             ["KuhnPoker-v0", "--train-overrides", "learner.entropy_coef=-1"],

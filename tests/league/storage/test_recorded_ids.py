@@ -70,7 +70,7 @@ def marker(runs, tmp_path, monkeypatch):
 TRAINING = [
     ["train", "--resume", "training", "--total-steps", "100", "--no-video", "--eval-episodes", "0"],
     ["eval", "training", "--episodes", "2", "--device", "cpu"],
-    ["export", "training", "policy.pt2", "--policy", "agent"],
+    ["export", "training", "--output", "policy.pt2", "--policy", "agent"],
     ["render", "SimpleTag-v0", "--checkpoint", "training", "--output", "picture.png", *PICTURE],
     ["clone", "training", "--run-dir", "clone", *FIT],
     ["clone", "recording", "--run-dir", "clone", *FIT],

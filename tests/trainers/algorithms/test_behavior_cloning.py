@@ -295,7 +295,7 @@ def test_eval_command_reads_a_cloned_policy(cloned, capsys):
 
 
 def test_clone_command_uses_recorded_episodes_of_one_group(cloned, tmp_path, capsys):
-    argv = [str(cloned / "episodes"), *FAST, "--run-dir", str(tmp_path / "one"), "--group", "tagger"]
+    argv = [str(cloned / "episodes"), *FAST, "--run-dir", str(tmp_path / "one"), "--policy", "tagger"]
     assert clone_command(argv) == 0
     assert checkpoint.load(tmp_path / "one").policies == ("tagger",)
     assert not (tmp_path / "one" / "episodes").exists()
@@ -315,7 +315,10 @@ def test_clone_command_uses_trained_policies(tmp_path, capsys):
     [
         (["scripted"], "clone scripted: expected an environment, got none"),
         (["scripted", "--env-id", "SimpleSpread-v0"], "SimpleSpread-v0: there are scripted policies for"),
-        (["scripted", "--env-id", "SimpleTag-v0", "--group", "wolf"], "--group wolf: expected one of adversary, agent"),
+        (
+            ["scripted", "--env-id", "SimpleTag-v0", "--policy", "wolf"],
+            "expected one of adversary, agent, got wolf",
+        ),
         (
             ["scripted", "--env-id", "SimpleTag-v0", "--learner.patience", "0"],
             "learner.patience: expected an int >= 1, got 0",

@@ -126,7 +126,7 @@ def test_exploration_is_uniform_over_legal_actions_and_never_illegal():
 
 def test_epsilon_is_linear_in_steps_and_stays_one_tensor():
     core = Corridor(8)
-    learner = learner_for(core, total_steps=512, epsilon=1.0, epsilon_end=0.2, epsilon_fraction=0.5)
+    learner = learner_for(core, total_steps=512, epsilon=1.0, epsilon_final=0.2, epsilon_fraction=0.5)
     epsilon = learner.epsilon  # a captured rollout reads this tensor
     history = drive(core, learner, 6)  # 64 steps each
     assert [round(metrics["epsilon"], 6) for metrics in history] == [1.0, 0.8, 0.6, 0.4, 0.2, 0.2]

@@ -51,7 +51,7 @@ def test_checkpoints_can_be_evaluated_exported_and_used_as_opponents(name, train
     run = trained(name)
     assert eval_command([str(run), "--episodes", "4", "--opponents", str(run)]) == 0
     assert "adversary" in capsys.readouterr().out
-    assert export_command([str(run), str(tmp_path / "policy.pt2"), "--policy", "agent"]) == 0
+    assert export_command([str(run), "--output", str(tmp_path / "policy.pt2"), "--policy", "agent"]) == 0
     assert (tmp_path / "policy.pt2").exists()
     policy = load_policy(run, "adversary")
     assert policy.act(torch.zeros(2, 3, policy.obs_width), greedy=True).shape[:2] == (2, 3)

@@ -360,5 +360,5 @@ def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
     ],
 )  # fmt: skip
 def test_invalid_settings_name_the_field(field, value):
-    with pytest.raises(ConfigError, match=f"learner.{field}: expected"):
+    with pytest.raises(ConfigError, match=rf"learner.{field}(\[0\])?: expected"):
         PPOConfig(**{field: value})

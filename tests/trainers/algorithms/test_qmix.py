@@ -97,7 +97,7 @@ def test_team_value_is_monotonic_in_agent_values():
 def test_qmix_solves_the_two_step_game_and_vdn_does_not(kind, earned, seed):
     """Rashid et al. 2018, section 6 and table 1, with random exploration throughout."""
     core = TwoStep(8, seed)
-    learner = learner_for(core, kind, seed=seed, epsilon_end=1.0, updates=4, learning_rate=1e-2)
+    learner = learner_for(core, kind, seed=seed, epsilon_final=1.0, updates=4, learning_rate=1e-2)
     drive(core, learner, 40)
     outcome = evaluate_policies(core, {"player": learner.policy()}, seed=1)
     assert outcome.returns["player"].mean == 2 * earned  # both agents get the reward
@@ -193,7 +193,7 @@ def gru(core, **settings) -> QMIX:
 
 def test_windows_start_with_the_hidden_state_of_acting():
     core = RecallOfThree(4)
-    learner = gru(core, learning_starts=10**9, normalize_obs=False, epsilon=0.0, epsilon_end=0.0)
+    learner = gru(core, learning_starts=10**9, normalize_obs=False, epsilon=0.0, epsilon_final=0.0)
     core.reset()
     acted = []
     for _ in range(2):

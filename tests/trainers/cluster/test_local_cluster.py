@@ -40,7 +40,7 @@ def test_ray_absent(without_ray):
     """One line that names the extra."""
     with pytest.raises(MissingExtraError, match=r"^a test needs ray: pip install 'gpu-envs\[ray\]'$"):
         ray_library("a test")
-    for words in (["start"], ["status", "127.0.0.1:1"]):
+    for words in (["start"], ["status", "--ray-address", "127.0.0.1:1"]):
         with pytest.raises(MissingExtraError, match=r"^gpu-envs cluster [a-z-]+ needs ray: pip install"):
             cluster_command(words)
 

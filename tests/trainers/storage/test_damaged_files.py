@@ -47,7 +47,7 @@ def original(tmp_path_factory):
 
 COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "eval": lambda run: ["eval", str(run), "--episodes", "2", "--device", "cpu"],
-    "export": lambda run: ["export", str(run), str(run.parent / "a.pt2")],
+    "export": lambda run: ["export", str(run), "--output", str(run.parent / "a.pt2")],
     "render": lambda run: [
         "render", "CartPole-v1", "--checkpoint", str(run), "--output", str(run.parent / "a.png"),
         "--num-envs", "1", "--steps", "1", "--device", "cpu",

@@ -104,15 +104,19 @@ def test_command_exports_a_policy_by_name(tmp_path, capsys):
     for error, message, argv in [
         (CheckpointError, "expected a policy among adversary, agent, got no name$", [str(file)]),
         (CheckpointError, "expected a policy among adversary, agent, got 'x'$", [str(file), "--policy", "x"]),
-        (ConfigError, "policy.onnx: expected a file name that ends in .pt2", [str(tmp_path / "policy.onnx")]),
+        (
+            ConfigError,
+            "--output: expected a file name that ends in .pt2, got .*policy.onnx",
+            [str(tmp_path / "policy.onnx")],
+        ),
         (ConfigError, f"{tmp_path}: expected a file, got a folder", [str(tmp_path)]),
         (CheckpointError, "env_id: expected CartPole-v1, got SimpleTag-v0", [str(file), "--env-id", "CartPole-v1"]),
     ]:
         with pytest.raises(error, match=message) as caught:
-            export_command([str(run), *argv])
+            export_command([str(run), "--output", *argv])
         assert "\n" not in str(caught.value)
     assert not file.parent.exists()
-    assert export_command([str(run), str(file), "--policy", "agent"]) == 0
+    assert export_command([str(run), "--output", str(file), "--policy", "agent"]) == 0
     assert "agent of " in capsys.readouterr().out
     policy = trainers.load_policy(run, "agent")
     obs = torch.randn((9, policy.obs_width))
@@ -121,7 +125,7 @@ def test_command_exports_a_policy_by_name(tmp_path, capsys):
 
 def test_command_exports_a_mask_input_if_actions_can_be_illegal(tmp_path, capsys):
     run = train(tmp_path / "run", "TicTacToe-v0", sharing="all")
-    assert export_command([str(run), str(tmp_path / "p.pt2")]) == 0
+    assert export_command([str(run), "--output", str(tmp_path / "p.pt2")]) == 0
     assert "mask (N, 9) -> action (N) int64" in capsys.readouterr().out
 
 

@@ -50,10 +50,10 @@ class QConfig(NetworkConfig):
     """Gradient steps between two moves of the target network."""
     epsilon: float = setting(1.0, ge=0, le=1)
     """Probability of a random action at the start."""
-    epsilon_end: float = setting(0.05, ge=0, le=1)
+    epsilon_final: float = setting(0.05, ge=0, le=1)
     """Probability of a random action at the end."""
     epsilon_fraction: float = setting(0.3, gt=0, le=1)
-    """Fraction of `total_steps` over which `epsilon` falls linearly to `epsilon_end`."""
+    """Fraction of `total_steps` over which `epsilon` falls linearly to `epsilon_final`."""
     max_grad_norm: float | None = setting(10.0, gt=0)
     """Largest global norm of gradients; longer ones are scaled down. None: no limit."""
     normalize_obs: bool = True
@@ -66,7 +66,7 @@ class QConfig(NetworkConfig):
 
     def epsilon_at(self, progress: float) -> float:
         """Return the probability of a random action at a fraction of `total_steps`."""
-        return linear_schedule(self.epsilon, self.epsilon_end, progress / self.epsilon_fraction)
+        return linear_schedule(self.epsilon, self.epsilon_final, progress / self.epsilon_fraction)
 
 
 def explore(values: Tensor, mask: Tensor | None, epsilon: Tensor, stream: Stream) -> Tensor:

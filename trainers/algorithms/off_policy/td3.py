@@ -52,7 +52,7 @@ class TD3Config(ReplayConfig):
     noise: float = setting(0.1, ge=0)
     """Standard deviation of the exploration noise at the start.
     For discrete actions (MADDPG): the probability of a uniformly random action."""
-    noise_end: float = setting(0.1, ge=0)
+    noise_final: float = setting(0.1, ge=0)
     """Exploration noise after `total_steps`, reached linearly."""
 
 
@@ -102,7 +102,7 @@ class TD3(ReplayLearner):
     def _schedule(self) -> None:
         c, progress = self.config, min(self.steps / self.total_steps, 1.0)
         self.exploring.fill_(self.steps < c.learning_starts)
-        self.noise.fill_(c.noise + progress * (c.noise_end - c.noise))
+        self.noise.fill_(c.noise + progress * (c.noise_final - c.noise))
 
     @torch.no_grad()
     def act(
