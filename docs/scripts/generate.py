@@ -21,6 +21,7 @@ from docs.scripts import commands, reference, tables
 from docs.scripts.speeds import speeds
 from docs.scripts.tables import PAGES, ROOT, configured, field_words, names, plain, table
 from gpu_envs.runtime import core, factory
+from gpu_envs.utils.settings import has_default
 
 MARKED = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -91,6 +92,7 @@ def options(which: str) -> str:
         hidden = any(word in annotation for word in ("Positional", "EnvId", "Suppress"))
         if not hidden and field.name != "learner":
             default = "" if field.default in (None, ()) else f"`{_option(field.default)}`"
+            default = default if has_default(field) else "required"
             rows.append((f"`{prefix}{field.name.replace('_', '-')}`", default, doc))
     return table(("option", "default", "meaning"), rows)
 

@@ -121,7 +121,7 @@ def test_randomized_parameters_cannot_be_set():
 @pytest.mark.parametrize(
     ("ranges", "words"),
     [
-        ({"god_max_speed": (0, 1)}, "no parameter named god_max_speed"),
+        ({"god_max_speed": (0, 1)}, "no parameter named 'god_max_speed'; did you mean good_max_speed"),
         ({"good_max_speed": (2, 1)}, "lowest <= highest"),
         ({"good_max_speed": (0, float("nan"))}, "two numbers"),
         ({"good_max_speed": 1.0}, "two numbers"),
@@ -144,5 +144,5 @@ def test_invalid_integer_ranges_raise(toys):
     for bounds in ((0.5, 2), (0, 2**40), (True, "x")):
         with pytest.raises(errors.ConfigError, match="two ints"):
             make_core("Toy-v0", 2, "cpu", domain_randomization={"length": bounds})
-    with pytest.raises(errors.ConfigError, match="no parameter named episode_length"):
+    with pytest.raises(errors.ConfigError, match="no parameter named 'episode_length'"):
         make_core("TagGridworld-v0", 2, "cpu", domain_randomization={"episode_length": (5, 9)})

@@ -306,7 +306,7 @@ def test_unsupported_specs_are_refused_at_construction(algorithm, problem, messa
 @pytest.mark.parametrize("algorithm", OWN + JOINT)
 def test_invalid_settings_are_refused(algorithm):
     found = registry.find(algorithm)
-    with pytest.raises(ConfigError, match=rf"learner.network = 'gru'.*\b{algorithm}\b.*use ppo"):
+    with pytest.raises(ConfigError, match=rf"learner.network: expected .*\b{algorithm}\b.*use ppo"):
         found.settings(network="gru")
     with pytest.raises(ConfigError, match=r"learner.tau: expected a finite number in \[0, 1\], got 2.0"):
         found.settings(tau=2.0)

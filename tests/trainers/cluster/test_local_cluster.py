@@ -211,7 +211,7 @@ def test_damaged_record_is_one_line(record, tmp_path, content, words):
 
 
 def test_unknown_command():
-    with pytest.raises(ConfigError, match="no command named 'up'; there are start, status, stop"):
+    with pytest.raises(ConfigError, match="no command named 'up'; expected one of start, status, stop"):
         cluster_command(["up"])
 
 

@@ -177,7 +177,9 @@ class ReplayLearner:
     """Learner with an actor, a rollout and a replay. A subclass builds the networks and defines `act` and `update`."""
 
     central_input: CentralInput = None
+    """Input that the critics need besides the agents' own observations."""
     reducer: GradientReducer = LOCAL_REDUCER
+    """Sum of gradients and statistics over the processes that train together."""
     normalizer: ObservationNormalizer
     """Normalizer of observations."""
     experience: ReplayStore

@@ -21,6 +21,7 @@ class ActorCriticLearner:
     """Learner with an actor, a critic and a rollout. A subclass sets the optimizer and defines `update`."""
 
     reducer: GradientReducer = LOCAL_REDUCER
+    """Sum of gradients and statistics over the processes that train together."""
     optimizer: torch.optim.Optimizer
     """Optimizer of actor and critic."""
     optimizers: dict[str, torch.optim.Optimizer]
