@@ -10,7 +10,7 @@ __all__ = ["similar_names", "unknown_name_message"]
 
 def similar_names(name: object, known: Collection[str], limit: int = 1) -> list[str]:
     """Return the known names that are similar to a name, the most similar first."""
-    return difflib.get_close_matches(str(name), known, n=limit, cutoff=0.6)
+    return difflib.get_close_matches(str(name), known, n=limit, cutoff=0.5)
 
 
 def unknown_name_message(kind: str, name: object, known: Collection[str], *, limit: int = 1, hint: str = "") -> str:
