@@ -129,11 +129,11 @@ class Core(EnvBatch):
                 components.
 
         Returns:
-            ``obs, reward, terminated, truncated, info``. ``info`` holds "valid"; "alive"; "final_obs" (E, A, D), the
-            last observation of a finished episode; "episode_return" and "episode_length" (E, A) of the episode an
-            agent has just finished; where some actions are illegal, "action_mask" (E, A, n) for the next step; and
-            where agents take turns, "to_move" (E, A), the agents that decide on the next step. The other agents have
-            one legal action, 0.
+            ``obs, reward, terminated, truncated, info``. ``info`` holds "valid" and "alive" (E, A), "final_obs"
+            (E, A, D), the last observation of a finished episode, and "episode_return" and "episode_length" (E, A) of
+            the episode an agent has just finished. Environments with illegal actions add "action_mask" (E, A, n) for
+            the next step. Turn-based environments add "to_move" (E, A), the agents that decide on the next step; the
+            other agents have one legal action, 0.
 
         Raises:
             ActionError: A wrong shape, dtype or device, before anything runs; or a value that is out of range, illegal

@@ -31,7 +31,7 @@ def check_seeds(subject: Subject) -> None:
     for t, (left, right) in enumerate(zip(play(one), play(two), strict=True)):
         subject.alike(left, right, "equal seeds give equal trajectories", t)
     for t, (left, right) in enumerate(zip(play(subject.core(), 2 * LIMIT), play(two, 2 * LIMIT, SEED), strict=True)):
-        subject.alike(left, right, "reset(seed) starts anew, whatever was played before", t)
+        subject.alike(left, right, "reset(seed) starts the same episodes, whatever was played before", t)
 
 
 def check_worlds(subject: Subject) -> None:
@@ -104,7 +104,7 @@ def _story(subject: Subject, mode: str) -> list[list[Step]]:
                 where = f"step {t}, world {world}"
                 silent = not any(now[name].any() for name in RESULTS[1:])
                 subject.demand(silent, "a reset step has reward 0 and no end", where)
-                subject.demand(step["alive"][world].all(), "everyone is back after a reset step", where)
+                subject.demand(step["alive"][world].all(), "all agents are alive after a reset step", where)
     return worlds
 
 
@@ -132,7 +132,7 @@ def check_state(subject: Subject) -> None:
     two.set_state(one.get_state())
     for t in range(STEPS):
         left, right = (dict(zip(RESULTS, core.step(core.sample_actions())[:4], strict=True)) for core in (one, two))
-        subject.alike(left, right, "set_state(get_state()) continues where the other goes on", t)
+        subject.alike(left, right, "set_state(get_state()) continues as the original", t)
 
 
 def check_random_play(subject: Subject) -> None:

@@ -21,11 +21,19 @@ __all__ = ["LAWS", "check_definition", "check_ends", "check_env", "check_refusal
 def check_env(id_or_env: Any, **config: Any) -> None:
     """Check that an environment satisfies the contract that every view and trainer relies on.
 
-    It checks names, groups and spaces; shapes, dtypes and bounds of step results; initial states; episode ends and
-    zeros after them; masks, turns and illegal actions; the autoreset modes and resets by mask; results that later steps
-    leave unchanged; saved state; random rollouts. It compares, bit for bit, equal seeds, single worlds and batches,
-    schedules, and siblings in reverse order. It uses separate cores on the CPU with shortened time limits, and compiles
-    the rules three times, or four times if they have ``legal``.
+    It checks
+
+    - names, groups and spaces;
+    - shapes, dtypes and bounds of step results;
+    - initial states, episode ends and the zeros after them;
+    - masks, turns and illegal actions;
+    - the autoreset modes and resets by mask;
+    - that later steps leave returned results unchanged;
+    - saved state and random rollouts.
+
+    It compares, bit for bit, equal seeds, single worlds and batches, schedules, and siblings in reverse order. It uses
+    separate cores on the CPU with shortened time limits, and compiles the rules three times, or four times if they have
+    ``legal``.
 
     Args:
         id_or_env: An id, or an environment of this library (a core, or an object with ``.core``) with its settings.
@@ -116,7 +124,7 @@ def check_tensors(subject: Subject) -> None:
     obs, info = core.reset()
     _check_observations(subject, core, 0, "obs", obs, info["alive"])
     subject.nowhere(info["valid"], "no step led to a fresh start: valid is False", 0, "valid")
-    subject.nowhere(~info["alive"], "everyone is alive at a fresh start", 0, "alive")
+    subject.nowhere(~info["alive"], "all agents are alive after a reset", 0, "alive")
     for t in range(1, STEPS + 1):
         action = core.sample_actions()
         if masked:
@@ -137,10 +145,10 @@ def check_tensors(subject: Subject) -> None:
         if core.to_move is not None:
             idle = ~got["to_move"]
             someone = got["to_move"].any(1, keepdim=True)
-            subject.nowhere(got["alive"].any(1, keepdim=True) & ~someone, "somebody is on the move", t, "to_move")
-            subject.nowhere(~idle & ~got["alive"], "who is on the move is alive", t, "to_move")
+            subject.nowhere(got["alive"].any(1, keepdim=True) & ~someone, "at least one agent is to move", t, "to_move")
+            subject.nowhere(~idle & ~got["alive"], "agents to move are alive", t, "to_move")
             only = got["action_mask"][..., 0] & (got["action_mask"].sum(2) == 1)
-            subject.nowhere(idle & ~only, "who is not on the move has the no-op alone", t, "action_mask")
+            subject.nowhere(idle & ~only, "agents not to move have the no-op only", t, "action_mask")
     state = core.state()
     fits = state.ndim == 2 and len(state) == e and bool(state.isfinite().all())
     subject.demand(fits, "state() is (E, S) and finite", f"got {tuple(state.shape)}")
@@ -182,7 +190,7 @@ def check_ends(subject: Subject) -> None:
         subject.nowhere((info["final_obs"] != obs).any(2) & done, "final_obs is the last observation", t, "final_obs")
         gone |= done
         subject.nowhere(info["alive"] == gone, "alive says who acts on the next step", t, "alive")
-    subject.nowhere(~gone, "an episode ends for everyone", subject.definition.max_episode_steps + 2, "no end")
+    subject.nowhere(~gone, "an episode ends for all agents", subject.definition.max_episode_steps + 2, "no end")
 
 
 def check_refusals(subject: Subject) -> None:

@@ -42,9 +42,9 @@ class SB3VecEnv(VecEnv, RebuildOnCopy):
 
     Every info has "alive", "valid" and "TimeLimit.truncated". Environments with illegal actions add "action_mask",
     turn-based environments add "to_move". When a row's episode ends, its info also has "terminal_observation", the last
-    observation of the agent, and "episode", as from SB3's ``Monitor``: the return "r" and length "l" of the agent, and
-    the seconds "t" since the creation of this object. ``env_method("action_masks")`` returns a mask per row, for
-    sb3-contrib's MaskablePPO.
+    observation of the agent, and "episode", as from SB3's ``Monitor``. The latter holds the return "r" and length "l"
+    of the agent, and the seconds "t" since the creation of this object. ``env_method("action_masks")`` returns a mask
+    per row, for sb3-contrib's MaskablePPO.
 
     The rows are one batch and not separate environments. ``get_attr`` and ``env_method`` use the batch, then its core,
     and return the same value for every row. ``set_attr`` changes all rows or raises.
@@ -53,9 +53,9 @@ class SB3VecEnv(VecEnv, RebuildOnCopy):
         env_id: "SimpleTag-v0", ...
         num_envs: Number of worlds.
         group: Group whose agents get rows; None means all agents, which must have equal spaces.
-        opponents: Policies of other groups: "random", an SB3 model or policy (any object with ``predict``; it samples
-            actions as in training), a callable ``policy(obs) -> action`` on tensors (E, n, D) and (E, n[, K]), or a
-            dict of these by group. :meth:`set_opponents` replaces them.
+        opponents: Policies of other groups: "random", an SB3 model or policy, a callable ``policy(obs) -> action`` on
+            tensors (E, n, D) and (E, n[, K]), or a dict of these by group. An SB3 model is any object with
+            ``predict``; it samples actions as in training. :meth:`set_opponents` replaces the policies.
         device: Device of the worlds; None is cuda if available, else the CPU.
         render_mode: "rgb_array", "human" or None.
         **config: Settings, ``seed=`` and ``max_episode_steps=`` among them, as for :func:`gpu_envs.make`.

@@ -12,7 +12,7 @@ from league import solvers
 from league.analysis import population_metrics
 from league.rollout.matchups import MAX_ENVS, simulate_matchups
 from league.storage.run_config import sizes
-from league.storage.run_store import RunStore, derive_seed
+from league.storage.run_store import RunStore, derive_named_seed
 
 __all__ = ["Comparison", "compare_runs"]
 
@@ -81,7 +81,7 @@ def compare_runs(
             game=game,
             matchups=matchups,
             episodes=episodes,
-            seed=derive_seed(seed, "compare", side),
+            seed=derive_named_seed(seed, "compare", side),
             device=device,
             max_envs=max_envs,
         )

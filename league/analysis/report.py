@@ -20,7 +20,7 @@ from league.analysis.training_matches import count_training_matches
 from league.evaluation.approximate_exploitability import approximate_exploitability
 from league.executors import Executor
 from league.storage.run_config import sizes, training
-from league.storage.run_store import RunStore, derive_seed
+from league.storage.run_store import RunStore, derive_named_seed
 
 __all__ = ["read_report"]
 
@@ -145,7 +145,7 @@ def _exploit(
         tables.strategies[end],
         train,
         seconds,
-        seed=derive_seed(config.get("seed", 0), "report"),
+        seed=derive_named_seed(config.get("seed", 0), "report"),
         progress=progress,
         executor=executor,
     )

@@ -15,7 +15,7 @@ from league.rollout.matchup_distribution import narrow
 from league.rollout.matchups import MatchupResults, simulate_matchups
 from league.storage.records import MAX_EPISODES
 from league.storage.run_config import sizes, table_of
-from league.storage.run_store import RunStore, derive_seed
+from league.storage.run_store import RunStore, derive_named_seed
 from trainers.models.policy import PolicyProtocol
 
 __all__ = ["LANE", "MAX_ROUNDS", "PayoffFiller", "PayoffSamplingConfig", "batches_of_cells", "payoff_task"]
@@ -160,7 +160,7 @@ def payoff_task(
         sampling: Settings of payoff estimation.
     """
     indices, narrowed = narrow(game, matchups)
-    arguments = {"game": game, "matchups": narrowed, "episodes": episodes, "seed": derive_seed(seed, key)}
+    arguments = {"game": game, "matchups": narrowed, "episodes": episodes, "seed": derive_named_seed(seed, key)}
     arguments |= {"device": sampling.device, "max_envs": sampling.max_envs, "draw_margin": sampling.draw_margin}
     policies = {role: [pools[role][index] for index in own] for role, own in indices.items()}
     return RemoteTask(key, simulate_matchups, policies, arguments, device=sampling.device)

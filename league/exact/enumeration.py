@@ -32,7 +32,7 @@ class ChanceOutcomes:
     field: str
     """Name of the state field with the dealt cards (E, dealt)."""
     deck: int
-    """Number of cards in the deck."""
+    """Number of cards in the deck."""  # prose: ok (a deck of cards)
     dealt: int
     """Number of dealt cards; every ordered selection is an outcome."""
 

@@ -39,7 +39,7 @@ from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
 from league.storage.records import SUMMARY_FIELDS
 from league.storage.run_config import training, write_summary
-from league.storage.run_store import RunStore, derive_seed
+from league.storage.run_store import RunStore, derive_named_seed
 from trainers.base.seeding import SEEDS
 from trainers.models.policy import PolicyProtocol
 
@@ -193,7 +193,7 @@ class League:
             {name: each.steps for name, each in learning.items()},
             {name: each.total_steps for name, each in learning.items()},
             {name: result["return"] for name, result in results.items()},
-            np.random.default_rng(derive_seed(self.config.seed, number, "builder")),
+            np.random.default_rng(derive_named_seed(self.config.seed, number, "builder")),
         )
         found = builder_validation.transitions(self.builder, result)
         frozen = {change.player for change in found if isinstance(change, Freeze)}
@@ -226,7 +226,7 @@ class League:
             "config": self.state.config(name),
             "state": LazyValue(functools.partial(self.store.state, state, self.device)),
             "draw_margin": draw_margin,
-            "seed": derive_seed(self.config.seed, task),
+            "seed": derive_named_seed(self.config.seed, task),
             "steps": self.config.steps,
             "keep": MAX_WORKER_TRAININGS if self.coordinator.executor.remote else None,
         }

@@ -14,7 +14,7 @@ from gpu_envs.errors import CheckpointError
 from league.leagues.builder import Roster
 from league.leagues.matchmaking import WinRates
 from league.leagues.player import Player
-from league.storage.run_store import RunStore, derive_seed
+from league.storage.run_store import RunStore, derive_named_seed
 from trainers.base.serialization import check_fields
 from trainers.base.state import select_prefix
 from trainers.config.train_config import TrainConfig
@@ -142,7 +142,7 @@ class LeagueState:
         own = self.learning[name]
         learner = dataclasses.replace(self.train.learner, **own.settings)
         return dataclasses.replace(
-            self.train, seed=derive_seed(self.seed, "player", name, own.restarts), learner=learner
+            self.train, seed=derive_named_seed(self.seed, "player", name, own.restarts), learner=learner
         )
 
     def trained_weights(self, name: str) -> dict[str, Any]:

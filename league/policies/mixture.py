@@ -41,7 +41,7 @@ class MixturePolicy:
         if given.shape != (len(members),) or not bool((given >= 0).all() & given.isfinite().all() & (given.sum() > 0)):
             raise ConfigError(f"mixture: expected {len(members)} finite weights >= 0, some above 0, got {given!r:.80}")
         self.members = list(members)
-        blank = [each.memory(1) for each in members]
+        blank = [each.initial_hidden_state(1) for each in members]
         self.width = max((each.shape[-1] for each in blank if each is not None), default=0)
         streams = [member for member in members if isinstance(member, _Samples)]
         self.device = streams[0].generator.device if streams else torch.device("cpu")
@@ -52,34 +52,37 @@ class MixturePolicy:
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         """Return actions of the sampled members, see `Policy.act`; members are sampled even if `greedy`.
 
         Raises:
-            ConfigError: `memory` is None.
+            ConfigError: `hidden_state` is None.
         """
-        if memory is None:
-            raise ConfigError("mixture: expected act(..., memory=mixture.memory(E, n)), got no memory")
+        if hidden_state is None:
+            expected = "act(..., hidden_state=mixture.initial_hidden_state(E, n))"
+            raise ConfigError(f"mixture: expected {expected}, got no hidden state")
         shape = obs.shape[:-1] if obs.dim() < 3 else (*obs.shape[:-2], 1)  # one for all agents of a seat
         dice = torch.rand(shape, generator=self.generator, dtype=torch.float64, device=self.device)
         drawn = torch.searchsorted(self.weights.cumsum(0), dice, right=True).clamp_(max=len(self.members) - 1)
-        who = torch.where(memory[..., 0] == 0, drawn + 1.0, memory[..., 0].double())
-        memory[..., 0] = who.to(memory.dtype)
+        who = torch.where(hidden_state[..., 0] == 0, drawn + 1.0, hidden_state[..., 0].double())
+        hidden_state[..., 0] = who.to(hidden_state.dtype)
         action: Tensor | None = None
         for place, member in enumerate(self.members):
-            own = member.memory(*obs.shape[:-1])
+            own = member.initial_hidden_state(*obs.shape[:-1])
             width = 0 if own is None else own.shape[-1]
-            own = None if own is None else memory[..., 1 : 1 + width].clone()
+            own = None if own is None else hidden_state[..., 1 : 1 + width].clone()
             found = member.act(obs, mask, greedy, own)
             plays = who == place + 1
             action = found if action is None else torch.where(_fitted(plays, found), found, action)
             if own is not None:
-                memory[..., 1 : 1 + width] = torch.where(plays.unsqueeze(-1), own, memory[..., 1 : 1 + width])
+                hidden_state[..., 1 : 1 + width] = torch.where(
+                    plays.unsqueeze(-1), own, hidden_state[..., 1 : 1 + width]
+                )
         assert action is not None
         return action
 
-    def memory(self, *shape: int) -> Tensor:
+    def initial_hidden_state(self, *shape: int) -> Tensor:
         """Return an initial hidden state: zeros `(*shape, H)`."""
         return torch.zeros((*shape, 1 + self.width), device=self.device)
 

@@ -37,7 +37,7 @@ class RandomPolicy:
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         """Return random actions (...) or (..., K) for observations (..., D) and masks (..., C), also if `greedy`."""
         blank = torch.zeros((*obs.shape[:-1], self.head.num_params), device=obs.device)
@@ -45,7 +45,7 @@ class RandomPolicy:
             return self.head.decode(self.head.random(blank, self.generator))
         return self.head.sample(blank, self.generator, mask)[0]
 
-    def memory(self, *shape: int) -> None:
+    def initial_hidden_state(self, *shape: int) -> None:
         """Return None: it has no hidden state."""
 
     def seed(self, seed: int) -> None:

@@ -63,7 +63,7 @@ class TablePolicy:
         return odds / odds.sum(-1, keepdim=True)
 
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         """Return actions (...) int64, see `trainers.models.policy.Policy.act`."""
         odds = self.probabilities(obs, mask)
@@ -73,7 +73,7 @@ class TablePolicy:
         race = torch.empty_like(odds).exponential_(generator=self.generator).clamp_(min=1e-300)
         return (odds / race).argmax(-1)
 
-    def memory(self, *shape: int) -> Tensor | None:
+    def initial_hidden_state(self, *shape: int) -> Tensor | None:
         """Return None: it has no hidden state."""
         return None
 

@@ -12,7 +12,7 @@ from league.psro.context import PSROContext
 from league.psro.store_update import learner_state
 from league.rollout.best_response import BestResponse, Start, train_best_response
 from league.rollout.matchup_distribution import narrow
-from league.storage.run_store import derive_seed
+from league.storage.run_store import derive_named_seed
 from trainers.models.policy import Policy
 
 __all__ = ["ORACLES", "ExactOracle", "LearnedOracle", "Oracle"]
@@ -49,7 +49,7 @@ class LearnedOracle:
             "draw": dataclasses.replace(draw, matchups=narrowed),
             "train": context.train,
             "start": self._start(context, task),
-            "seed": derive_seed(config.seed, task.name),
+            "seed": derive_named_seed(config.seed, task.name),
             **task.arguments,
         }
         if config.response_init == "resume" and task.function is None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.runtime.core import Core
 from league.game import Game
-from league.rollout.seat_policies import BUDGET, NOBODY, SeatPolicies
+from league.rollout.seat_policies import BUDGET, NO_POLICY, SeatPolicies
 from trainers.models.policy import PolicyProtocol
 
 __all__ = ["MAX_ENVS", "STEP", "MatchupResults", "scores", "simulate_matchups"]
@@ -114,7 +114,7 @@ def simulate_matchups(
         for index in range(passes):
             part = slice(index * size, (index + 1) * size)
             matchup, order = worlds[part], orders[number[part] % len(orders)]
-            assigned = torch.full((size, len(game.seats)), NOBODY)  # surplus worlds of the last pass stay empty
+            assigned = torch.full((size, len(game.seats)), NO_POLICY)  # surplus worlds of the last pass stay empty
             assigned[: len(matchup)] = chosen[matchup].gather(1, order)
             for place, seat in enumerate(seats):
                 seat.assign(assigned[:, place])

@@ -58,16 +58,16 @@ class SinglePolicy:
     size = 1
     """Number of policies."""
 
-    def __init__(self, core: Core, first: int, memory: Tensor | None, policy: PolicyProtocol) -> None:
+    def __init__(self, core: Core, first: int, hidden_state: Tensor | None, policy: PolicyProtocol) -> None:
         """Create the group of one policy.
 
         Args:
             core: Worlds.
             first: Slot of the policy.
-            memory: Hidden state (E, n, H), if the policy is recurrent.
+            hidden_state: (E, n, H), if the policy is recurrent.
             policy: The policy.
         """
-        self.first, self.memory, self.policy = first, memory, policy
+        self.first, self.hidden_state, self.policy = first, hidden_state, policy
         self.device = core.device
         self.reads_core = getattr(policy, "core", None) is core  # it acts for all worlds of its core
         self.worlds, self.plays = torch.empty(0, dtype=torch.int64), None
@@ -83,20 +83,20 @@ class SinglePolicy:
     def act(self, step: SeatStep) -> None:
         """Write the actions of its worlds."""
         if self.plays is not None:
-            step.put_where(self.plays, self.policy.act(step.obs, step.mask, step.greedy, self.memory))
+            step.put_where(self.plays, self.policy.act(step.obs, step.mask, step.greedy, self.hidden_state))
             return
-        worlds, active = self.worlds, step.on_move if self.memory is None else step.alive
+        worlds, active = self.worlds, step.on_move if self.hidden_state is None else step.alive
         worlds = worlds if active is None else worlds[active[worlds]]
         if not len(worlds):
             return
         if self.reads_core:
-            step.put(worlds, self.policy.act(step.obs, step.mask, step.greedy, self.memory)[worlds])
+            step.put(worlds, self.policy.act(step.obs, step.mask, step.greedy, self.hidden_state)[worlds])
             return
-        memory = None if self.memory is None else self.memory[worlds]
+        hidden_state = None if self.hidden_state is None else self.hidden_state[worlds]
         mask = None if step.mask is None else step.mask[worlds]
-        step.put(worlds, self.policy.act(step.obs[worlds], mask, step.greedy, memory))
-        if self.memory is not None and memory is not None:
-            self.memory[worlds] = memory
+        step.put(worlds, self.policy.act(step.obs[worlds], mask, step.greedy, hidden_state))
+        if self.hidden_state is not None and hidden_state is not None:
+            self.hidden_state[worlds] = hidden_state
 
 
 @dataclass
@@ -121,16 +121,16 @@ class _Blocks:
 class SameShapePolicies:
     """Policies of equal shape, which act in one batched call."""
 
-    def __init__(self, core: Core, first: int, memory: Tensor | None, weights: PolicyWeightsCache) -> None:
+    def __init__(self, core: Core, first: int, hidden_state: Tensor | None, weights: PolicyWeightsCache) -> None:
         """Create the group of the policies of a cache.
 
         Args:
             core: Worlds.
             first: Slot of the first policy.
-            memory: Hidden states (E, n, H), if the policies are recurrent.
+            hidden_state: (E, n, H), if the policies are recurrent.
             weights: Weights of the policies.
         """
-        self.first, self.memory, self.weights, self.size = first, memory, weights, weights.size
+        self.first, self.hidden_state, self.weights, self.size = first, hidden_state, weights, weights.size
         self.on_cpu, self.worlds, self.local = core.device.type == "cpu", torch.empty(0), torch.empty(0)
         self.edges = torch.arange(self.size + 1)
         self.ready: _Blocks | None = None
@@ -165,7 +165,7 @@ class SameShapePolicies:
         if self.ready is not None:
             self._act(step, self.ready)
             return
-        worlds, local, active = self.worlds, self.local, step.on_move if self.memory is None else step.alive
+        worlds, local, active = self.worlds, self.local, step.on_move if self.hidden_state is None else step.alive
         if active is not None:
             kept = active.index_select(0, worlds).nonzero()[:, 0]
             worlds, local = worlds.index_select(0, kept), local.index_select(0, kept)
@@ -195,19 +195,22 @@ class SameShapePolicies:
             return values.index_select(0, blocks.sources).unflatten(0, (blocks.policies.size, blocks.height))
 
         policies = blocks.policies
-        memory = None if self.memory is None else in_blocks(self.memory)
+        hidden_state = None if self.hidden_state is None else in_blocks(self.hidden_state)
         mask = None if step.mask is None else in_blocks(step.mask)
-        action = policies.act(in_blocks(step.obs[..., : policies.obs_width]), mask, step.greedy, memory).flatten(0, 1)
+        obs = in_blocks(step.obs[..., : policies.obs_width])
+        action = policies.act(obs, mask, step.greedy, hidden_state).flatten(0, 1)
         if self.plays is None:
             step.put(blocks.worlds, action.index_select(0, blocks.place))
-            if self.memory is not None and memory is not None:
-                self.memory.index_copy_(0, blocks.worlds, memory.flatten(0, 1).index_select(0, blocks.place))
+            if self.hidden_state is not None and hidden_state is not None:
+                self.hidden_state.index_copy_(
+                    0, blocks.worlds, hidden_state.flatten(0, 1).index_select(0, blocks.place)
+                )
             return
         place = torch.empty_like(blocks.place).index_copy_(0, blocks.worlds, blocks.place).clamp(max=len(action) - 1)
         step.put_where(self.plays, action[place])
-        if self.memory is not None and memory is not None:
-            updated = torch.where(self.plays[:, None, None], memory.flatten(0, 1)[place], self.memory)
-            self.memory.copy_(updated)
+        if self.hidden_state is not None and hidden_state is not None:
+            updated = torch.where(self.plays[:, None, None], hidden_state.flatten(0, 1)[place], self.hidden_state)
+            self.hidden_state.copy_(updated)
 
 
 def _block_rows(local: Tensor, counts: Tensor, blocks: Tensor, height: int) -> Tensor:

@@ -25,9 +25,9 @@ from trainers.models.action_heads import spec_like
 from trainers.models.batched_policies import BatchedPolicies, can_batch
 from trainers.models.policy import Policy, PolicyProtocol
 
-__all__ = ["BUDGET", "NOBODY", "SeatPolicies"]
+__all__ = ["BUDGET", "NO_POLICY", "SeatPolicies"]
 
-NOBODY = -1
+NO_POLICY = -1
 """Index of a seat without a policy."""
 BUDGET = 2**30
 """Default limit of the weights on a device [bytes]."""
@@ -74,23 +74,23 @@ class SeatPolicies:
         self.parts: list[SameShapePolicies | SinglePolicy] = []
         order: list[int] = []
         for group in groups:
-            first, memory = policies[group[0]], policies[group[0]].memory(core.num_envs, count)
-            memory = None if memory is None else memory.to(core.device)
+            first, hidden_state = policies[group[0]], policies[group[0]].initial_hidden_state(core.num_envs, count)
+            hidden_state = None if hidden_state is None else hidden_state.to(core.device)
             if batch := batches.get(group[0]):
                 batch.generator = self._generator
                 room = len(group) if weight <= budget else max(int(budget / weight * len(group)), 1)
                 weights = PolicyWeightsCache(batch, room, core.device)
-                self.parts.append(SameShapePolicies(core, len(order), memory, weights))
+                self.parts.append(SameShapePolicies(core, len(order), hidden_state, weights))
             else:
-                self.parts.append(SinglePolicy(core, len(order), memory, first))
+                self.parts.append(SinglePolicy(core, len(order), hidden_state, first))
             order += group
         self._slot = torch.empty(self.size + 1, dtype=torch.int64)  # of a policy in the order of the parts
-        self._slot[torch.tensor([*order, self.size])] = torch.arange(self.size + 1)  # the last one is NOBODY's
+        self._slot[torch.tensor([*order, self.size])] = torch.arange(self.size + 1)  # the last slot: NO_POLICY
         self._slot_on_device = self._slot.to(core.device)
         self.on_cpu = core.device.type == "cpu"
         self.paged = any(isinstance(part, SameShapePolicies) and part.weights.paged for part in self.parts)
         self.seed(0)
-        self.assign(torch.full((core.num_envs,), NOBODY))
+        self.assign(torch.full((core.num_envs,), NO_POLICY))
 
     def seed(self, seed: int) -> None:
         """Seed the random streams of action samples, including those of single policies."""
@@ -145,8 +145,8 @@ class SeatPolicies:
             step.on_move = _any_agent(info["to_move"][:, rows]) if "to_move" in info else step.alive
         begins = (self.core.elapsed_steps == 0)[:, None, None]
         for part in self.parts:
-            if part.memory is not None:
-                part.memory.masked_fill_(begins, 0.0)
+            if part.hidden_state is not None:
+                part.hidden_state.masked_fill_(begins, 0.0)
             part.act(step)
         return into
 
@@ -160,8 +160,8 @@ class SeatPolicies:
     def state_dict(self) -> dict[str, Tensor]:
         """Return random streams (bytes,) and hidden states (E, n, H) by name, without the policies of the worlds."""
         state = {f"stream.{index}": each.get_state() for index, each in enumerate(self.generators)}
-        memories = {f"memory.{index}": part.memory for index, part in enumerate(self.parts)}
-        return state | {name: memory.clone() for name, memory in memories.items() if memory is not None}
+        hidden = {f"hidden_state.{index}": part.hidden_state for index, part in enumerate(self.parts)}
+        return state | {name: tensor.clone() for name, tensor in hidden.items() if tensor is not None}
 
     def load_state_dict(self, state: State) -> None:
         """Restore a `state_dict` of equal policies; raise CheckpointError if it does not fit."""
@@ -169,8 +169,8 @@ class SeatPolicies:
         for index, generator in enumerate(self.generators):
             restore_generator(f"ensemble stream.{index}", generator, found[f"stream.{index}"])
         for index, part in enumerate(self.parts):
-            if part.memory is not None:
-                part.memory.copy_(found[f"memory.{index}"])
+            if part.hidden_state is not None:
+                part.hidden_state.copy_(found[f"hidden_state.{index}"])
 
 
 def _any_agent(flags: Tensor) -> Tensor:

@@ -11,15 +11,15 @@
 Writes are grouped in steps. A step is committed as a whole or not at all::
 
     if not store.done("3/payoffs"):
-        results = simulate_matchups(..., seed=derive_seed(seed, "3/payoffs"))
+        results = simulate_matchups(..., seed=derive_named_seed(seed, "3/payoffs"))
         with store.step("3/payoffs") as result:
             store.add_results(matchups, results)
             result["episodes"] = 1000
 
 A step that names a task is committed once per run. Methods that add (policies, results, matches) need such a step, so
-that a resumed run counts nothing twice. Random draws are not stored: a resumed run repeats them from `derive_seed`.
-Files are written before their step is committed. Files without a record are removed when the run is opened for
-writing.
+that a resumed run counts nothing twice. Random draws are not stored: a resumed run repeats them with
+`derive_named_seed`. Files are written before their step is committed. Files without a record are removed when the run
+is opened for writing.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from trainers.base.serialization import fsync_folder, sha256
 from trainers.storage.folder_lock import FolderLock
 from trainers.storage.run_folder import check_kind
 
-__all__ = ["RunStore", "derive_seed"]
+__all__ = ["RunStore", "derive_named_seed"]
 
 
-def derive_seed(seed: int, *words: str | int) -> int:
+def derive_named_seed(seed: int, *words: str | int) -> int:
     """Derive the seed of one random stream of a run from the run's seed and the words that name the stream.
 
     Returns:

@@ -3,64 +3,66 @@
 The answers are::
 
     api/run         the run and its version
-        name, kind "training" | "league", env_id, env (settings), algorithm, config (as recorded)
-        writing         whether a process seems to write the run; false in an exported file
-        version         integer that increases with every change; then the page requests the rest again
-        problem         null, or the reason why the files cannot be read; the rest is then from the last reading
-        roles           names of populations; for a training, of its policies
-        seats           [{name, role}]: seats of a rollout, in the order of its policies
-        policies        {role: [name]}, the latest last; for a training "random" and the names of checkpoints
-        agents          [name], in the order of rows
-        groups          {group: [name of an agent]}
+        - name, kind "training" | "league", env_id, env (settings), algorithm, config (as recorded)
+        - writing: whether a process seems to write the run; false in an exported file
+        - version: integer that increases with every change; then the page requests the rest again
+        - problem: null, or the reason why the files cannot be read; the other fields are then from the last reading
+        - roles: names of populations; for a training, of its policies
+        - seats: [{name, role}]: seats of a rollout, in the order of its policies
+        - policies: {role: [name]}, the latest last; for a training "random" and the names of checkpoints
+        - agents: [name], in the order of rows
+        - groups: {group: [name of an agent]}
 
     api/metrics     curves
-        x               column of the horizontal axis: "env_steps" for a training, "iteration" for a league
-        columns, rows   a list per point, null without a measurement. "OWNER/QUANTITY", "eval/OWNER/QUANTITY" and
-                        "time/PHASE" are columns of a training; "PLAYER/return" of a league
-        every           number of points that each row is the mean of
+        - x: column of the horizontal axis: "env_steps" for a training, "iteration" for a league
+        - columns, rows: a list per point, null without a measurement. "OWNER/QUANTITY", "eval/OWNER/QUANTITY" and
+          "time/PHASE" are columns of a training; "PLAYER/return" of a league
+        - every: number of points that each row is the mean of
 
     api/league      404 for a training
-        roles, seats    as above
-        payoff          null if it is too large, else
-            shape           [N_1, ..., N_S], number of policies of every seat
-            mean            payoffs: a flat list per seat, the last seat's policies fastest; null: unknown
-            half            half of the 95 % interval, likewise
-            count           episodes, likewise; null if payoffs are exact
-            exact           whether payoffs are exact
-        ratings         [{role, name, iteration, kind, elo, alpharank, nash_average, weight}], null: not rated
-        strategies      [{iteration, ROLE: [weight], ...}], weights of the policies of that iteration
-        lineage         [{name, role, parent, iteration, kind, player, weight}], parent: null or a name of the same
-                        role; weight: in the final meta-strategy, null: unknown
-        exploitability  [[iteration, value]], value null if the game is too large
-        learned_responses   {iteration, nash_conv, half_width}: gain by best responses that a report learned; null: none
-        measures        {name: value} of the populations
-        left_out        {name: reason} for missing measures
-        tables          [{title, head, rows, numeric}]: tables of the report as text. head: names of the columns, empty
-                        for no header. rows: a list of cells per row. numeric: whether each column has numbers only
+        - roles, seats: as in api/run
+        - payoff: null if it is too large, else
+            - shape: [N_1, ..., N_S], number of policies of every seat
+            - mean: a flat list of payoffs per seat, the last seat's policies fastest; null: unknown
+            - half: half of the 95 % interval, likewise
+            - count: episodes, likewise; null if payoffs are exact
+            - exact: whether payoffs are exact
+        - ratings: [{role, name, iteration, kind, elo, alpharank, nash_average, weight}], null: not rated
+        - strategies: [{iteration, ROLE: [weight], ...}], weights of the policies of that iteration
+        - lineage: [{name, role, parent, iteration, kind, player, weight}], parent: null or a name of the same role;
+          weight: in the final meta-strategy, null: unknown
+        - exploitability: [[iteration, value]], value null if the game is too large
+        - learned_responses: {iteration, nash_conv, half_width}: gain by best responses that a report learned; null:
+          none
+        - measures: {name: value} of the populations
+        - left_out: {name: reason} for missing measures
+        - tables: [{title, head, rows, numeric}]: tables of the report as text. head: names of the columns, empty for no
+          header. rows: a list of cells per row. numeric: whether each column has numbers only
 
     api/rollout?policies=NAME,NAME&seed=0&worlds=4      one episode per world
-        policies        one per seat, percent-encoded; a single one for all seats; none: the latest of every role
-        seed            default 0
-        worlds          1 to 16, default 4; the response may have fewer, see `rollouts.BUDGET`
+        - policies: one per seat, percent-encoded; a single one for all seats; none: the latest of every role
+        - seed: default 0
+        - worlds: 1 to 16, default 4; the response may have fewer, see `rollouts.BUDGET`
       returns
-        env_id, seed, version, agents, groups {group: [row]}, seats [{name, role, policy}]
-        fps             frames per second for display
-        worlds W, steps T   of the longest episode; frame t is before step t, frame T is the end
-        complete        [W], whether the episode ended
-        shapes          (T + 1, W, M, 10), rows as in `warp_kernels.drawing.rasterizer`, painted in order
-        places          (T + 1, W, A, 3) x, y, radius; NaN: invisible. null: agents have no places
-        obs             (T + 1, W, A, D), zeros after the `obs_widths` of each agent. null: they are too large
-        alive           (T + 1, W, A), 1: the agent acts in the next step
-        action          (T, W, A) or (T, W, A, K), with no-ops for agents that have left
-        reward          (T, W, A)
-                        arrays are {shape, data}: base64 of little-endian float32, the last axis fastest. A world
-                        keeps its last frame after its episode has ended
-        bounds          [W][4] x_min, y_min, x_max, y_max, or [T + 1][W][4] if the view moves
-        background, surround, border, margin    see `gpu_envs.rendering.scene.Scene`; colors are [r, g, b] in 0..1
-        obs_names       {group: [{meaning, unit, entries}]}: descriptions of an observation's blocks and entries, in
-                        order; by agent if those of a group differ; null: not described
-        action_names    {group: [name]}, or [[name]] by component; empty: actions have numbers only. null: not
-                        described, or continuous. See `gpu_envs.descriptions`
+        - env_id, seed, version, agents, groups {group: [row]}, seats [{name, role, policy}]
+        - fps: frames per second for display
+        - worlds W, steps T: of the longest episode; frame t is before step t, frame T is the end
+        - complete: [W], whether the episode ended
+        - shapes: (T + 1, W, M, 10), rows as in `warp_kernels.drawing.rasterizer`, painted in order
+        - places: (T + 1, W, A, 3) x, y, radius; NaN: invisible. null: agents have no places
+        - obs: (T + 1, W, A, D), zeros after the `obs_widths` of each agent. null: they are too large
+        - alive: (T + 1, W, A), 1: the agent acts in the next step
+        - action: (T, W, A) or (T, W, A, K), with no-ops for agents that have left
+        - reward: (T, W, A)
+        - bounds: [W][4] x_min, y_min, x_max, y_max, or [T + 1][W][4] if the view moves
+        - background, surround, border, margin: see `gpu_envs.rendering.scene.Scene`; colors are [r, g, b] in 0..1
+        - obs_names: {group: [{meaning, unit, entries}]}: descriptions of an observation's blocks and entries, in
+          order; by agent if those of a group differ; null: not described
+        - action_names: {group: [name]}, or [[name]] by component; empty: actions have numbers only. null: not
+          described, or continuous. See `gpu_envs.descriptions`
+
+    Arrays are {shape, data}: base64 of little-endian float32, the last axis fastest. A world keeps its last frame after
+    its episode has ended.
 
 metrics, league and rollout have the `version` of the run that they show.
 

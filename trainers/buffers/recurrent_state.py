@@ -44,12 +44,13 @@ class RecurrentState:
 
     def state_dict(self, rollout: RolloutBuffer) -> State:
         """Return the state between two rollouts."""
-        return {f"memory.{name}": tensor for name, tensor in self._kept(rollout).items()}
+        return {f"hidden_state.{name}": tensor for name, tensor in self._kept(rollout).items()}
 
     def load_state_dict(self, state: State, rollout: RolloutBuffer) -> None:
         """Restore the result of `state_dict`; raise CheckpointError if it does not fit."""
         own = self._kept(rollout)
-        for name, given in check_tensors("learner state memory", select_prefix(state, "memory."), own).items():
+        found = select_prefix(state, "hidden_state.")
+        for name, given in check_tensors("learner state hidden_state", found, own).items():
             own[name].copy_(given)
         self.actor_next.copy_(self.actor)
         self.critic_next.copy_(self.critic)

@@ -105,9 +105,7 @@ def train_distributed(
             f"{', '.join(f'{count:g} {what}' for what, count in each.items())} each; use fewer workers"
         )
     _, lock = run_folder.open_folder(out, config.env_id, resume)
-    if resume is not None and run_folder.is_run_of(
-        resume, out
-    ):  # what workers go on from is then the newest in any case
+    if resume is not None and run_folder.is_run_of(resume, out):  # workers resume from the newest checkpoint
         run_folder.archive_after(out, resume.iteration)
     trainer = TorchTrainer(
         _work,

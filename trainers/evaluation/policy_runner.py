@@ -57,18 +57,18 @@ class _PolicyGroup:
         several = [policy for _, _, policy in members if isinstance(policy, Policy)] if len(members) > 1 else []
         self.batch = BatchedPolicies(several) if several else None
         leading = (len(several),) if several else ()
-        self.memory = self.policy.memory(*leading, core.num_envs, len(rows))
+        self.hidden_state = self.policy.initial_hidden_state(*leading, core.num_envs, len(rows))
 
     def act(self, obs: Tensor, mask: Tensor | None, begins: Tensor, greedy: bool, into: Tensor) -> None:
         """Write the actions of these agents to those of all agents."""
-        if self.memory is not None:
-            self.memory.masked_fill_(begins, 0.0)
+        if self.hidden_state is not None:
+            self.hidden_state.masked_fill_(begins, 0.0)
         if self.batch is None:
             (own,) = self.agents
-            own.scatter_actions(self.policy.act(obs[:, own.rows], own.mask(mask), greedy, self.memory), into)
+            own.scatter_actions(self.policy.act(obs[:, own.rows], own.mask(mask), greedy, self.hidden_state), into)
             return
         seen = torch.stack([obs[:, own.rows] for own in self.agents])
         masks = [legal for own in self.agents if (legal := own.mask(mask)) is not None]
-        actions = self.batch.act(seen, torch.stack(masks) if masks else None, greedy, self.memory)
+        actions = self.batch.act(seen, torch.stack(masks) if masks else None, greedy, self.hidden_state)
         for own, action in zip(self.agents, actions, strict=True):
             own.scatter_actions(action, into)

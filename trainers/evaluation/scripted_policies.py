@@ -156,7 +156,7 @@ class ScriptedPolicy:
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         """Return actions (E, n[, K]) for the current state of the core; the arguments of a `Policy` are unused."""
         look = self.look(self.core, self.rows, self.moves)
@@ -174,7 +174,7 @@ class ScriptedPolicy:
             return choice
         return torch.stack([choice // self.sizes[1], choice % self.sizes[1]], -1)
 
-    def memory(self, *shape: int) -> None:
+    def initial_hidden_state(self, *shape: int) -> None:
         """Return None: the policy is not recurrent."""
         return
 
@@ -192,7 +192,7 @@ class DeafListener:
     """Steps of the prediction."""
 
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         """Return the accelerations (E, n) that lead closest to the middle, from observations (E, n, D)."""
         velocity, middle = obs[..., :2], obs[..., 2:8].unflatten(-1, (3, 2)).mean(-2)
@@ -202,7 +202,7 @@ class DeafListener:
         rolls = speed * dt * (1.0 - kept**self.COAST) / (1.0 - kept)
         return (middle.unsqueeze(-2) - rolls).square().sum(-1).argmin(-1)
 
-    def memory(self, *shape: int) -> None:
+    def initial_hidden_state(self, *shape: int) -> None:
         """Return None: the policy is not recurrent."""
 
     def seed(self, seed: int) -> None:

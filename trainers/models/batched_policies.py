@@ -40,31 +40,31 @@ class BatchedPolicies:
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         """Return actions (P, E, n[, K]) for observations (P, E, n, D) and masks (P, E, n, choices).
 
-        `memory` (P, E, n, H) is the hidden state of recurrent policies, overwritten. All samples come from the
+        `hidden_state` (P, E, n, H), of recurrent policies, is overwritten. All samples come from the
         generator of the first policy.
         """
         if greedy:
-            action = self.head.mode(self._outputs(obs, memory), mask)
+            action = self.head.mode(self._outputs(obs, hidden_state), mask)
         else:
-            action = self.sample(obs, mask, self.generator, memory)[0]
+            action = self.sample(obs, mask, self.generator, hidden_state)[0]
         return self.head.to_env(action)
 
     @torch.no_grad()
     def sample(
-        self, obs: Tensor, mask: Tensor | None, stream: Stream, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None, stream: Stream, hidden_state: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return samples (P, E, n[, K]) and log-probabilities (P, E, n).
 
         `stream` is one random stream for all policies, or one for each.
         """
-        return self.head.sample(self._outputs(obs, memory), stream, mask)
+        return self.head.sample(self._outputs(obs, hidden_state), stream, mask)
 
-    def _outputs(self, obs: Tensor, memory: Tensor | None) -> Tensor:
-        return self.actor(with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids), memory)
+    def _outputs(self, obs: Tensor, hidden_state: Tensor | None) -> Tensor:
+        return self.actor(with_ids(self.normalizer(obs[..., : self.obs_width]), self.ids), hidden_state)
 
 
 def can_batch(one: object, other: object) -> bool:
@@ -121,15 +121,15 @@ class _Networks:
             self.inward = _Linear([(cell.weight_ih, cell.bias_ih) for cell in self.cells], stack)
             self.onward = _Linear([(cell.weight_hh, cell.bias_hh) for cell in self.cells], stack)
 
-    def __call__(self, x: Tensor, memory: Tensor | None) -> Tensor:
-        """Map (P, E, n, D) to (P, E, n, outputs); hidden states `memory` (P, E, n, H) are overwritten."""
+    def __call__(self, x: Tensor, hidden_state: Tensor | None) -> Tensor:
+        """Map (P, E, n, D) to (P, E, n, outputs); `hidden_state` (P, E, n, H) is overwritten."""
         rows = x.flatten(1, -2)
         for layer in self.body:
             rows = layer(rows)
         if self.cells:
-            assert memory is not None
-            rows = self._remember(rows, memory.view(len(rows), -1, memory.shape[-1]))
-            memory.copy_(rows.view_as(memory))
+            assert hidden_state is not None
+            rows = self._remember(rows, hidden_state.view(len(rows), -1, hidden_state.shape[-1]))
+            hidden_state.copy_(rows.view_as(hidden_state))
         for layer in self.out:
             rows = layer(rows)
         return rows.view(*x.shape[:-1], rows.shape[-1])

@@ -119,25 +119,25 @@ class Network(nn.Module):
         assert self.cell is None, "a recurrent network needs step() or unroll()"
         return self.body(self._features(x))
 
-    def step(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Compute one time step from inputs (..., D) and hidden states `memory` (..., H).
+    def step(self, x: Tensor, hidden_state: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Compute one time step from inputs (..., D) and `hidden_state` (..., H).
 
         Returns:
             Outputs and the next hidden states.
         """
         if self.cell is None:
-            return self(x), memory
-        assert memory is not None
+            return self(x), hidden_state
+        assert hidden_state is not None
         rows = self.body(x).flatten(0, -2)
-        new = self.cell(rows, memory.reshape(-1, self.hidden_width)).view_as(memory)
+        new = self.cell(rows, hidden_state.reshape(-1, self.hidden_width)).view_as(hidden_state)
         return self.out(new), new
 
-    def unroll(self, x: Tensor, memory: Tensor | None, begins: Tensor) -> Tensor:
+    def unroll(self, x: Tensor, hidden_state: Tensor | None, begins: Tensor) -> Tensor:
         """Compute T time steps, with gradients through all of them.
 
         Args:
             x: (T, N, D).
-            memory: (N, H) hidden states before the first step; ignored without a GRU.
+            hidden_state: (N, H), before the first step; ignored without a GRU.
             begins: (T, N) bool, hidden states are reset before this step.
 
         Returns:
@@ -145,16 +145,16 @@ class Network(nn.Module):
         """
         if self.cell is None:
             return self(x)
-        assert memory is not None
-        return self.out(self.hidden_states(x, memory, begins))
+        assert hidden_state is not None
+        return self.out(self.hidden_states(x, hidden_state, begins))
 
-    def hidden_states(self, x: Tensor, memory: Tensor, begins: Tensor) -> Tensor:
+    def hidden_states(self, x: Tensor, hidden_state: Tensor, begins: Tensor) -> Tensor:
         """Return the hidden states after every step (T, N, H), the inputs of `out`; arguments as in `unroll`."""
         assert self.cell is not None, "hidden states need a recurrent network"
         features, kept = self.body(x), (~begins).unsqueeze(-1).to(x.dtype)
         remembered: list[Tensor] = []
         for t in range(x.shape[0]):
-            remembered.append(self.cell(features[t], (remembered[-1] if t else memory) * kept[t]))
+            remembered.append(self.cell(features[t], (remembered[-1] if t else hidden_state) * kept[t]))
         return torch.stack(remembered)
 
     def _features(self, x: Tensor) -> Tensor:

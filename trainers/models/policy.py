@@ -49,12 +49,12 @@ class PolicyProtocol(Protocol):
     """Interface of policies that control agents: trained, scripted or other."""
 
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         """Return actions for the environment, see `Policy.act`."""
         ...
 
-    def memory(self, *shape: int) -> Tensor | None:
+    def initial_hidden_state(self, *shape: int) -> Tensor | None:
         """Return the initial hidden state, zeros `(*shape, H)`; None for a policy that is not recurrent."""
         ...
 
@@ -117,7 +117,7 @@ class Policy:
         self.ids: int = spec.get("ids", 0)
         self.generator = torch.Generator(normalizer.mean.device).manual_seed(seed)
 
-    def memory(self, *shape: int) -> Tensor | None:
+    def initial_hidden_state(self, *shape: int) -> Tensor | None:
         """Return the initial hidden state, zeros `(*shape, H)`; None for a policy that is not recurrent."""
         width = self.actor.hidden_width
         return torch.zeros((*shape, width), device=self.normalizer.mean.device) if width else None
@@ -128,7 +128,7 @@ class Policy:
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         """Return actions for the environment.
 
@@ -137,20 +137,20 @@ class Policy:
                 distinguishes n agents.
             mask: (..., choices), True = legal.
             greedy: Return the most probable action instead of a sample.
-            memory: (..., H) hidden state of a recurrent policy, overwritten. The caller resets it to zero at episode
-                starts.
+            hidden_state: (..., H), of a recurrent policy; overwritten. The caller resets it to zero at episode starts.
 
         Returns:
             (...) int64, (..., K) int64 or (..., K) float32, depending on the action space.
 
         Raises:
-            ConfigError: The policy is recurrent and `memory` is missing.
+            ConfigError: The policy is recurrent and `hidden_state` is missing.
         """
-        if self.actor.hidden_width and memory is None:
-            raise ConfigError("recurrent policy: expected act(..., memory=policy.memory(E, n)), got no memory")
-        params, remembered = self.actor.step(self.inputs(obs), memory)
-        if memory is not None and remembered is not None:
-            memory.copy_(remembered)
+        if self.actor.hidden_width and hidden_state is None:
+            expected = "act(..., hidden_state=policy.initial_hidden_state(E, n))"
+            raise ConfigError(f"recurrent policy: expected {expected}, got no hidden state")
+        params, remembered = self.actor.step(self.inputs(obs), hidden_state)
+        if hidden_state is not None and remembered is not None:
+            hidden_state.copy_(remembered)
         action = self.head.mode(params, mask) if greedy else self.head.sample(params, self.generator, mask)[0]
         return self.head.to_env(action)
 

@@ -19,7 +19,7 @@ from trainers.runner.early_stopping import check_finite, largest_magnitude
 
 __all__ = ["LearnerGroup"]
 
-ENV_AXES = {"memory": 0, "pending": 0, "carried": 0, "replay": 1}
+ENV_AXES = {"hidden_state": 0, "pending": 0, "carried": 0, "replay": 1}
 """Axis of the environments in the per-environment entries of a learner's state, by the first part of their names."""
 
 

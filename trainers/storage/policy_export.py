@@ -25,10 +25,12 @@ class _Greedy(nn.Module):
         super().__init__()
         self.net, self.policy = policy.net, policy
 
-    def forward(self, obs: Tensor, mask: Tensor | None = None, memory: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(
+        self, obs: Tensor, mask: Tensor | None = None, hidden_state: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Return the greedy action, the parameters of its distribution, and the hidden state of a recurrent policy."""
         actor, head = self.policy.actor, self.policy.head
-        parameters, remembered = actor.step(self.policy.inputs(obs), memory)
+        parameters, remembered = actor.step(self.policy.inputs(obs), hidden_state)
         action = head.to_env(head.mode(parameters, mask))
         return (action, parameters) if remembered is None else (action, parameters, remembered)
 
@@ -36,13 +38,13 @@ class _Greedy(nn.Module):
 def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
     """Write a policy as a program for `torch.export.load`, and compare the program with the policy.
 
-    Inputs are obs (N, D) for any N, mask= (N, choices) bool if actions can be illegal, and memory= (N, H) if the policy
-    is recurrent. The memory is the hidden state, zeros at the start of an episode. A policy with agent ids has tensors
-    (N, n, ...) for its n agents.
+    Inputs are obs (N, D) for any N, mask= (N, choices) bool if actions can be illegal, and hidden_state= (N, H), zeros
+    at the start of an episode, if the policy is recurrent. A policy with agent ids has tensors (N, n, ...) for its n
+    agents.
 
-    Outputs are the greedy action, as returned by `Policy.act`, the parameters of the distribution, and the memory for
-    the next step. The parameters are logits (N, sum of choices) without mask, action values, or means (N, K) before
-    they are mapped to the box. The log standard deviation is the program's parameter "net.head.log_std".
+    Outputs are the greedy action, as returned by `Policy.act`, the parameters of the distribution, and the hidden
+    state for the next step. The parameters are logits (N, sum of choices) without mask, action values, or means (N, K)
+    before they are mapped to the box. The log standard deviation is the program's parameter "net.head.log_std".
 
     Args:
         policy: The policy, on the CPU.
@@ -66,7 +68,7 @@ def export_policy(policy: Policy, path: Path, masked: bool = False) -> str:
     team = (policy.ids,) if policy.ids else ()
     kind = str(policy.head.action_dtype).removeprefix("torch.")
     takes = ", ".join(f"{name} {_words(value.shape[1:])}" for name, value in {"obs": obs, **rest}.items())
-    gives = ", memory" if "memory" in rest else ""
+    gives = ", hidden_state" if "hidden_state" in rest else ""
     return f"{takes} -> action {_words((*team, *policy.head.action_shape))} {kind}, parameters{gives}"
 
 
@@ -80,9 +82,10 @@ def _compare(policy: Policy, path: Path, masked: bool) -> None:
     written, generator = torch.export.load(path).module(), torch.Generator().manual_seed(1)
     for size in CHECKED:
         obs, rest = _inputs(policy, size, masked, generator)
-        action, _, *memory = written(obs, **rest)
-        expected = policy.act(obs, rest.get("mask"), greedy=True, memory=rest.get("memory"))  # overwrites the memory
-        same = [(action, expected), *((each, rest["memory"]) for each in memory)]
+        action, _, *hidden_state = written(obs, **rest)
+        # act overwrites the hidden state
+        expected = policy.act(obs, rest.get("mask"), greedy=True, hidden_state=rest.get("hidden_state"))
+        same = [(action, expected), *((each, rest["hidden_state"]) for each in hidden_state)]
         if any(got.dtype != wanted.dtype or not torch.allclose(got, wanted, atol=1e-6) for got, wanted in same):
             raise GpuEnvsError(f"{path}: the exported program returns other values than its policy; do not use it")
 
@@ -96,7 +99,7 @@ def _inputs(policy: Policy, size: int, masked: bool, generator: torch.Generator)
         choices = sum(policy.head.sizes)
         always = torch.randint(choices, (*rows, 1), generator=generator)
         rest["mask"] = (torch.rand((*rows, choices), generator=generator) < 0.5).scatter(-1, always, True)
-    memory = policy.memory(*rows)
-    if memory is not None:
-        rest["memory"] = torch.randn(memory.shape, generator=generator)
+    hidden_state = policy.initial_hidden_state(*rows)
+    if hidden_state is not None:
+        rest["hidden_state"] = torch.randn(hidden_state.shape, generator=generator)
     return obs, rest

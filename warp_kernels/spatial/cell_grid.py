@@ -75,7 +75,7 @@ def build_grid(params_type: Any, state_type: Any, num_agents: int, num_nearest: 
 
     @wp.func(inline=True)
     def lay_out(params: params_type, state: state_type, io: IO, env: int, row: int):
-        """Assign consecutive index ranges to the cells of a row, and write where each begins."""
+        """Assign consecutive index ranges to the cells of a row, and write their starts."""
         first = row * width
         last = first + side
         here = int(0)

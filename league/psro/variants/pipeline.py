@@ -29,7 +29,7 @@ from league.rollout.best_response import BestResponseTraining
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import MatchupDistribution
 from league.storage.run_config import sizes, table_of
-from league.storage.run_store import derive_seed
+from league.storage.run_store import derive_named_seed
 from trainers.base.state import State, to_device
 from trainers.config.train_config import TrainConfig
 from trainers.models.policy import Policy, PolicyProtocol
@@ -151,7 +151,7 @@ class PipelineVariant(StandardVariant):
         """Return a segment of the training for a place, against the levels below as they were at its start."""
         assert context.train is not None
         step = _segment_step(context.iteration, part, role, place)
-        train = dataclasses.replace(context.train, seed=derive_seed(self.config.seed, "pipeline", role, place))
+        train = dataclasses.replace(context.train, seed=derive_named_seed(self.config.seed, "pipeline", role, place))
         fixed = torch.tensor([len(context.populations[seat.role]) for seat in self.game.seats])
 
         def update(learned: PipelineSegment) -> StoreUpdate:

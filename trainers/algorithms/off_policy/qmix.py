@@ -141,7 +141,7 @@ class QMIX:
         adam = torch.optim.Adam(learned.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": adam}
         self.epsilon = torch.full((), config.epsilon, device=self.device)
-        self.memory = torch.zeros((envs, agents, self.actor.hidden_width), device=self.device)
+        self.hidden_state = torch.zeros((envs, agents, self.actor.hidden_width), device=self.device)
         self.burn_in = config.burn_in if self.actor.hidden_width else 0
         self.window = self.burn_in + config.window if self.actor.hidden_width else 1
         capacity = final_obs_capacity(config.rollout_length, spec.time_limit, envs * agents, config.truncation_capacity)
@@ -164,8 +164,8 @@ class QMIX:
         if self.has_action_mask:
             fields["next_mask"] = ((agents, choices), flag)
         if self.actor.hidden_width:
-            fields["memory"] = ((agents, self.actor.hidden_width), torch.float32)
-        self.remembered = torch.zeros((config.rollout_length, *self.memory.shape), device=self.device)
+            fields["hidden_state"] = ((agents, self.actor.hidden_width), torch.float32)
+        self.remembered = torch.zeros((config.rollout_length, *self.hidden_state.shape), device=self.device)
         least = max(config.rollout_length, self.window)
         self.replay = ReplayBuffer(config.replay_size, envs, fields, self.device, least, spec.shard)
 
@@ -181,11 +181,11 @@ class QMIX:
         t = self.rollout.t
         begins = self.rollout.episode_starts[t]
         obs, mask = self.rollout.begin_step(obs, mask, None, state if self.state_width else None)
-        self.memory.masked_fill_(begins[:, None, None], 0.0)
-        self.remembered[t].copy_(self.memory)
-        values, memory = self.actor.step(self._inputs(obs), self.memory)
-        assert memory is not None
-        self.memory.copy_(memory)
+        self.hidden_state.masked_fill_(begins[:, None, None], 0.0)
+        self.remembered[t].copy_(self.hidden_state)
+        values, hidden_state = self.actor.step(self._inputs(obs), self.hidden_state)
+        assert hidden_state is not None
+        self.hidden_state.copy_(hidden_state)
         action = explore(values, mask, self.epsilon, self.stream)
         self.rollout.store_action(action)
         return action
@@ -244,29 +244,30 @@ class QMIX:
             steps["next_mask"] = r.mask[1:]
             steps["known"] = known & ~(r.truncated & follows).any(-1)
         if self.actor.hidden_width:
-            steps["memory"] = self.remembered.masked_fill(~r.valid.unsqueeze(-1), 0.0)
+            steps["hidden_state"] = self.remembered.masked_fill(~r.valid.unsqueeze(-1), 0.0)
         return steps
 
     def _minibatch_step(self) -> dict[str, Tensor]:
         """Take one Adam step on the squared error of the team values, over sampled windows (L, B)."""
         c = self.config
         time, env, _ = self.replay.local_places(*self.replay.draw(c.batch_size, self.generator, self.window))
-        batch = self.replay.windows(time, env, self.window, [name for name in self.replay.buffers if name != "memory"])
+        names = [name for name in self.replay.buffers if name != "hidden_state"]
+        batch = self.replay.windows(time, env, self.window, names)
         inputs, next_inputs = self._inputs(batch["obs"]), self._inputs(batch["next_obs"])
         past = (
-            (self.replay.buffers["memory"][time, env], inputs, batch["episode_starts"])
+            (self.replay.buffers["hidden_state"][time, env], inputs, batch["episode_starts"])
             if self.actor.hidden_width
             else None
         )
         batch = {name: values[self.burn_in :] for name, values in batch.items()}
-        memory = past and self._remember(self.actor, *past)
-        values = self._values(self.actor, inputs[self.burn_in :], memory)
+        hidden_state = past and self._remember(self.actor, *past)
+        values = self._values(self.actor, inputs[self.burn_in :], hidden_state)
         value = values.gather(-1, batch["action"].unsqueeze(-1)).squeeze(-1).masked_fill(~batch["valid"], 0.0)
         team = self.mixer(value, self._state(batch, "state"))
         with torch.no_grad():
             next_inputs = next_inputs[self.burn_in :]
             next_values = self.target_actor.step(next_inputs, past and self._remember(self.target_actor, *past))[0]
-            prefer = self.actor.step(next_inputs, memory)[0] if c.double else next_values
+            prefer = self.actor.step(next_inputs, hidden_state)[0] if c.double else next_values
             best = best_value(next_values, prefer, batch.get("next_mask")).masked_fill(~batch["follows"], 0.0)
             following = self.target_mixer(best, self._state(batch, "next_state"))
             target = batch["reward"] + c.gamma * following.masked_fill(~batch["follows"].any(-1), 0.0)
@@ -294,17 +295,17 @@ class QMIX:
         """
         length, count, agents, _ = inputs.shape
         rows, begins = inputs.flatten(1, 2), begins.repeat_interleave(agents, dim=1)
-        memory, burn_in = before.flatten(0, 1), self.burn_in
+        hidden_state, burn_in = before.flatten(0, 1), self.burn_in
         if burn_in:
             with torch.no_grad():
-                memory = actor.hidden_states(rows[:burn_in], memory, begins[:burn_in])[-1]
-        remembered = actor.hidden_states(rows[burn_in:], memory, begins[burn_in:])
+                hidden_state = actor.hidden_states(rows[:burn_in], hidden_state, begins[:burn_in])[-1]
+        remembered = actor.hidden_states(rows[burn_in:], hidden_state, begins[burn_in:])
         return remembered.view(length - burn_in, count, agents, before.shape[-1])
 
     @staticmethod
-    def _values(actor: Network, inputs: Tensor, memory: Tensor | None) -> Tensor:
+    def _values(actor: Network, inputs: Tensor, hidden_state: Tensor | None) -> Tensor:
         """Return values (L, B, n, choices) of inputs, or of hidden states for a GRU."""
-        return actor(inputs) if memory is None else actor.out(memory)
+        return actor(inputs) if hidden_state is None else actor.out(hidden_state)
 
     def policy(self) -> Policy:
         """Return a frozen copy of the agents' network with its normalizer; it takes the best actions."""
@@ -312,7 +313,7 @@ class QMIX:
 
     def _carried(self) -> dict[str, Tensor]:
         """Return the state carried from one rollout to the next."""
-        return {"memory": self.memory, "episode_starts": self.rollout.episode_starts[0]}
+        return {"hidden_state": self.hidden_state, "episode_starts": self.rollout.episode_starts[0]}
 
     def state_dict(self) -> State:
         """Return networks, Adam, counters, generator, hidden states and the replay, between rollouts."""

@@ -43,14 +43,16 @@ class ActorCriticAgent:
             capacity=final_obs_capacity(length, spec.time_limit, shape[0] * shape[1], config.truncation_capacity),
             device=self.device,
         )
-        self.memory = RecurrentState(shape, net.actor, net.critic, self.device) if config.network == "gru" else None
+        recurrent = config.network == "gru"
+        self.recurrent_state = RecurrentState(shape, net.actor, net.critic, self.device) if recurrent else None
 
     @torch.no_grad()
     def act(self, obs: Tensor, mask: Tensor | None, to_move: Tensor | None, state: Tensor | None) -> Tensor:
         """Sample actions (E, n) or (E, n, K); arguments as in `Learner.act`."""
         obs, mask = self.rollout.begin_step(obs, mask, to_move, state)
         seen = self.normalizer(obs)
-        params = self.actor(seen) if self.memory is None else self.memory.step(self.actor, seen, self.rollout)
+        recurrent = self.recurrent_state
+        params = self.actor(seen) if recurrent is None else recurrent.step(self.actor, seen, self.rollout)
         action, log_prob = self.head.sample(params, self.stream, mask)
         self.rollout.store_action(action, log_prob)
         return self.head.to_env(action)
@@ -60,9 +62,9 @@ class ActorCriticAgent:
 
         The host synchronizes with the device.
         """
-        if self.memory is None:
+        if self.recurrent_state is None:
             return row_batch(self.rollout, self.net, self.config, reducer)
-        return sequence_batch(self.rollout, self.net, self.memory, self.config, reducer)
+        return sequence_batch(self.rollout, self.net, self.recurrent_state, self.config, reducer)
 
     def update_normalizer(self, batch: dict[str, Tensor], total: Callable[[Tensor], Tensor]) -> None:
         """Update the normalizers, after gradient steps; see `update_normalizers`."""
@@ -72,19 +74,19 @@ class ActorCriticAgent:
     def next_rollout(self) -> int:
         """Clear the rollout and return its number of steps, including those of other ranks."""
         self.rollout.clear()
-        if self.memory is not None:
-            self.memory.next_rollout()
+        if self.recurrent_state is not None:
+            self.recurrent_state.next_rollout()
         return self.rollout.length * self.num_envs_total
 
     def state_dict(self) -> State:
         """Return the state carried from one rollout to the next, besides networks and generator."""
-        return {} if self.memory is None else self.memory.state_dict(self.rollout)
+        return {} if self.recurrent_state is None else self.recurrent_state.state_dict(self.rollout)
 
     def load_state_dict(self, state: State) -> None:
         """Restore the result of `state_dict`."""
         self.rollout.clear()
-        if self.memory is not None:
-            self.memory.load_state_dict(state, self.rollout)
+        if self.recurrent_state is not None:
+            self.recurrent_state.load_state_dict(state, self.rollout)
 
 
 class BatchedActorCriticAgents:
@@ -98,11 +100,11 @@ class BatchedActorCriticAgents:
         """Move the members' rollouts and hidden states into shared memory."""
         self.policies, self.streams = BatchedPolicies(members), [member.stream for member in members]
         self.rollout = BatchedRolloutBuffer([member.rollout for member in members])
-        memories = [member.memory for member in members if member.memory is not None]
-        self.memory = torch.stack([memory.actor_next for memory in memories]) if memories else None
-        for place, memory in enumerate(memories):
-            assert self.memory is not None
-            memory.actor_next = self.memory[place]
+        recurrent_states = [member.recurrent_state for member in members if member.recurrent_state is not None]
+        self.hidden_state = torch.stack([state.actor_next for state in recurrent_states]) if recurrent_states else None
+        for place, recurrent_state in enumerate(recurrent_states):
+            assert self.hidden_state is not None
+            recurrent_state.actor_next = self.hidden_state[place]
 
     def start(self) -> None:
         """Start a rollout with the learners' present weights."""
@@ -118,9 +120,9 @@ class BatchedActorCriticAgents:
             None if to_move is None else self._apart(to_move),
             None if state is None else self._each(state),
         )
-        if self.memory is not None:
-            self.memory.masked_fill_(self.rollout.episode_starts[self.rollout.t][..., None, None], 0.0)
-        action, log_prob = self.policies.sample(obs, mask, self.streams, self.memory)
+        if self.hidden_state is not None:
+            self.hidden_state.masked_fill_(self.rollout.episode_starts[self.rollout.t][..., None, None], 0.0)
+        action, log_prob = self.policies.sample(obs, mask, self.streams, self.hidden_state)
         self.rollout.store_action(action, log_prob)
         return self.policies.head.to_env(action).transpose(0, 1).flatten(1, 2)
 

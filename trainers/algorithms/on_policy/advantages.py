@@ -114,7 +114,7 @@ def row_batch(
 def sequence_batch(
     r: RolloutBuffer,
     net: ActorCritic,
-    memory: RecurrentState,
+    recurrent_state: RecurrentState,
     c: ActorCriticConfig,
     reducer: GradientReducer = LOCAL_REDUCER,
 ) -> dict[str, Tensor]:
@@ -137,9 +137,9 @@ def sequence_batch(
     else:
         seen = critic_input(states, all_agents).transpose(0, 1)
     # an agent that is dead stays dead until the next episode, which starts without a hidden state
-    before = {name: start.flatten(0, 1).masked_fill(~alive[0], 0.0) for name, start in memory.starts().items()}
+    before = {name: start.flatten(0, 1).masked_fill(~alive[0], 0.0) for name, start in recurrent_state.starts().items()}
     hidden = critic.hidden_states(seen, before["critic"], begins)
-    memory.critic_next.copy_(hidden[-2].view_as(memory.critic))
+    recurrent_state.critic_next.copy_(hidden[-2].view_as(recurrent_state.critic))
     value = critic.out(hidden).view(r.length + 1, *r.reward.shape[1:])
     cut = _cut(r)
     final_value = torch.zeros(r.valid.numel(), device=r.device)
