@@ -75,8 +75,8 @@ FILES, GOALS = pytest.StashKey(), pytest.StashKey()
 def pytest_terminal_summary(terminalreporter, config):
     """Print targets and files at the end."""
     for figure in config.stash.get(GOALS, []):
-        told = f"not measured: {figure.note}" if figure.value is None else f"{figure.value:.3g} {figure.unit}"
+        result = f"not measured: {figure.note}" if figure.value is None else f"{figure.value:.3g} {figure.unit}"
         verdict = {None: "", True: "met", False: "not met"}[figure.met]
-        terminalreporter.write_line(f"{figure.what}: {told} {figure.target} {verdict}")
+        terminalreporter.write_line(f"{figure.what}: {result} {figure.target} {verdict}")
     for path in config.stash.get(FILES, []):
         terminalreporter.write_line(f"wrote {path}")

@@ -230,7 +230,7 @@ def _peers(result: dict[str, Any]) -> list[str]:
             times = f"{mine['value'] / row['value']:.3g}" if mine else ""
             cells = [row["peer"], row["env"], f"{row['worlds']:,}", number(row["value"])]
             lines.append([*cells, number(mine["value"]) if mine else "", times])
-    head = ["peer", "environment", "worlds", "its env-steps/s", "ours, copied in", "ratio"]
+    head = ["peer", "environment", "worlds", "its env-steps/s", "gpu-envs, copied", "ratio"]
     return ["## Peers", "", *table(head, lines)] if lines else []
 
 

@@ -74,10 +74,14 @@ def machine(device: torch.device, scale: Scale) -> Rows:
         except PackageNotFoundError:
             about[package] = "not installed"
     if device.type == "cuda":
-        told = torch.cuda.get_device_properties(device)
+        properties = torch.cuda.get_device_properties(device)
         major, minor = torch.cuda.get_device_capability(device)
-        about |= {"name": told.name, "memory_gib": round(told.total_memory / 2**30, 1), "arch": 10 * major + minor}
-        about |= {"multiprocessors": told.multi_processor_count, "cuda": torch.version.cuda, "driver": _driver()}
+        about |= {
+            "name": properties.name,
+            "memory_gib": round(properties.total_memory / 2**30, 1),
+            "arch": 10 * major + minor,
+        }
+        about |= {"multiprocessors": properties.multi_processor_count, "cuda": torch.version.cuda, "driver": _driver()}
     yield {"machine": about}
     rate = copy_bandwidth(device, size=(16 << 20) if scale is TINY else None)
     yield {"what": "copy of memory, read + write", "unit": "B/s", "value": rate.median, **_ends(rate)}
@@ -229,9 +233,9 @@ def _registers(env_id: str, device: torch.device, schedule: str, **config: Any) 
         core.reset()
         core.step(core.sample_actions())
         for stage in core._launcher.program.step:
-            told = wp.get_cuda_kernel_properties(stage.kernel, str(device))
-            local = f"{told['local_memory_size']} bytes of local memory"
-            yield about | {"what": stage.kernel.key, "value": told["register_count"], "note": local}
+            properties = wp.get_cuda_kernel_properties(stage.kernel, str(device))
+            local = f"{properties['local_memory_size']} bytes of local memory"
+            yield about | {"what": stage.kernel.key, "value": properties["register_count"], "note": local}
     except Exception as error:  # noqa: BLE001  # an extra, and new in Warp
         yield about | failed(error)
 

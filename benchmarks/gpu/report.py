@@ -116,7 +116,7 @@ def lines_of(process: "subprocess.Popen[str]", seconds: float) -> Iterator[str]:
         yield line
 
 
-def run(words: list[str], seconds: float, log: Path, told: Callable[[str], None]) -> str:
+def run(words: list[str], seconds: float, log: Path, on_line: Callable[[str], None]) -> str:
     """Run the process of a part, pass on its lines, and return "done" or a one-line reason."""
     begun = log.stat().st_size if log.exists() else 0
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -135,7 +135,7 @@ def run(words: list[str], seconds: float, log: Path, told: Callable[[str], None]
         )
         try:
             for line in lines_of(process, seconds):
-                told(line)
+                on_line(line)
             code = process.wait(GRACE)
         except (TimeoutError, subprocess.TimeoutExpired):
             return f"cut after {seconds:.0f} s"
@@ -265,7 +265,7 @@ def _play(name: str, words: list[str], seconds: float, kept: GpuReport) -> str:
     """Run one part and add its rows to the report."""
     tests = Tests()
 
-    def told(line: str) -> None:
+    def read_line(line: str) -> None:
         if name == "tests":
             tests.read(line)
             with kept.log.open("a", encoding="utf-8") as log:
@@ -276,7 +276,7 @@ def _play(name: str, words: list[str], seconds: float, kept: GpuReport) -> str:
             if "error" in row:
                 print(f"    {page.label(row)}: {row['error']}", flush=True)
 
-    status = run(words, max(1.0, seconds - GRACE), kept.log, told)
+    status = run(words, max(1.0, seconds - GRACE), kept.log, read_line)
     if name == "tests":
         kept.result["parts"][name]["rows"] = tests.rows()
         if status.startswith("failed"):

@@ -43,7 +43,7 @@ def shares(step: Callable[[], Any], seconds: float = 0.3) -> dict[str, float]:
     return {room: own / whole for room, own in spent.most_common()}
 
 
-def told(shares: dict[str, float], least: float = 0.05) -> str:
+def format_shares(shares: dict[str, float], least: float = 0.05) -> str:
     """Return the shares as text."""
     return ", ".join(f"{room} {100 * share:.0f} %" for room, share in shares.items() if share >= least)
 

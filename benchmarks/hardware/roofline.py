@@ -96,8 +96,8 @@ def traffic(core: Core) -> Traffic:
     if len(layout.params) > 1:  # every world has constants of its own
         entries.append(_entry("params", layout.params, 1, 0))
     fields = {name: tensor for name, tensor in layout.kept.items() if tensor.numel()}
-    told = set(core.definition.info.values())
-    used = dict.fromkeys(fields, (1.0, 1.0)) if core.definition.rules.masked else _tried(core, told)
+    reported = set(core.definition.info.values())
+    used = dict.fromkeys(fields, (1.0, 1.0)) if core.definition.rules.masked else _tried(core, reported)
     entries += [_entry(f"state.{name}", tensor, *used[name]) for name, tensor in fields.items()]
     return Traffic(tuple(entries))
 
@@ -106,7 +106,7 @@ def _entry(name: str, tensor: torch.Tensor, reads: float, writes: float) -> Memo
     return MemoryTraffic(name, tensor[0].numel() * tensor.element_size(), reads, writes)
 
 
-def _tried(core: Core, told: set[str]) -> dict[str, tuple[float, float]]:
+def _tried(core: Core, reported: set[str]) -> dict[str, tuple[float, float]]:
     """Return the shares read and written of every field of State."""
     small = _small_copy(core)
     fields = {name: tensor for name, tensor in small._buffers.kept.items() if tensor.numel()}
@@ -141,7 +141,7 @@ def _tried(core: Core, told: set[str]) -> dict[str, tuple[float, float]]:
         share = int(seen.sum()) / seen.numel()
         share = 1.0 if share > NEARLY_ALL else share
         kept = needed[name] or alike[name]
-        used[name] = (float(kept), share if kept or name in told else 0.0)
+        used[name] = (float(kept), share if kept or name in reported else 0.0)
     return used
 
 
@@ -201,5 +201,5 @@ def _copies(source: torch.Tensor, target: torch.Tensor, repeats: int) -> Iterato
 
 
 def share(core_traffic: Traffic, env_steps_per_second: float, bandwidth: float) -> float:
-    """How much of the bandwidth a throughput needs at least; beyond 1 where the worlds fit into the caches."""
+    """Return the least share of the bandwidth that a throughput needs; over 1 if the worlds fit into the caches."""
     return core_traffic.bytes * env_steps_per_second / bandwidth

@@ -228,16 +228,16 @@ def cross_play(game: Game, sides: Sequence[Side], episodes: int = 4_000) -> tupl
     """Return the returns of every seat, (S, populations of seat 1, of seat 2), and half of the 95 % intervals."""
     first, second = game.seats
     pools = {role: [policy for side in sides for policy in side.policies[role]] for role in game.roles}
-    begins = {role: [0] for role in game.roles}
+    starts = {role: [0] for role in game.roles}
     for side in sides:
         for role in game.roles:
-            begins[role].append(begins[role][-1] + len(side.policies[role]))
+            starts[role].append(starts[role][-1] + len(side.policies[role]))
     matchups, counts, shares, cells = [], [], [], []
     for a, one in enumerate(sides):
         for b, other in enumerate(sides):
             for i, p in enumerate(one.weights[first.role].tolist()):
                 for j, q in enumerate(other.weights[second.role].tolist()):
-                    matchups.append((begins[first.role][a] + i, begins[second.role][b] + j))
+                    matchups.append((starts[first.role][a] + i, starts[second.role][b] + j))
                     counts.append(max(LEAST, round(episodes * p * q)))
                     shares.append(p * q)
                     cells.append((a, b))

@@ -70,26 +70,27 @@ def exploitability(
     lines: list[dict[str, Any]] = []
     for seed in range(turns):
         config = {**presets.psro(env_id), "seed": seed, "episodes": CELL_EPISODES}
-        lines.append({"who": "ours", "oracle": "learned", **_ours(env_id, PSROConfig(**{**config, **learned}))})
-        lines.append({"who": "OpenSpiel", "oracle": "learned", **_theirs(env_id, "learned", 100, patience, seed)})
+        curves = {
+            ("gpu_envs", "learned"): _gpu_envs_curve(env_id, PSROConfig(**{**config, **learned})),
+            ("OpenSpiel", "learned"): _openspiel_curve(env_id, "learned", 100, patience, seed),
+        }
         config |= {"oracle": "exact", **exact}
-        lines.append({"who": "ours", "oracle": "exact", **_ours(env_id, PSROConfig(**config))})
-        lines.append(
-            {"who": "OpenSpiel", "oracle": "exact", **_theirs(env_id, "exact", config["iterations"], 600.0, seed)}
-        )
+        curves["gpu_envs", "exact"] = _gpu_envs_curve(env_id, PSROConfig(**config))
+        curves["OpenSpiel", "exact"] = _openspiel_curve(env_id, "exact", config["iterations"], 600.0, seed)
+        lines += [{"library": library, "oracle": oracle, **curve} for (library, oracle), curve in curves.items()]
         for line in lines[-4:]:
-            print(line["who"], line["oracle"], json.dumps(line["curve"]), flush=True)
+            print(line["library"], line["oracle"], json.dumps(line["curve"]), flush=True)
     reached = {
-        f"{who} {oracle}": [
-            reach(line["curve"], below) for line in lines if (line["who"], line["oracle"]) == (who, oracle)
+        f"{library} {oracle}": [
+            reach(line["curve"], below) for line in lines if (line["library"], line["oracle"]) == (library, oracle)
         ]
-        for who in ("ours", "OpenSpiel")
+        for library in ("gpu_envs", "OpenSpiel")
         for oracle in ("learned", "exact")
     }
     verdicts = {
         oracle: all(
-            ours is not None and (theirs is None or ours < theirs)
-            for ours, theirs in zip(reached[f"ours {oracle}"], reached[f"OpenSpiel {oracle}"], strict=True)
+            own is not None and (openspiel is None or own < openspiel)
+            for own, openspiel in zip(reached[f"gpu_envs {oracle}"], reached[f"OpenSpiel {oracle}"], strict=True)
         )
         for oracle in ("learned", "exact")
     }
@@ -101,7 +102,7 @@ def reach(curve: Sequence[Sequence[float]], below: float) -> float | None:
     return next((seconds for seconds, nash_conv in curve if nash_conv <= below), None)
 
 
-def _ours(env_id: str, config: PSROConfig) -> dict[str, Any]:
+def _gpu_envs_curve(env_id: str, config: PSROConfig) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         game = Game.of(env_id)
         began = time.perf_counter()
@@ -113,11 +114,11 @@ def _ours(env_id: str, config: PSROConfig) -> dict[str, Any]:
     return {"curve": curve, "seed": config.seed}
 
 
-def _theirs(env_id: str, oracle: str, iterations: int, patience: float, seed: int) -> dict[str, Any]:
+def _openspiel_curve(env_id: str, oracle: str, iterations: int, patience: float, seed: int) -> dict[str, Any]:
     openspiel_psro.load()  # its imports are not its work
     began = time.perf_counter()
     run = openspiel_psro.Theirs(env_id, oracle, CELL_EPISODES, seed=seed)
-    watched = 0.0  # NashConv of theirs is not needed for its run; that of ours takes no time to speak of
+    watched = 0.0  # OpenSpiel does not need NashConv for its run, so its time is not counted
     curve: list[list[float]] = []
     for number in range(iterations + 1):
         if number:
@@ -147,17 +148,17 @@ def cells(envs: Sequence[str], side: int) -> dict[str, Any]:
             populations, game=game, matchups=every, episodes=CELL_EPISODES, seed=0
         )  # worlds are made once
         openspiel_psro.cell(env_id, 10, seed=0)
-        took: dict[str, list[float]] = {name: [] for name in ("ours", "theirs", "ours_cpu", "theirs_cpu")}
+        took: dict[str, list[float]] = {name: [] for name in ("gpu_envs", "openspiel", "gpu_envs_cpu", "openspiel_cpu")}
         for turn in range(TURNS):
             clocks = _clocks()
             simulate_matchups(populations, game=game, matchups=every, episodes=CELL_EPISODES, seed=turn)
-            _count(took, "ours", clocks, len(every))
+            _count(took, "gpu_envs", clocks, len(every))
             clocks = _clocks()
             for number in range(3):
                 openspiel_psro.cell(env_id, CELL_EPISODES, seed=3 * turn + number)
-            _count(took, "theirs", clocks, 3)
+            _count(took, "openspiel", clocks, 3)
         ratio, ratio_cpu = (
-            statistics.median(b / a for a, b in zip(took[f"ours{of}"], took[f"theirs{of}"], strict=True))
+            statistics.median(b / a for a, b in zip(took[f"gpu_envs{of}"], took[f"openspiel{of}"], strict=True))
             for of in ("", "_cpu")
         )
         rows.append({"env_id": env_id, **took, "ratio": ratio, "ratio_cpu": ratio_cpu, "met": ratio >= 20})

@@ -1,13 +1,12 @@
 """Scaling of executors: speed-up with simulated devices, cost of the coordinator, and docs/scaling.md.
 
-python -m benchmarks.league.executor_scaling                    # everything, then the page; needs the extra `ray`
-python -m benchmarks.league.executor_scaling --workers 1 8      # the dispatcher with these; the rest stays as it was
-measured
-python -m benchmarks.league.executor_scaling --constants        # what a call costs and carries; the rest stays as it
-was measured
-python -m benchmarks.league.executor_scaling --faults 30        # so many runs to which things happen; the rest stays
-as it was
-python -m benchmarks.league.executor_scaling --write            # only the page, from what is recorded
+`python -m benchmarks.league.executor_scaling` measures everything and writes the page; it needs the extra `ray`. An
+option measures one part again and keeps the other recorded parts:
+
+- `--workers 1 8`: the dispatcher with these numbers of workers.
+- `--constants`: the cost and the size of a call.
+- `--faults 30`: this number of runs with faults.
+- `--write`: nothing; it writes the page from the recorded results.
 """
 
 # Ray is an extra: the type checker runs without it.
@@ -275,7 +274,7 @@ def faults(runs: int) -> list[dict[str, Any]]:
     Raises:
         CalledProcessError: A run failed, or its fault did not occur.
     """
-    script, told = provenance.ROOT / "tests" / "libraries" / "ray_faults.py", []
+    script, records = provenance.ROOT / "tests" / "libraries" / "ray_faults.py", []
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(script), folder, str(runs)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -283,11 +282,11 @@ def faults(runs: int) -> list[dict[str, Any]]:
             for line in process.stdout:  # Ray's are among them
                 if line.startswith('{"run"'):
                     print(line, end="", flush=True)
-                    told.append(json.loads(line))
+                    records.append(json.loads(line))
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    print("\n".join(scaling_page.tally(told)))
-    return told
+    print("\n".join(scaling_page.tally(records)))
+    return records
 
 
 def _origin() -> dict[str, Any]:

@@ -83,12 +83,12 @@ def _cells(result: Mapping[str, Any]) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in result["rows"]:
-        ours, theirs, ours_cpu, theirs_cpu = (
-            statistics.median(row[name]) for name in ("ours", "theirs", "ours_cpu", "theirs_cpu")
+        own, openspiel, own_cpu, openspiel_cpu = (
+            statistics.median(row[name]) for name in ("gpu_envs", "openspiel", "gpu_envs_cpu", "openspiel_cpu")
         )
         lines.append(
-            f"| {row['env_id']} | {ours:.2f} | {theirs:.0f} | {row['ratio']:.1f} | {ours_cpu:.2f} | {theirs_cpu:.0f} | "
-            f"{row['ratio_cpu']:.1f} |"
+            f"| {row['env_id']} | {own:.2f} | {openspiel:.0f} | {row['ratio']:.1f} | {own_cpu:.2f} | "
+            f"{openspiel_cpu:.0f} | {row['ratio_cpu']:.1f} |"
         )
     return lines
 
@@ -105,7 +105,7 @@ def _curves(result: Mapping[str, Any]) -> list[str]:
         "seconds |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for line in sorted(result["lines"], key=lambda line: (line["oracle"] != "learned", line["who"] != "ours")):
+    for line in sorted(result["lines"], key=lambda line: (line["oracle"] != "learned", line["library"] != "gpu_envs")):
         curve = line["curve"]
         first = next((f"{seconds:.1f}" for seconds, value in curve if value <= result["below"]), "not reached")
         least, (seconds, last) = min(value for _, value in curve), curve[-1]
@@ -117,12 +117,11 @@ def _curves(result: Mapping[str, Any]) -> list[str]:
 
 
 def _library(line: Mapping[str, Any]) -> str:
-    return "gpu-envs" if line["who"] == "ours" else line["who"]
+    return "gpu-envs" if line["library"] == "gpu_envs" else line["library"]
 
 
 def _sides(result: Mapping[str, Any]) -> list[str]:
     """Return the tables of cross-play."""
-    steps = ", ".join(f"{name} {used:,} ({result['seconds'][name]:.0f} s)" for name, used in result["steps"].items())
     grouped = (
         ", means over all populations of a kind, without a population against itself"
         if len(result["sides"]) > WIDE
@@ -130,9 +129,11 @@ def _sides(result: Mapping[str, Any]) -> list[str]:
     )
     lines = [
         f"{result['env_id']}. Return of each role per episode, with 95 % intervals: the row population plays the role, "
-        f"the column population its opponent{grouped}. Environment steps of training: {steps}.{_payoffs(result)} "
-        "Independent learners train in separate worlds (`NoLeagueBuilder`). Learners of "
-        '"together" share worlds and use all steps, twice as many as any other role.' + _of_league(result["settings"]),
+        f"the column population its opponent{grouped}. Independent learners train in separate worlds "
+        '(`NoLeagueBuilder`). Learners of "together" share worlds and use all steps, twice as many as any other role.'
+        + _of_league(result["settings"]),
+        "",
+        *_training_cost(result),
         "",
     ]
     for seat, role in enumerate(result["roles"]):
@@ -180,10 +181,14 @@ def _within(mean: float, half: float) -> str:
     return f"{mean:.1f} ± {half:.1f}"
 
 
-def _payoffs(result: Mapping[str, Any]) -> str:
-    """Return the counts of episodes for payoff tables, which are not training data."""
-    counts = ", ".join(f"{name} {count:,}" for name, count in result.get("payoffs", {}).items())
-    return f" Episodes for payoff tables, not used for training: {counts}." if counts else ""
+def _training_cost(result: Mapping[str, Any]) -> list[str]:
+    """Return the table of training steps and seconds, and of the episodes of payoff tables, by population."""
+    payoffs = result.get("payoffs", {})
+    lines = ["| population | training [steps] | training [s] | payoff table [episodes] |", "| --- |" + " --- |" * 3]
+    for name, steps in result["steps"].items():
+        episodes = f"{payoffs[name]:,}" if name in payoffs else ""
+        lines.append(f"| {name} | {steps:,} | {result['seconds'][name]:.0f} | {episodes} |")
+    return lines
 
 
 def _of_league(settings: Mapping[str, Any]) -> str:
@@ -215,7 +220,7 @@ def _draw(results: Mapping[str, Any]) -> None:
             (drawn[label],) = axes.plot(
                 [max(seconds, 0.05) for seconds, _ in line["curve"]],
                 [max(value, 1e-3) for _, value in line["curve"]],
-                color="C0" if line["who"] == "ours" else "C1",
+                color="C0" if line["library"] == "gpu_envs" else "C1",
                 linestyle="-" if line["oracle"] == "learned" else ":",
                 marker=".",
                 markersize=3,

@@ -1,9 +1,9 @@
-"""Measure the targets and write docs/performance.md: ``python -m benchmarks.pages.report``.
+"""Measure the targets and write docs/performance.md.
 
-python -m benchmarks.pages.report                                       measure all, write result file and page
-python -m benchmarks.pages.report --only simple-tag            renew these groups in the result file
-python -m benchmarks.pages.report --take out/bench/bench.json           renew the groups that `make bench` has measured
-python -m benchmarks.pages.report --from benchmarks/results/NAME.json   write the page again, measuring nothing
+- `python -m benchmarks.pages.report`: measure all targets, write the result file and the page.
+- `... --only simple-tag`: measure these groups again and replace them in the result file.
+- `... --take out/bench/bench.json`: replace the groups that `make bench` has measured.
+- `... --from benchmarks/results/NAME.json`: write the page from a result file, without a measurement.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def measure(only: list[str], effort: Effort) -> Iterator[tuple[str, dict[str, An
 
 
 def group(title: str, command: str, effort: Effort, load: float, figures: list[Figure]) -> dict[str, Any]:
-    """Figures of one group, with what they were measured by."""
+    """Return the figures of one group and the conditions of their measurement."""
     return {
         "title": title,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -69,7 +69,7 @@ def write(path: Path, machine: dict[str, Any], groups: dict[str, Any]) -> None:
 
 
 def _gpus() -> list[dict[str, Any]]:
-    """Reports of GPUs beside the result files."""
+    """Return the reports of GPUs in the folder of the result files."""
     files = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
     return [file for file in files if "parts" in file]
 
@@ -99,7 +99,7 @@ def take(path: Path) -> Path:
 
 
 def _measured(path: Path) -> dict[str, Any]:
-    """Groups of a result file, if it is there, that are still measured."""
+    """Return the groups of a result file, if it exists, that are still measured."""
     groups = json.loads(path.read_text())["groups"] if path.exists() else {}
     ids = {target.id for target in TARGETS}
     return {id: group for id, group in groups.items() if id in ids}
@@ -145,8 +145,8 @@ def main(argv: list[str]) -> None:
     written.parent.mkdir(parents=True, exist_ok=True)
     source = target.resolve()
     result = json.loads(target.read_text())
-    told = str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)
-    written.write_text(performance_page.text(result, told, TARGETS, _gpus()))
+    source_name = str(source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name)
+    written.write_text(performance_page.text(result, source_name, TARGETS, _gpus()))
     for id, group in result["groups"].items():
         if curves := performance_page.curves(group):
             picture.draw(curves, group["title"], written.parent / performance_page.picture_of(id), curves[0].along)

@@ -56,15 +56,15 @@ def _lines(title: str, round_: str, rows: list[dict[str, Any]]) -> Iterator[str]
     """Yield a row for each contender of gpu-envs; the first is the reference of all ratios."""
     peers = [row for row in rows if row["kind"] == "peer"]
     best = max(peers, key=lambda row: row["rate"], default=None)
-    for ours in (row for row in rows if row["kind"] == "ours"):
-        first = ours["ratio"] == 1
-        name = f"{title}: {round_}" + ("" if first else f", {ours['name']}")
+    for own in (row for row in rows if row["kind"] == "gpu_envs"):
+        first = own["ratio"] == 1
+        name = f"{title}: {round_}" + ("" if first else f", {own['name']}")
         theirs, over = "", ""
         if best is not None:
-            theirs, over = f"{best['name']} {number(best['rate'])}", number(best["ratio"] / ours["ratio"])
+            theirs, over = f"{best['name']} {number(best['rate'])}", number(best["ratio"] / own["ratio"])
             over += f" ({number(best['ratio_low'])} – {number(best['ratio_high'])})" if first else ""
         bounds = ([row["ratio"] for row in rows if row["kind"] == kind and first] for kind in ("bound", "memory"))
         shares = [number(next(iter(found), None)) for found in bounds]
-        busy = " (the machine was busy)" if ours["others"] > QUIET else ""
-        cells = (f"{name}{busy}", ours["unit"], number(ours["rate"]), theirs, over, *shares)
+        busy = " (the machine was busy)" if own["others"] > QUIET else ""
+        cells = (f"{name}{busy}", own["unit"], number(own["rate"]), theirs, over, *shares)
         yield f"| {' | '.join(cells)} |"

@@ -13,7 +13,7 @@ from benchmarks.peers.process import HOME, python
 HERE = Path(__file__).parent
 NAMES = tuple(sorted(path.stem for path in HERE.glob("*.txt")))
 ALONE = "# without dependencies: "
-"""Begins a line of a requirement file whose requirement is installed without what it asks for itself."""
+"""Prefix of a line in a requirement file whose package is installed without its own requirements."""
 
 
 def install(peer: str) -> str:

@@ -50,7 +50,7 @@ def load() -> tuple[Any, Any, Any]:
 
 @contextlib.contextmanager
 def _there(modules: dict[str, ModuleType]) -> Iterator[None]:
-    """Within the block these can be imported where they are not installed."""
+    """Make stub modules importable within the block for packages that are not installed."""
     added = [name for name in modules if name not in sys.modules and not _installed(name)]
     sys.modules.update({name: modules[name] for name in added})
     try:
@@ -106,7 +106,7 @@ class Theirs:
             )
 
     def iterate(self) -> None:
-        """One response per player, the cells that they add, and Nash."""
+        """Compute one response per player, their payoff cells, and the Nash mixture."""
         self.solver.iteration()
 
     def nash_conv(self) -> float:
@@ -128,7 +128,7 @@ def _nash(solver: Any, return_joint: bool = False) -> Any:
 
 
 def cell(env_id: str, episodes: int, seed: int) -> Any:
-    """One payoff cell of two random tabular policies, by psro_v2's own loop; what they earn."""
+    """Return the returns of one payoff cell of two random tabular policies, by the loop of psro_v2."""
     import pyspiel
     from open_spiel.python import policy
 

@@ -40,7 +40,7 @@ class PeerTask:
 
 
 def python(peer: str) -> Path:
-    """The interpreter of a peer's environment."""
+    """Return the path of the interpreter of a peer's virtual environment."""
     return HOME / peer / "bin" / "python"
 
 

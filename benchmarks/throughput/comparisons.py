@@ -8,7 +8,7 @@ from benchmarks.peers.process import PeerTask
 from benchmarks.throughput.cases import Case
 from benchmarks.throughput.contenders import Contender
 
-OURS = "core.step"
+CORE_STEP = "core.step"
 STEPS, GAMES, MICROSECONDS = "env-steps/s", "games/s", "µs a step"
 
 
@@ -43,10 +43,10 @@ class ComparisonGroup:
     """Approximate duration of a long turn [s]."""
 
 
-def ours(case: Case, bound: bool = False) -> tuple[Contender, ...]:
+def core_contenders(case: Case, bound: bool = False) -> tuple[Contender, ...]:
     """Return the core and, if it exists, the C step of a case."""
     c_step = (Contender("the C step", "bound", replace(case, interface="bound")),) if bound else ()
-    return (Contender(OURS, "ours", case), *c_step)
+    return (Contender(CORE_STEP, "gpu_envs", case), *c_step)
 
 
 def peer(name: str, library: str, game: str, worlds: int = 1, **more: Any) -> Contender:

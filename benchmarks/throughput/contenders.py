@@ -44,7 +44,7 @@ class Contender:
 
     name: str
     kind: str
-    """"ours", "interface", "bound" or "peer"."""
+    """"gpu_envs", "interface", "bound" or "peer"."""
     workload: Workload
 
 

@@ -5,7 +5,16 @@ from dataclasses import replace
 from benchmarks.hardware.bounds.tag_continuous import CONFIG as NO_EXITS
 from benchmarks.peers.process import PeerTask
 from benchmarks.throughput.cases import Case, many_agents
-from benchmarks.throughput.comparisons import OURS, ComparisonGroup, Round, mpe2, ours, peer, warpdrive_tag, world_count
+from benchmarks.throughput.comparisons import (
+    CORE_STEP,
+    ComparisonGroup,
+    Round,
+    core_contenders,
+    mpe2,
+    peer,
+    warpdrive_tag,
+    world_count,
+)
 from benchmarks.throughput.contenders import Contender
 
 
@@ -30,7 +39,7 @@ def _all_interfaces(case: Case) -> Round:
     return Round(
         world_count(case.num_envs),
         (
-            *ours(case),
+            *core_contenders(case),
             _interface(clones, case, "core"),
             _interface(dicts, case, "dict", reuse=True),
             _interface(f"{dicts}, clones", case, "dict"),
@@ -46,7 +55,7 @@ def _dicts(title: str, case: Case) -> tuple[Round, Round]:
     """Return rounds with the target that dictionaries take at most a quarter more time than stacked tensors."""
     rounds = []
     for reuse, results in ((True, "reused buffers"), (False, "clones")):
-        core = Contender(OURS, "ours", replace(case, reuse_buffers=reuse))
+        core = Contender(CORE_STEP, "gpu_envs", replace(case, reuse_buffers=reuse))
         dicts = _interface("dicts of tensors", case, "dict", reuse)
         rounds.append(Round(f"{title}, {results}", (core, dicts), {dicts.name: "<= 1.25"}))
     return rounds[0], rounds[1]
@@ -54,18 +63,18 @@ def _dicts(title: str, case: Case) -> tuple[Round, Round]:
 
 def _one_world(title: str, case: Case, interface: Contender, *others: Contender) -> Round:
     """Return a round of an interface, equivalent interfaces of other libraries, and the core."""
-    return Round(title, (interface, *others, *ours(case)))
+    return Round(title, (interface, *others, *core_contenders(case)))
 
 
 _SPREAD, _POLE, _TAG = Case("SimpleSpread-v0", 1), Case("CartPole-v1", 1), many_agents(105)
-_PARALLEL, _MAKE = "our parallel_env", "our gymnasium.make"
+_PARALLEL, _MAKE = "gpu-envs parallel_env", "gpu-envs gymnasium.make"
 _ONE_WORLD = (
     _one_world(
         "SimpleSpread-v0",
         _SPREAD,
         _interface(_PARALLEL, _SPREAD, "pettingzoo"),
         mpe2("mpe2's parallel_env", "simple_spread_v3"),
-        _interface("our gymnasium.make of one agent", _SPREAD, "gymnasium env"),
+        _interface("gpu-envs gymnasium.make of one agent", _SPREAD, "gymnasium env"),
     ),
     _one_world("TagContinuous-v0, 105 agents", _TAG, _interface(_PARALLEL, _TAG, "pettingzoo"), warpdrive_tag(_TAG)),
     _one_world(

@@ -8,8 +8,8 @@ from benchmarks.throughput.comparisons import (
     STEPS,
     ComparisonGroup,
     Round,
+    core_contenders,
     mpe2,
-    ours,
     peer,
     warpdrive_tag,
     world_count,
@@ -28,7 +28,7 @@ def _simple_tag(worlds: int) -> Round:
         peers.append(peer("VMAS, 1 substep", "vmas", "simple_tag", worlds, options={"substeps": 1}))
     goals = {"the C step": ">= 0.45", "JaxMARL": ">= 20", "VMAS as shipped": ">= 100"} if worlds == 16384 else {}
     alone = {MICROSECONDS: "<= 15"} if worlds == 1 else {}
-    mine = ours(Case("SimpleTag-v0", worlds), bound=True)
+    mine = core_contenders(Case("SimpleTag-v0", worlds), bound=True)
     return Round(world_count(worlds), (*mine, *peers), goals, alone, quick=worlds == 1024)
 
 
@@ -37,7 +37,7 @@ def _simple_spread(worlds: int) -> Round:
     if worlds == 1:
         peers.append(mpe2("mpe2", "simple_spread_v3"))
     alone = {STEPS: ">= 1e7"} if worlds == 16384 else {}
-    return Round(world_count(worlds), (*ours(Case("SimpleSpread-v0", worlds)), *peers), alone=alone)
+    return Round(world_count(worlds), (*core_contenders(Case("SimpleSpread-v0", worlds)), *peers), alone=alone)
 
 
 def _cartpole(worlds: int) -> Round:
@@ -49,13 +49,13 @@ def _cartpole(worlds: int) -> Round:
     goals = {gymnasium: ">= 1.8" if worlds == 4096 else ">= 1"}
     goals |= {gymnax: ">= 1"} if worlds > 1 else {}  # a call for each step of one world: see peers-rolled
     alone = {STEPS: ">= 3.5e7"} if worlds == 4096 else {}
-    mine = ours(Case("CartPole-v1", worlds))
+    mine = core_contenders(Case("CartPole-v1", worlds))
     return Round(world_count(worlds), (*mine, *peers), goals, alone, quick=worlds == 4096)
 
 
 def _rolled(env_id: str, worlds: int, name: str, library: str, game: str) -> Round:
     """Return a round of random rollouts against a compiled JAX loop, without Python between steps."""
-    mine = Contender("core.random_rollout", "ours", Case(env_id, worlds, "random play"))
+    mine = Contender("core.random_rollout", "gpu_envs", Case(env_id, worlds, "random play"))
     return Round(f"{env_id}, {world_count(worlds)}", (mine, peer(name, library, game, worlds)), {name: ">= 1"})
 
 
@@ -63,7 +63,7 @@ def _tag_continuous(agents: int, worlds: int, title: str) -> Round:
     case, goal = many_agents(agents, worlds), (agents, worlds) == (105, 1024)
     peers = (warpdrive_tag(case),) if agents < 1000 else ()
     goals = {"the C step": ">= 0.6"} if goal else {}
-    return Round(title, (*ours(case, bound=agents == 105), *peers), goals, quick=goal)
+    return Round(title, (*core_contenders(case, bound=agents == 105), *peers), goals, quick=goal)
 
 
 def _constant_agent_total(agents: int) -> Round:
@@ -74,7 +74,7 @@ def _constant_agent_total(agents: int) -> Round:
 
 def _tag_gridworld(worlds: int) -> Round:
     warpdrive = peer("WarpDrive's NumPy world", "warpdrive", "tag_gridworld")
-    return Round(world_count(worlds), (*ours(Case("TagGridworld-v0", worlds)), warpdrive))
+    return Round(world_count(worlds), (*core_contenders(Case("TagGridworld-v0", worlds)), warpdrive))
 
 
 def _game(env_id: str) -> tuple[Round, Round]:
@@ -84,12 +84,13 @@ def _game(env_id: str) -> tuple[Round, Round]:
         return peer(name, "openspiel", SPIEL[env_id], options={"players": players})
 
     reads = "pyspiel loop with observations"
-    ours = Contender("core.step(core.sample_actions())", "ours", Batch(env_id, 4096, fused=False))
-    bare = Contender("core.random_rollout", "ours", Batch(env_id, 4096, fused=True))
+    observed = Contender("core.step(core.sample_actions())", "gpu_envs", Batch(env_id, 4096, fused=False))
+    bare = Contender("core.random_rollout", "gpu_envs", Batch(env_id, 4096, fused=True))
     theirs = pyspiel("pyspiel loop", "loop"), pyspiel("pyspiel's random bots", "bots")
+    observed_spiel = pyspiel(reads, "loop with observations")
     quick = env_id == "LeducPoker-v0"
     return (
-        Round(f"{env_id}, observed", (ours, pyspiel(reads, "loop with observations")), {reads: ">= 10"}, quick=quick),
+        Round(f"{env_id}, observed", (observed, observed_spiel), {reads: ">= 10"}, quick=quick),
         Round(f"{env_id}, bare", (bare, *theirs), {"pyspiel loop": ">= 50"}),
     )
 
@@ -105,24 +106,24 @@ _LEARNING = (
     Round(
         "CartPole-v1, 8 worlds, 1 thread",
         (
-            Contender("PPO with SB3's settings", "ours", PPOSubject("CartPole-v1", 8, SB3)),
-            Contender("PPO with its preset, 64 worlds", "ours", PPOSubject("CartPole-v1", None, None)),
+            Contender("PPO with SB3's settings", "gpu_envs", PPOSubject("CartPole-v1", 8, SB3)),
+            Contender("PPO with its preset, 64 worlds", "gpu_envs", PPOSubject("CartPole-v1", None, None)),
             peer("Stable-Baselines3 PPO", "sb3", "CartPole-v1", 8, threads=1),
         ),
     ),
     Round(
         "SimpleSpread-v0, 16 worlds, 1 thread",
         (
-            Contender("PPO with JaxMARL's settings", "ours", PPOSubject("SimpleSpread-v0", 16, JAXMARL)),
+            Contender("PPO with JaxMARL's settings", "gpu_envs", PPOSubject("SimpleSpread-v0", 16, JAXMARL)),
             peer(JAX_IPPO, "jaxmarl", SPREAD, 16, module="jaxmarl_training", threads=1),
         ),
     ),
     Round(
-        f"SimpleSpread-v0, all cores, worlds as each likes: ours {SPREAD_WORLDS}",
+        f"SimpleSpread-v0, all cores, gpu-envs with {SPREAD_WORLDS} worlds",
         (
             Contender(
                 f"PPO with JaxMARL's network, epochs and minibatches, {SPREAD_WORLDS} worlds",
-                "ours",
+                "gpu_envs",
                 PPOSubject("SimpleSpread-v0", SPREAD_WORLDS, JAXMARL, THREADS),
             ),
             peer(f"{JAX_IPPO}, 16 worlds", "jaxmarl", SPREAD, 16, module="jaxmarl_training"),

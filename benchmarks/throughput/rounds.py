@@ -58,7 +58,7 @@ def _note(seat: ContenderSlot, round_: Round) -> str:
     compared = any(contender.kind == "interface" for contender in round_.contenders)
     if not compared or isinstance(seat.subject, TimedSubject):
         return ""
-    return hotspots.told(hotspots.shares(seat.subject))
+    return hotspots.format_shares(hotspots.shares(seat.subject))
 
 
 def goals_of_round(round_: Round) -> dict[str, Figure]:
@@ -121,7 +121,7 @@ def rows_of(comparison: ComparisonGroup, played: Played) -> list[dict[str, Any]]
             }
         )
     case = first.seat.contender.workload
-    if comparison.unit == STEPS and isinstance(case, Case) and first.seat.contender.kind == "ours":
+    if comparison.unit == STEPS and isinstance(case, Case) and first.seat.contender.kind == "gpu_envs":
         rows.append(_memory_bound(case, rows[0]))
     return rows
 
@@ -130,15 +130,15 @@ def _spread(spread: Spread, names: tuple[str, str, str], scale: float) -> dict[s
     return dict(zip(names, (scale * part for part in (spread.median, spread.low, spread.high)), strict=True))
 
 
-def _memory_bound(case: Case, ours: dict[str, Any]) -> dict[str, Any]:
+def _memory_bound(case: Case, core_row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of the throughput at which the necessary memory traffic uses the whole bandwidth."""
     core = make_core(case.env_id, min(2, case.num_envs), **case.settings)
     core.reset()
     needed, copied = traffic(core).bytes, bandwidth(case.device)
     rate = {name: value / needed for name, value in _spread(copied, ("rate", "low", "high"), 1.0).items()}
-    share = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), ours["rate"] / rate["rate"])
+    share = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), core_row["rate"] / rate["rate"])
     note = f"{needed:.0f} bytes a step, {copied.median / 1e9:.1f} GB/s copied; beyond 1: worlds stay in the caches"
-    kept = {name: ours[name] for name in ("round", "worlds", "agents", "env_id", "device", "unit")}
+    kept = {name: core_row[name] for name in ("round", "worlds", "agents", "env_id", "device", "unit")}
     return {**kept, "name": MEMORY, "kind": "memory", **rate, **share, "note": note}
 
 

@@ -60,7 +60,7 @@ class AlternatingSamples:
 
     seconds: dict[str, list[float]] = field(default_factory=dict)  # of one step, a sample per round
     disturbance: list[float] = field(default_factory=list)  # share of the machine that others used, per round
-    lost: dict[str, str] = field(default_factory=dict)  # who could not go on -> why; nothing of theirs is kept
+    lost: dict[str, str] = field(default_factory=dict)  # contender that failed -> reason; its samples are dropped
 
     def ratio(self, over: str, under: str) -> Spread:
         """Return quartiles of the ratios of samples, time of ``over`` / time of ``under``."""
@@ -131,11 +131,11 @@ def undisturbed(
         The share of the machine used by other processes and the result, for each.
     """
     seen: list[tuple[float, T]] = []
-    ours = tuple(pids)
+    measured = tuple(pids)
     while sum(others <= QUIET for others, _ in seen) < wanted and len(seen) < patience * wanted:
-        before = _Usage.now(ours)
+        before = _Usage.now(measured)
         result = measure()
-        seen.append((_Usage.now(ours).others_since(before), result))
+        seen.append((_Usage.now(measured).others_since(before), result))
     return sorted(seen, key=lambda one: one[0])[:wanted]
 
 
@@ -187,9 +187,9 @@ class _Usage:
 def _used_by(pid: int) -> float:
     """Return the CPU seconds of a process; 0 after its end, because its parent then has them."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return 0.0
     # The name in brackets may hold anything: the fields are counted from behind it.
-    fields = told.rpartition(")")[2].split()
+    fields = text.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

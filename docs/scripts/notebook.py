@@ -3,11 +3,10 @@
     python -m docs.scripts.notebook PAGE ...           run pages here and now
     python -m docs.scripts.notebook --write PAGE ...   and put what they print into them
 
-A tutorial is a MyST notebook: its code stands in ``{code-cell}`` blocks, and other blocks are only shown. The site runs
-those pages that need nothing but this library, and shows what they print. The others say ``execution_mode: 'off'`` at
-their top, are run by `make test-libraries`, and carry what they print between ``<!-- printed -->`` and
-``<!-- end -->``; but for cells with the tag ``remove-output``, whose output is not shown. What begins with
-``# not run:`` and the reason, for readers to see, is left out.
+A tutorial is a MyST notebook: its code is in ``{code-cell}`` blocks, and other blocks are only shown. The site runs
+the pages that need this library only, and shows their output. Other pages have ``execution_mode: 'off'`` at the top,
+are run by `make test-libraries`, and contain their output between ``<!-- printed -->`` and ``<!-- end -->``, except for
+cells with the tag ``remove-output``. Blocks that start with ``# not run:`` and a reason are not run.
 """
 
 import argparse
@@ -38,7 +37,7 @@ class CodeBlock(NamedTuple):
 
 
 def blocks(text: str, kind: str = CELL, heading: str | None = None) -> list[CodeBlock]:
-    """The blocks of a kind, in order; of one section alone where its heading (of level two) is named."""
+    """Return the blocks of a language in order, only those of one section if its heading (of level two) is given."""
     start, stop = 0, len(text)
     if heading is not None:
         section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
@@ -56,17 +55,17 @@ def run(path: Path, kind: str = CELL, heading: str | None = None, space: dict | 
 
 
 def executed(path: Path) -> bool:
-    """Whether the site runs this notebook."""
+    """Return whether the site runs this notebook."""
     return not re.match(r"---\n.*?execution_mode: 'off'\n.*?^---$", path.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def notebooks() -> list[Path]:
-    """All tutorials that are notebooks."""
+    """Return all tutorials that are notebooks."""
     return sorted(path for path in TUTORIALS.rglob("*.md") if path.read_text().startswith("---\n"))
 
 
 def printed(path: Path) -> str:
-    """A page with what its cells print put behind each of them."""
+    """Return a page with the printed output after each cell."""
     text = path.read_text(encoding="utf-8")
     parts, before = [], 0
     for block, output in _results(path, CELL, None, {"__name__": "page"}):

@@ -84,12 +84,12 @@ BRIEF = MovingPicture(frames=16)
 
 
 def show_of(place: str) -> MovingPicture:
-    """The show of an environment, by its page's place."""
+    """Return the image settings of an environment by the place of its page."""
     return SHOWS.get(place) or (BRIEF if place.startswith("games/") else MovingPicture())
 
 
 def policies(place: str, id: str) -> Path | None:
-    """The checkpoint that plays, trained now if it is to be and is not there."""
+    """Return the checkpoint that plays; train it if it is needed and missing."""
     show = show_of(place)
     checkpoint = show.checkpoint(place)
     if show.train and not (OUT / place / "checkpoints").exists():
@@ -103,7 +103,7 @@ def policies(place: str, id: str) -> Path | None:
 
 
 def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
-    """The frames of an environment's picture, (SIDE, SIDE, 3) uint8 each, and their pace [1/s]."""
+    """Return the frames of an environment's image, (SIDE, SIDE, 3) uint8 each, and their rate [1/s]."""
     from gpu_envs.rendering.trails import TrailRenderer
     from gpu_envs.runtime.factory import make_core
     from trainers.cli.render import cast
@@ -130,7 +130,7 @@ def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
 
 
 def fresh(place: str, id: str, count: int = 4) -> bool:
-    """Whether a picture begins as it would if it were made now, but for what rounding elsewhere may move.
+    """Return whether the first frame of an image equals a new one, except for rounding on other machines.
 
     A picture of trained policies cannot be checked quickly, and counts as fresh.
     """
@@ -145,14 +145,14 @@ def fresh(place: str, id: str, count: int = 4) -> bool:
 
 
 def captioned(text: str, place: str) -> str:
-    """A page whose picture is the moving one and says who plays."""
+    """Return a page with the animated image and a caption that names the policies."""
     name = place.rpartition("/")[2]
     found = re.compile(rf"!\[([^\]]*?)(?:; (?:trained policies|random play))?\]\({name}\.(?:png|gif)\)")
     return found.sub(lambda match: f"![{match[1]}; {show_of(place).caption()}]({name}.gif)", text)
 
 
 def strip(ids: dict[str, str]) -> tuple[Iterator[np.ndarray], float]:
-    """The three Tags side by side, for the README."""
+    """Return the frames of the three Tags side by side, for the README."""
     films = [film(place, ids[place])[0] for place in ids if "tag" in place.rpartition("/")[2]]
     gap = np.full((SIDE, 9, 3), 255, np.uint8)
     together = itertools.islice(zip(*films, strict=False), OF_STRIP)

@@ -22,7 +22,7 @@ MARK = "<!-- This page is generated: python docs/scripts/generate.py -->"
 
 
 def _module(path: Path) -> str:
-    """The dotted name of a source file."""
+    """Return the dotted name of a source file."""
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -39,7 +39,7 @@ def public_names(tree: ast.Module) -> list[str] | None:
 
 
 def _summary(tree: ast.AST) -> str:
-    """The first paragraph of a docstring, in one line."""
+    """Return the first paragraph of a docstring in one line."""
     text = ast.get_docstring(tree) or ""  # type: ignore[arg-type]
     line = " ".join(text.split("\n\n")[0].split())
     return re.sub(r"(?::\w+:)?`+~?([^`]+)`+", r"`\1`", line)  # roles of reStructuredText as plain code
@@ -68,7 +68,7 @@ def _defined(name: str, path: Path) -> tuple[str, str]:
 
 
 def rooms() -> dict[str, list[Path]]:
-    """Sources with ``__all__`` by room: the package itself, or one of its folders."""
+    """Return the sources with ``__all__`` by room: the package itself, or one of its folders."""
     found: dict[str, list[Path]] = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -82,7 +82,7 @@ def rooms() -> dict[str, list[Path]]:
 
 
 def room_page(room: str, paths: list[Path]) -> str:
-    """The page of a room: a section for each of its modules."""
+    """Return the page of a room: a section for each of its modules."""
     init = ROOT / Path(*room.split(".")) / "__init__.py"
     lines = [f"# {room}", "", MARK, "", _summary(_tree(init)), ""]
     for path in paths:
@@ -92,7 +92,7 @@ def room_page(room: str, paths: list[Path]) -> str:
 
 
 def index_page(names: list[str]) -> str:
-    """The entry page: what the packages export, and links to the rooms."""
+    """Return the entry page: public names of the packages, and links to the rooms."""
     lines = ["# API", "", MARK, "", "Signatures, shapes, units and errors of the public names.", ""]
     for package in PACKAGES:
         init = ROOT / package / "__init__.py"
@@ -113,7 +113,7 @@ def index_page(names: list[str]) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Text of every page of the reference by path."""
+    """Return the text of every page of the reference by path."""
     by_room = rooms()
     names = sorted(by_room, key=lambda room: (PACKAGES.index(room.split(".")[0]), room))
     found = {PAGES / f"{room}.md": room_page(room, by_room[room]) for room in names}

@@ -28,7 +28,7 @@ def speeds() -> str:
         group = groups["groups"][name]
         every = [figure.get("row") or {} for figure in group["figures"]]
         contenders = [row for row in every if row.get("round") == round_title]
-        first = next(row for row in contenders if row["kind"] == "ours" and row["ratio"] == 1)
+        first = next(row for row in contenders if row["kind"] == "gpu_envs" and row["ratio"] == 1)
         best = max((row for row in contenders if row["kind"] == "peer"), key=lambda row: row["rate"])
         pair = [f"{number(row['rate'])} {first['unit']}" for row in (first, best)]
         rows.append((what, pair[0], f"{best['name']}: {pair[1]}", f"{number(best['ratio'])} x"))

@@ -1,4 +1,4 @@
-"""Tables for the pages: Markdown, what is read out of source files, and the parts of an environment's page."""
+"""Tables of pages: Markdown, text read from source files, and the parts of an environment's page."""
 
 import ast
 import dataclasses
@@ -23,7 +23,7 @@ PAGES = ROOT / "docs" / "envs"
 
 
 def names() -> dict[str, str]:
-    """Id by place of the files of an environment: {"mpe/simple_tag": "SimpleTag-v0", ...}."""
+    """Return IDs by the place of an environment's files: {"mpe/simple_tag": "SimpleTag-v0", ...}."""
     modules = {entry.module: id for id, entry in registry._entries.items() if entry.module}
     return {
         module.removeprefix("gpu_envs.envs.").replace(".", "/"): id
@@ -38,13 +38,13 @@ def description(place: str) -> Any:
 
 
 def oracle(place: str) -> Path:
-    """The oracle test of an environment."""
+    """Return the path of the oracle test of an environment."""
     folder, _, name = place.rpartition("/")
     return ROOT / "tests" / "parity" / folder / f"test_{name}.py"
 
 
 def configured(place: str, settings: dict[str, Any]) -> tuple[Any, EnvDefinition]:
-    """Config and definition of an environment."""
+    """Return the config and the definition of an environment."""
     kind, build = registry.find(names()[place]).load()
     config = build_config(kind, settings, names()[place])
     return config, build(config)
@@ -54,7 +54,7 @@ def configured(place: str, settings: dict[str, Any]) -> tuple[Any, EnvDefinition
 
 
 def table(head: Iterable[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A Markdown table; bars inside cells are escaped."""
+    """Return a Markdown table; bars inside cells are escaped."""
     lines = [list(head), *rows]
     cells = [[str(cell).replace("|", "\\|") for cell in line] for line in lines]
     cells.insert(1, ["---"] * len(cells[0]))
@@ -62,12 +62,12 @@ def table(head: Iterable[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def plain(doc: str) -> str:
-    """A docstring in one line of Markdown."""
+    """Return a docstring as one line of Markdown."""
     return " ".join(doc.split()).replace("``", "`")
 
 
 def number(value: float) -> str:
-    """A number as a reader writes it; no bound is "any"."""
+    """Return a number as short text; an infinite bound is "any"."""
     if abs(value) == descriptions.ANY:
         return "any"
     for power, word in ((0.5**0.5, "1/√2"), (-(0.5**0.5), "-1/√2")):
@@ -77,7 +77,7 @@ def number(value: float) -> str:
 
 
 def field_words(source: str, class_name: str) -> dict[str, tuple[str, str]]:
-    """Annotation and docstring (the string literal below) of every field of a class."""
+    """Return the annotation and docstring (the string literal below) of every field of a class."""
     tree = ast.parse(source)
     body = next(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == class_name).body
     found = {}
@@ -89,14 +89,14 @@ def field_words(source: str, class_name: str) -> dict[str, tuple[str, str]]:
 
 
 def field_comments(source: str, class_name: str) -> dict[str, str]:
-    """The comment behind every field of a class."""
+    """Return the comment behind every field of a class."""
     body = source[source.index(f"class {class_name}:") :].split("\n\n\n", maxsplit=1)[0]
     lines = (re.fullmatch(r"    (\w+): [^#]+?(?:  # (.*))?", line) for line in body.splitlines())
     return {match[1]: match[2] or "" for match in lines if match}
 
 
 def settings_table(kind: type) -> str:
-    """Name, type, default, allowed values and docstring of a settings dataclass."""
+    """Return the table of a settings dataclass: name, type, default, allowed values and docstring."""
     text, rows = field_words(inspect.getsource(kind), kind.__name__), []
     for field in dataclasses.fields(kind):
         annotation, doc = text[field.name]
@@ -105,7 +105,7 @@ def settings_table(kind: type) -> str:
 
 
 def allowed(field: dataclasses.Field, annotation: str) -> str:
-    """The values a setting takes."""
+    """Return the allowed values of a setting."""
     bounds = bounds_of(field)
     if annotation in ("int", "int | None"):
         bounds = dataclasses.replace(bounds, le={MAX_INT: None, None: MAX_SIZE}.get(bounds.le, bounds.le))
@@ -120,7 +120,7 @@ def allowed(field: dataclasses.Field, annotation: str) -> str:
 
 
 def summary(place: str) -> str:
-    """The environment at a glance, with default settings."""
+    """Return the summary of an environment with default settings."""
     _, d = configured(place, {})
     groups = [f"{len(rows)} {group} ({_span([d.agents[row] for row in rows])})" for group, rows in d.groups.items()]
     kinds = {spaces.Discrete: "discrete", spaces.MultiDiscrete: "multi-discrete", spaces.Box: "continuous"}
@@ -152,12 +152,12 @@ def kinds_of(table_: dict[str, spaces.Space]) -> str:
 
 
 def _link(place: str, file: Path) -> str:
-    """A link to a file, from the page of an environment."""
+    """Return a link to a file, from the page of an environment."""
     return f"[{file.relative_to(ROOT)}]({os.path.relpath(file, (PAGES / place).parent)})"
 
 
 def tolerances(place: str) -> list[str]:
-    """The largest errors that the oracle test lets pass, as written there."""
+    """Return the tolerances of the oracle test, as written there."""
     found = set()
     for node in ast.walk(ast.parse(oracle(place).read_text())):
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TOLERANCE":
@@ -168,18 +168,18 @@ def tolerances(place: str) -> list[str]:
 
 
 def compared(place: str) -> str:
-    """How closely the oracle test compares."""
+    """Return the precision of the comparison in the oracle test."""
     found = tolerances(place)
     return f"errors up to {' or '.join(found)}" if found else "compared exactly"
 
 
 def actions(place: str) -> str:
-    """Action tables by index."""
+    """Return the action tables by index."""
     return "\n\n".join(f"{t.title}:\n\n{table(t.head, t.rows)}" for t in description(place).action_tables())
 
 
 def observations(place: str) -> str:
-    """Observation tables by index, one per kind of observer."""
+    """Return the observation tables by index, one per kind of observer."""
     parts = []
     for title, (agent, settings) in description(place).OBSERVATIONS.items():
         config, d = configured(place, settings)
@@ -195,7 +195,7 @@ def observations(place: str) -> str:
 
 
 def rewards(place: str) -> str:
-    """Causes of reward, with the default amount where a setting or a constant gives it."""
+    """Return the table of reward terms, with the default amount if a setting or parameter defines it."""
     config, d = configured(place, {})
     rows = []
     for reward in description(place).REWARDS:
@@ -205,16 +205,16 @@ def rewards(place: str) -> str:
             rows.append((reward.receivers, reward.condition, reward.amount, ""))
         else:
             rows.append((reward.receivers, reward.condition, f"{sign}`{key}`", number(-value if sign else value)))
-    return table(("who", "when", "adds", "default"), rows)
+    return table(("agents", "condition", "reward", "default"), rows)
 
 
 def settings(place: str) -> str:
-    """The Config."""
+    """Return the table of settings."""
     return settings_table(registry.find(names()[place]).load()[0])
 
 
 def state(place: str) -> str:
-    """The rules' State, as `core.world_state` shows it: shapes and ranges of integers with default settings."""
+    """Return the table of the rules' State (`core.world_state`): shapes and integer ranges with default settings."""
     source = inspect.getsource(importlib.import_module(f"warp_kernels.{place.replace('/', '.')}"))
     comments, d = field_comments(source, "State"), configured(place, {})[1]
     rows = []
@@ -226,7 +226,7 @@ def state(place: str) -> str:
 
 
 def constants(place: str) -> str:
-    """The rules' Params, which `core.set_params` changes."""
+    """Return the table of the rules' Params, which `core.set_params` changes."""
     source = inspect.getsource(importlib.import_module(f"warp_kernels.{place.replace('/', '.')}"))
     comments, params = field_comments(source, "Params"), configured(place, {})[1].params
     rows = [(f"`{key}`", number(params[key]), comment) for key, comment in comments.items()]

@@ -31,7 +31,7 @@ COMMAND = (sys.executable, "-c", "import sys; from gpu_envs.cli import main; sys
 
 
 def shown(url: str) -> bytes:
-    """The page in the middle of a rollout, with an agent chosen: a PNG."""
+    """Return a PNG of the page in the middle of a rollout with a selected agent."""
     from playwright.sync_api import expect, sync_playwright
 
     with sync_playwright() as playwright:

@@ -67,7 +67,7 @@ def _name(path):
 
 
 def link_source(app, domain, info):
-    """The line of a symbol of the reference, from its page; None for what has no source."""
+    """Return the link to the source line of a symbol of the reference, or None without a source."""
     found = module = importlib.import_module(info["module"])
     try:
         for part in info["fullname"].split("."):
@@ -104,7 +104,7 @@ def _file(path):
 
 
 def _folder(app, path, page):
-    """Names of the files in a folder; what is a page of the site, or has a listing, is a link."""
+    """Return the names of the files in a folder, as links if they are pages or listings of the site."""
     rows, wanted = [], set().union(*app.env.listings.values())
     for each in sorted(each for each in path.iterdir() if each.is_file()):
         page_of = app.env.path2doc(each)

@@ -76,7 +76,7 @@ static void step_world(Batch *b, long e) {
         long row = e * AGENTS + i;
         int64_t a = b->action[row];
         b->valid[row] = b->alive[row];
-        if (a < 0 || a > 4) { // the same check as ours; a race here only matters where there is an error
+        if (a < 0 || a > 4) { // the same check as in gpu-envs; a race here only matters where there is an error
             int64_t key = (e << 32) | (i << 8) | 1;
             if (key < *b->error) *b->error = key;
             a = 0;

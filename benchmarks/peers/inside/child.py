@@ -40,7 +40,7 @@ def serve(build: Callable, packages: tuple[str, ...]) -> None:
 
 
 def one_by_one(step: Callable[[int], None]) -> Callable[[int], int]:
-    """A function that plays so many steps, out of one that plays the i-th."""
+    """Return a function that plays a number of steps with a function that plays step i."""
     done = 0
 
     def play(count: int) -> int:

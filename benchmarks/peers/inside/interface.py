@@ -19,8 +19,8 @@ def build(task):
     case = Case(task["game"], task["worlds"], interface, False, task["threads"], device=task["device"])
     step = opened(case)
     step()
-    told = hotspots.told(hotspots.shares(step))
-    return case.agents, one_by_one(lambda _: step()), told
+    note = hotspots.format_shares(hotspots.shares(step))
+    return case.agents, one_by_one(lambda _: step()), note
 
 
 if __name__ == "__main__":

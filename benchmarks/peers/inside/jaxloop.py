@@ -12,7 +12,7 @@ SHORTEST, LONGEST = 10, 1000
 
 
 def rounds(reset, step, actions, worlds):
-    """A function that plays so many steps, or the next multiple of a call.
+    """Return a function that plays a number of steps, rounded up to a multiple of those of a call.
 
     Everything a step gives stays in the carry, so that nothing of it is optimized away.
 
@@ -28,8 +28,8 @@ def rounds(reset, step, actions, worlds):
         key, state, *_ = carry
         key, draw = jax.random.split(key)
         action = jax.tree.map(lambda a: a[index % BATCHES], actions)
-        obs, state, *told, _ = jax.vmap(step)(jax.random.split(draw, worlds), state, action)
-        return (key, state, obs, *told)
+        obs, state, *outcome, _ = jax.vmap(step)(jax.random.split(draw, worlds), state, action)
+        return (key, state, obs, *outcome)
 
     first, key = jax.random.split(jax.random.PRNGKey(0))
     _, state = jax.vmap(reset)(jax.random.split(first, worlds))

@@ -56,7 +56,7 @@ def chosen(log_probs, action):
 
 
 def loss(params, rows, advantage, target):
-    """PPO's clipped objective with a clipped value loss and an entropy bonus."""
+    """Return PPO's clipped objective with a clipped value loss and an entropy bonus."""
     log_probs, value = evaluate(params, rows.obs)
     ratio = jnp.exp(chosen(log_probs, rows.action) - rows.log_prob)
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -91,7 +91,7 @@ def training(game, worlds, total=None, seed=0, rate=LEARNING_RATE):
         rate: Learning rate at the start.
 
     Returns:
-        Agents of a world, what a rollout of `STEPS` steps begins with, and the functions `rollout` (plays one) and
+        Agents of a world, the initial carry of a rollout of `STEPS` steps, and the functions `rollout` (plays one) and
         `update` (plays one and learns from it), both compiled.
     """
     env = jaxmarl.make(game)

@@ -6,7 +6,7 @@ from benchmarks.peers.inside.child import serve
 
 
 def loop(game, observe):
-    """A function that plays so many random games in a Python loop.
+    """Return a function that plays a number of random games in a Python loop.
 
     Args:
         game: OpenSpiel's name of it.
@@ -15,7 +15,7 @@ def loop(game, observe):
     import pyspiel
 
     game, draw = pyspiel.load_game(game), random.Random(1).choice
-    told = game.get_type().provides_information_state_tensor
+    has_information_state = game.get_type().provides_information_state_tensor
 
     def play(count):
         for _ in range(count):
@@ -23,7 +23,7 @@ def loop(game, observe):
             while not state.is_terminal():
                 if observe and not state.is_chance_node():
                     mover = state.current_player()
-                    (state.information_state_tensor if told else state.observation_tensor)(mover)
+                    (state.information_state_tensor if has_information_state else state.observation_tensor)(mover)
                     state.legal_actions_mask(mover)
                 state.apply_action(draw(state.legal_actions()))  # chances are equal in these games
             state.returns()
@@ -33,7 +33,7 @@ def loop(game, observe):
 
 
 def bots(game):
-    """A function that plays so many games of OpenSpiel's own random players, in C++."""
+    """Return a function that plays a number of games of OpenSpiel's random players, in C++."""
     import pyspiel
 
     game = pyspiel.load_game(game)

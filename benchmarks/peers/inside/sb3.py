@@ -8,7 +8,7 @@ from benchmarks.peers.inside.child import serve
 
 
 def build(task):
-    """Steps are rounded up to whole rollouts of 2048 steps in every world."""
+    """Return a function that trains for steps rounded up to whole rollouts of 2048 steps in every world."""
     torch.set_num_threads(task["threads"])
     model = PPO("MlpPolicy", make_vec_env(task["game"], task["worlds"], seed=0), seed=0, device=task["device"])
 
