@@ -32,7 +32,7 @@ def no_installers(tmp_path_factory):
 
 
 def pytest_runtest_setup(item):
-    """A test marked gpu needs no condition of its own."""
+    """Skip tests marked gpu on machines without a GPU."""
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
 
@@ -132,14 +132,14 @@ SPECIAL = (
 
 
 def lenient(env_id):
-    """Settings for tests that draw actions without looking at masks: where agents take turns, a foul loses."""
+    """Return settings under which unmasked random actions are allowed: in turn-based games an illegal action loses."""
     kind, build = find(env_id).load()
     return {"illegal_actions": "loss"} if build(build_config(kind, SMALL[env_id], env_id)).rules.turn_based else {}
 
 
 @pytest.fixture(params=list_envs())
 def env_id(request):
-    """Every registered environment in turn."""
+    """Return the ID of each registered environment in turn."""
     return request.param
 
 

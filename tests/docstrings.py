@@ -1,4 +1,4 @@
-"""What is public in the packages, and the words that stand with it; read from the sources, so nothing is imported."""
+"""Public names of the packages and their docstrings, read from the sources without an import."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Symbol:
 
 @functools.cache
 def symbols() -> list[Symbol]:
-    """All public symbols of the packages."""
+    """Return all public symbols of the packages."""
     found = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -57,12 +57,12 @@ def classes() -> dict[str, list[ast.ClassDef]]:
 
 @functools.cache
 def members() -> dict[tuple[str, str], str]:
-    """Words of members by class and name."""
+    """Return the docstrings of members by class and name."""
     return {(each.owner, each.name.rpartition(".")[2]): each.words for each in symbols() if each.owner}
 
 
 def above(name: str) -> list[str]:
-    """A class and all that it extends, by name."""
+    """Return the names of a class and of its base classes."""
     found = [name]
     for each in found:
         for node in classes().get(each, ()):
@@ -73,7 +73,7 @@ def above(name: str) -> list[str]:
 
 @functools.cache
 def stands_for(name: str) -> list[str]:
-    """The classes above one, itself not among them, and the protocols whose methods it has."""
+    """Return the base classes of a class, and the protocols whose methods it has."""
     own = above(name)
     has = {member for owner, member in members() if owner in own}
     protocols = [each for each in classes() if "Protocol" in above(each) and each not in own]
@@ -86,7 +86,7 @@ def methods(name: str) -> set[str]:
 
 
 def inherited(symbol: Symbol) -> str:
-    """The words of what a member stands for: the same of a class above its own, or of a protocol that it keeps."""
+    """Return the docstring of the same member in a base class or in a protocol that the class follows."""
     name = symbol.name.rpartition(".")[2]
     found = [members().get((owner, name), "") for owner in stands_for(symbol.owner)] if symbol.owner else []
     return "\n".join(filter(None, found))
@@ -123,7 +123,7 @@ class _File:
         return Symbol(f"{self.path}:{node.lineno}", name, kind, words, node, owner)
 
     def _words(self, body: list[ast.stmt], index: int, in_class: bool) -> str:
-        """Fields are told one by one; constants may share the words of a block without blank lines."""
+        """Return the docstring of a field; constants in a block without blank lines may share one."""
         node, after = body[index], body[index + 1 : index + 2]
         found = [self.lines[line].partition("#")[2] for line in range(node.lineno - 1, node.end_lineno or 0)]
         if after and _is_text(after[0]):
@@ -159,11 +159,11 @@ SHAPE = re.compile(
     r"\([\w.*]+( (or|[-+*/]) \w+)*,[^)]*\)|\([A-Z]\)"
     r"|\b(scalars?|numbers?|shapes?|one-element|One element|[sS]ee)\b|\b[aA]s (of |for )?[:`]"
 )
-"""A shape in brackets, a word that says there is none to tell, or where to read it."""
+"""Pattern of a documented shape: a shape in brackets, a word for "none", or a reference."""
 
 
 def lacks_shape(symbol: Symbol) -> bool:
-    """Whether it takes, gives or is an array, and says of what shape nowhere."""
+    """Return whether a symbol takes, returns or is an array without a documented shape."""
     node = symbol.node
     if isinstance(node, ast.FunctionDef):
         given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
@@ -178,7 +178,7 @@ def lacks_shape(symbol: Symbol) -> bool:
 
 @functools.cache
 def errors() -> frozenset[str]:
-    """Names of the deliberate errors."""
+    """Return the names of the error classes."""
     tree = ast.parse((ROOT / "gpu_envs" / "errors.py").read_text(encoding="utf-8"))
     return frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef))
 

@@ -15,7 +15,7 @@ LONGEST = 1000
 
 
 def list_of_itself() -> list:
-    """A list that is its own item."""
+    """Return a list that contains itself."""
     own: list = []
     own.append(own)
     return own
@@ -90,7 +90,7 @@ class Subject:
     """Arguments that are varied; none: all of the signature."""
 
     def arguments(self) -> tuple[str, ...]:
-        """Names of the arguments that are varied."""
+        """Names of the varied arguments."""
         if self.vary:
             return self.vary
         kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
@@ -99,21 +99,21 @@ class Subject:
 
 
 def fault(call: Callable[[], Any]) -> str | None:
-    """What is wrong with how a call ended; None: it worked, or refused in one line of our own."""
+    """Return the fault of a call, or None if it succeeded or raised a one-line error of this library."""
     try:
         call()
     except GpuEnvsError as error:
-        told = str(error)
-        if "\n" in told or not told.strip():
-            return f"{type(error).__name__} of {len(told.splitlines())} lines: {told[:80]!r}"
-        return None if len(told) <= LONGEST else f"{type(error).__name__} of {len(told)} characters"
+        message = str(error)
+        if "\n" in message or not message.strip():
+            return f"{type(error).__name__} of {len(message.splitlines())} lines: {message[:80]!r}"
+        return None if len(message) <= LONGEST else f"{type(error).__name__} of {len(message)} characters"
     except BaseException as error:  # noqa: BLE001  # any other end is a finding
         return f"{type(error).__name__}: {str(error)[:100]!r}"
     return None
 
 
 def faults(subject: Subject) -> Iterator[str]:
-    """Every wrong value for every argument; yields a line per call that ends otherwise than it may."""
+    """Call with every wrong value of every argument; yield a line for each call with a fault."""
     for name in subject.arguments():
         for label, make in VALUES.items():
             given = subject.usual | {name: make()}

@@ -35,7 +35,7 @@ SIBLING, WORLD, BOX, NAN, NO_ACTION, MEMORY = (wp.constant(number) for number in
 @wp.struct
 class Params:
     length: int  # last cell
-    tires: int  # who is in cell 0 at this step or later is truncated; 0: nobody [steps]
+    tires: int  # an agent in cell 0 at this step or later is truncated; 0: none [steps]
     flaw: int  # number of the broken law, 0 for none; a constant, so that all flaws share one compilation
 
 

@@ -32,7 +32,7 @@ class Params:
 class State:
     stones: wp.array2d(dtype=int)  # (E, heaps)
     mover: wp.array(dtype=int)  # (E,)
-    winner: wp.array(dtype=int)  # (E,) -1: nobody yet
+    winner: wp.array(dtype=int)  # (E,) -1: none yet
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Config:
 def rules(heaps: int, players: int) -> Rules:
     @wp.func
     def take(params: Params, state: State, io: IO, env: int, heap: int):
-        """Writes the heap's stones."""
+        """Write the stones of the heap."""
         choice = int(io.choice[env, state.mover[env], 0])
         if choice // MOST == heap:
             state.stones[env, heap] = state.stones[env, heap] - (choice % MOST + 1)

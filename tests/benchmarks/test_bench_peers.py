@@ -1,4 +1,4 @@
-"""Peers in processes of their own, timed in alternation with ours."""
+"""Other libraries in separate processes, timed in alternation with gpu-envs."""
 
 import sys
 import time
@@ -32,7 +32,7 @@ serve(build, ("pytest",))
 
 @pytest.fixture
 def stub(tmp_path):
-    """A function that starts a child whose step does as told."""
+    """Return a function that starts a child process whose step runs the given code."""
     peers = []
 
     def start(step, **task):
@@ -48,7 +48,7 @@ def stub(tmp_path):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A folder of environments in which every peer is this interpreter."""
+    """Return a function that makes this interpreter the environment of a peer."""
     monkeypatch.setattr(process, "HOME", tmp_path)
 
     def installed(name):
@@ -61,7 +61,7 @@ def home(tmp_path, monkeypatch):
     return installed
 
 
-def test_a_child_times_its_own_steps(stub):
+def test_child_process_times_its_own_steps(stub):
     peer = stub("time.sleep(0.01)").ready()
     assert set(peer.versions) == {"pytest"}
     assert peer.agents == 3
@@ -71,7 +71,7 @@ def test_a_child_times_its_own_steps(stub):
         assert 0.01 <= seconds <= (time.perf_counter() - begin) / count
 
 
-def test_a_child_that_fails_says_why(stub):
+def test_failing_child_reports_its_error(stub):
     peer = stub("assert index < 3, 'no fourth step'").ready()
     peer.turn(1)
     with pytest.raises(PeerError, match="stub, a game: ended: AssertionError: no fourth step"):
@@ -79,7 +79,7 @@ def test_a_child_that_fails_says_why(stub):
 
 
 class Player:
-    """Tells the turns it is asked for, and may break down."""
+    """A contender that records its turns and can fail."""
 
     pid = None
 
@@ -94,8 +94,8 @@ class Player:
 
 
 @pytest.mark.parametrize("fails_at", [1, 3, 5])
-def test_one_that_breaks_down_stops_nobody_else(fails_at):
-    """In the warm-up or at a later turn; what the others have played is kept."""
+def test_failing_contender_does_not_stop_the_others(fails_at):
+    """It fails in the warm-up or later; the samples of the others are kept."""
     turns = []
     subjects = {"a": Player("a", 0.01, turns), "b": Player("b", 0.01, turns, fails_at), "c": Player("c", 0.02, turns)}
     played = timing.alternate(subjects, 4, 0.01, 0.0, patience=1)
@@ -105,17 +105,17 @@ def test_one_that_breaks_down_stops_nobody_else(fails_at):
     assert [name for name, _ in turns].count("b") == fails_at
 
 
-def test_a_heat_goes_on_without_a_peer_that_dies(stub):
-    """Its process, and the seconds that it used, may be gone when the next round is judged."""
+def test_round_continues_without_a_peer_that_dies(stub):
+    """The process and its CPU time may be gone when the next samples are judged."""
     dies = stub("assert index < 5, 'tired'; time.sleep(0.005)").ready()
-    played = timing.alternate({"dies": dies, "goes on": lambda: time.sleep(0.001)}, 6, 0.02, 0.01, patience=1)
+    played = timing.alternate({"dies": dies, "survives": lambda: time.sleep(0.001)}, 6, 0.02, 0.01, patience=1)
     assert played.lost == {"dies": "stub, a game: ended: AssertionError: tired"}
-    assert len(played.seconds["goes on"]) == 6
+    assert len(played.seconds["survives"]) == 6
     assert timing._used_by(dies.pid) == 0.0
 
 
-def test_a_child_that_hangs_is_ended(stub, monkeypatch):
-    """Else it takes its cores from the others."""
+def test_hanging_child_is_killed(stub, monkeypatch):
+    """Otherwise it would take CPU time from the other contenders."""
     peer = stub("time.sleep(60 * index)").ready()
     monkeypatch.setattr(process, "PATIENCE", 0.2)
     with pytest.raises(PeerError, match="has not answered for 0 s"):
@@ -123,18 +123,18 @@ def test_a_child_that_hangs_is_ended(stub, monkeypatch):
     assert peer._process.wait(10.0) < 0
 
 
-def test_a_child_keeps_to_its_cores(stub):
-    """XLA takes as many threads as it may use cores, whatever OMP_NUM_THREADS says."""
+def test_child_runs_on_its_cores_only(stub):
+    """XLA starts one thread per available core and ignores OMP_NUM_THREADS."""
     peer = stub("import os; assert len(os.sched_getaffinity(0)) == 1", threads=1).ready()
     peer.turn(1)
 
 
-def test_a_child_that_does_not_start_says_why(stub):
+def test_child_that_does_not_start_reports_its_error(stub):
     with pytest.raises(PeerError, match="ended: NameError: name 'nothing' is not defined"):
         stub("nothing").ready()
 
 
-def test_a_peer_that_is_not_installed_is_named(tmp_path, monkeypatch):
+def test_missing_peer_raises_with_install_command(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "HOME", tmp_path)
     with pytest.raises(PeerError, match="vmas is not installed: make bench-peers"):
         Peer(PeerTask("vmas", "simple_tag"))
@@ -173,7 +173,7 @@ def test_cpu_time_of_a_child_is_counted(stub):
     ],
     ids=lambda value: getattr(value, "peer", None),
 )
-def test_peers_that_are_here_anyway_play(home, task, agents):
+def test_peers_with_installed_requirements_run(home, task, agents):
     home(task.peer)
     peer = Peer(task)
     try:
@@ -183,7 +183,7 @@ def test_peers_that_are_here_anyway_play(home, task, agents):
         peer.close()
 
 
-def test_every_peer_has_a_file_of_requirements_and_one_that_plays():
+def test_every_peer_has_requirements_and_a_module():
     tasks = [
         contender.workload
         for comparison in COMPARISONS
@@ -206,13 +206,13 @@ ROUNDS = [
 ]
 
 
-def test_titles_are_unlike():
+def test_titles_of_rounds_are_unique():
     for comparison in COMPARISONS:
         assert len({round_.title for round_ in comparison.rounds}) == len(comparison.rounds)
 
 
 @pytest.mark.parametrize(("comparison", "round_"), ROUNDS)
-def test_goals_name_who_takes_part(comparison, round_):
+def test_targets_name_contenders_of_their_round(comparison, round_):
     names = [contender.name for contender in round_.contenders]
     assert len(set(names)) == len(names)
     assert set(round_.goals) <= set(names[1:])
@@ -221,7 +221,7 @@ def test_goals_name_who_takes_part(comparison, round_):
 
 @pytest.mark.parametrize(("comparison", "round_"), ROUNDS)
 def test_round_compares_equal_workloads(comparison, round_):
-    """All of ours play the same worlds; a peer has as many, or is a single one, and nobody has more cores."""
+    """All contenders of gpu-envs have equal worlds; a peer has as many or one, and no contender has more cores."""
     cases = [contender.workload for contender in round_.contenders if isinstance(contender.workload, Case)]
     tasks = [contender.workload for contender in round_.contenders if isinstance(contender.workload, PeerTask)]
     learners = [contender.workload for contender in round_.contenders if isinstance(contender.workload, PPOSubject)]
@@ -233,8 +233,8 @@ def test_round_compares_equal_workloads(comparison, round_):
     assert {task.threads for task in tasks} >= {learner.threads for learner in learners}
 
 
-def test_every_goal_of_the_issues_is_there():
-    """Two cores: what was promised of the throughput suite, and what was promised before it."""
+def test_all_planned_targets_exist():
+    """The targets hold for two cores."""
     goals = {goal.what: goal.target for target in TARGETS for goal in target.promised}
     for what, target in {
         "core.step over JaxMARL, 16,384 worlds": ">= 20",
@@ -259,8 +259,8 @@ def test_every_goal_of_the_issues_is_there():
         assert goals[what] == target
 
 
-def test_installing(tmp_path, monkeypatch, capsys):
-    """What is there stays; what fails is reported and stops nobody else."""
+def test_install_keeps_present_and_reports_failed_libraries(tmp_path, monkeypatch, capsys):
+    """Present libraries stay; a failure is reported and the other installations continue."""
     monkeypatch.setattr(install, "HOME", tmp_path)
     monkeypatch.setattr(process, "HOME", tmp_path)
     (tmp_path / "gymnasium").mkdir()

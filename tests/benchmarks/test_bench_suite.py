@@ -36,16 +36,16 @@ def case(worlds=4, interface="core", **more):
 
 @pytest.fixture
 def comparison(tmp_path, monkeypatch):
-    """Three sizes of a small environment; a slower contender of twice as many worlds; a peer that is not installed."""
-    monkeypatch.setattr(process, "HOME", tmp_path / "nobody")
+    """Return a comparison of three sizes, with a slower contender and a peer that is not installed."""
+    monkeypatch.setattr(process, "HOME", tmp_path / "absent")
     monkeypatch.setattr(rounds, "bandwidth", lambda device: rounds.Spread(1e9, 0.9e9, 1.1e9))
     absent = Contender("VMAS", "peer", PeerTask("vmas", "simple_spread"))
 
     def round_(worlds):
         slow = Contender("numpy", "peer", case(2 * worlds, "numpy rows"))
-        ours = Contender("core.step", "ours", case(worlds))
+        core = Contender("core.step", "gpu_envs", case(worlds))
         goals, alone = {"numpy": ">= 1", "VMAS": ">= 100"}, {MICROSECONDS: "<= 15", STEPS: ">= 1"}
-        return Round(f"{worlds} worlds", (ours, slow, absent), goals, alone)
+        return Round(f"{worlds} worlds", (core, slow, absent), goals, alone)
 
     monkeypatch.setattr(
         rounds,
@@ -63,19 +63,19 @@ def comparison(tmp_path, monkeypatch):
 def test_comparison_writes_figures_and_page(comparison, tmp_path):
     figures = list(rounds.measure(comparison, TINY))
     rows = [figure.row for figure in figures if figure.row]
-    assert [row["kind"] for row in rows] == ["ours", "peer", "memory", "absent"] * 3
-    ours, theirs, memory, absent = rows[:4]
-    assert (ours["worlds"], ours["agents"], ours["schedule"], ours["device"]) == (4, 3, "fused", "cpu")
-    assert min(ours["rate"], theirs["rate"]) > 0
-    assert ours["ratio"] == 1
+    assert [row["kind"] for row in rows] == ["gpu_envs", "peer", "memory", "absent"] * 3
+    core, theirs, memory, absent = rows[:4]
+    assert (core["worlds"], core["agents"], core["schedule"], core["device"]) == (4, 3, "fused", "cpu")
+    assert min(core["rate"], theirs["rate"]) > 0
+    assert core["ratio"] == 1
     assert theirs["worlds"] == 8
-    assert memory["ratio"] == pytest.approx(ours["rate"] / memory["rate"])
+    assert memory["ratio"] == pytest.approx(core["rate"] / memory["rate"])
     assert memory["rate"] == pytest.approx(1e9 / float(memory["note"].split()[0]), rel=0.01)
     assert absent["name"] == "VMAS"
     over, latency, rate, unmeasured = (figure for figure in figures if figure.target and "4 worlds" in figure.what)
     assert over.met == (over.value >= 1)
     assert rate.met
-    assert rate.value == pytest.approx(ours["rate"])
+    assert rate.value == pytest.approx(core["rate"])
     assert latency.low <= 4e6 / rate.value <= latency.high
     assert (unmeasured.what, unmeasured.value, unmeasured.met) == ("core.step over VMAS, 4 worlds", None, None)
     assert sum(figure.what == NOISE for figure in figures) == 3
@@ -90,24 +90,24 @@ def test_comparison_writes_figures_and_page(comparison, tmp_path):
     target = PerformanceTarget(
         comparison.id, comparison.title, "SimpleSpread-v0", rounds.measure, tuple(rounds.goals_of(comparison))
     )
-    told = performance_page.text(json.loads(paths[0].read_text()), "bench.json", [target])
-    assert "Not installed when this was measured: VMAS." in told
-    assert "| A tiny one: 8 worlds" in told
+    page = performance_page.text(json.loads(paths[0].read_text()), "bench.json", [target])
+    assert "Not installed when this was measured: VMAS." in page
+    assert "| A tiny one: 8 worlds" in page
     missing = "not measured: vmas is not installed: make bench-peers"
-    assert f"| A tiny one: core.step over VMAS, 4 worlds (and 2 more) |  | ratio | ≥ 100 | {missing} |" in told
-    assert f"| core.step over VMAS, 8 worlds |  |  | ratio | ≥ 100 | {missing} |" in told
+    assert f"| A tiny one: core.step over VMAS, 4 worlds (and 2 more) |  | ratio | ≥ 100 | {missing} |" in page
+    assert f"| core.step over VMAS, 8 worlds |  |  | ratio | ≥ 100 | {missing} |" in page
 
 
-def test_a_ratio_counts_the_worlds_of_both(comparison):
-    """Twice the worlds in the same time are twice as fast."""
+def test_ratio_counts_the_worlds_of_both_contenders(comparison):
+    """Twice the worlds in the same time is twice the rate."""
     played = rounds.play(comparison, comparison.rounds[0], TINY)
     _, theirs, _ = rounds.rows_of(comparison, played)
     pairs = zip(played.samples.seconds["numpy"], played.samples.seconds["core.step"], strict=True)
     assert theirs["ratio"] == pytest.approx(0.5 * statistics.median(a / b for a, b in pairs))
 
 
-def test_a_peer_that_dies_costs_the_others_nothing(comparison, monkeypatch):
-    """It is absent with its reason, its goals are not measured, and all others have their figures."""
+def test_dead_peer_is_absent_and_others_keep_their_figures(comparison, monkeypatch):
+    """The row of the dead peer has the reason, and its targets are not measured."""
     time_of, turns = timing._time, []
 
     def dying(subject, count):
@@ -122,7 +122,7 @@ def test_a_peer_that_dies_costs_the_others_nothing(comparison, monkeypatch):
         rounds.figures(comparison, rounds.play(comparison, comparison.rounds[0], Effort(6, 0.01, patience=1)))
     )
     rows = {figure.row["name"]: figure.row["kind"] for figure in figures if figure.row}
-    assert rows == {"core.step": "ours", rounds.MEMORY: "memory", "VMAS": "absent", "numpy": "absent"}
+    assert rows == {"core.step": "gpu_envs", rounds.MEMORY: "memory", "VMAS": "absent", "numpy": "absent"}
     (goal,) = (figure for figure in figures if "over numpy" in figure.what)
     assert (goal.value, goal.target, goal.note) == (None, ">= 1", "numpy: ended: out of memory")
 
@@ -148,9 +148,9 @@ def row(kind, name, rate, ratio):
     return {"round": "8 worlds", "kind": kind, "name": name, "unit": "env-steps/s", "others": 0.01, **spread}
 
 
-def test_the_table_takes_the_fastest_peer():
+def test_comparison_table_uses_the_fastest_peer():
     rows = [
-        row("ours", "core.step", 2e6, 1.0),
+        row("gpu_envs", "core.step", 2e6, 1.0),
         row("bound", "the C step", 4e6, 0.5),
         row("peer", "slow", 1e3, 2000.0),
         row("peer", "fast", 1e5, 20.0),
@@ -160,7 +160,7 @@ def test_the_table_takes_the_fastest_peer():
     result = {"groups": {"x": {"title": "Tag", "figures": figures}}}
     (line,) = (line for line in standing.section(result) if "Tag: " in line)
     assert line == "| Tag: 8 worlds | env-steps/s | 2,000,000 | fast 100,000 | 20 (18 – 22) | 0.5 | 0.25 |"
-    figures.append({"row": row("ours", "other settings", 3e6, 0.5)})
+    figures.append({"row": row("gpu_envs", "other settings", 3e6, 0.5)})
     other = "| Tag: 8 worlds, other settings | env-steps/s | 3,000,000 | fast 100,000 | 40 |  |  |"
     assert other in standing.section(result)
     rows[0]["others"] = 0.06
@@ -168,48 +168,48 @@ def test_the_table_takes_the_fastest_peer():
     assert standing.section({"groups": {"x": {"title": "Tag", "figures": [{"row": None}]}}}) == []
 
 
-def test_doors_lead_to_the_same_worlds():
-    """Same seed, same actions: what an interface hands out is what the core does."""
+def test_interfaces_return_the_results_of_the_core():
+    """Seeds and actions are equal."""
 
     def rewards(interface, worlds):
         step = cases.build(case(worlds, interface, reuse_buffers=False))
         return [step()[1] for _ in range(5)]
 
     wanted = rewards("core", 4)
-    for played, told in zip(rewards("dict", 4), wanted, strict=True):
-        assert torch.equal(torch.stack(list(played.values()), 1), told)
+    for played, expected in zip(rewards("dict", 4), wanted, strict=True):
+        assert torch.equal(torch.stack(list(played.values()), 1), expected)
     for interface in ("rows", "numpy rows"):
-        for played, told in zip(rewards(interface, 4), wanted, strict=True):
-            assert torch.equal(torch.as_tensor(played).float().view(4, 3), told)
-    for played, told in zip(rewards("pettingzoo", 1), rewards("core", 1), strict=True):
-        assert list(played.values()) == told[0].tolist()
+        for played, expected in zip(rewards(interface, 4), wanted, strict=True):
+            assert torch.equal(torch.as_tensor(played).float().view(4, 3), expected)
+    for played, expected in zip(rewards("pettingzoo", 1), rewards("core", 1), strict=True):
+        assert list(played.values()) == expected[0].tolist()
 
 
-def test_one_agent_doors_go_on_after_an_episode():
+def test_single_agent_interface_continues_after_an_episode():
     step = cases.build(case(1, "gymnasium env"))
     assert all(step() is not None for _ in range(3 * SPREAD["max_cycles"]))
 
 
-def test_a_door_that_needs_what_is_not_there_is_named(monkeypatch):
+def test_interface_with_missing_library_names_it(monkeypatch):
     monkeypatch.setitem(interfaces.NEEDS, "dict", ("no_such_library.part",))
     assert interfaces.missing("dict") == "no_such_library.part"
     assert interfaces.missing("core") is None
 
 
-def test_time_is_given_to_rooms():
+def test_profile_assigns_time_to_layers():
     shares = hotspots.shares(cases.build(case(interface="dict")), 0.1)
     assert sum(shares.values()) == pytest.approx(1)
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
     assert {"kernels", "the view", "torch"} <= set(shares)
     assert "the view" not in hotspots.shares(cases.build(case()), 0.1)
-    assert hotspots.told({"kernels": 0.8, "torch": 0.16, "NumPy": 0.04}) == "kernels 80 %, torch 16 %"
+    assert hotspots.format_shares({"kernels": 0.8, "torch": 0.16, "NumPy": 0.04}) == "kernels 80 %, torch 16 %"
 
 
-def test_games_and_trainings_take_part():
+def test_games_and_training_are_contenders():
     ppo = {"rollout_length": 8, "num_epochs": 1, "num_minibatches": 1}
     contenders = (
-        Contender("steps", "ours", Batch("LeducPoker-v0", 16, fused=False)),
-        Contender("learning", "ours", PPOSubject("CartPole-v1", 4, ppo)),
+        Contender("steps", "gpu_envs", Batch("LeducPoker-v0", 16, fused=False)),
+        Contender("learning", "gpu_envs", PPOSubject("CartPole-v1", 4, ppo)),
     )
     comparison = ComparisonGroup("mixed", "Mixed", "LeducPoker-v0", (), unit="games/s")
     games, learning = rounds.rows_of(comparison, rounds.play(comparison, Round("both", contenders), TINY))
@@ -218,8 +218,8 @@ def test_games_and_trainings_take_part():
     assert learning["rate"] > 0
 
 
-def test_time_is_given_by_place_in_a_package(monkeypatch):
-    """Where the repository lies says nothing: its folder may be called after a library, or lie within one."""
+def test_profile_uses_the_path_within_a_package(monkeypatch):
+    """The path of the repository does not count: its folder may have the name of a library or be inside one."""
     monkeypatch.setattr(hotspots, "ROOT", Path("/home/torchrl/warp/gpu_envs"))
 
     def room(file, name="step"):
@@ -257,7 +257,7 @@ HERE = {"cpu": "Some CPU (x)", "cores": 2, "torch": "2.13.0"}
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """A folder of results, with a function that makes a group as `make bench` on a clean commit."""
+    """Return a function that makes a result group as `make bench` does on a clean commit."""
     monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(report, "PAGE", tmp_path / "performance.md")
     targets = [
@@ -273,7 +273,7 @@ def results(tmp_path, monkeypatch):
     return group
 
 
-def test_taking_over_what_the_suite_has_measured(results, tmp_path):
+def test_taken_over_results_replace_groups_of_the_same_id(results, tmp_path):
     """Groups of the same id are renewed, others kept if they are still measured, each with its own versions."""
     kept = results(1.0, machine={**HERE, "torch": "2.12.0"})
     file = tmp_path / "results" / "some-cpu-x-2-cores.json"
@@ -282,9 +282,9 @@ def test_taking_over_what_the_suite_has_measured(results, tmp_path):
     report.main(["--take", str(tmp_path / "bench.json")])
     groups = json.loads(file.read_text())["groups"]
     assert {id: group["figures"][0]["value"] for id, group in groups.items()} == {"old": 1.0, "both": 3.0}
-    told = (tmp_path / "performance.md").read_text()
-    assert "| speed | 3 |" in told
-    assert told.count("Measured with torch 2.12.0.") == 1
+    page = (tmp_path / "performance.md").read_text()
+    assert "| speed | 3 |" in page
+    assert page.count("Measured with torch 2.12.0.") == 1
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_taking_over_what_the_suite_has_measured(results, tmp_path):
         ({"commit": "unknown"}, "of commit unknown"),
     ],
 )
-def test_what_is_not_to_be_taken_over(results, tmp_path, capsys, change, why):
+def test_results_of_quick_or_uncommitted_runs_are_not_taken_over(results, tmp_path, capsys, change, why):
     report.write(tmp_path / "bench.json", HERE, {"both": results(3.0), "old": results(3.0, **change)})
     with pytest.raises(SystemExit):
         report.main(["--take", str(tmp_path / "bench.json")])
@@ -303,16 +303,16 @@ def test_what_is_not_to_be_taken_over(results, tmp_path, capsys, change, why):
     assert not (tmp_path / "results").exists()
 
 
-def test_a_quick_run_overwrites_nothing():
-    """Its results lie beside those of a whole one, and say what they are."""
+def test_quick_run_writes_to_its_own_folder():
+    """Quick results must not replace those of a complete run."""
     quick, whole = conftest.Suite(True), conftest.Suite(False)
     assert (quick.out, quick.command) == (report.ROOT / "out" / "bench-quick", "make bench-quick")
     assert (whole.out, whole.command) == (report.ROOT / "out" / "bench", "make bench")
     assert whole.effort == BENCH != quick.effort
 
 
-def test_goals_are_told_in_lines_of_the_worst():
-    """One line for what is promised in the same words with the same verdict, and for what nobody has measured."""
+def test_targets_with_equal_text_share_the_line_of_the_worst():
+    """Targets with equal text and verdict share one line, as do unmeasured targets."""
 
     def goal(what, value, target="<= 5", unit="s"):
         return Figure(what, unit, value, target=target)
@@ -331,44 +331,44 @@ def test_goals_are_told_in_lines_of_the_worst():
     ]
 
 
-def test_goals_of_a_gpu_are_on_the_page(monkeypatch, tmp_path):
+def test_page_has_the_targets_of_a_gpu(monkeypatch, tmp_path):
     """With the figures of its report, or without."""
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     nothing = {"machine": {}, "groups": {}}
-    told = performance_page.text(nothing, "x.json", [], report._gpus())
-    assert "| one GPU, `make gpu-report`: SimpleTag at 2^20 worlds |  | env-steps/s | ≥ 1e9 | not measured |" in told
-    assert told.count("one GPU, `make gpu-report`: ") == 4
+    page = performance_page.text(nothing, "x.json", [], report._gpus())
+    assert "| one GPU, `make gpu-report`: SimpleTag at 2^20 worlds |  | env-steps/s | ≥ 1e9 | not measured |" in page
+    assert page.count("one GPU, `make gpu-report`: ") == 4
     row = {"env": "SimpleTag-v0", "worlds": 1 << 20, "agents": 4, "mode": "in place", "value": 4e9}
     kept = {"machine": {"name": "NVIDIA X", "arch": 90}, "parts": {"goals": {"rows": [row]}}}
     (tmp_path / "nvidia-x.json").write_text(json.dumps(kept))
-    told = performance_page.text(nothing, "x.json", [], report._gpus())
-    assert "| NVIDIA X: SimpleTag at 2^20 worlds | 4,000,000,000 | env-steps/s | ≥ 1e9 | met · 1,048,576 worlds" in told
+    page = performance_page.text(nothing, "x.json", [], report._gpus())
+    assert "| NVIDIA X: SimpleTag at 2^20 worlds | 4,000,000,000 | env-steps/s | ≥ 1e9 | met · 1,048,576 worlds" in page
 
 
-def test_a_commit_is_told(monkeypatch):
-    """Without git too."""
+def test_commit_is_known_or_marked_unknown(monkeypatch):
+    """Without git, the commit is marked unknown."""
     assert re.fullmatch(f"[0-9a-f]{{12}}({provenance.CHANGED})?|{provenance.UNKNOWN}", provenance.commit())
     monkeypatch.setenv("PATH", "/nowhere")
     assert provenance.commit() == provenance.UNKNOWN
 
 
-def test_the_plan_fits():
-    """Ten minutes on two cores, and one for the quick part."""
+def test_suite_fits_its_time_limits():
+    """The complete suite takes ten minutes on two cores, the quick one takes one minute."""
     every = [(comparison, round_) for comparison in COMPARISONS for round_ in comparison.rounds]
     assert rounds.planned(every, BENCH) < 600
     assert rounds.planned([one for one in every if one[1].quick], conftest.QUICK) < 60
 
 
-def test_the_page_is_of_a_file_with_every_comparison():
-    """What docs/performance.md is made of."""
+def test_source_file_of_the_page_has_every_comparison():
+    """docs/performance.md is generated from this file."""
     source = re.search(r"`(benchmarks/results/.*?\.json)`", report.PAGE.read_text())[1]
     groups = json.loads((report.ROOT / source).read_text())["groups"]
     assert [target.id for target in report.TARGETS if target.id not in groups] == []
 
 
 @pytest.mark.slow
-def test_the_suite_runs_on_pytest_benchmark(tmp_path):
-    """Rows of pytest-benchmark hold the turns that were played."""
+def test_pytest_benchmark_rows_equal_the_results_of_the_suite(tmp_path):
+    """The rows of pytest-benchmark hold the measured samples."""
     command = [sys.executable, "-m", "pytest", "benchmarks", "--quick", "--out", str(tmp_path), "-k", "interfaces-all"]
     command += ["--benchmark-only", "--benchmark-json", str(tmp_path / "pytest.json"), "-p", "no:cacheprovider"]
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
@@ -376,8 +376,8 @@ def test_the_suite_runs_on_pytest_benchmark(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "pytest.json").read_text())["benchmarks"]
     figures = json.loads((tmp_path / "bench.json").read_text())["groups"]["interfaces-all"]["figures"]
-    told = [figure["row"] for figure in figures if figure["row"]]
-    rates = {row["name"]: row["rate"] for row in told if row["kind"] != "absent"}
+    figure_rows = [figure["row"] for figure in figures if figure["row"]]
+    rates = {row["name"]: row["rate"] for row in figure_rows if row["kind"] != "absent"}
     names = [one["name"].rpartition("worlds-")[2].removesuffix("]") for one in rows]
     assert set(names) == set(rates) - {rounds.MEMORY}
     assert {"core.step", "dicts of tensors", "rows of arrays"} <= set(names)

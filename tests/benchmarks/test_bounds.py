@@ -74,7 +74,7 @@ def test_tag_continuous():
 
 
 def compare_neighbours(mine, theirs):
-    """Rows must agree, but for neighbors equally far within rounding, which may change places; counts such rows."""
+    """Compare rows and count those whose neighbors are equally far within rounding and change places."""
     differs = (mine - theirs).abs().amax(-1) > TOLERANCE
     for left, right in zip(mine[differs], theirs[differs], strict=True):
         blocks = (row[:-1].view(7, NEAREST) for row in (left, right))

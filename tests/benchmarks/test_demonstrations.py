@@ -13,7 +13,7 @@ from league.game import Game
 from league.policies.random import RandomPolicy
 
 
-def test_page_is_of_what_is_recorded(monkeypatch, tmp_path):
+def test_page_equals_the_recorded_results(monkeypatch, tmp_path):
     written, picture = league_page.PAGE.read_text(encoding="utf-8"), league_page.PICTURE
     assert picture.stat().st_size < 500_000
     monkeypatch.setattr(league_page, "PAGE", tmp_path / "league.md")
@@ -24,7 +24,7 @@ def test_page_is_of_what_is_recorded(monkeypatch, tmp_path):
     assert (tmp_path / "league.md").read_text(encoding="utf-8") == written, again
 
 
-def test_what_is_recorded_has_the_settings_of_its_show():
+def test_recorded_settings_equal_those_of_the_demonstration():
     for name, result in demonstrations.recorded().items():
         wanted = json.loads(json.dumps(dict(demonstrations.SHOWS[name].settings)))
         assert result["settings"] == wanted, f"python -m benchmarks.league.demonstrations {name}"
@@ -42,10 +42,10 @@ class Always:
     def __init__(self, choice: int) -> None:
         self.choice = choice
 
-    def act(self, obs, mask=None, greedy=False, memory=None):
+    def act(self, obs, mask=None, greedy=False, hidden_state=None):
         return torch.full(obs.shape[:-1], self.choice, device=obs.device)
 
-    def memory(self, *shape):
+    def initial_hidden_state(self, *shape):
         return None
 
     def seed(self, seed):
@@ -70,12 +70,12 @@ def test_cross_play_weighs_policies():
 
 
 @pytest.mark.parametrize(("steps", "found"), [(1_024_000, (20, 51_200)), (166_400, (21, 8_000)), (1_000, (1, 1_600))])
-def test_independent_learners_have_hardly_more_steps_than_asked_for(steps, found):
-    """Rounding every iteration up gave them a seventh more."""
+def test_steps_are_rounded_to_whole_iterations(steps, found):
+    """Rounding every iteration up would give independent learners a seventh more steps."""
     assert cross_play.whole(steps, 3_200 if steps > 10**6 else 1_600) == found
 
 
-def test_mixtures_leave_out_what_is_hardly_met():
+def test_mixture_drops_policies_of_tiny_probability():
     game = Game.of("KuhnPoker-v0")
     population = {role: [RandomPolicy.of(game, role), Always(0)] for role in game.roles}
     marginals = [torch.tensor([0.999, 0.001]), torch.tensor([0.5, 0.5])]
@@ -85,7 +85,7 @@ def test_mixtures_leave_out_what_is_hardly_met():
 
 
 @pytest.mark.parametrize(("seat", "apart"), [(0, True), (1, False)])
-def test_verdict_is_of_both_seats(seat, apart):
+def test_verdict_is_computed_for_both_seats(seat, apart):
     """The first seat of the mixture earns 5 against both independents, those 2 and 3 there; the second as much."""
     first = torch.tensor([[4.0, 5.0, 5.0], [2.0, 1.0, 0.0], [3.0, 0.0, 1.0]])
     second = torch.tensor([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
@@ -99,8 +99,8 @@ def test_verdict_is_of_both_seats(seat, apart):
         assert row["independent_against_mixture"][0] == 2.5
 
 
-def test_interval_over_seeds_holds_what_it_says():
-    """Of tables with effects of rows, columns and cells it misses the truth as rarely as 95 % intervals may."""
+def test_interval_over_seeds_has_its_nominal_coverage():
+    """Draw tables with effects of rows, columns and cells; 95 % intervals must miss the true mean in at most 5 %."""
     random = torch.Generator().manual_seed(3)
     missed = 0
     for _ in range(2_000):
@@ -112,8 +112,8 @@ def test_interval_over_seeds_holds_what_it_says():
     assert (mean, half) == (2.5, pytest.approx(12.706 * (2.0 / 2 + 0.5 / 2) ** 0.5, rel=1e-4))
 
 
-def test_other_seeds_are_told_of_where_there_are_enough():
-    """Far apart in play, but one population of three is behind."""
+def test_difference_over_seeds_needs_enough_seeds():
+    """The means differ clearly, but one of three populations is worse."""
     names = [f"{kind} {seed}" for kind in ("psro", "independent") for seed in range(3)]
     means, halves = torch.zeros(2, 6, 6).double(), torch.full((2, 6, 6), 0.1).double()
     means[:, :3, 3:] = torch.tensor([9.0, 8.0, -2.0])[:, None].double()
@@ -125,8 +125,8 @@ def test_other_seeds_are_told_of_where_there_are_enough():
     assert "ahead" not in cross_play.verdict(("a", "b"), [names[i] for i in few], means, halves, "psro")[0]
 
 
-def test_openspiel_runs_without_what_it_does_not_ask_for():
-    """Its own loop, with exact responses and with learned ones; nothing stays behind in place of a package."""
+def test_openspiel_psro_runs_without_optional_packages():
+    """OpenSpiel's loop runs with exact and learned responses, and no stub of a package remains."""
     from benchmarks.peers.openspiel_psro import Theirs, cell
 
     run = Theirs("KuhnPoker-v0", "exact", episodes=200)

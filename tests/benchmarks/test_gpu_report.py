@@ -28,13 +28,13 @@ def child(code):
 # ---------------------------------------------------------------- parts
 
 
-def test_a_part_is_read_to_its_end(tmp_path):
+def test_all_lines_of_a_part_are_read(tmp_path):
     lines = []
     assert report.run(child("print('one'); print('two')"), 20.0, tmp_path / "log", lines.append) == "done"
     assert lines == ["one", "two"]
 
 
-def test_a_failed_part_gives_its_reason(tmp_path):
+def test_failed_part_returns_its_error(tmp_path):
     code = "import sys; print('one', flush=True); sys.exit('no such library')"
     lines = []
     assert report.run(child(code), 20.0, tmp_path / "log", lines.append) == "failed (1): no such library"
@@ -44,8 +44,8 @@ def test_a_failed_part_gives_its_reason(tmp_path):
     )
 
 
-def test_a_part_that_takes_too_long_is_cut_with_its_children(tmp_path):
-    """What it has told until then is kept; nothing of it goes on."""
+def test_part_over_its_time_limit_is_killed_with_its_children(tmp_path):
+    """Lines printed before the limit are kept, and no process survives."""
     sleeper = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
     lines, begun = [], time.monotonic()
     words = child(f"import subprocess, sys; child = {sleeper}; print(child.pid, flush=True); child.wait()")
@@ -55,8 +55,8 @@ def test_a_part_that_takes_too_long_is_cut_with_its_children(tmp_path):
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
-def test_the_report_outlives_its_parts(tmp_path, monkeypatch):
-    """One fails, one hangs, one is whole: all that they told is in the file, with reasons for the rest."""
+def test_report_keeps_results_of_failed_and_hanging_parts(tmp_path, monkeypatch):
+    """One part fails, one hangs, one completes: the file has all printed rows and the reasons of the failures."""
     row = "print('ROW ' + json.dumps({'env': 'CartPole-v1', 'worlds': 1, 'agents': 1, 'value': 2.0}), flush=True)"
     codes = {
         "machine": "print('ROW ' + json.dumps({'machine': {'name': 'A GPU', 'arch': 90}}))",
@@ -84,7 +84,7 @@ def test_the_report_outlives_its_parts(tmp_path, monkeypatch):
     assert {path.name for path in tmp_path.iterdir()} == {"a-gpu.json", "a-gpu.md", "log.txt"}
 
 
-def test_what_is_not_there_is_left_out():
+def test_parts_without_their_requirements_are_left_out():
     assert report.command("kernels", "cpu", True, None).startswith("left out")
     assert report.command("kernels", "cuda", False, None).startswith("left out")
     assert report.command("kernels", "cuda", False, 90)[-2:] == ["--arch", "90"]
@@ -94,7 +94,7 @@ def test_what_is_not_there_is_left_out():
         assert words == f"not installed: {name}" or words[-2:] == ["cpu", "--tiny"]
 
 
-def test_no_test_of_a_gpu_is_left_out():
+def test_all_gpu_tests_are_in_the_report():
     """Wherever it lies; files without one are not even collected."""
     files = report.files_of_tests()
     assert {
@@ -106,8 +106,8 @@ def test_no_test_of_a_gpu_is_left_out():
     assert set(report.command("tests", "cpu", True, None)) > set(files)
 
 
-def test_a_peer_is_played_as_it_is_elsewhere(monkeypatch):
-    """By its file of benchmarks/peers/inside; one that fails becomes a row with its reason."""
+def test_gpu_peer_uses_the_loop_of_the_benchmarks(monkeypatch):
+    """The loop is in benchmarks/peers/inside; a failing peer becomes a row with its error."""
     monkeypatch.setattr(peers, "import_module", lambda name: {"benchmarks.peers.inside.vmas": inside}[name])
     here = peers.GpuPeer("Gymnasium", "vmas", "CartPole-v1", "CartPole-v1", "env.step")
     good, *_ = peers.measured(here, torch.device("cpu"), (4, 8), 0.01)
@@ -118,7 +118,7 @@ def test_a_peer_is_played_as_it_is_elsewhere(monkeypatch):
     assert set(report.PEERS) == set(peers.PEERS) <= set(PARTS)
 
 
-def test_the_plan_fits():
+def test_parts_fit_the_time_limit():
     assert sum(part.seconds for part in report.PLAN) <= report.TOTAL < 480
     order = [part.name for part in report.PLAN]
     assert order.index("goals") < order.index("jaxmarl") < order.index("sweep")
@@ -154,8 +154,8 @@ def test_outcomes_of_tests_are_read(lines):
     ]
 
 
-def test_a_file_that_lacks_a_library_is_told():
-    """The tests of the others count all the same."""
+def test_uncollected_test_file_is_reported():
+    """The tests of the other files are counted as usual."""
     seen = report.Tests()
     for line in (
         "tests/gpu/test_gpu.py::test_a PASSED [100%]",
@@ -172,7 +172,7 @@ def test_a_file_that_lacks_a_library_is_told():
 
 
 def result(**rates):
-    """A result of a GPU that copies 4 TB/s, with these throughputs."""
+    """Return the result of a GPU that copies 4 TB/s, with these throughputs."""
 
     def row(env, worlds, agents, mode, value, **more):
         about = {
@@ -213,7 +213,7 @@ def verdicts(given):
     return [row["verdict"] for row in page.goals(given)]
 
 
-def test_goals_are_judged():
+def test_targets_are_compared_with_figures():
     assert verdicts(result(tag=4e9, many_agents=3e7, jaxmarl=1e8)) == ["met"] * 4
     assert verdicts(result(tag=0.9e9, many_agents=8e6, jaxmarl=1e8)) == ["not met"] * 4
     values = [row["value"] for row in page.goals(result(tag=4e9, many_agents=8e6, jaxmarl=1e8))]
@@ -222,7 +222,7 @@ def test_goals_are_judged():
     assert "the bandwidth allows 10 M, so it is out of reach" in note
 
 
-def test_nothing_is_judged_without_a_figure():
+def test_target_without_a_figure_is_not_measured():
     given = result(tag=4e9, many_agents=3e7, jaxmarl=1e8)
     given["parts"]["jaxmarl"] = {"title": "JaxMARL", "status": "not installed: jaxmarl", "seconds": 0.0, "rows": []}
     assert verdicts(given)[3] == "not measured"
@@ -234,7 +234,7 @@ def test_nothing_is_judged_without_a_figure():
     assert set(verdicts({**given, "parts": {}})) == {"not measured"}
 
 
-def test_the_page_tells_everything():
+def test_page_has_all_results():
     text = page.markdown(result(tag=4e9, many_agents=3e7, jaxmarl=1e8))
     for words in (
         "# GPU report: NVIDIA X",
@@ -251,7 +251,7 @@ def test_the_page_tells_everything():
 # ---------------------------------------------------------------- what is measured
 
 
-def test_crowds_are_what_they_are_called():
+def test_settings_have_the_given_number_of_agents():
     for agents in (*Scale().many_agents, *TINY.many_agents):
         settings = many_agent_settings(agents)
         assert settings["num_taggers"] + settings["num_runners"] == agents
@@ -266,33 +266,33 @@ def test_kernels_of_every_environment_are_compiled_beforehand():
 
 
 @pytest.mark.slow
-def test_a_tiny_run(tmp_path):
-    """All parts on the CPU, within a minute of work; without a peer the report is whole all the same."""
+def test_tiny_report_completes_without_peers(tmp_path):
+    """Run all parts on the CPU within a minute of CPU time."""
     before = os.times()
     words = [sys.executable, "-m", "benchmarks.gpu", "--tiny", "--device", "cpu", "--out", str(tmp_path)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     after = os.times()
     assert after.children_user + after.children_system - before.children_user - before.children_system < 60
-    told = json.loads((tmp_path / "cpu.json").read_text())
-    assert list(told["parts"]) == [part.name for part in report.PLAN]
-    for name, part in told["parts"].items():
+    result = json.loads((tmp_path / "cpu.json").read_text())
+    assert list(result["parts"]) == [part.name for part in report.PLAN]
+    for name, part in result["parts"].items():
         assert part["status"].startswith(("done", "left out", "not installed")), (name, part["status"])
         assert not [row for row in part["rows"] if "error" in row]
     for name in ("goals", "sweep", "many-agents", "training"):
-        assert all(row["value"] > 0 for row in told["parts"][name]["rows"])
-    modes = {row["mode"] for row in told["parts"]["goals"]["rows"]}
+        assert all(row["value"] > 0 for row in result["parts"][name]["rows"])
+    modes = {row["mode"] for row in result["parts"]["goals"]["rows"]}
     assert modes == {"bytes", "in place", "copied", "sampled", "random play", "eager"}
     assert "## Goals" in (tmp_path / "cpu.md").read_text()
     assert "## Goals" in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"cpu.json", "cpu.md", "log.txt"}
 
 
-def test_it_says_what_it_ran(tmp_path):
+def test_report_records_its_command_and_date(tmp_path):
     given = argparse.Namespace(out=tmp_path, tiny=True, words=["--tiny"])
     kept = report.GpuReport(tmp_path, given)
     kept.add("machine", {"machine": {"name": "NVIDIA H200"}})
     kept.write()
-    told = json.loads((tmp_path / "nvidia-h200.json").read_text())
-    assert told["command"] == "python -m benchmarks.gpu --tiny"
-    assert len(told["date"].split()) == 3
+    result = json.loads((tmp_path / "nvidia-h200.json").read_text())
+    assert result["command"] == "python -m benchmarks.gpu --tiny"
+    assert len(result["date"].split()) == 3

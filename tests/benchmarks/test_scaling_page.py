@@ -7,7 +7,7 @@ from benchmarks.pages import scaling_page
 from benchmarks.pages.scaling_page import GPUS, LINK, PER_NODE, SHARING, Load, full_at, loads_of, shortest
 
 
-def test_page_is_of_what_is_recorded(monkeypatch, tmp_path):
+def test_page_equals_the_recorded_results(monkeypatch, tmp_path):
     written = scaling_page.PAGE.read_text(encoding="utf-8")
     monkeypatch.setattr(scaling_page, "PAGE", tmp_path / "scaling.md")
     scaling_page.write(executor_scaling.recorded())
@@ -17,7 +17,7 @@ def test_page_is_of_what_is_recorded(monkeypatch, tmp_path):
     assert [row["workers"] for row in executor_scaling.recorded()["dispatch"]] == list(executor_scaling.WORKERS)
 
 
-def test_something_is_full_where_responses_need_all_of_it():
+def test_load_is_full_at_the_limit_of_its_resource():
     constant = Load("x", "", lambda gpus: 0.01)
     assert shortest(constant) == pytest.approx(SHARING * GPUS * 0.01)
     assert full_at(constant, 20.0) == pytest.approx(20.0 / 0.01 / SHARING)
@@ -25,7 +25,7 @@ def test_something_is_full_where_responses_need_all_of_it():
     assert SHARING * 1e-6 * full_at(growing, 20.0) ** 2 == pytest.approx(20.0)
 
 
-def test_what_a_response_needs():
+def test_cost_of_a_best_response():
     costs = {
         "response": {"ms_per_call": 10.0, "commit_ms": 8.0},
         "payoffs": {"ms_per_call": 2.0, "commit_ms": 1.0, "result_bytes": 100},

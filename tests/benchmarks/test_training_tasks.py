@@ -1,4 +1,4 @@
-"""What training must reach: the verdict, the page, and the model zoo that comes of it."""
+"""Targets of training: verdicts, the page, and the model zoo."""
 
 import json
 
@@ -37,11 +37,11 @@ def run(reached, exit=0, wall=5.0, chance=(1.0, 0.5)):
         (Goal("return agent"), [run([0.0, 0.0])], None),
     ],
 )
-def test_the_worst_seed_decides(goal, runs, met):
+def test_verdict_uses_the_worst_seed(goal, runs, met):
     assert train_tasks.verdict(goal, 0, runs, {"jaxmarl": {"returns": [-2.0, -4.0], "agents": 3}})["met"] is met
 
 
-def test_the_page_is_of_what_is_recorded(tmp_path, monkeypatch):
+def test_page_equals_the_recorded_results(tmp_path, monkeypatch):
     written = learning_page.PAGE.read_text()
     monkeypatch.setattr(learning_page, "PAGE", tmp_path / "learning.md")
     monkeypatch.setattr(learning_page, "PICTURE", tmp_path / "curves.png")
@@ -50,7 +50,7 @@ def test_the_page_is_of_what_is_recorded(tmp_path, monkeypatch):
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
-def test_every_bar_is_recorded_as_it_is_now():
+def test_recorded_options_equal_those_of_the_tasks():
     recorded = train_tasks.recorded()
     for task in TASKS:
         assert recorded[task.name]["options"] == task.options, (
@@ -60,7 +60,7 @@ def test_every_bar_is_recorded_as_it_is_now():
     assert len({task.name for task in TASKS}) == len(TASKS)
 
 
-def test_the_zoo_holds_what_the_bars_promise():
+def test_zoo_has_the_policies_of_the_tasks():
     assert zoo_entries.names() == sorted(task.name for task in TASKS if task.zoo)
 
 
@@ -102,7 +102,7 @@ def test_models_that_are_too_large_or_unknown_are_refused(tmp_path, monkeypatch)
         model_zoo.load("y")
 
 
-def test_a_deaf_listener_goes_to_the_middle():
+def test_deaf_listener_scores_above_random_play():
     core = gpu_envs.make("SimpleSpeakerListener-v0", num_envs=64, seed=0, reuse_buffers=True).core
     chance = evaluate_policies(core, {}, seed=1).returns["listener"]
     deaf = evaluate_policies(core, {"listener": train_tasks.DeafListener()}, seed=1).returns["listener"]

@@ -1,4 +1,4 @@
-"""What only a CUDA device can show: graphs replay like eager steps, CPU and GPU agree, nothing waits."""
+"""Tests of a CUDA device: graphs equal eager steps, CPU and GPU agree, no host synchronization."""
 
 import pytest
 import torch
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.gpu
 
 
 def make(env_id, device="cuda", num_envs=64, **settings):
-    """A small core. Contracted products may differ between kernels and devices, so off; and fewer kernels compile."""
+    """Return a small core without fused multiply-add, whose results differ between kernels and devices."""
     return make_core(env_id, num_envs, device, **{"seed": 0, "fuse_fp": False, **SMALL[env_id], **settings})
 
 
 def assert_close(left, right):
-    """Flags and counts exactly, floats to the rounding of another math library."""
+    """Compare flags and counts exactly, floats up to the rounding of another math library."""
     for a, b in zip(left, right, strict=True):
         a, b = a.cpu(), b.cpu()
         if a.dtype.is_floating_point:
@@ -28,7 +28,7 @@ def assert_close(left, right):
 
 
 def assert_devices_agree(cpu, gpu, steps=30):
-    """Random play on both; the state is copied across before every step, so that rounding does not add up."""
+    """Compare random play on both devices; copying the state before every step keeps rounding from adding up."""
     cpu.reset()
     gpu.reset()
     agree = total = 0
@@ -47,7 +47,7 @@ def assert_devices_agree(cpu, gpu, steps=30):
 
 
 def assert_schedules_agree(fused, phased, steps=40):
-    """Random play in both schedules, bit for bit."""
+    """Compare random play in both schedules bit for bit."""
     fused.reset()
     phased.reset()
     for _ in range(steps):
@@ -57,7 +57,7 @@ def assert_schedules_agree(fused, phased, steps=40):
 
 
 def assert_play_is_steps(stepped, played):
-    """Random play, eager and captured, against the same number of steps."""
+    """Compare random play, eager and captured, with the same number of steps."""
     stepped.reset()
     played.reset()
     played.random_rollout(7)
@@ -141,7 +141,7 @@ def test_works_on_any_stream(env_id):
     assert_close(left[:4], right[:4])
 
 
-def test_bad_action_is_told_later():
+def test_invalid_action_raises_in_a_later_call():
     core = make("SimpleTag-v0")
     core.reset()
     action = core.sample_actions()
@@ -157,8 +157,8 @@ def test_bad_action_is_told_later():
         core.step(core.sample_actions())
 
 
-def test_a_rollout_with_its_policy_is_captured():
-    """Network, sampling and eight steps in one graph play like the same lines run eagerly."""
+def test_captured_rollout_with_policy_equals_eager_steps():
+    """The graph holds the network, sampling and eight steps."""
 
     def rollout(seed):
         core = make("SimpleTag-v0", reuse_buffers=True)
@@ -189,7 +189,7 @@ def test_a_rollout_with_its_policy_is_captured():
     captured.raise_pending_errors()
 
 
-def test_a_failed_capture_leaves_the_worlds_as_they_were():
+def test_failed_capture_leaves_worlds_unchanged():
     core = make("SimpleTag-v0", reuse_buffers=True)
     core.reset()
     before = core.get_state()
@@ -203,7 +203,7 @@ def test_a_failed_capture_leaves_the_worlds_as_they_were():
     assert all(torch.equal(before[name], tensor) for name, tensor in core.get_state().items())
 
 
-def test_a_full_reset_cannot_be_captured():
+def test_capture_of_a_full_reset_raises():
     core = make("SimpleTag-v0", reuse_buffers=True)
     core.reset()
     with pytest.raises(errors.CaptureError, match="reset_mask"), torch.cuda.graph(torch.cuda.CUDAGraph()):
@@ -211,8 +211,8 @@ def test_a_full_reset_cannot_be_captured():
 
 
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
-def test_turns_on_a_gpu(schedule, monkeypatch):
-    """A game of turns, captured, equals the CPU's, step by step."""
+def test_turn_based_game_equals_the_cpu(schedule, monkeypatch):
+    """A captured turn-based game equals the CPU in every step."""
     announce(monkeypatch, "Nim-v0", turns)
     settings = {"seed": 0, "reuse_buffers": True}
     cpu, gpu = (make_core("Nim-v0", 64, d, schedule=schedule, **settings) for d in ("cpu", "cuda"))

@@ -25,7 +25,7 @@ NAMES = ("obs", "reward", "terminated", "truncated", "alive", "valid")
 
 @SCHEDULES
 def test_cells_cpu_equals_gpu(schedule):
-    """Where an agent stands in its cell is scratch: its order may differ, and so it is no part of the state."""
+    """The order of agents in a cell is temporary, may differ between devices, and is not part of the state."""
     cpu, gpu = make(TAG, "cpu", **CELLS), make(TAG, schedule=schedule, **CELLS)
     assert_devices_agree(cpu, gpu)
     assert not {"state.slot", "state.who", "state.spot", "state.cells"} & gpu.get_state().keys()
@@ -42,8 +42,8 @@ def test_cells_in_random_play(schedule):
     assert_play_is_steps(*(make(TAG, schedule=schedule, reuse_buffers=True, **CELLS) for _ in range(2)))
 
 
-def test_cells_answer_as_all():
-    """2,000 agents, phased: thousands of threads put themselves into the cells at once."""
+def test_cell_search_equals_brute_force():
+    """With 2,000 agents, thousands of threads enter the cells at the same time."""
     settings = {"seed": 1, "schedule": "phased", "fuse_fp": False, **crowd(2000, 10, reach=0.8, episode_length=30)}
     brute, grid = (make_core(TAG, 4, "cuda", neighbor_search=search, **settings) for search in ("brute", "grid"))
     assert torch.equal(brute.reset()[0], grid.reset()[0])
@@ -93,7 +93,7 @@ def test_several_environments_on_one_device():
 
 @SCHEDULES
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", TAG, "TagGridworld-v0", "CartPole-v1"])
-def test_env_minor_plays_the_same(env_id, schedule):
+def test_env_contiguous_gives_equal_results(env_id, schedule):
     major, minor = (make(env_id, schedule=schedule, env_contiguous=minor) for minor in (False, True))
     major.reset()
     minor.reset()
@@ -104,7 +104,7 @@ def test_env_minor_plays_the_same(env_id, schedule):
 
 
 def test_reset_by_mask_is_captured():
-    """Where nothing resets by itself, a rollout resets the worlds that have ended, within the graph."""
+    """With autoreset disabled, a captured rollout resets finished worlds inside the graph."""
     settings = {"autoreset": "disabled", "reuse_buffers": True}
     eager, captured = (make("SimpleTag-v0", **settings) for _ in range(2))
 
@@ -124,7 +124,7 @@ def test_reset_by_mask_is_captured():
         assert torch.equal(getattr(eager, name), getattr(captured, name)), name
 
 
-def test_constants_drawn_anew_are_the_same_on_both_devices():
+def test_resampled_parameters_are_equal_on_both_devices():
     ranges = {"good_max_speed": (1.0, 1.6), "adversary_accel": (2.0, 4.0)}
     cpu, gpu = (make("SimpleTag-v0", device, domain_randomization=ranges) for device in ("cpu", "cuda"))
     for core in (cpu, gpu):
@@ -135,7 +135,7 @@ def test_constants_drawn_anew_are_the_same_on_both_devices():
 
 
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", TAG, "ConnectFour-v0"])
-def test_pictures_are_alike(env_id):
+def test_images_are_equal_on_both_devices(env_id):
     cpu, gpu = (make(env_id, device) for device in ("cpu", "cuda"))
     cpu.reset()
     gpu.reset()
@@ -150,8 +150,8 @@ def test_pictures_are_alike(env_id):
 @SCHEDULES
 @pytest.mark.parametrize(("worlds", "needed"), [(1 << 20, 8), (1 << 24, 48)])
 @pytest.mark.parametrize("env_contiguous", [False, True])
-def test_the_last_worlds_of_many(worlds, needed, env_contiguous, schedule):
-    """They play as a small batch at their place does, though they lie beyond 2^31 bytes in the larger case."""
+def test_last_worlds_of_a_large_batch_equal_a_small_batch(worlds, needed, env_contiguous, schedule):
+    """In the larger case the last worlds lie beyond 2^31 bytes."""
     if torch.cuda.mem_get_info()[0] < needed << 30:
         pytest.skip(f"needs {needed} GiB of free memory")
     settings = {"schedule": schedule, "reuse_buffers": True, "env_contiguous": env_contiguous}
@@ -164,7 +164,7 @@ def test_the_last_worlds_of_many(worlds, needed, env_contiguous, schedule):
         last.step(last.sample_actions())
     for name in (*NAMES, "final_obs"):
         assert torch.equal(getattr(many, name)[-64:], getattr(last, name)), name
-    assert len(torch.unique(many.obs[:, 0, 2])) > worlds // 100  # nobody has written over the others
+    assert len(torch.unique(many.obs[:, 0, 2])) > worlds // 100  # the worlds have not overwritten each other
     del many
     torch.cuda.empty_cache()
 
@@ -218,8 +218,8 @@ def test_no_leak_in_steps(reuse):
     assert resident() - before < 16 << 20
 
 
-def test_a_training_runs_on_the_device(tmp_path):
-    """Rollouts and updates; losses stay finite, and the run can be resumed from its checkpoint."""
+def test_training_runs_and_resumes_on_the_device(tmp_path):
+    """Losses stay finite, and the run can be resumed from its checkpoint."""
     pytest.importorskip("tensorboard")
     from trainers.algorithms.on_policy.ppo import PPOConfig
     from trainers.config.train_config import TrainConfig
@@ -256,7 +256,7 @@ def test_kernels_compiled_beforehand_are_found():
     ],
 )
 def test_recorded_rollouts_are_those_played_step_by_step(env_id, algorithm, settings, tmp_path):
-    """What learners store is the same, rollout after rollout; phases are timed inside the graph too."""
+    """The stored rollouts are equal, and phases are timed inside the graph."""
     from trainers.algorithms import registry
     from trainers.config.train_config import TrainConfig
     from trainers.runner.trainer import Trainer

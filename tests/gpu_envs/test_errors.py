@@ -23,7 +23,7 @@ def test_unknown_id():
     one_line(info, "SimpleTagg-v0", "did you mean SimpleTag-v0")
 
 
-def test_more_than_the_memory_holds():
+def test_environment_larger_than_memory_raises():
     words = r"^TagContinuous-v0: \w+ \(100000000, .*\) takes .* GB, more than cpu has left: use fewer worlds"
     with pytest.raises(errors.ConfigError, match=words) as caught:
         make_core("TagContinuous-v0", 100_000_000, "cpu")
@@ -103,14 +103,14 @@ def test_bad_settings(settings, words):
         ("TagGridworld-v0", {"y": 3}, ("starting_location_y: expected a list of ints", "3")),
     ],
 )
-def test_numbers_that_kernels_cannot_take(env_id, settings, words):
+def test_numbers_out_of_the_kernels_range_raise(env_id, settings, words):
     names = {"x": "starting_location_x", "y": "starting_location_y", "angle": "starting_directions"}
     if settings.keys() & names.keys():
         settings = {names[key]: value for key, value in settings.items()}
         fine = {name: [1, 1] for name in list(names.values())[: 3 if env_id == "TagContinuous-v0" else 2]}
-        crew = {"num_taggers": 1} | ({"num_runners": 1} if env_id == "TagContinuous-v0" else {})
-        make_core(env_id, 1, "cpu", **crew, **fine)
-        settings = {**crew, **fine, **settings}
+        counts = {"num_taggers": 1} | ({"num_runners": 1} if env_id == "TagContinuous-v0" else {})
+        make_core(env_id, 1, "cpu", **counts, **fine)
+        settings = {**counts, **fine, **settings}
     with pytest.raises(errors.ConfigError) as info:
         make_core(env_id, 1, "cpu", **settings)
     one_line(info, env_id, *words)
@@ -134,7 +134,7 @@ def test_rules_between_settings():
     one_line(info, "time_limit", "'termination'", "'never'")
 
 
-def test_devices():
+def test_unavailable_devices_raise():
     for device, words in (("cuda:99", ("cuda:99",)), ("tpu", ("'tpu'",)), ("meta", ("'meta'",))):
         with pytest.raises(errors.DeviceError) as info:
             gpu_envs.make("SimpleTag-v0", device=device)
@@ -160,7 +160,7 @@ def core():
         None,
     ],
 )
-def test_action_that_does_not_fit(core, action):
+def test_action_of_wrong_shape_or_type_raises(core, action):
     before = core.get_state()
     with pytest.raises(errors.ActionError) as info:
         core.step(action)
@@ -207,7 +207,7 @@ def test_dict_actions_name_the_agent():
     for change, words in (
         ({"agent_0": torch.zeros(3, dtype=torch.int64)}, ("agent_0", "(2,)", "(3,)")),
         ({"adversary_1": torch.zeros(2)}, ("adversary_1", "torch.int64", "torch.float32")),
-        ({"stranger": torch.zeros(2, dtype=torch.int64)}, ("stranger",)),
+        ({"agent_99": torch.zeros(2, dtype=torch.int64)}, ("agent_99",)),
     ):
         with pytest.raises(errors.ActionError) as info:
             env.step({**actions, **change})
@@ -245,7 +245,7 @@ def test_bad_mask_and_seed(core):
     one_line(info, "seed")
 
 
-def test_foreign_state(core):
+def test_state_of_another_environment_raises(core):
     other = make_core("SimpleTag-v0", 4, "cpu", seed=0)
     other.reset()
     with pytest.raises(errors.CheckpointError) as info:
@@ -297,7 +297,7 @@ def test_constants_can_change_by_world(core):
     one_line(info, "good_size", "(3,)")
 
 
-def test_constants_that_clocks_go_by_are_fixed():
+def test_parameters_of_time_limits_are_fixed():
     for env_id in ("TagContinuous-v0", "TagGridworld-v0"):
         core = make_core(env_id, 2, "cpu")
         with pytest.raises(errors.ConfigError) as info:
@@ -363,7 +363,7 @@ def test_constants_are_checked(name, value, words):
     assert all(torch.equal(before[key], kept) for key, kept in core.get_params().items())
 
 
-def test_a_state_is_a_dict(core):
+def test_set_state_without_a_dict_raises(core):
     with pytest.raises(errors.CheckpointError, match="a dict of tensors by name, got NoneType"):
         core.set_state(None)
 

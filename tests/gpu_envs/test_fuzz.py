@@ -1,4 +1,4 @@
-"""Hundreds of wrong arguments, generated: each is refused by one line of our own errors, or legal and works."""
+"""Hundreds of generated arguments: each is accepted, or raises a one-line error of this library."""
 
 import contextlib
 import dataclasses
@@ -41,7 +41,7 @@ def started(**settings):
 
 
 def used(env, call):
-    """The call, and a step behind it that must work whatever became of the call."""
+    """Return the call followed by a step, which must work after a failed call, too."""
 
     def both(**arguments):
         try:
@@ -52,7 +52,7 @@ def used(env, call):
     return both
 
 
-def test_making(monkeypatch):
+def test_make_accepts_or_raises_a_library_error(monkeypatch):
     def one(id):
         return gpu_envs.make(id)
 
@@ -73,7 +73,7 @@ def test_making(monkeypatch):
     tell(itertools.chain.from_iterable(map(faults, subjects)))
 
 
-def test_registering(monkeypatch):
+def test_register_accepts_or_raises_a_library_error(monkeypatch):
     monkeypatch.setattr("gpu_envs.definition.registry._entries", {})
     monkeypatch.setattr("gpu_envs.definition.registry._announce", lambda id: None)
     numbers = itertools.count()
@@ -101,7 +101,7 @@ def test_settings_of_environments(env_id):
     )
 
 
-def test_core():
+def test_core_methods_accept_or_raise_a_library_error():
     core = started()
     state = core.get_state()
 
@@ -158,7 +158,7 @@ def test_sharded_core():
     tell(itertools.chain.from_iterable(map(faults, subjects)))
 
 
-def test_views():
+def test_views_accept_or_raise_a_library_error():
     batched = gpu_envs.make(**TAG, seed=0)
     rows, own = RowsEnv(**ROWS, seed=0), RowsEnv(**{**ROWS, "env_id": "CartPole-v1", "group": None}, seed=0)
     one, learner = ParallelView("SimpleTag-v0", seed=0), SingleAgentEnv("SimpleTag-v0", "agent_0", seed=0)
@@ -184,7 +184,7 @@ def test_views():
         optional(batched, "reset_mask"),
         Subject("batched.step", used(batched, batched.step), {}, ("actions",)),
         Subject(
-            "batched.step of one", lambda **actions: batched.step({**fair, **actions}), {}, ("agent_0", "stranger")
+            "batched.step of one", lambda **actions: batched.step({**fair, **actions}), {}, ("agent_0", "agent_99")
         ),
         Subject("rows.reset", rows.reset),
         optional(rows, "reset_mask"),
@@ -194,7 +194,7 @@ def test_views():
         Subject("ParallelView.reset", one.reset),
         optional(one, "reset_mask", "options"),
         Subject("ParallelView.step", one.step),
-        Subject("ParallelView.step of one", lambda **a: one.step({**acts, **a}), {}, ("agent_0", "stranger")),
+        Subject("ParallelView.step of one", lambda **a: one.step({**acts, **a}), {}, ("agent_0", "agent_99")),
         Subject("SingleAgentEnv.reset", learner.reset),
         optional(pole, "low", "high"),
         Subject("SingleAgentEnv.step", learner.step),
@@ -204,7 +204,7 @@ def test_views():
 
 
 @pytest.mark.parametrize("name", wrappers.__all__)
-def test_wrappers(name):
+def test_wrappers_accept_or_raise_a_library_error(name):
     kind = getattr(wrappers, name)
     env = RowsEnv(**{**ROWS, "env_id": "MountainCarContinuous-v0", "group": None}, seed=0)
     usual = {

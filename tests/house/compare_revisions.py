@@ -50,7 +50,7 @@ class Run:
 
     @property
     def words(self) -> list[str]:
-        """The command, word by word."""
+        """Command as a list of words."""
         return self.text.split()
 
 

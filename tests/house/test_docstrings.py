@@ -1,4 +1,4 @@
-"""What is public is told: what it is, shapes, units, errors, where it comes from."""
+"""Public names have docstrings with shapes, units, errors and sources."""
 
 import ast
 import re
@@ -23,22 +23,22 @@ LEAGUES = (
 )
 
 
-def untold(found):
-    """What is missing, a line each."""
+def report_lines(found):
+    """Return one line for each missing docstring."""
     return "\n".join(["", *map(str, found)])
 
 
-def test_everything_public_has_words():
+def test_public_names_have_docstrings():
     found = [each for each in symbols() if not each.words and not inherited(each)]
-    assert not found, untold(found)
+    assert not found, report_lines(found)
 
 
-def test_shapes_are_told():
+def test_tensors_have_documented_shapes():
     found = [each for each in symbols() if each.name not in HOOKS and lacks_shape(each)]
-    assert not found, untold(found)
+    assert not found, report_lines(found)
 
 
-def test_errors_are_told():
+def test_raised_errors_are_documented():
     """But for console commands, whose errors are lines that the command line prints."""
     found = []
     for each in symbols():
@@ -47,7 +47,7 @@ def test_errors_are_told():
         left = raised(each.node)
         left = left and {error for error in left if error not in each.words + inherited(each)}
         found += [f"{each}: {', '.join(sorted(left))}"] if left else []
-    assert not found, untold(found)
+    assert not found, report_lines(found)
 
 
 def test_constants_of_rules_have_units():
@@ -57,7 +57,7 @@ def test_constants_of_rules_have_units():
         if each.where.startswith("warp_kernels/") and each.owner == "Params" and isinstance(each.node, ast.AnnAssign)
         if ast.unparse(each.node.annotation) == "float" and not UNITLESS.search(each.name) and "[" not in each.words
     ]
-    assert not found, untold(found)
+    assert not found, report_lines(found)
 
 
 def words_of(path):

@@ -1,4 +1,4 @@
-"""What holds the project together beside its code: extras, pins, limits of time."""
+"""Project files: extras, pinned versions, time limits."""
 
 import functools
 import importlib.util
@@ -23,7 +23,7 @@ def noxfile():
     return module
 
 
-def test_all_is_all_that_goes_together():
+def test_extra_all_has_every_compatible_extra():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     (line,) = extras["all"]
     assert set(re.fullmatch(r"gpu-envs\[(.*)\]", line)[1].split(",")) == set(extras) - {"all", "dev", "rllib"}

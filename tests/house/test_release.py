@@ -1,4 +1,4 @@
-"""What is released: its version, its papers, and a wheel and an sdist that work where nothing of the checkout is."""
+"""Releases: version, documents, and a wheel and an sdist that work without the checkout."""
 
 import os
 import re
@@ -22,7 +22,7 @@ PACKAGES = ("gpu_envs", "league", "trainers", "warp_kernels")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def test_the_version_is_said_once():
+def test_version_is_defined_once():
     assert "version" in PROJECT["dynamic"]
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", gpu_envs.__version__)
     assert citation()["version"] == gpu_envs.__version__
@@ -32,7 +32,7 @@ def citation():
     return yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 
 
-def test_citation_has_what_its_schema_demands():
+def test_citation_has_the_fields_of_its_schema():
     """https://github.com/citation-file-format/citation-file-format, schema 1.2.0: keys, and which are required."""
     found = citation()
     assert found["cff-version"] == "1.2.0"
@@ -45,7 +45,7 @@ def test_citation_has_what_its_schema_demands():
     assert all(isinstance(found[key], str) for key in ("abstract", "message", "title", "version"))
 
 
-def test_the_changelog_keeps_its_form():
+def test_changelog_has_the_expected_sections():
     lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
     versions = [line for line in lines if line.startswith("## ")]
     assert versions[0] == "## [Unreleased]"
@@ -62,7 +62,7 @@ def run(*command, cwd, env=None):
 
 
 def tracked():
-    """Files of the checkout, by their path; new ones too."""
+    """Return the paths of the files of the checkout, including new files."""
     listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT).splitlines()
     return [name for name in listed if (ROOT / name).is_file()]
 
@@ -82,7 +82,7 @@ def built(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_what_is_in_the_wheel(built):
+def test_wheel_has_packages_and_metadata(built):
     info = f"gpu_envs-{gpu_envs.__version__}.dist-info"
     with zipfile.ZipFile(built["wheel"]) as wheel:
         names, about = set(wheel.namelist()), message_from_bytes(wheel.read(f"{info}/METADATA"))
@@ -101,7 +101,7 @@ def test_what_is_in_the_wheel(built):
 
 
 @pytest.mark.slow
-def test_what_is_in_the_sdist(built):
+def test_sdist_has_sources_and_documents(built):
     with tarfile.open(built["sdist"]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert {"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml"} <= names
@@ -111,7 +111,7 @@ def test_what_is_in_the_sdist(built):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_installed_it_works_from_an_empty_folder(built, kind, tmp_path):
+def test_installed_package_works_from_an_empty_folder(built, kind, tmp_path):
     home, here = tmp_path / "venv", tmp_path / "empty"
     here.mkdir()
     run(sys.executable, "-m", "venv", "--without-pip", str(home), cwd=tmp_path)

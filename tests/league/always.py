@@ -13,11 +13,11 @@ class Always:
         self.action = action
 
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         return torch.full(obs.shape[:-1], self.action)
 
-    def memory(self, *shape: int) -> None:
+    def initial_hidden_state(self, *shape: int) -> None:
         return None
 
     def seed(self, seed: int) -> None:

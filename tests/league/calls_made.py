@@ -50,7 +50,7 @@ def sleep_after_touch(pools: Any, file: str, seconds: float) -> None:
 
 
 def fail(pools: Any, how: str) -> None:
-    if how == "ours":
+    if how == "library":
         raise CheckpointError("step 7: expected a tree, got a stone")
     if how == "two":
         raise NeedsTwoError("one", "two")

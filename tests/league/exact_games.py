@@ -39,18 +39,18 @@ def random_table(tree, seat, generator):
 
 @cache
 def states_of(name):
-    """OpenSpiel's tabular policy, to copy, and for each of its rows a state, the player and our infoset."""
+    """Return OpenSpiel's tabular policy and, for each row, a state, the player and the infoset of gpu-envs."""
     tree, tabular, found = tree_of(name), policy.TabularPolicy(spiel_of(name)), []
     ours = [{row.numpy().tobytes(): index for index, row in enumerate(rows)} for rows in tree.observations]
     for state in tabular.states:
         player = state.current_player()
-        seen = np.array(state.information_state_tensor(player), np.float32)  # equal to our observations
+        seen = np.array(state.information_state_tensor(player), np.float32)  # equal to the observations of gpu-envs
         found.append((state, player, ours[player][seen.tobytes()]))
     return tabular, found
 
 
 def to_spiel(name, profile):
-    """The same policies as one of OpenSpiel's."""
+    """Return the policies as one tabular policy of OpenSpiel."""
     tabular, found = states_of(name)
     tabular = tabular.__copy__()
     for row, (_, player, infoset) in enumerate(found):

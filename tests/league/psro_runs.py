@@ -57,7 +57,7 @@ def play(path: Path, game: Game | str = "KuhnPoker-v0", **settings: Any) -> list
 
 
 def contents(path: Path) -> dict[str, Any]:
-    """What a run has come to, but for how long it took."""
+    """Return the contents of a run without its durations."""
     with RunStore.open(path, write=False) as store:
         cells, entries = store.cells(), [each for pool in store.populations.values() for each in pool.entries]
         return {
@@ -73,7 +73,7 @@ def contents(path: Path) -> dict[str, Any]:
 
 
 def forked(path: Path, kind: str, after: float | None = None) -> tuple[int, float]:
-    """A run in a process; its exit code (-9 if killed) and seconds."""
+    """Run in a process and return its exit code (-9 if killed) and seconds."""
     begin, child = time.perf_counter(), os.fork()
     if child == 0:
         code = 1

@@ -19,6 +19,7 @@ from league.game import Game
 from league.leagues.alphastar import AlphaStarLeagueBuilder, preset
 from league.leagues.builder import LeagueBuilder
 from league.leagues.league import League, LeagueConfig
+from league.leagues.league_state import POLICY_KEYS
 from league.leagues.population_based import PopulationBasedBuilder, PopulationBasedConfig
 from league.leagues.self_play import SelfPlayBuilder, SelfPlayConfig
 from league.leagues.train_player import cached_trainings
@@ -97,6 +98,22 @@ def trained(path: Path) -> dict[str, dict[str, Any]]:
     """Return the results of a run's trainings by task."""
     with RunStore.open(path, write=False) as store:
         return {task: store.result(task) for task in store.tasks() if "/train/" in task}
+
+
+def weights(policy) -> dict[str, torch.Tensor]:
+    """Return copies of the weights of a policy by name."""
+    return {f"net.{name}": tensor.clone() for name, tensor in policy.net.state_dict().items()}
+
+
+def equal(one, other) -> bool:
+    """Return whether two states have equal tensors."""
+    one, other = ({k: v for k, v in each.items() if k != "spec"} for each in (one, other))
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def of_policy(state) -> dict[str, torch.Tensor]:
+    """Return the entries of a learner's state that belong to its policy."""
+    return {name: value for name, value in state.items() if name.startswith(POLICY_KEYS)}
 
 
 if __name__ == "__main__":

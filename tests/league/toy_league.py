@@ -28,7 +28,7 @@ from gymnasium import spaces
 from league.game import Game, Seat
 from league.policies.random import RandomPolicy
 from league.storage import database
-from league.storage.run_store import RunStore, derive_seed
+from league.storage.run_store import RunStore, derive_named_seed
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
 from trainers.models.policy import Policy
@@ -87,7 +87,8 @@ def respond(store: RunStore, iteration: int, role: str, seed: int) -> None:
         return
     learner = store.state(task) or {"weights": torch.zeros(3), "updates": 0}
     while learner["updates"] < 3:
-        noise = torch.randn(3, generator=torch.Generator().manual_seed(derive_seed(seed, task, learner["updates"])))
+        generator = torch.Generator().manual_seed(derive_named_seed(seed, task, learner["updates"]))
+        noise = torch.randn(3, generator=generator)
         learner = {"weights": learner["weights"] + noise, "updates": learner["updates"] + 1}
         with store.step():
             store.put_state(task, learner)
@@ -95,7 +96,7 @@ def respond(store: RunStore, iteration: int, role: str, seed: int) -> None:
             store.put("progress", [task, learner["updates"]])
     with store.step(task) as result:
         parent, meta = len(store.populations[role]) - 1, {"weights": learner["weights"]}
-        policy = trained(derive_seed(seed, task))
+        policy = trained(derive_named_seed(seed, task))
         result["index"] = store.add_policy(role, policy, parent=parent, iteration=iteration, meta=meta).index
         store.add_matches(iteration, role, [[-1, 0], [0, -1]], [5, 6])
         store.drop_state(task)
@@ -106,10 +107,10 @@ def evaluate(store: RunStore, iteration: int, seed: int) -> None:
     if store.done(task):
         return
     matchups = pairs(store)
-    drawn = np.random.default_rng(derive_seed(seed, task, "draws")).permutation(matchups)
+    drawn = np.random.default_rng(derive_named_seed(seed, task, "draws")).permutation(matchups)
     with store.step(task) as result:
         for part in np.array_split(drawn, 2):  # a cell gets its results in two parts
-            store.add_results(part, results(part, derive_seed(seed, task, len(part))))
+            store.add_results(part, results(part, derive_named_seed(seed, task, len(part))))
         result["episodes"] = int(store.cells().count.sum())
         store.put_iteration(iteration, {"policies": len(store.populations["first"])})
 
@@ -228,6 +229,17 @@ def kill(folder: Path, points: int, work: Callable[..., None] = loop) -> None:
         code, _, _ = forked(path, work=work)
         assert code == 0, point
     print(f"killed {killed} of {ticks} ticks, {seconds:.2f} s")
+
+
+def files(path: Path) -> dict:
+    """Return the files of a folder, except the lock, which names its holder."""
+    return {name: was for name, was in digests(path).items() if not name.endswith("run.lock")}
+
+
+def grown(store: RunStore) -> None:
+    """Add a second policy for the first role."""
+    with store.step("grow"):
+        store.add_policy("first", trained(1))
 
 
 if __name__ == "__main__":

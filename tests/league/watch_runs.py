@@ -63,9 +63,9 @@ def array(packed) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed["data"]), "<f4").reshape(packed["shape"])
 
 
-def until(told) -> None:
+def until(condition) -> None:
     """Wait for another thread."""
     deadline = time.monotonic() + 20.0
-    while not told():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -22,7 +22,7 @@ LEARNERS = {
 
 
 def config(algorithm):
-    """For PPO teams of whom some leave early: valid rows differ between processes. The others take one choice each."""
+    """Return a configuration; for PPO, agents leave early, so the number of valid rows differs between processes."""
     env_id, env = "SimpleTag-v0", {"max_cycles": 10}
     if algorithm == "ppo":
         env_id = "TagContinuous-v0"

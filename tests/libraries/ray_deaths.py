@@ -103,9 +103,9 @@ def coordinator(how: str, task: str, moment: float) -> None:
     """Make this process die during the step of a task.
 
     Args:
-        how: "half a file": after a share of the step's first file is written; "files": after the files of the step, and
-            of all steps of its batch, are written but none is committed; "commit": while SQLite commits the step,
-            after a share of the first pages is in its log; else: some seconds after the step starts.
+        how: Moment of the kill. "half a file": after a share of the step's first file is written. "files": after the
+            files of the step, and of all steps of its batch, are written but none is committed. "commit": while SQLite
+            commits the step, after a share of the first pages is in its log. Else: some seconds after the step starts.
         task: Task of the step.
         moment: Share or seconds, in [0, 1).
     """

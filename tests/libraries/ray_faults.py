@@ -152,8 +152,8 @@ class Faults:
         path, whole = self.folder / str(number), self.whole[kind]
         hit = (self.workers if fault in OF_WORKERS else self.coordinator)(kind, fault, path, draw)
         equal = contents(path) == whole.contents and counted_once(path)
-        told = {"run": number, "kind": kind, "game": KINDS[kind], "fault": fault, "hit": hit, "happened": len(hit)}
-        return {**told, "equal": equal, "seconds": round(time.perf_counter() - began, 1)}
+        record = {"run": number, "kind": kind, "game": KINDS[kind], "fault": fault, "hit": hit, "happened": len(hit)}
+        return {**record, "equal": equal, "seconds": round(time.perf_counter() - began, 1)}
 
     def workers(self, kind: str, fault: str, path: Path, draw: random.Random) -> list[str]:
         """Run while workers die, or a node is removed; return the names of the affected tasks."""

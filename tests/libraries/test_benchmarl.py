@@ -102,7 +102,7 @@ def test_multi_discrete_is_refused():
 
 
 def experiment(task, algorithm, folder, continuous=False):
-    """A tiny one that evaluates too."""
+    """Return a tiny experiment with evaluations."""
     config = ExperimentConfig.get_from_yaml()
     config.sampling_device = config.train_device = "cpu"
     config.prefer_continuous_actions = continuous
@@ -153,7 +153,7 @@ def test_algorithms_run(run, tmp_path):
     assert torch.isfinite(torch.tensor(trial.mean_return))
 
 
-def test_the_example_runs(tmp_path):
+def test_example_runs_with_small_settings(tmp_path):
     import benchmarl_simple_tag
 
     small = ["--num-envs", "10", "--steps", "10", "--iterations", "1", "--run-dir", str(tmp_path)]
@@ -161,13 +161,13 @@ def test_the_example_runs(tmp_path):
     assert list(tmp_path.rglob("*.csv"))
 
 
-def test_guide(monkeypatch, tmp_path):
-    """The page's Python blocks about BenchMARL, in order, in one namespace."""
-    monkeypatch.chdir(tmp_path)  # an experiment writes where it is begun
+def test_blocks_of_the_guide_run(monkeypatch, tmp_path):
+    """The Python blocks about BenchMARL run in order in one namespace."""
+    monkeypatch.chdir(tmp_path)  # an experiment writes into the working folder
     space = notebook.run(notebook.LIBRARIES, notebook.PYTHON, "BenchMARL")
     assert space["experiment"].task.id == "SimpleTag-v0"
 
 
-def test_tutorial(monkeypatch, tmp_path):
+def test_tutorial_trains(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert notebook.run(notebook.TUTORIALS / "libraries" / "benchmarl.md")["experiment"].total_frames > 0

@@ -129,17 +129,17 @@ def api(run):
 @pytest.fixture(scope="module")
 def served(api):
     """Return the address of a league's viewer."""
-    told, ready = {}, threading.Event()
+    running, ready = {}, threading.Event()
 
     def started(url, server) -> None:
-        told.update(url=url, server=server)
+        running.update(url=url, server=server)
         ready.set()
 
     thread = threading.Thread(target=serve, args=(api, "127.0.0.1", 0, started))
     thread.start()
     assert ready.wait(60)
-    yield told["url"]
-    told["server"].should_exit = True
+    yield running["url"]
+    running["server"].should_exit = True
     thread.join(60)
 
 
@@ -190,7 +190,7 @@ def test_it_plays_pauses_and_steps(view):
     expect(page.get_by_text("399 / 399")).to_be_visible()
 
 
-def test_the_canvas_shows_what_the_rasteriser_paints(view):
+def test_canvas_equals_the_rendered_frames(view):
     """Compare overlapping shapes of all kinds with the frames of `gpu-envs render`."""
     generator = torch.Generator().manual_seed(0)
     parts = []
@@ -219,7 +219,7 @@ def test_the_canvas_shows_what_the_rasteriser_paints(view):
     assert (apart > 8).mean() < 0.05
 
 
-def test_an_agent_is_inspected(view):
+def test_inspector_shows_the_values_of_an_agent(view):
     played = moving(7, 20)
     page = view(training(played))
     expect(page.get_by_text("Choose an agent")).to_be_visible()
@@ -240,14 +240,14 @@ def test_an_agent_is_inspected(view):
     expect(page.get_by_text("Observation of agent_4")).to_be_visible()
 
 
-def test_what_is_observed_and_done_has_names(view):
+def test_observations_and_actions_have_names(view):
     """A block of entries is named once; of a long block the first entries are shown, and the rest on demand."""
     far = {"meaning": "others", "unit": "m", "entries": [f"{i // 2} {'xy'[i % 2]}" for i in range(40)]}
     blocks = [{"meaning": "time", "unit": "episode_length", "entries": ["0"]}, far]
-    told = moving(3, 4)
+    rollout = moving(3, 4)
     values = np.arange(41) + np.zeros((4, 1, 3, 41))
     names = {"obs_names": {"team": blocks}, "action_names": {"team": ["stay", "go left", "jump"], "agent_2": []}}
-    page = view(training({**told, "obs": packed(values), "obs_widths": [41] * 3, **names}))
+    page = view(training({**rollout, "obs": packed(values), "obs_widths": [41] * 3, **names}))
     page.get_by_role("button", name="agent_1").click()
     actions = page.locator(".agents tbody td:nth-child(2)")
     assert actions.all_inner_texts() == ["stay", "go\u00a0left", "2"]
@@ -262,7 +262,7 @@ def test_what_is_observed_and_done_has_names(view):
     expect(heads).to_have_text(first)
 
 
-def test_a_run_is_followed(view):
+def test_page_follows_a_running_training(view):
     """A run without policies is reported as such; its first policy is shown automatically."""
     answers = training(moving(3, 10), rows=5)
     played, answers["api/rollout"] = answers["api/rollout"], "team: there is no policy yet"
@@ -292,7 +292,7 @@ def matchup(url: str) -> list[str]:
     return [unquote(name) for name in parse_qs(urlsplit(url).query)["policies"][0].split(",")]
 
 
-def test_a_cell_plays_its_match(view, served, api):
+def test_payoff_cell_plays_its_match(view, served, api):
     page = view(url=served)
     names = [api.latest.get()[0].policies[seat.role] for seat in api.latest.get()[0].stage.seats]
     cells = page.get_by_role("gridcell")
@@ -314,7 +314,7 @@ def test_a_cell_plays_its_match(view, served, api):
         expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
 
 
-def test_a_large_population_is_shown_in_ranges(view):
+def test_large_population_is_shown_in_ranges(view):
     """The newest policies come first; the size of the table is bounded."""
     page = view(league(moving(2, 4), 300))
     cells, heading = page.get_by_role("gridcell"), page.get_by_role("heading", name="Payoffs")
@@ -358,17 +358,17 @@ def test_all_is_reached_by_keyboard_and_seen(view, served):
     reached = []
     for _ in range(60):
         page.keyboard.press("Tab")
-        told = page.evaluate("""() => {
+        focused = page.evaluate("""() => {
           const at = document.activeElement;
           if (!at || at === document.body) return null;
           const mark = getComputedStyle(at.querySelector('.halo') ?? at);
           const seen = mark.outlineStyle !== 'none' && parseFloat(mark.outlineWidth) >= 2 || mark.stroke !== 'none';
           return [at.getAttribute('role') ?? at.tagName.toLowerCase(), seen, at.outerHTML];
         }""")
-        if told is None:
+        if focused is None:
             break
-        reached.append(told)
-    assert told is None, "the walk comes to its end"
+        reached.append(focused)
+    assert focused is None, "the walk comes to its end"
     assert not [html[:90] for _, seen, html in reached if not seen], "where the focus is can be seen"
     counts = {kind: [role for role, *_ in reached].count(kind) for kind, *_ in reached}
     assert counts["gridcell"] == 1  # arrow keys continue from there
@@ -443,10 +443,10 @@ def test_report_shows_its_tables_and_figures(view, run, built, scheme, tmp_path)
 
 def test_learned_responses_and_several_policies_of_an_iteration_are_in_the_charts(view):
     answers = league(moving(2, 4), 3)
-    told = answers["api/league"]
+    league_answer = answers["api/league"]
     elos = [("p0", 0, 10.0), ("p1", 0, 20.0), ("p2", 1, 5.0)]
-    told["ratings"] = [{"role": "left", "name": name, "iteration": at, "elo": elo} for name, at, elo in elos]
-    told["learned_responses"] = {"iteration": 1, "nash_conv": 0.05, "half_width": 0.1}
+    league_answer["ratings"] = [{"role": "left", "name": name, "iteration": at, "elo": elo} for name, at, elo in elos]
+    league_answer["learned_responses"] = {"iteration": 1, "nash_conv": 0.05, "half_width": 0.1}
     rows = [[0, 1.0, 1.0], [1, 0.0, 0.0]]
     answers["api/metrics"] |= {"x": "iteration", "columns": ["iteration", "nash_conv", "best_nash_conv"], "rows": rows}
     page = view(answers)
@@ -525,7 +525,7 @@ def test_many_agents_are_painted_in_every_frame_and_in_half_of_its_time(view):
     assert trails - idle <= TRAILS * (plain - idle)
 
 
-def test_an_exported_file_needs_no_server(view, api, tmp_path):
+def test_exported_file_needs_no_server(view, api, tmp_path):
     played, trouble = export(api, tmp_path / "run.html")
     assert played > 1
     assert not trouble

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "out" / "docs"
 ROOMS = ("gpu_envs", "trainers", "league", "warp_kernels")
 FETCHED = {"script": "src", "img": "src", "source": "src", "video": "src", "iframe": "src", "link": "href"}
-"""What a browser fetches to show a page."""
+"""Attributes with the files that a browser fetches to show a page, by tag."""
 
 
 class Page(HTMLParser):
@@ -82,7 +82,7 @@ def test_search_finds_environments_settings_and_functions():
 
 
 def imported():
-    """Every name of ours that a page or an example imports: ("docs/...", "gpu_envs.errors.ConfigError")."""
+    """Return imports of this project by pages and examples: ("docs/...", "gpu_envs.errors.ConfigError")."""
     pattern = rf"^ *from ((?:{'|'.join(ROOMS)})[\w.]*) import (?:\(([^)]*)\)|([^\n#]+))"
     for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")]:
         for module, several, line in re.findall(pattern, path.read_text(encoding="utf-8"), re.MULTILINE):
@@ -91,7 +91,7 @@ def imported():
 
 
 def defined(module: str, name: str) -> str:
-    """The name under which the reference documents what a package exports."""
+    """Return the name under which the reference documents a public name of a package."""
     if not (ROOT / module.replace(".", "/")).is_dir():  # a module, which may need a library that is not installed
         return f"{module}.{name}"
     found = getattr(importlib.import_module(module), name, None)

@@ -8,7 +8,7 @@ SECTIONS = ("Stable-Baselines3", "Gymnasium's vector wrappers, with tensors", "S
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_the_blocks_run(section):
+def test_blocks_of_a_section_run(section):
     blocks = notebook.blocks(notebook.LIBRARIES.read_text(encoding="utf-8"), notebook.PYTHON, section)
     assert blocks
     space = {}

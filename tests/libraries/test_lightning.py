@@ -29,7 +29,7 @@ from trainers.integrations.lightning import LearnerModule  # noqa: E402
 
 
 def tag(rollouts=6, **changes):
-    """Two policies; three rollouts are an epoch, and a rollout is 2 * 4 gradient steps."""
+    """Return a training of two policies; an epoch has three rollouts of 2 * 4 gradient steps."""
     ppo = PPOConfig(rollout_length=8, num_epochs=2, num_minibatches=2, hidden_sizes=(16,), **changes)
     settings = {
         "env": {"max_cycles": 10},
@@ -50,7 +50,7 @@ def fit(module, out, ckpt_path=None, **settings):
 
 
 def assert_equal(mine, others):
-    """Two states, bit for bit."""
+    """Assert that two states are equal bit for bit."""
     assert mine.keys() == others.keys()
     for name, value in mine.items():
         same = torch.equal(value, others[name]) if isinstance(value, torch.Tensor) else value == others[name]

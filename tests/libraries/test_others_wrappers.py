@@ -1,4 +1,4 @@
-"""PettingZoo's and Gymnasium's own wrappers over the single-world doors, and the wrappers that write videos."""
+"""PettingZoo's and Gymnasium's own wrappers over single-world interfaces, and the wrappers that write videos."""
 
 import warnings
 
@@ -65,8 +65,8 @@ def test_pettingzoos_wrappers_compose():
     env.step(np.full(5, 9.0, np.float32))
 
 
-def test_there_and_back_again():
-    """Through AEC and back nothing is lost."""
+def test_conversion_to_aec_and_back_gives_equal_results():
+    """Steps after the conversion to AEC and back equal those before."""
     left, right = small(), aec_to_parallel(parallel_to_aec(small()))
     np.testing.assert_equal(left.reset(seed=3)[0], right.reset(seed=3)[0])
     while left.agents:
@@ -77,7 +77,7 @@ def test_there_and_back_again():
 
 
 def test_games_of_turns_through_aec():
-    """A foul loses, as the core says; PettingZoo's TerminateIllegalWrapper is for environments born as AEC."""
+    """An illegal action loses, as in the core; TerminateIllegalWrapper of PettingZoo needs native AEC environments."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         api_test(parallel_to_aec(small("TicTacToe-v0", illegal_actions="loss")), num_cycles=40)
@@ -139,7 +139,7 @@ def test_gymnasiums_torch_conversion():
     assert obs.shape == (16,)
 
 
-def test_checked_wrapped():
+def test_wrapped_environment_passes_check_env():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check_env(gym_wrappers.FrameStackObservation(one().unwrapped, 2), skip_render_check=True)

@@ -43,7 +43,7 @@ def as_it_was(monkeypatch):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """The record of a cluster of three nodes that `start --detach` left, and `stop` ends."""
+    """Return the record of a cluster of three nodes, started by `start --detach` and ended by `stop`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         before = {record.address for record in find_records()}
@@ -80,7 +80,7 @@ def processes(folder):
 
 
 def gone(folder, seconds=20.0):
-    """Has every process of a cluster ended, or will it soon?"""
+    """Return whether every process of a cluster ends within a short time."""
     until = time.monotonic() + seconds
     while processes(folder) and time.monotonic() < until:
         time.sleep(0.2)
@@ -135,9 +135,11 @@ def test_token_needed(cluster):
     """Neither a driver with another token is let in, nor a request to the dashboard without one."""
     env = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
     code = f"from trainers.cluster.connect import connect\nconnect('a test', {cluster.address!r})"
-    told = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert told.returncode
-    assert "refused the connection; set RAY_AUTH_MODE=token" in told.stderr
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode
+    assert "refused the connection; set RAY_AUTH_MODE=token" in result.stderr
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(f"{cluster.dashboard}/api/jobs/", timeout=30)
 
@@ -154,10 +156,10 @@ def test_new_token_is_private(tmp_path, monkeypatch):
 def test_status_prints_nodes_and_resources(cluster, capsys):
     """It needs no address where one cluster runs, and shows what it has."""
     assert cluster_command(["status", "--ray-address", cluster.address]) == 0
-    told = capsys.readouterr().out
-    assert told.count("alive") == 3
-    assert "CPU: 3 of 3 free" in told
-    assert f"export RAY_ADDRESS={cluster.address}" in told
+    printed = capsys.readouterr().out
+    assert printed.count("alive") == 3
+    assert "CPU: 3 of 3 free" in printed
+    assert f"export RAY_ADDRESS={cluster.address}" in printed
 
 
 def test_ctrl_c():
@@ -198,15 +200,15 @@ def test_local_is_loopback_and_quiet():
         "import ray, os\nfrom trainers.cluster.connect import connect\nconnect('a test', num_cpus=1)\n"
         "print(ray.nodes()[0]['NodeManagerAddress'], os.environ['RAY_AUTH_MODE'])"
     )  # Ray is imported before
-    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "127.0.0.1 token"
-    assert "Token authentication" not in told.stderr
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "127.0.0.1 token"
+    assert "Token authentication" not in result.stderr
 
 
 def test_invalid_arguments_raise_one_line(cluster):
     """One clear line each."""
     port = cluster.address.rpartition(":")[2]
-    for words, told in (
+    for words, message in (
         (["start", "--nodes", "0"], "--nodes: expected an int >= 1, got 0"),
         (["start", "--port", port], f"port = {port}: used by another process; choose another, or 0"),
         (["start", "--port", "80"], "port: expected a port in [1024, 65535], or 0 for a free one, got 80"),
@@ -215,7 +217,7 @@ def test_invalid_arguments_raise_one_line(cluster):
         (["start", "--temp-dir", "/tmp/" + 40 * "x"], "at most 40 characters"),
         (["stop", "--ray-address", "127.0.0.1:1"], f"at 127.0.0.1:1, got none; there are .*{cluster.address}"),
     ):
-        with pytest.raises(ConfigError, match=told) as error:
+        with pytest.raises(ConfigError, match=message) as error:
             cluster_command(words)
         assert "\n" not in str(error.value)
     with pytest.raises(GpuEnvsError, match=r"no Ray cluster at '127.0.0.1:1' .*gpu-envs cluster start"):

@@ -7,7 +7,7 @@ pytest.importorskip("ray")
 from benchmarks.league import executor_scaling
 
 
-def test_sleeping_calls_are_given_out_and_committed():
+def test_sleeping_calls_are_submitted_and_committed():
     row = executor_scaling.dispatch(2, seconds=0.2, each=4)
     assert (row["workers"], row["calls"]) == (2, 8)
     assert 0.2 < row["efficiency"] <= 1.0

@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head that does nothing but hold the coordinator, and nodes; workers find what calls of tests do."""
+    """Return a cluster with a head without tasks, and nodes whose workers can import the test functions."""
     from ray.cluster_utils import Cluster
 
     before = os.environ.get("PYTHONPATH")
@@ -85,8 +85,8 @@ def test_errors_come_back_as_themselves(executor):
             executor.next()
         return caught.value
 
-    ours, other, two = ends("ours"), ends("other"), ends("two")
-    assert (type(ours), str(ours)) == (CheckpointError, "step 7: expected a tree, got a stone")
+    library, other, two = ends("library"), ends("other"), ends("two")
+    assert (type(library), str(library)) == (CheckpointError, "step 7: expected a tree, got a stone")
     assert (type(other), str(other)) == (ZeroDivisionError, "division of a fish")
     assert (type(two), str(two)) == (GpuEnvsError, "NeedsTwoError: one and two")
 
@@ -118,7 +118,7 @@ def test_task_that_kills_every_worker_raises_with_its_key(executor):
         executor.next()
 
 
-def test_cancelled_calls_are_killed_and_the_next_go_on(executor, tmp_path):
+def test_cancelled_calls_are_killed_and_later_calls_run(executor, tmp_path):
     for n in range(6):
         executor.submit(RemoteTask(f"{n}", calls_made.mark, arguments={"file": str(tmp_path / str(n)), "seconds": 3.0}))
     executor.submit(RemoteTask("quick", calls_made.add, arguments={"a": 1, "b": 2}))

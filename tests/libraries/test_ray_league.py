@@ -44,7 +44,7 @@ def alphastar(path, executor):
 
 
 @pytest.mark.parametrize("run", [psro, alphastar])
-def test_the_run_is_that_of_one_process(run, address, tmp_path):
+def test_run_equals_that_of_one_process(run, address, tmp_path):
     run(tmp_path / "local", LocalExecutor())
     executor = RayExecutor(address)
     run(tmp_path / "ray", executor)
@@ -53,7 +53,7 @@ def test_the_run_is_that_of_one_process(run, address, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_run_is_the_same_after_faults(tmp_path):
+def test_run_after_faults_equals_one_without(tmp_path):
     command = [
         sys.executable,
         ray_faults.__file__,
@@ -61,10 +61,10 @@ def test_the_run_is_the_same_after_faults(tmp_path):
         "4",
     ]  # more: benchmarks.league.executor_scaling --faults
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run"')]
+    records = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"run"')]
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [each["fault"] for each in told] == ["response", "commit", "node", "saving"]
-    assert {each["kind"] for each in told} == set(ray_faults.KINDS)
-    for each in told:
+    assert [each["fault"] for each in records] == ["response", "commit", "node", "saving"]
+    assert {each["kind"] for each in records} == set(ray_faults.KINDS)
+    for each in records:
         assert each["happened"], each
         assert each["equal"], each

@@ -1,4 +1,4 @@
-"""Training under Ray: workers together are one process, and go on where one of them was killed."""
+"""Training with Ray: workers give the results of one process, and a killed worker does not change them."""
 
 import dataclasses
 import os
@@ -49,13 +49,13 @@ def config(iterations=ITERATIONS, algorithm="ppo", **learner):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The run of two workers whom nothing befell."""
+    """Return the run of two workers without a fault."""
     out = tmp_path_factory.mktemp("whole") / "run"
     assert ray_train.train_distributed(config(), out, num_workers=2) == out / "checkpoints" / f"{ITERATIONS:09d}"
     return out
 
 
-def test_two_workers_learn_what_one_process_does(whole, tmp_path):
+def test_two_workers_learn_the_weights_of_one_process(whole, tmp_path):
     trainer = Trainer(config(), tmp_path / "alone")
     for _ in range(5):
         trainer.iterate()
@@ -107,7 +107,7 @@ def workers_of(process: int) -> list[int]:
     return found
 
 
-def test_goes_on_where_a_worker_was_killed(whole, tmp_path):
+def test_training_resumes_after_a_killed_worker(whole, tmp_path):
     out, killed = tmp_path / "run", []
 
     def kill():

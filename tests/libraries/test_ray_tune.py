@@ -37,7 +37,7 @@ def cartpole(**changes):
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster(tmp_path_factory):
-    """One for all tests here: its processes need seconds to start."""
+    """Return one cluster for all tests of this file, because its start takes seconds."""
     ray.init(
         address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1",
         logging_level="ERROR",
@@ -47,7 +47,7 @@ def cluster(tmp_path_factory):
 
 
 def saved(run_dir, name):
-    """The checkpoints that Tune has of a trial, by their steps."""
+    """Return Tune's checkpoints of a trial by their steps."""
     every = (checkpoint.load(path) for path in sorted((run_dir / "tune" / name).glob("checkpoint_*")))
     return {each.steps: each for each in every}
 
@@ -59,8 +59,8 @@ def test_asha_stops_bad_trials_early(tmp_path):
     found = tune(cartpole(), search, tmp_path / "run", plan)
     assert found.complete
     assert len(found.trials) == 4
-    told = {trial.settings["learner.learning_rate"]: trial for trial in found.trials}
-    assert {rate: (trial.state, trial.steps) for rate, trial in told.items() if rate != 0.01} == {
+    by_rate = {trial.settings["learner.learning_rate"]: trial for trial in found.trials}
+    assert {rate: (trial.state, trial.steps) for rate, trial in by_rate.items() if rate != 0.01} == {
         0.02: ("finished", STEPS),
         1e-9: ("stopped", 256),
         1e-8: ("stopped", 256),
@@ -111,7 +111,7 @@ def test_pbt_copies_the_good_and_changes_settings(tmp_path):
 
 
 def apart(one, other, prefix):
-    """The largest difference between tensors of two checkpoints."""
+    """Return the largest difference between tensors of two checkpoints."""
     tensors = {name: value for name, value in one.state.items() if name.startswith(prefix) and value.numel()}
     assert tensors
     return max(float((value.double() - other.state[name].double()).abs().max()) for name, value in tensors.items())
@@ -138,7 +138,7 @@ tune(cartpole(), search, sys.argv[1], TuneConfig("none", num_samples=1, cpus=2, 
 
 
 def test_killed_search_can_be_resumed(tmp_path):
-    """SIGKILL of the process that searches: what ended is not run again, what was going on goes on."""
+    """After SIGKILL of the search, completed trials are not repeated and running trials are resumed."""
     run_dir, where = tmp_path / "run", {**os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": "local"}
     killed = subprocess.Popen([sys.executable, "-c", SCRIPT, str(run_dir)], cwd=ROOT, env=where, start_new_session=True)
     try:
@@ -166,7 +166,7 @@ def test_killed_search_can_be_resumed(tmp_path):
 
 
 def recorded(run_dir):
-    """Folders of the trials that ended as far as Tune has written down; a trial that ended later may repeat its end."""
+    """Return the folders of trials that Tune recorded as ended; a trial that ended later may repeat its end."""
     known = set()
     for file in run_dir.glob("tune/experiment_state-*.json"):
         with contextlib.suppress(ValueError):  # it is being written
@@ -176,6 +176,6 @@ def recorded(run_dir):
 
 
 def ended(run_dir):
-    """When the last checkpoints of trials were written, by their manifests."""
+    """Return the times of the last checkpoints of trials, from their manifests."""
     files = sorted(run_dir.glob("tune/trial-*/checkpoint_*/manifest.json"))
     return {file: file.stat().st_mtime_ns for file in files if f'"steps": {STEPS},' in file.read_text()}

@@ -8,7 +8,7 @@ SECTIONS = ("RSL-RL", "CleanRL", "Minari")
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_the_recipe_runs(section, tmp_path, monkeypatch, capsys):
+def test_recipe_of_the_page_runs(section, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     blocks = notebook.blocks(notebook.LIBRARIES.read_text(encoding="utf-8"), notebook.PYTHON, section)
     assert len(blocks) == 2

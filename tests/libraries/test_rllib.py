@@ -35,8 +35,8 @@ def parallel(env_id, **settings):
 
 
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TagContinuous-v0", "TagGridworld-v0"])
-def test_episodes(env_id):
-    """RLlib's own wrapper tells the end when nobody is left, and not before."""
+def test_multi_agent_episode_ends_when_all_agents_have_left(env_id):
+    """RLlib's wrapper reports the end of an episode once no agent is left, and not before."""
     env = parallel(env_id)
     for seed in range(6):
         obs, _ = env.reset(seed=seed)
@@ -59,7 +59,7 @@ def weights(algorithm):
 
 
 def moved(before, after):
-    """Names of the modules that changed."""
+    """Return the names of the modules that changed."""
     return {
         name
         for name, values in after.items()
@@ -86,17 +86,17 @@ def test_multi_agent(env_id):
     for _ in range(2):
         result = algorithm.train()
     assert moved(before, weights(algorithm)) == groups
-    told = result["env_runners"]
-    assert told["num_env_steps_sampled"] >= 200
-    assert told["num_episodes"] > 0
-    assert set(told["agent_episode_returns_mean"]) <= set(algorithm.env_runner.env.envs[0].unwrapped.possible_agents)
+    metrics = result["env_runners"]
+    assert metrics["num_env_steps_sampled"] >= 200
+    assert metrics["num_episodes"] > 0
+    assert set(metrics["agent_episode_returns_mean"]) <= set(algorithm.env_runner.env.envs[0].unwrapped.possible_agents)
     for group in groups:
         assert np.isfinite(result["learners"][group]["total_loss"])
     algorithm.stop()
 
 
 def pack(config):
-    """Rows of one group; RLlib counts rows."""
+    """Return the rows of one group; RLlib counts rows."""
     settings = {**config, **SMALL["SimpleTag-v0"], "num_envs": config["num_envs"] // 3}
     return gymnasium.make_vec("gpu_envs/SimpleTag-v0", group="adversary", to_numpy=True, device="cpu", **settings)
 
@@ -108,8 +108,8 @@ def pack(config):
         ("pack", "SimpleTag-v0", {}),
     ],
 )
-def test_rows(name, env_id, settings):
-    """A batch of worlds as one vector environment; rows of a group share a policy."""
+def test_batch_of_worlds_is_a_vector_environment(name, env_id, settings):
+    """The rows of a group share a policy."""
     register_env("pack", pack)
     algorithm = (
         PPOConfig()
@@ -123,9 +123,9 @@ def test_rows(name, env_id, settings):
     assert isinstance(algorithm.env_runner.env.unwrapped, RowsEnv)
     before = weights(algorithm)
     for _ in range(3):
-        told = algorithm.train()["env_runners"]
+        metrics = algorithm.train()["env_runners"]
     assert moved(before, weights(algorithm)) == {"default_policy"}
-    assert told["num_env_steps_sampled"] >= 240
+    assert metrics["num_env_steps_sampled"] >= 240
     limit = SMALL[env_id].get("max_cycles") or SMALL[env_id]["max_episode_steps"]
     episodes = algorithm.env_runner.sample(num_episodes=24)  # RLlib's own figures count a chunk's end twice
     assert all(episode.is_done and len(episode) <= limit for episode in episodes)
@@ -133,24 +133,24 @@ def test_rows(name, env_id, settings):
     algorithm.stop()
 
 
-@pytest.mark.parametrize("door", [[], ["--agents"]])
-def test_example_runs(door):
-    returns = rllib_simple_tag.main([*door, "--iterations", "2", "--batch", "600", "--num-envs", "8"])
+@pytest.mark.parametrize("options", [[], ["--agents"]])
+def test_example_runs(options):
+    returns = rllib_simple_tag.main([*options, "--iterations", "2", "--batch", "600", "--num-envs", "8"])
     assert len(returns) == 2
     assert np.isfinite(returns).all()
 
 
 @pytest.mark.learning
-@pytest.mark.parametrize(("door", "iterations"), [([], 28), (["--agents"], 44)])
-def test_example_learns(door, iterations):
-    """By agents no two processes learn alike, whatever the seed: some take half as many steps again as others."""
-    returns = rllib_simple_tag.main([*door, "--iterations", str(iterations)])
+@pytest.mark.parametrize(("options", "iterations"), [([], 28), (["--agents"], 44)])
+def test_example_learns(options, iterations):
+    """With agents the result varies between processes at equal seeds: some take 1.5 times as many steps."""
+    returns = rllib_simple_tag.main([*options, "--iterations", str(iterations)])
     assert sum(returns[-3:]) > 2 * sum(returns[:3])
 
 
-def test_page():
+def test_blocks_of_the_page_run():
     notebook.run(notebook.LIBRARIES, notebook.PYTHON, "RLlib")
 
 
-def test_tutorial():
+def test_tutorial_returns_are_finite():
     assert np.isfinite(notebook.run(notebook.TUTORIALS / "libraries" / "rllib.md")["returns"]).all()

@@ -32,7 +32,7 @@ def make(env_id="SimpleTag-v0", num_envs=4, **settings):
 
 
 def actions_of(env):
-    """Random legal actions from the worlds' own streams, as SB3 hands them over."""
+    """Return random legal actions from the worlds' own streams, in the format of SB3."""
     return env.rows.sample_actions()
 
 
@@ -82,7 +82,7 @@ def test_rows_are_the_core(toys, env_id):
     assert limits == {"SimpleTag-v0": {True}, "TagContinuous-v0": {False}}.get(env_id, {True, False})
 
 
-def test_what_was_handed_out_stays():
+def test_returned_arrays_stay_unchanged():
     env = make()
     kept = [(env.reset(), None)]
     for _ in range(10):
@@ -96,7 +96,7 @@ def test_what_was_handed_out_stays():
 # ---------------------------------------------------------------- VecEnv
 
 
-def test_the_contract_of_a_vec_env():
+def test_vec_env_contract_holds():
     env = make(render_mode="rgb_array")
     assert isinstance(env, VecEnv)
     assert env.num_envs == 12
@@ -148,8 +148,8 @@ def test_the_contract_of_a_vec_env():
         env.reset()
 
 
-def test_infos_are_the_callers_own():
-    """A wrapper may write into one: it reaches no other row and no other step."""
+def test_infos_can_be_changed_by_the_caller():
+    """A change by a wrapper affects no other row and no other step."""
     env = make()
     env.reset()
     _, _, _, infos = env.step(actions_of(env))
@@ -161,8 +161,8 @@ def test_infos_are_the_callers_own():
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_copies_are_made_anew(copied):
-    """The same arguments, a frozen model among them, even one that has learned."""
+def test_copies_are_rebuilt_with_equal_arguments(copied):
+    """The arguments include a frozen model, also a trained one."""
     chasers = PPO("MlpPolicy", make(group="adversary"), n_steps=5, batch_size=60, n_epochs=1, device="cpu").learn(60)
     env = make(group="agent", seed=5)
     env.set_opponents({"adversary": chasers})
@@ -176,8 +176,8 @@ def test_copies_are_made_anew(copied):
     env.step(actions_of(env))
 
 
-def test_a_frozen_model_sees_what_it_learned_from():
-    """Behind a VecNormalize a model sees normalized observations, among the others too."""
+def test_frozen_opponent_gets_normalized_observations():
+    """A model trained with VecNormalize gets normalized observations as an opponent, too."""
     learner = VecNormalize(make(group="adversary", seed=1))
     chasers = PPO("MlpPolicy", learner, n_steps=5, batch_size=60, n_epochs=1, device="cpu").learn(120)
     seen, predict = [], chasers.predict
@@ -204,8 +204,8 @@ def test_render_modes(monkeypatch):
         make(render_mode="ansi")
 
 
-def test_seeds():
-    """SB3 seeds at the next reset; worlds draw from streams of their own under the first seed."""
+def test_equal_seeds_give_equal_resets():
+    """SB3 seeds at the next reset; every world has its own random stream under the first seed."""
     env, twin = make(), make()
     assert env.seed(11) == list(range(11, 23))
     first = env.reset()
@@ -231,7 +231,7 @@ def test_options_of_a_reset():
         env.reset()
 
 
-def test_settings_that_make_no_sense_here():
+def test_invalid_settings_raise():
     for name in ("autoreset", "autoreset_mode", "reuse_buffers", "to_numpy"):
         with pytest.raises(ConfigError, match=f"{name} is fixed in the view for SB3"):
             make(**{name: True})
@@ -241,8 +241,8 @@ def test_settings_that_make_no_sense_here():
         make(num_goods=2)
 
 
-def test_masks(toys):
-    """sb3-contrib's MaskablePPO asks every row for its mask."""
+def test_action_masks_are_returned_for_every_row(toys):
+    """MaskablePPO of sb3-contrib reads a mask for every row."""
     env = make("Toy-v0", 3)
     env.reset()
     for _ in range(12):
@@ -278,7 +278,7 @@ def test_sb3s_wrappers_compose(tmp_path):
     assert len((tmp_path / "log.monitor.csv").read_text().splitlines()) == ended + 2
 
 
-def test_videos(tmp_path):
+def test_video_recorder_writes_a_file(tmp_path):
     inner = make(render_mode="rgb_array")
     env = VecVideoRecorder(inner, str(tmp_path), record_video_trigger=lambda step: step == 0, video_length=5)
     env.reset()
@@ -307,15 +307,15 @@ def test_terminal_observations_are_normalised():
     env.reset()
     for _ in range(7):
         action = actions_of(inner)
-        _, _, dones, told = plain.step(action)
+        _, _, dones, plain_infos = plain.step(action)
         _, _, _, infos = env.step(action)
     assert dones.all()
-    for left, right in zip(infos, told, strict=True):
+    for left, right in zip(infos, plain_infos, strict=True):
         expected = env.normalize_obs(right["terminal_observation"])
         np.testing.assert_allclose(left["terminal_observation"], expected, rtol=1e-6)
 
 
-def test_sb3s_check_of_the_single_agent_door():
+def test_single_agent_environment_passes_sb3_check_env():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(gymnasium.make("gpu_envs/SimpleTag-v0", agent="agent_0").unwrapped, skip_render_check=True)

@@ -31,7 +31,7 @@ def make(env_id="SimpleTag-v0", num_envs=4, **settings):
 
 
 def actions_of(env):
-    """Random legal actions from the worlds' own streams, as SB3 hands them over."""
+    """Return random legal actions from the worlds' own streams, in the format of SB3."""
     return env.rows.sample_actions()
 
 
@@ -39,7 +39,7 @@ def actions_of(env):
 
 
 class Always:
-    """What an SB3 model looks like from outside."""
+    """An object with the `predict` method of an SB3 model."""
 
     def __init__(self, choice):
         self.choice, self.seen = choice, []
@@ -49,7 +49,7 @@ class Always:
         return np.full(len(observation), self.choice), None
 
 
-def test_others_are_models_callables_or_random():
+def test_opponents_are_models_callables_or_random():
     model = Always(2)
     settings = {"group": "agent", "seed": 5}
     models, callables = (
@@ -71,7 +71,7 @@ def test_others_are_models_callables_or_random():
 
 
 @pytest.mark.parametrize("continuous", [False, True])
-def test_a_model_of_sb3_among_the_others(continuous):
+def test_sb3_model_acts_as_an_opponent(continuous):
     chase = make(seed=6, continuous_actions=continuous)
     chasers = PPO("MlpPolicy", chase, n_steps=2, batch_size=24, device="cpu", seed=0)
     flight = make(group="agent", opponents=chasers, seed=6, continuous_actions=continuous)
@@ -82,8 +82,8 @@ def test_a_model_of_sb3_among_the_others(continuous):
     PPO("MlpPolicy", flight, n_steps=8, batch_size=32, device="cpu", seed=0).learn(32)
 
 
-def test_a_model_that_takes_masks_gets_them(toys):
-    """As sb3-contrib's MaskablePPO does."""
+def test_opponent_with_action_masks_receives_them(toys):
+    """MaskablePPO of sb3-contrib has such a method."""
 
     class Legal:
         def predict(self, observation, state=None, episode_start=None, deterministic=False, action_masks=None):
@@ -130,7 +130,7 @@ def test_off_policy_learners_run():
     DQN("MlpPolicy", env, learning_starts=20, buffer_size=200, train_freq=2, device="cpu", seed=0).learn(120)
 
 
-def test_the_example():
+def test_example_trains_with_small_settings():
     import sb3_simple_tag
 
     results = sb3_simple_tag.train(steps=9_600, num_envs=8, verbose=0)

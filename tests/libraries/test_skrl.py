@@ -33,7 +33,7 @@ ROLLOUT = 6
 
 
 def learner_for(env, name):
-    """An agent of skrl with small networks, and its models."""
+    """Return an agent of skrl with small networks, and its models."""
     algorithm, config, sees = LEARNERS[name]
     models = {}
     for agent in env.possible_agents:
@@ -76,8 +76,8 @@ def learner_for(env, name):
         ("CartPole-v1", {}),  # one agent
     ],
 )
-def test_trains(env_id, settings, name):
-    """Groups of unequal spaces, every kind of action: all networks move, nothing is lost on the way."""
+def test_training_updates_all_networks(env_id, settings, name):
+    """The cases cover groups of unequal spaces and every kind of action."""
     env = make_skrl(env_id, num_envs=8, device="cpu", seed=0, **SMALL[env_id], **settings)
     assert env.num_envs == 8
     learner, models = learner_for(env, name)
@@ -97,7 +97,7 @@ def test_trains(env_id, settings, name):
 
 
 def test_nothing_is_copied():
-    """What skrl reads lies where the core's step returned it, and is safe to keep over the next step."""
+    """Results have the memory that the core's step returned, and stay valid after the next step."""
     core = make_core("SimpleTag-v0", 8, "cpu", seed=0, **SMALL["SimpleTag-v0"])
     env = wrap_env(SkrlEnv(core), wrapper="isaaclab-multi-agent", verbose=False)
     returned = []
@@ -119,8 +119,8 @@ def test_nothing_is_copied():
         kept = obs
 
 
-def test_defaults_need_the_workaround():
-    """The own defaults of skrl still fail; when this test does, `per_agent` can go."""
+def test_default_settings_still_need_the_workaround():
+    """The defaults of skrl fail; once they work, `per_agent` can be removed."""
     agents = ["a", "b"]
     with pytest.raises(ValueError, match="do not match possible agents"):
         IPPO_CFG().expand(possible_agents=agents)
@@ -139,5 +139,5 @@ def test_example_learns(algorithm, monkeypatch, tmp_path):
     assert after > before + 1.0
 
 
-def test_page():
+def test_blocks_of_the_page_run():
     notebook.run(notebook.LIBRARIES, notebook.PYTHON, "skrl")

@@ -58,7 +58,7 @@ def test_spaces_are_padded_alike():
     parallel_api_test(env, num_cycles=20)
 
 
-def test_the_dead_may_stay():
+def test_black_death_keeps_dead_agents():
     env = supersuit.black_death_v3(small(TAG))
     env.reset(seed=0)
     zeros = 0
@@ -90,7 +90,7 @@ def test_dtype_and_normalisation():
     assert all((np.abs(seen) <= 1 + 1e-6).all() for seen in obs.values())
 
 
-def test_more_of_them():
+def test_other_wrappers_run():
     for wrap in (
         lambda env: supersuit.agent_indicator_v0(supersuit.pad_observations_v0(env)),
         lambda env: supersuit.delay_observations_v0(env, 2),
@@ -104,8 +104,8 @@ def test_more_of_them():
 
 
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", TAG])
-def test_the_aec_door(env_id):
-    """One agent after the other, and SuperSuit's wrappers behind that door, too."""
+def test_aec_interface_passes_the_api_test(env_id):
+    """SuperSuit's wrappers of the AEC interface run, too."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         api_test(parallel_to_aec(small(env_id)), num_cycles=40)
@@ -127,7 +127,7 @@ def vectors(**settings):
 
 
 def test_vectors_of_copied_worlds():
-    """Copies are made anew: they must not share a core."""
+    """Copies must not share a core, so every copy makes its own."""
     world = supersuit.pad_observations_v0(small())
     rows = supersuit.concat_vec_envs_v1(supersuit.pettingzoo_env_to_vec_env_v1(world), 3, base_class="gymnasium")
     assert rows.num_envs == 12
@@ -145,7 +145,7 @@ def test_vectors_of_copied_worlds():
 
 @pytest.mark.parametrize("base_class", ["gymnasium", "stable_baselines3"])
 def test_vectors_over_processes(base_class):
-    """Worlds made anew in other processes: as many, and none like another."""
+    """Worlds in other processes have the right count and differ from each other."""
     rows = supersuit.pettingzoo_env_to_vec_env_v1(supersuit.pad_observations_v0(small()))
     env = supersuit.concat_vec_envs_v1(rows, 4, num_cpus=2, base_class=base_class)
     assert env.num_envs == 16
@@ -157,7 +157,7 @@ def test_vectors_over_processes(base_class):
     env.close()
 
 
-def test_the_example():
+def test_example_runs_with_small_settings():
     import generic_vector_env as example
 
     assert example.tensors(8) >= 0

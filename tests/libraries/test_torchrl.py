@@ -1,4 +1,4 @@
-"""TorchRL: the EnvBase keeps TorchRL's rules and tells what the core tells."""
+"""TorchRL: the EnvBase follows TorchRL's contract and returns the results of the core."""
 
 import copy
 import json
@@ -40,7 +40,7 @@ def make(env_id, num_envs=5, device="cpu", **settings):
 
 @pytest.fixture(params=CASES)
 def case(request):
-    """An environment of every kind, in turn, with what made it."""
+    """Return an environment of every kind in turn, with its id and settings."""
     env_id, settings = CASES[request.param]
     return make(env_id, **settings), env_id, settings
 
@@ -50,7 +50,7 @@ def storage(tensor):
 
 
 def stacked_actions(env, data):
-    """The actions of a step as the core takes them."""
+    """Return the actions of a step in the format of the core."""
     actions = torch.zeros_like(env.core.action_buffer)
     for group, agents in env.group_map.items():
         action = data[group, "action"]
@@ -65,56 +65,56 @@ def stacked_actions(env, data):
     return actions
 
 
-def compare(env, data, told, alive, cut):
+def compare(env, data, current, alive, cut):
     """Hold the part of a tensordict that an environment writes against the core's tensors."""
     done = ~alive
     expected = {"done": done, "terminated": done & ~cut, "truncated": cut}
     for group, agents in env.group_map.items():
         rows = [env.core.possible_agents.index(agent) for agent in agents]
         width = env.core.observation_spaces[agents[0]].shape[0]
-        assert torch.equal(data[group, "observation"], told["obs"][:, rows, :width])
+        assert torch.equal(data[group, "observation"], current["obs"][:, rows, :width])
         assert torch.equal(data[group, "alive"], alive[:, rows])
         for name, flags in expected.items():
             assert torch.equal(data[group, name], flags[:, rows, None]), name
         if "reward" in data[group].keys():  # noqa: SIM118 a tensordict
-            assert torch.equal(data[group, "reward"], told["reward"][:, rows, None])
-        if "action_mask" in told:
-            assert torch.equal(data[group, "action_mask"], told["action_mask"][:, rows])
-            assert torch.equal(data[group, "to_move"], told["to_move"][:, rows])
+            assert torch.equal(data[group, "reward"], current["reward"][:, rows, None])
+        if "action_mask" in current:
+            assert torch.equal(data[group, "action_mask"], current["action_mask"][:, rows])
+            assert torch.equal(data[group, "to_move"], current["to_move"][:, rows])
         for name in env.core.definition.info:
-            assert torch.equal(data[group, "info", name], told[name][:, rows])
+            assert torch.equal(data[group, "info", name], current[name][:, rows])
     if env.return_state:
-        assert torch.equal(data["state"], told["state"])
+        assert torch.equal(data["state"], current["state"])
     over = done.all(1, keepdim=True)
     assert torch.equal(data["done"], over)
     assert torch.equal(data["truncated"], over & cut.any(1, keepdim=True))
     assert torch.equal(data["terminated"], over & ~cut.any(1, keepdim=True))
 
 
-def test_specs(case):
+def test_environment_matches_its_specs(case):
     env, _, _ = case
     check_env_specs(env, seed=3)
 
 
 def test_rollout_is_the_cores(case):
-    """A rollout over several episodes, looked at when all of it is over, is what the core told step by step."""
+    """A rollout over several episodes, read after its end, equals the step results of the core."""
     (env, env_id, settings), steps = case, 23
     data = env.rollout(steps, break_when_any_done=False)
     assert data.batch_size == (5, steps)
     own = {name: value for name, value in settings.items() if name in ("continuous_actions", "benchmark_data")}
     core = make_core(env_id, 5, "cpu", autoreset="disabled", seed=0, **SMALL[env_id] | own)
     obs, info = core.reset()
-    told, cut, ends = info | {"obs": obs, "state": core.state()}, torch.zeros_like(core.alive), 0
+    current, cut, ends = info | {"obs": obs, "state": core.state()}, torch.zeros_like(core.alive), 0
     for t in range(steps):
-        compare(env, data[:, t], told, told["alive"], cut)
+        compare(env, data[:, t], current, current["alive"], cut)
         obs, reward, _, truncated, info = core.step(stacked_actions(env, data[:, t]))
-        told, cut = info | {"obs": obs, "reward": reward, "state": core.state()}, cut | truncated
-        compare(env, data[:, t]["next"], told, told["alive"], cut)
-        over = ~told["alive"].any(1)
+        current, cut = info | {"obs": obs, "reward": reward, "state": core.state()}, cut | truncated
+        compare(env, data[:, t]["next"], current, current["alive"], cut)
+        over = ~current["alive"].any(1)
         if over.any():
             ends += int(over.sum())
             obs, info = core.reset(reset_mask=over)
-            told, cut = info | {"obs": obs, "state": core.state()}, cut & ~over[:, None]
+            current, cut = info | {"obs": obs, "state": core.state()}, cut & ~over[:, None]
     assert ends >= 5
 
 
@@ -147,8 +147,8 @@ def test_partial_reset():
         env.reset(data.clone().set(("tagger", "_reset"), torch.ones(5, 2, 1, dtype=torch.bool)))
 
 
-def test_who_has_left_stays_done():
-    """An agent's own end is a termination that lasts until its world is reset."""
+def test_agent_that_left_stays_done():
+    """An agent that leaves is terminated until its world is reset."""
     env = make("TagContinuous-v0", 40, num_taggers=2, tagging_distance=0.4)
     data = env.rollout(9, break_when_any_done=False)
     alive, after = data["runner", "alive"], data["next", "runner"]
@@ -164,7 +164,7 @@ def test_who_has_left_stays_done():
     assert not after["observation"][gone].any()
 
 
-def test_a_cut_is_no_termination():
+def test_time_limit_truncates_without_termination():
     data = make("SimpleTag-v0").rollout(9)["next"]
     assert data["truncated"][:, -1].all()
     assert not data["terminated"].any()
@@ -172,7 +172,7 @@ def test_a_cut_is_no_termination():
     assert not data["agent", "terminated"].any()
 
 
-def test_groups_are_views_of_one_tensor_that_nobody_writes_again():
+def test_groups_are_views_of_one_tensor_that_stays_unchanged():
     env = make("SimpleTag-v0")
     first = env.rand_step(env.reset())
     parts = first["next"]
@@ -192,7 +192,7 @@ def test_groups_are_views_of_one_tensor_that_nobody_writes_again():
     assert (parts == kept).all()
 
 
-def test_one_group_of_all_goes_in_without_a_copy(monkeypatch):
+def test_actions_of_a_single_group_are_not_copied(monkeypatch):
     env = make("SimpleSpread-v0")
     given, step = [], env.core.step
     monkeypatch.setattr(env.core, "step", lambda action: (given.append(action), step(action))[1])
@@ -224,7 +224,7 @@ def test_group_map():
             make("SimpleTag-v0", group_map=group_map)
 
 
-def test_seeds():
+def test_equal_seeds_give_equal_resets():
     def start(env):
         return env.reset()["agent", "observation"]
 
@@ -233,7 +233,7 @@ def test_seeds():
     other.set_seed(7)
     first = start(env)
     assert torch.equal(first, start(other))
-    assert not torch.equal(first, start(env))  # a seed begins a stream; resets go on in it
+    assert not torch.equal(first, start(env))  # a seed starts a stream, which later resets continue
     env.set_seed(7)
     assert torch.equal(first, start(env))
     assert torch.equal(first, env.reset(seed=7)["agent", "observation"])
@@ -241,8 +241,8 @@ def test_seeds():
     assert not torch.equal(first, start(env))
 
 
-def test_transforms():
-    """TorchRL's own figures of an episode are the core's."""
+def test_reward_and_step_transforms_equal_the_core():
+    """TorchRL's return and length of an episode equal those of the core."""
     env = make("TagContinuous-v0")
     seen = []
     step = env.core.step
@@ -265,7 +265,7 @@ def test_transforms():
 
 
 @pytest.mark.parametrize("categorical", [True, False])
-def test_masks(categorical):
+def test_masked_actions_are_legal(categorical):
     env = make("LeducPoker-v0", 50, categorical_actions=categorical)
     data = env.rollout(40, break_when_any_done=False)  # an illegal action would raise
     masks, movers = data["player", "action_mask"], data["player", "to_move"]
@@ -296,7 +296,7 @@ def test_worlds_on_several_devices():
         present = whole.step_and_maybe_reset(present)[1]
 
 
-def test_refusals():
+def test_unsupported_settings_raise():
     for settings, said in (
         ({"autoreset": "same_step"}, "TorchRL resets worlds itself"),
         ({"reuse_buffers": True}, "TorchRL keeps the results of a step"),
@@ -325,7 +325,7 @@ def test_refusals():
 
 @pytest.mark.parametrize("env_id", ["SimpleTag-v0", "TagContinuous-v0"])
 @pytest.mark.parametrize("hot", [0, 2])
-def test_a_one_hot_vector_must_choose(env_id, hot):
+def test_one_hot_action_without_one_choice_raises(env_id, hot):
     env = make(env_id, categorical_actions=False)
     data = env.rand_action(env.reset())
     group = list(env.group_map)[-1]
@@ -341,7 +341,7 @@ def test_a_one_hot_vector_must_choose(env_id, hot):
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_copies_are_made_anew(copied):
+def test_copies_are_rebuilt_with_equal_arguments(copied):
     env = make("SimpleTag-v0", group_map={"prey": ["agent_0"], "pack": [f"adversary_{k}" for k in range(3)]})
     first = env.reset()
     twin = copied(env)
@@ -352,7 +352,7 @@ def test_copies_are_made_anew(copied):
     check_env_specs(twin)
 
 
-def test_gradients_stay_outside():
+def test_core_detaches_gradients_of_actions():
     """A rollout with a reparametrised policy leaves no graph in the core."""
     env = make("SimpleTag-v0", continuous_actions=True)
     weight = torch.full((1,), 0.3, requires_grad=True)
@@ -381,8 +381,8 @@ def test_mappo_runs(capsys):
 
 
 @torch.no_grad()
-def test_mappo_leaves_out_who_has_left():
-    """Whatever stands in the steps of those who have left, what is learned from stays the same."""
+def test_mappo_ignores_steps_of_agents_that_left():
+    """Values in the steps of agents that left do not change the training data."""
     import torchrl_mappo
 
     torch.manual_seed(0)
@@ -418,6 +418,6 @@ def test_mappo_learns():
     assert history[-1]["agent"] > history[0]["agent"] + 3  # from -26.7, which is random play, to -21
 
 
-def test_guide():
-    """The page's Python blocks about TorchRL, in order, in one namespace."""
+def test_blocks_of_the_guide_run():
+    """The Python blocks about TorchRL run in order in one namespace."""
     notebook.run(notebook.LIBRARIES, notebook.PYTHON, "TorchRL")

@@ -97,10 +97,10 @@ def league(played: dict, count: int) -> dict[str, dict]:
     rest = {name: [] for name in ("ratings", "strategies", "lineage", "exploitability")}
     run = {**training(played)["api/run"], "kind": "league", "algorithm": "psro", "writing": False}
     run |= {"roles": ["left", "right"], "seats": seats, "policies": {"left": names, "right": names}}
-    told = {**rest, "version": 1, "roles": run["roles"], "seats": seats, "measures": {}, "left_out": {}}
-    told |= {"learned_responses": None, "tables": []}
-    told["payoff"] = {**payoff, "half": [[0.0] * count**2] * 2}
-    return {"api/run": run, "api/league": told, "api/metrics": metrics(5), "api/rollout": played}
+    league_answer = {**rest, "version": 1, "roles": run["roles"], "seats": seats, "measures": {}, "left_out": {}}
+    league_answer |= {"learned_responses": None, "tables": []}
+    league_answer["payoff"] = {**payoff, "half": [[0.0] * count**2] * 2}
+    return {"api/run": run, "api/league": league_answer, "api/metrics": metrics(5), "api/rollout": played}
 
 
 def metrics(rows: int, version: int = 1) -> dict:

@@ -9,7 +9,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def script(name):
-    """A script as a module."""
+    """Return a script as a module."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,6 +1,6 @@
 """The Python of the pages runs. Each page is one story: its blocks run in order, in one namespace and an empty folder.
 
-A block whose first line begins with ``# not run:`` says there why it cannot; readers see it as well. Tutorials that
+A block whose first line starts with ``# not run:`` says there why it cannot; readers see it as well. Tutorials that
 are notebooks run their cells in ``make docs``, which shows what they print; their other blocks are other libraries'.
 """
 
@@ -19,19 +19,19 @@ ELSEWHERE = {
 
 
 def pages():
-    """Every page with Python, seen from the root."""
+    """Return every page with Python code, relative to the root."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    told = [path for path in found if notebook.blocks(path.read_text(encoding="utf-8"), notebook.PYTHON)]
-    return [str(path.relative_to(ROOT)) for path in told if path not in notebook.notebooks()]
+    with_code = [path for path in found if notebook.blocks(path.read_text(encoding="utf-8"), notebook.PYTHON)]
+    return [str(path.relative_to(ROOT)) for path in with_code if path not in notebook.notebooks()]
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if page not in ELSEWHERE])
-def test_the_blocks_run(page, tmp_path, monkeypatch):
+def test_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
     notebook.run(ROOT / page, notebook.PYTHON)
 
 
 @pytest.mark.parametrize("page", ELSEWHERE)
-def test_who_runs_them_elsewhere(page):
+def test_pages_run_elsewhere_are_named_there(page):
     assert page in pages()
     assert Path(page).name in (ROOT / ELSEWHERE[page]).read_text(encoding="utf-8")

@@ -20,12 +20,12 @@ TEXT = PAGE.read_text(encoding="utf-8")
 
 
 def blocks(kind):
-    """The code blocks of a kind, in order."""
+    """Return the code blocks of a language, in order."""
     return [block.code for block in notebook.blocks(TEXT, kind)]
 
 
 def code_lines(source):
-    """Lines of code: no blank ones, comments or docstrings."""
+    """Return the number of lines without blank lines, comments and docstrings."""
     documented = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -35,13 +35,13 @@ def code_lines(source):
     return len({line for token in tokens for line in range(token.start[0], token.end[0] + 1)} - documented)
 
 
-def test_it_is_under_a_hundred_lines():
+def test_environment_has_under_a_hundred_lines():
     files = written("meet")
     assert code_lines(files["rules.py"]) + code_lines(files["__init__.py"]) < 100
 
 
 @pytest.mark.slow
-def test_followed_to_the_letter(tmp_path):
+def test_commands_of_the_tutorial_run(tmp_path):
     def run(command, code=0):
         words = command.split()
         program = {"gpu-envs": [str(Path(sys.executable).with_name("gpu-envs"))], "python": [sys.executable]}[words[0]]
@@ -88,7 +88,7 @@ def test_followed_to_the_letter(tmp_path):
         ([], "expected NAME, got none"),
     ],
 )
-def test_names_that_are_no_good(arguments, words, tmp_path, monkeypatch, capsys):
+def test_invalid_names_print_one_line(arguments, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["new", *arguments]) == 2
     error = capsys.readouterr().err
@@ -106,6 +106,6 @@ def test_nothing_is_overwritten(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "games" / "my_own_game" / "rules.py").read_text() == "mine"
 
 
-def test_modules_that_are_not_there(capsys):
+def test_missing_module_prints_an_error(capsys):
     assert main(["check", "nowhere_at_all:Meet-v0"]) == 2
     assert "No module named 'nowhere_at_all'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Tutorials run, say what they must, and none is run by nobody; a page is followed as a kernel would follow it."""
+"""Tutorials run as in a notebook kernel, have the required parts, and each is run by a test."""
 
 import re
 import shlex
@@ -68,7 +68,7 @@ def test_errors_name_the_line_of_the_page(tmp_path):
     assert (last.filename, last.line) == (str(page), "three = nothing")
 
 
-def test_what_cells_print_goes_behind_them_once(tmp_path):
+def test_printed_output_follows_its_cell_once(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     expected = PAGE.replace("stale", "first 1")
@@ -79,7 +79,7 @@ def test_what_cells_print_goes_behind_them_once(tmp_path):
     assert notebook.printed(page) == expected
 
 
-def test_a_page_without_cells_is_no_success(tmp_path):
+def test_page_without_cells_raises(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Nothing\n")
     with pytest.raises(AssertionError, match="no Python"):
@@ -91,8 +91,8 @@ def test_a_page_without_cells_is_no_success(tmp_path):
 # ---------------------------------------------------------------- the pages
 
 
-def test_every_page_is_run_by_something():
-    """Here, or where its library is; and no test names a page that is gone."""
+def test_every_tutorial_is_run_by_a_test():
+    """It runs here or with the tests of its library, and no test names a missing page."""
     tests = [path.read_text() for path in sorted((TESTS / "libraries").glob("test_*.py"))]
     named = set(re.findall(r'"(\w+)\.md"', "".join(text for text in tests if "notebook.run(" in text)))
     assert {path.stem for path in OTHERS} == {stem for stem in named if stem != "libraries"}
@@ -100,8 +100,8 @@ def test_every_page_is_run_by_something():
 
 
 @pytest.mark.parametrize("path", notebook.notebooks(), ids=name)
-def test_pages_begin_and_end_as_all_do(path):
-    """What there will be at the end, how long it takes, where to go next; outputs only where the site has none."""
+def test_tutorials_have_the_required_beginning_and_end(path):
+    """Tutorials state their result, duration and next step; they have outputs only if the site has none."""
     text = path.read_text(encoding="utf-8")
     opening = text.split("\n# ", 1)[1].split("\n## ")[0]
     assert "At the end you will" in opening
@@ -111,8 +111,8 @@ def test_pages_begin_and_end_as_all_do(path):
     assert "<!-- printed -->" not in text or path in OTHERS
 
 
-def test_commands_are_ones_that_there_are():
-    """Training commands that pages show are understood."""
+def test_training_commands_of_tutorials_are_valid():
+    """The parser accepts every training command of a page."""
     lines = [line for path in notebook.notebooks() for line in path.read_text().splitlines()]
     shown = [line for line in lines if re.match(r"gpu-envs train \w", line)]
     assert len(shown) >= 4

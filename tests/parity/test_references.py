@@ -20,7 +20,7 @@ NOOP, BRAKE, FASTER, LEFT, RIGHT = (0, 0), (1, 0), (3, 0), (0, 3), (0, 1)
 
 
 def still(config, x, y=None, **kwargs):
-    """Agents at rest, heading along +x."""
+    """Return agents at rest, heading along +x."""
     n = config.num_taggers + config.num_runners
     return tc.initial(config, x, [0.0] * n if y is None else y, [0.0] * n, **kwargs)
 
@@ -128,7 +128,7 @@ def test_continuous_one_tagger_tags_several_in_one_step():
     assert out.terminated.tolist() == [False, True, True, True, False]
     assert not out.truncated.any()
     assert out.state["alive"].tolist() == [True, False, False, False, True]
-    # observed before the tags: everyone alive, the victims' own rows ordinary
+    # observed before the tags: all agents alive, the victims' own rows ordinary
     blocks = out.obs[:, :-1].reshape(5, 7, 4)
     assert (blocks[:, 6] == 1).all()
     assert np.float32(out.obs[:, -1]).tolist() == [np.float32(0.1)] * 5
@@ -203,7 +203,7 @@ def test_continuous_tag_on_the_last_step(exits, time_limit, reward, terminated):
 @pytest.mark.parametrize("time_limit", ["termination", "truncation"])
 def test_continuous_all_runners_gone_ends_the_game_for_the_taggers(time_limit):
     config = replace(BASE, num_taggers=2, time_limit=time_limit)
-    for t in (3, 9):  # at t = T too this is a termination, and nobody is left to earn the bonus
+    for t in (3, 9):  # also at t = T this is a termination, and no agent is left to earn the bonus
         out = tc.step(still(config, [0.0, 8.0, 0.5, 7.5], t=t), noop(config), config)
         assert out.reward.tolist() == [10.0, 10.0, -10.0, -10.0]
         assert out.terminated.all()

@@ -14,7 +14,7 @@ def iterations_of(out: Path) -> list[int]:
 
 
 def assert_equal_checkpoints(one: Path, two: Path) -> None:
-    """Every tensor and counter, bit for bit; the seconds of the clock may differ."""
+    """Assert that every tensor and counter is equal bit for bit, except for the seconds."""
     first, second = checkpoint.load(one), checkpoint.load(two)
     assert (first.iteration, first.steps, first.score) == (second.iteration, second.steps, second.score)
     assert first.state.keys() == second.state.keys()

@@ -1,7 +1,7 @@
 """Train as one of several processes: `python shard_run.py OUT RANK RANKS RUN ...`, with names from `RUNS`.
 
-The final state of a rank and its first rollout go to OUT/<run>-<rank>.pt, the run to OUT/<run>. The run "memory" is
-then resumed from its middle as "again", and repeated and ended by a signal as "stopped". Each run in `ACROSS` is
+The final state of a rank and its first rollout go to OUT/<run>-<rank>.pt, the run to OUT/<run>. The run "recurrent_tag"
+is then resumed from its middle as "again", and repeated and ended by a signal as "stopped". Each run in `ACROSS` is
 started by one rank, then resumed by all and left before its end, in OUT/<run>-across.
 """
 
@@ -36,7 +36,7 @@ RUNS = {
     "spread": ("SimpleSpread-v0", {"max_cycles": 6}, "ppo", PPO | {"target_kl": 1e-4, "num_epochs": 3}),
     "critics": ("SimpleSpread-v0", {"max_cycles": 6}, "mappo", PPO),
     "deaths": ("TagContinuous-v0", TAG, "ppo", PPO),  # some agents leave early: valid rows differ between ranks
-    "memory": ("TagContinuous-v0", TAG, "ppo", PPO | {"network": "gru"}),
+    "recurrent_tag": ("TagContinuous-v0", TAG, "ppo", PPO | {"network": "gru"}),
     "pole": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "normalize_advantage": True}),
     "recurrent": ("CartPole-v1", {}, "a2c", {"rollout_length": 8, "hidden_sizes": (16,), "network": "gru"}),
     "box": ("Pendulum-v1", {}, "ppo", PPO | {"rollout_length": 32}),
@@ -107,10 +107,10 @@ def play(out, shard, runs):
     """Play all runs."""
     for run in runs:
         keep(run, shard, out, *train(run, out / run, shard))
-    if "memory" in runs:
-        middle = load_on_rank0(shard, lambda: checkpoint.load(out / "memory" / "checkpoints" / "000000002"))
-        keep("again", shard, out, *train("memory", out / "again", shard, middle))
-        keep("stopped", shard, out, *train("memory", out / "stopped", shard, stop_at=3))
+    if "recurrent_tag" in runs:
+        middle = load_on_rank0(shard, lambda: checkpoint.load(out / "recurrent_tag" / "checkpoints" / "000000002"))
+        keep("again", shard, out, *train("recurrent_tag", out / "again", shard, middle))
+        keep("stopped", shard, out, *train("recurrent_tag", out / "stopped", shard, stop_at=3))
     for run in ACROSS if shard.ranks > 1 else ():
         if run in runs:
             begun = load_on_rank0(shard, lambda run=run: begin_alone(run, out / f"{run}-alone"))

@@ -24,7 +24,7 @@ def binaries(module, folder, architectures):
 
 
 def compiled(rules, schedule, folder):
-    """All kernels of a schedule, for every architecture."""
+    """Compile all kernels of a schedule for every architecture."""
     return binaries(kernel_program(rules, schedule, True).module, folder, ARCHITECTURES)
 
 

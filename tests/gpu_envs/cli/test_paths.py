@@ -85,7 +85,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("command", "path"), list(cases()))
-def test_path_that_cannot_be_is_one_line(folder, capsys, command, path):
+def test_invalid_path_prints_one_line(folder, capsys, command, path):
     refused(capsys, folder, command, path)
 
 

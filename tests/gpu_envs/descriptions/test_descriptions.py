@@ -41,8 +41,8 @@ def test_every_entry_has_a_name(place):
             elif isinstance(space, spaces.MultiDiscrete):
                 assert [len(part) for part in of_agent(done, core, row)] == space.nvec.tolist()
             elif done.get(agent) != []:  # the numbers are the names
-                told = of_agent(done, core, row)
-                assert len(told) == len(set(told)) == space.n or (id, told) == ("MatrixGame-v0", [])
+                names = of_agent(done, core, row)
+                assert len(names) == len(set(names)) == space.n or (id, names) == ("MatrixGame-v0", [])
         assert (done is None) == (id in CONTINUOUS)
 
 
@@ -68,16 +68,16 @@ def test_registered_environment_with_a_description(monkeypatch):
     core = make_core("Toy-v0", 1, "cpu")
     assert descriptions.describe_observations(core) is descriptions.describe_actions(core) is None
     monkeypatch.setitem(sys.modules, "words", host := ModuleType("words"))
-    toy.announce(monkeypatch, "Told-v0", description="words")
-    core = make_core("Told-v0", 1, "cpu")
+    toy.announce(monkeypatch, "Described-v0", description="words")
+    core = make_core("Described-v0", 1, "cpu")
     assert descriptions.describe_observations(core) is descriptions.describe_actions(core) is None
     block = descriptions.ObservationBlock("cell: own, mean", "`length`", 0, 1, lambda world, row: 0.0, 2)
     host.observation_blocks, host.action_names = (
         lambda config, row: [block],
         lambda config, row: ["stay", "left", "right"],
     )
-    told = {"meaning": "cell: own, mean", "unit": "length", "entries": ["0", "1"]}
-    assert list(descriptions.describe_observations(core).values()) == [[told]]
+    expected = {"meaning": "cell: own, mean", "unit": "length", "entries": ["0", "1"]}
+    assert list(descriptions.describe_observations(core).values()) == [[expected]]
     assert list(descriptions.describe_actions(core).values()) == [["stay", "left", "right"]]
     host.observation_blocks, host.action_names = lambda config, row: [block, block], lambda config, row: ["stay"]
     with pytest.raises(ConfigError, match="expected 2 entries of the observation, got 4"):

@@ -1,4 +1,4 @@
-"""Pictures of MPE's talking scenarios: everybody is seen, discs keep their size or shrink, words show their letters."""
+"""Images of MPE's communication scenarios: visible agents, sizes of discs, letters of words."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ PLACES = ("SimpleReference-v0", "SimpleSpeakerListener-v0", "SimpleWorldComm-v0"
 
 
 def area(frame, color):
-    """Pixels of about one color."""
+    """Return the number of pixels of approximately one color."""
     wanted = np.array([round(255 * part) for part in color])
     return int((np.abs(frame.astype(int) - wanted).max(-1) < 4).sum())
 

@@ -25,7 +25,7 @@ BLACK, WHITE, CRIMSON = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (1.0, 0.2, 0.4)  # 0.2
 
 
 def plain(shapes: torch.Tensor, bounds=BOUNDS, background=WHITE) -> Scene:
-    """A scene of nothing but the shapes."""
+    """Return a scene with the shapes only."""
     return Scene(shapes, bounds, margin=0.0, background=background, surround=background, border=None)
 
 
@@ -36,12 +36,12 @@ def coverage(shapes: torch.Tensor, size: int = 200) -> float:
 
 
 def at(*points: tuple[float, float]) -> torch.Tensor:
-    """One world of points, (1, N, 2)."""
+    """Return the points of one world, (1, N, 2)."""
     return torch.tensor([points])
 
 
 def several_worlds(worlds: int = 4) -> Scene:
-    """Random shapes of every kind, some hidden, with bounds that differ by world."""
+    """Return random shapes of every kind, some hidden, with bounds that differ by world."""
     generator = torch.Generator().manual_seed(3)
     spots = torch.rand(worlds, 12, 2, generator=generator) * 2.4 - 1.2
     alpha = torch.rand(worlds, 12, generator=generator) * 2.0 - 0.5

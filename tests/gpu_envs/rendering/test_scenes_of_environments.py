@@ -1,4 +1,4 @@
-"""What pictures tell beside where everybody is: tags, turns, stacks and payoffs."""
+"""Marks in images of environments: tags, turns, stacks and payoffs."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from gpu_envs.runtime.factory import make_core
 
 
 def pixels(frame: np.ndarray, color) -> int:
-    """How many are of about one color."""
+    """Return the number of pixels of approximately one color."""
     wanted = np.array([round(255 * part) for part in color])
     return int((np.abs(frame.astype(int) - wanted).max(-1) < 6).sum())
 
@@ -27,7 +27,7 @@ def test_prey_that_is_touched_has_a_ring(env_id):
     assert touched > 20
 
 
-def test_a_tagged_runner_that_plays_on_has_a_ring():
+def test_tagged_runner_that_stays_in_the_game_has_a_ring():
     core = make_core("TagContinuous-v0", 2, "cpu", seed=0, num_taggers=1, num_runners=2)
     core.reset()
     core.world_state["caught_by"].fill_(-1)
@@ -37,7 +37,7 @@ def test_a_tagged_runner_that_plays_on_has_a_ring():
     assert tagged > 20
 
 
-def test_how_far_a_tag_reaches_is_seen_on_a_body_too():
+def test_tagging_distance_is_drawn_around_bodies():
     """A red ring about the body, or a white one on a body that is drawn larger than that; painted last."""
     core = make_core("TagContinuous-v0", 2, "cpu", seed=0, num_taggers=1, num_runners=2)
     core.reset()
@@ -47,7 +47,7 @@ def test_how_far_a_tag_reaches_is_seen_on_a_body_too():
     assert torch.equal(ring[:, 6:9], torch.tensor([(1.0, 1.0, 1.0), RED]))
 
 
-def test_taggers_on_one_cell_lie_like_coins():
+def test_taggers_on_one_cell_are_stacked():
     core = make_core("TagGridworld-v0", 2, "cpu", seed=0, num_taggers=4)
     core.reset()
     core.world_state["cell"][0] = torch.tensor([[1, 1], [1, 1], [1, 1], [5, 5], [9, 9]])
@@ -59,7 +59,7 @@ def test_taggers_on_one_cell_lie_like_coins():
 
 
 @pytest.mark.parametrize("env_id", ["TicTacToe-v0", "ConnectFour-v0"])
-def test_a_boards_border_tells_whose_turn_it_is(env_id):
+def test_border_of_a_board_has_the_color_of_the_player_to_act(env_id):
     core = make_core(env_id, 1, "cpu", seed=0, autoreset="disabled")
     core.reset()
     mover = int(core.to_move[0].long().argmax())
@@ -91,7 +91,7 @@ def test_numbers_are_strokes_in_the_middle():
     assert (narrow[:, 1].abs() + narrow[:, 3].abs() <= 0.15 + 1e-6).all()
 
 
-def test_a_table_says_its_payoffs_and_a_large_one_does_not():
+def test_small_payoff_table_has_numbers_and_a_large_one_has_none():
     small = make_core("MatrixGame-v0", 1, "cpu", seed=0)
     large = make_core("MatrixGame-v0", 1, "cpu", seed=0, payoff=np.zeros((9, 9, 2)).tolist())
     count = [core.definition.draw(core, torch.arange(1)).shapes.shape[1] for core in (small, large)]

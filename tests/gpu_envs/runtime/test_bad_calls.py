@@ -81,7 +81,7 @@ def test_sparse_action_of_one_agent_is_refused():
 
 
 @pytest.mark.parametrize("envs", [True, [True], [0, 3], -1, "0", torch.tensor([0.0]), torch.tensor([3]), [[0]], {}])
-def test_worlds_that_are_not_there_are_refused(core, envs):
+def test_worlds_out_of_range_are_refused(core, envs):
     for call in (core.get_params, core.render_frames, core.record_episodes):
         with pytest.raises(errors.ConfigError, match=r"envs: expected indices of worlds in \[0, 3\), got"):
             call(envs)
@@ -149,8 +149,8 @@ def test_module_that_is_no_host_file_is_refused(monkeypatch):
             gpu_envs.register("Bad-v9", bad)
 
 
-def test_messages_are_one_line_and_not_endless():
-    told = str(errors.ConfigError("first\n    second " + 10**4 * "x" + " last"))
-    assert told.startswith("first second xxx")
-    assert told.endswith(" last")
-    assert len(told) <= 1000
+def test_messages_are_one_line_of_limited_length():
+    text = str(errors.ConfigError("first\n    second " + 10**4 * "x" + " last"))
+    assert text.startswith("first second xxx")
+    assert text.endswith(" last")
+    assert len(text) <= 1000

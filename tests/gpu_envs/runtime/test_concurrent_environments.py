@@ -46,7 +46,7 @@ print(json.dumps([found, [play(id) for id in ids]]))
 
 
 def played(ids, folder):
-    """Hashes of what threads saw, one environment each, and of what one thread sees afterwards in the same process."""
+    """Return hashes of the results of threads with one environment each, and of one thread afterwards."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), json.dumps(ids)],
         env={"PATH": "", "PYTHONPATH": str(ROOT), "WARP_CACHE_PATH": str(folder), "OMP_NUM_THREADS": "1"},

@@ -9,7 +9,7 @@ from gpu_envs.runtime.factory import make_core
 
 
 def differ(left, right, rows=slice(None)):
-    """Whether anything is seen, or earned where there is nothing to see, that is not the same."""
+    """Return whether observations differ, or rewards if there are no observations."""
     names = ("obs", "reward")
     return any(not torch.equal(a[n][rows], b[n][rows]) for a, b in zip(left, right, strict=True) for n in names)
 
@@ -72,7 +72,7 @@ def test_no_leak_between_worlds(env_id, small_core):
     assert differ(base, changed, 3)
 
 
-def test_seeds(env_id, small_core):
+def test_equal_seeds_give_equal_trajectories(env_id, small_core):
     core = small_core(env_id)
     first, again, other = play(core, 20, seed=5), play(core, 20, seed=5), play(core, 20, seed=6)
     assert_same(first, again)
@@ -93,7 +93,7 @@ def test_episodes_differ(env_id, small_core):
     assert not torch.equal(one, two) or not torch.equal(drawn, core.sample_actions())
 
 
-def test_autoreset_modes_tell_one_story(env_id, small_core):
+def test_autoreset_modes_give_equal_trajectories(env_id, small_core):
     """SAME_STEP and NEXT_STEP against DISABLED with resets by hand, as Gymnasium documents them.
 
     SAME_STEP: the step that ends an episode returns the next one's first observation, the last is in final_obs.
@@ -153,7 +153,7 @@ def test_autoreset_modes_tell_one_story(env_id, small_core):
                 assert torch.equal(x, y)
 
 
-def test_flags_are_events_and_the_dead_stay_silent(env_id, small_core):
+def test_flags_are_events_and_agents_that_left_have_zeros(env_id, small_core):
     """An event is True exactly once per agent and episode; afterwards zeros, and actions are ignored."""
     core = small_core(env_id, 32, autoreset="disabled")
     core.reset()
@@ -207,7 +207,7 @@ def test_returns_and_lengths(env_id, small_core):
         assert torch.equal(info["episode_length"][done], length[done].int())
         fresh = done & info["alive"]
         total[fresh], length[fresh] = 0, 0
-        restarted = ~info["valid"] & info["alive"]  # died earlier, its world has begun anew
+        restarted = ~info["valid"] & info["alive"]  # terminated earlier, and its world has been reset
         total[restarted], length[restarted] = 0, 0
     assert seen > 0
 
@@ -224,7 +224,7 @@ def test_stored_results_survive_later_steps(env_id, small_core):
             assert torch.equal(a, b)
 
 
-def test_reused_buffers_are_the_runners(env_id, small_core):
+def test_reused_buffers_are_those_of_the_core(env_id, small_core):
     core = small_core(env_id, reuse_buffers=True)
     first, _ = core.reset()
     obs, *_ = core.step(core.sample_actions())
@@ -241,7 +241,7 @@ def test_state_continues_bit_for_bit(env_id, small_core):
             assert torch.equal(a, b)
 
 
-def test_observations_lie_in_their_spaces(env_id, small_core):
+def test_observations_are_in_their_spaces(env_id, small_core):
     core = small_core(env_id)
     for step in play(core, 12):
         for row, agent in enumerate(core.possible_agents):

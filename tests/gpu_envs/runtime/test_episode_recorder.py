@@ -8,11 +8,11 @@ from gpu_envs import errors
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step", "disabled"])
 @pytest.mark.parametrize("reuse_buffers", [False, True])
-def test_what_was_played(env_id, small_core, autoreset, reuse_buffers):
-    """Against steps kept by hand; episodes begun before, or cut short by a reset, are not whole."""
+def test_recorded_episodes_equal_the_played_steps(env_id, small_core, autoreset, reuse_buffers):
+    """Episodes that began before the recording, or were cut by a reset, are not recorded."""
     core = small_core(env_id, 6, autoreset=autoreset, reuse_buffers=reuse_buffers, env_offset=3)
     core.reset()
-    core.step(core.sample_actions())  # this episode has begun already
+    core.step(core.sample_actions())  # this episode has started before the recording
     story = []
     with core.record_episodes([4, 1]) as recorder:
         for t in range(40):
@@ -53,7 +53,7 @@ def test_what_was_played(env_id, small_core, autoreset, reuse_buffers):
     assert compared > 20
 
 
-def test_a_running_episode_is_kept_for_the_next_taking(small_core):
+def test_running_episode_is_kept_for_the_next_call(small_core):
     core = small_core("SimpleTag-v0", 2)
     core.reset()
     recorder = core.record_episodes(0)

@@ -44,7 +44,7 @@ for env_id, config in settings:
 """
 
 
-def test_the_largest_value_of_every_numeric_setting_is_refused_or_costs_nothing():
+def test_largest_value_of_every_setting_raises_or_allocates_nothing():
     settings = []
     for env_id in list_envs():
         kind, _ = find(env_id).load()
@@ -68,7 +68,7 @@ def test_the_largest_value_of_every_numeric_setting_is_refused_or_costs_nothing(
             assert "accepted" not in verdict or setting == "TagContinuous-v0|grid_length", setting
 
 
-def test_make_of_a_crowd_that_cannot_be_observed_raises_at_once():
+def test_make_with_too_large_observations_raises_at_once():
     with pytest.raises(errors.ConfigError, match=r"^SimpleTag-v0: obs \(1, 1000003, \d+\): expected rows of at most"):
         gpu_envs.make("SimpleTag-v0", num_good=10**6)
 
@@ -80,7 +80,7 @@ def test_more_worlds_than_memory_holds_raise_before_any_is_allocated(env_id, sma
         small_core(env_id, 2**31 - 1)
 
 
-def test_spaces_of_a_crowd_are_shared_by_its_groups():
+def test_agents_of_a_group_share_their_spaces():
     crowd = roster({"a": 3, "none": 0, "b": 2}, {"a": 4, "none": 1, "b": 5}, dict.fromkeys(("a", "none", "b")))
     assert crowd["agents"] == ("a_0", "a_1", "a_2", "b_0", "b_1")
     assert crowd["groups"] == {"a": (0, 1, 2), "b": (3, 4)}

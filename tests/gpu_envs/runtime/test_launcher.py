@@ -19,8 +19,8 @@ def test_short_runs_use_one_thread():
 
 
 @pytest.mark.parametrize(("single", "parallel"), [(3.0, 2.0), (2.0, 3.0)])
-def test_the_faster_mode_is_chosen(single, parallel):
-    """The slower mode is tried now and then, so that a change of the load is noticed."""
+def test_heuristic_chooses_the_faster_mode(single, parallel):
+    """The slower mode is tried again at intervals, to notice a change of the load."""
     heuristic, seconds = ThreadingHeuristic(), {False: single * 1e-3, True: parallel * 1e-3}
 
     def share(runs=640):
@@ -83,8 +83,8 @@ def test_parts_cover_all_worlds_once(parallel, threads, worlds):
         assert (core.elapsed_steps == steps).all()
 
 
-def test_others_join_in(parallel):
-    """The first part ends only after another thread has begun one."""
+def test_several_threads_share_a_run(parallel):
+    """The first part ends only after another thread has started one."""
     core = make_core("CartPole-v1", 20_000, "cpu", threads=2)
     who, joined = set(), threading.Event()
 
@@ -98,7 +98,7 @@ def test_others_join_in(parallel):
     assert len(who) == 2
 
 
-def test_errors_of_parts_come_out(parallel):
+def test_error_of_a_part_is_raised(parallel):
     core = make_core("CartPole-v1", 20_000, "cpu", threads=2)
     done = []
 
@@ -139,7 +139,7 @@ def test_cores_on_several_threads_of_the_caller(parallel):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_gets_workers_of_its_own(parallel):
+def test_forked_process_starts_its_own_workers(parallel):
     core = make_core("CartPole-v1", 20_000, "cpu", threads=2)
     core.reset()
     core.step(core.sample_actions())

@@ -28,7 +28,7 @@ ID = "TagContinuous-v0"
 
 
 def both(num_envs, settings):
-    """Cores that search among all and in cells."""
+    """Return cores with brute-force and cell search."""
     return [make_core(ID, num_envs, "cpu", seed=1, **settings, neighbor_search=s) for s in ("brute", "grid")]
 
 
@@ -72,7 +72,7 @@ def test_cell_search_equals_brute_force(settings, num_envs, steps):
 
 
 def lattice(count, side, length):
-    """Places on a lattice of side x side, several agents on each where they are many."""
+    """Return positions on a lattice of side x side; many agents share points."""
     ticks = torch.arange(count)
     return torch.stack([ticks % side, ticks // side % side], -1).float() * (length / (side - 1))
 
@@ -133,7 +133,7 @@ LAWS = [(name, law) for name, law in vars(test_conformance).items() if name.star
 
 
 def _variants():
-    """Every law, with the values that it is tried with."""
+    """Yield the variants of every conformance check."""
     for name, law in LAWS:
         if "small_core" in inspect.signature(law).parameters:
             marks = [mark.args for mark in getattr(law, "pytestmark", []) if mark.name == "parametrize"]

@@ -43,7 +43,7 @@ def test_shards_play_like_one_core(pair):
     assert (whole.render_frames((0, 7), 32) == split.render_frames((0, 7), 32)).all()
 
 
-def test_it_has_what_a_core_has(env_id, pair):
+def test_sharded_core_has_the_attributes_of_a_core(env_id, pair):
     whole, split = (env.core for env in pair)
     whole.reset()
     split.reset()
@@ -95,7 +95,7 @@ def test_constants_of_each_world():
     assert core.get_params()["good_size"].tolist() == pytest.approx([0.1, 0.2])
 
 
-def test_it_can_be_checked(monkeypatch):
+def test_sharded_core_passes_check_env(monkeypatch):
     seen = []
     monkeypatch.setattr(env_checker, "LAWS", (seen.append,))
     gpu_envs.check_env(gpu_envs.make("SimpleTag-v0", 2, devices=["cpu", "cpu"], num_good=2))
@@ -147,7 +147,7 @@ def test_dicts_and_state(pair):
         assert torch.equal(obs, expected[agent])
 
 
-def test_a_state_that_does_not_fit_changes_nothing():
+def test_set_state_of_wrong_size_raises_and_changes_nothing():
     core = gpu_envs.make("SimpleTag-v0", 6, devices=["cpu", "cpu"], seed=0).core
     core.reset()
     before = core.get_state()
@@ -175,7 +175,7 @@ def test_errors_name_the_world_of_the_batch():
         gpu_envs.make("SimpleTag-v0", 1, devices=["cpu", "cpu"])
 
 
-def test_shards_keep_pace_when_a_gpu_tells_of_an_earlier_action():
+def test_shards_stay_in_step_after_a_late_gpu_error():
     """A GPU raises before it steps: then no shard may step."""
     core = gpu_envs.make("SimpleTag-v0", 6, devices=["cpu", "cpu"], seed=0).core
     core.reset()

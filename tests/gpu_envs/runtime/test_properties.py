@@ -88,7 +88,7 @@ def test_tag_continuous_follows_its_reference(
 @pytest.mark.parametrize("env_id", SMALL)
 @QUICK
 @given(seed=SEEDS, offset=st.integers(0, 2**31 - 100), num_envs=st.integers(1, 40))
-def test_any_seed_and_shard_plays_alike(env_id, seed, offset, num_envs):
+def test_any_seed_and_shard_gives_equal_results(env_id, seed, offset, num_envs):
     """Any seed, anywhere in the numbering of worlds: a world plays the same in a batch and alone, fused or phased."""
     last = num_envs - 1
     many = make_core(env_id, num_envs, "cpu", seed=seed, env_offset=offset, **SMALL[env_id])
@@ -104,7 +104,7 @@ def test_any_seed_and_shard_plays_alike(env_id, seed, offset, num_envs):
 
 @QUICK
 @given(max_cycles=st.integers(1, 30), seed=SEEDS)
-def test_simple_tag_lasts_as_long_as_asked(max_cycles, seed):
+def test_simple_tag_ends_at_its_time_limit(max_cycles, seed):
     core = make_core("SimpleTag-v0", 2, "cpu", seed=seed, max_cycles=max_cycles)
     core.reset()
     for t in range(1, 2 * max_cycles + 1):

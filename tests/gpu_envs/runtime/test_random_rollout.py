@@ -36,7 +36,7 @@ def legal(params: turns.Params, state: turns.State, io: IO, env: int, agent: int
 
 @wp.func
 def half_legal(params: turns.Params, state: turns.State, io: IO, env: int, agent: int):
-    """Breaks the law: it leaves the mask to observe."""
+    """Violate the contract: leave the mask to `observe`."""
     io.to_move[env, agent] = on_the_move(state, env, agent)
 
 
@@ -81,7 +81,7 @@ def nim(monkeypatch):
 @pytest.mark.parametrize("schedule", ["fused", "phased"])
 @pytest.mark.parametrize("kind", ["masks in observe", "masks apart"])
 def test_masks_with_the_observation_or_apart(nim, schedule, kind, monkeypatch):
-    """Where they are apart, steps are played without observing."""
+    """With separate functions for masks and observations, steps are played without observing."""
     toy.announce(monkeypatch, "Nim-v0", turns)
     stepped = make_core("Nim-v0", 64, "cpu", seed=0, schedule=schedule)
     played = make_core(nim(kind), 64, "cpu", seed=0, schedule=schedule, threads=2)
@@ -98,7 +98,7 @@ def test_masks_with_the_observation_or_apart(nim, schedule, kind, monkeypatch):
     assert stepped.episode_index.sum() > 200
 
 
-def test_check_env_holds_legal_to_its_word(nim):
+def test_check_env_compares_legal_with_the_masks(nim):
     """Rules that give ``legal`` and leave the masks to observe would be played on stale masks."""
     gpu_envs.check_env(nim("masks apart"))
     words = (
@@ -139,8 +139,8 @@ def test_errors_are_one_line():
         core.random_rollout(3)
 
 
-def test_rules_that_know_other_choices_than_the_spaces():
-    """A mistake of an author, told where the environment is made."""
+def test_rules_with_other_choices_than_the_spaces_raise():
+    """The mistake of an author is reported when the environment is created."""
     definition = turns.build(turns.Config())
     wrong = replace(definition, rules=replace(definition.rules, num_choices=8))
     with pytest.raises(ValueError, match=r"nim.*: rules.num_choices is 8, the action spaces say \[\[9\], \[9\]\]"):

@@ -33,7 +33,7 @@ def ranged(core):
 
 
 def refused(core, state, *words):
-    """A state is refused in one line with these words, and nothing has changed."""
+    """Assert that a state raises a one-line error with these words and changes nothing."""
     before = core.get_state()
     with pytest.raises(errors.CheckpointError) as caught:
         core.set_state(state)
@@ -45,7 +45,7 @@ def refused(core, state, *words):
 
 
 def changed(state, name, value):
-    """A state whose last world has another value in the last place of one entry."""
+    """Return a state with another value in the last entry of one tensor."""
     tensor = state[name].clone()
     tensor.view(-1)[-1] = value
     return {**state, name: tensor}
@@ -152,7 +152,7 @@ def test_no_accepted_state_crashes(env_id):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("neighbor_search", ["brute", "grid"])
-def test_no_accepted_state_crashes_the_search_of_a_crowd(neighbor_search):
+def test_no_accepted_state_crashes_the_neighbor_search(neighbor_search):
     crowd = {"num_taggers": 10, "num_runners": 70, "episode_length": 9, "neighbor_search": neighbor_search}
     survive("TagContinuous-v0", crowd, FLOATS)
 
@@ -160,7 +160,7 @@ def test_no_accepted_state_crashes_the_search_of_a_crowd(neighbor_search):
 # ---------------------------------------------------------------- what else a state may not hold
 
 
-def test_a_bool_that_is_neither_0_nor_1_raises(small_core):
+def test_bool_that_is_neither_0_nor_1_raises(small_core):
     core = small_core("SimpleTag-v0", 2)
     core.reset()
     alive = core.alive.clone()
@@ -168,7 +168,7 @@ def test_a_bool_that_is_neither_0_nor_1_raises(small_core):
     refused(core, {**core.get_state(), "io.alive": alive}, "io.alive: expected values in [0, 1], got 7 in world 1")
 
 
-def test_a_state_of_an_earlier_version_with_equal_bounds_of_actions_is_accepted(small_core):
+def test_state_of_an_earlier_version_with_equal_action_bounds_is_accepted(small_core):
     for env_id in ("TicTacToe-v0", "Pendulum-v1"):
         core = small_core(env_id, 2)
         core.reset()
@@ -181,7 +181,7 @@ def test_a_state_of_an_earlier_version_with_equal_bounds_of_actions_is_accepted(
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_state_whose_constants_are_not_finite_raises(env_id, small_core, value):
+def test_state_with_parameters_that_are_not_finite_raises(env_id, small_core, value):
     core = small_core(env_id, 2)
     core.reset()
     state = core.get_state()
@@ -194,7 +194,7 @@ def test_a_state_whose_constants_are_not_finite_raises(env_id, small_core, value
             )
 
 
-def test_a_state_whose_constants_are_outside_their_limits_raises(small_core):
+def test_state_with_parameters_outside_their_limits_raises(small_core):
     core = small_core("TagGridworld-v0", 2)
     core.reset()
     state, names = core.get_state(), list(core.get_params())
@@ -207,7 +207,7 @@ def test_a_state_whose_constants_are_outside_their_limits_raises(small_core):
     refused(core, {**state, "params": params}, "episode_length differs", "make(..., episode_length=...)")
 
 
-def test_infinity_is_a_constant_only_where_it_is_declared():
+def test_infinite_parameter_is_accepted_only_if_declared():
     def core_with(**bounds):
         name, config, definition = configured_definition("CartPole-v1", None, {})
         definition = replace(definition, bounds=bounds)
@@ -228,7 +228,7 @@ def test_infinity_is_a_constant_only_where_it_is_declared():
     refused(other, declared.get_state(), "params.gravity: expected values in [", "got inf in world 0")
 
 
-def test_a_sharded_core_with_a_bad_value_in_one_shard_changes_none():
+def test_bad_value_in_one_shard_changes_no_shard():
     core = make_core("TicTacToe-v0", 4, devices=["cpu", "cpu"], seed=0)
     core.reset()
     bad = changed(core.get_state(), "shard1.state.mover", 2**31 - 1)
@@ -256,7 +256,7 @@ def test_a_sharded_core_with_a_bad_value_in_one_shard_changes_none():
         (lambda e: {"to_move": None}, r"to_move: expected torch.bool \(.*\), got NoneType"),
     ],
 )
-def test_a_recorded_episode_that_does_not_fit_raises(small_core, change, words):
+def test_recorded_episode_of_wrong_shape_raises(small_core, change, words):
     core = small_core("TicTacToe-v0", 1)
     core.reset()
     with core.record_episodes(0) as recorder:
@@ -272,7 +272,7 @@ def test_a_recorded_episode_that_does_not_fit_raises(small_core, change, words):
 # ---------------------------------------------------------------- what an author declares
 
 
-def test_a_field_of_integers_without_a_range_raises(monkeypatch):
+def test_integer_field_without_a_range_raises(monkeypatch):
     sound = toy.build(toy.Config())
     for state, words in (
         ({"cell": (3,)}, r"State\.cell: expected the range of a field of integers, got only its shape \(3,\); use int"),

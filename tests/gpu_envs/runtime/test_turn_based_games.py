@@ -17,7 +17,7 @@ ROWS = torch.arange(64)
 
 @pytest.fixture
 def nim(monkeypatch):
-    """Makes cores of the game."""
+    """Return a function that makes cores of the game."""
     announce(monkeypatch, "Nim-v0", turns)
 
     def make(**settings):
@@ -65,7 +65,7 @@ def test_play_follows_the_rules(nim, schedule):
 
 
 @SCHEDULES
-def test_who_does_not_move_is_not_asked(nim, schedule):
+def test_actions_of_players_not_to_move_are_ignored(nim, schedule):
     one, two = nim(schedule=schedule), nim(schedule=schedule)
     for _ in range(10):
         action = one.sample_actions()
@@ -78,7 +78,7 @@ def test_who_does_not_move_is_not_asked(nim, schedule):
 @SCHEDULES
 @pytest.mark.parametrize("threads", [1, 2])
 def test_refused_action_leaves_the_world_and_its_mover(nim, schedule, threads):
-    """The error names the lowest world; that world waits, all others go on."""
+    """The error names the lowest world; that world waits, all others continue."""
     bad, good = (nim(schedule=schedule, threads=threads) for _ in range(2))
     action, mover = bad.sample_actions(), mover_of(bad)
     good.step(action)
@@ -101,7 +101,7 @@ def test_refused_action_leaves_the_world_and_its_mover(nim, schedule, threads):
 
 
 @SCHEDULES
-def test_illegal_is_told_apart_from_out_of_range(nim, schedule):
+def test_illegal_action_differs_from_action_out_of_range(nim, schedule):
     core = nim(schedule=schedule)
     mover, fewest = mover_of(core), core.world_state["stones"].argmin(1)
     action = core.sample_actions()
@@ -130,14 +130,14 @@ def test_illegal_action_loses(nim, schedule):
     core.raise_pending_errors()
 
 
-def test_keeps_the_contract(nim):
+def test_turn_based_game_passes_check_env(nim):
     """Schedules and the order of heaps agree, with games that end by themselves and games cut short."""
     check_env("Nim-v0")
     check_env("Nim-v0", max_steps=4)
 
 
 @SCHEDULES
-def test_a_cut_game_has_nobody_on_the_move(nim, schedule):
+def test_truncated_game_has_no_player_to_move(nim, schedule):
     core = nim(schedule=schedule, autoreset="disabled", max_steps=1, largest=9)
     *_, truncated, info = core.step(core.sample_actions())
     cut = truncated.all(1)
@@ -146,7 +146,7 @@ def test_a_cut_game_has_nobody_on_the_move(nim, schedule):
     assert info["action_mask"][cut].sum(2).eq(1).all()
 
 
-def test_the_others_still_in_the_game_share_what_a_foul_gives(nim):
+def test_remaining_players_share_the_reward_of_an_illegal_action(nim):
     core = nim(illegal_actions="loss", players=4)
     mover = mover_of(core)
     gone = (mover + 2) % 4
@@ -160,13 +160,13 @@ def test_the_others_still_in_the_game_share_what_a_foul_gives(nim):
     assert info["valid"].sum(1).eq(3).all()
 
 
-def test_turns_need_two(nim):
+def test_turn_based_game_needs_two_players(nim):
     with pytest.raises(errors.ConfigError, match=">= 2 where agents take turns"):
         make_core("Nim-v0", 2, "cpu", players=1)
 
 
-def test_single_worlds_judge_as_the_core(nim):
-    """Who is not on the move is not asked; a foul is an error, or loses where the game says so."""
+def test_single_worlds_handle_illegal_actions_as_the_core(nim):
+    """Actions of players not to move are ignored; an illegal action raises, or loses if so configured."""
     env = gpu_envs.parallel_env("Nim-v0")
     _, infos = env.reset(seed=0)
     mover, other = sorted(env.agents, key=lambda agent: not infos[agent]["to_move"])

@@ -26,7 +26,7 @@ def test_registered_environments_conform(env_id, capfd):
 
 
 @pytest.mark.parametrize("config", [{}, {"max_steps": 0}, {"limit_terminates": True}])
-def test_the_sound_toy_conforms(toys, config):
+def test_correct_environment_conforms(toys, config):
     gpu_envs.check_env("gpu_envs/Toy-v0", **config)
 
 
@@ -39,7 +39,7 @@ def test_the_sound_toy_conforms(toys, config):
         ),
         ("observes NaN", "observations are finite; step .: obs of walker_. in world"),
         ("no legal action", "a living agent has a legal action; step .: action_mask of walker_. in world"),
-        ("remembers the last episode", "reset\\(seed\\) starts anew"),
+        ("remembers the last episode", "reset\\(seed\\) starts the same episodes"),
         (
             "reads another world",
             r"plays the same alone and among many.*; phase walk: State\.cell of walker_. in world . is another when",
@@ -51,7 +51,7 @@ def test_the_sound_toy_conforms(toys, config):
         ),
     ],
 )
-def test_flaws_are_named(toys, flaw, words):
+def test_violations_are_named(toys, flaw, words):
     with pytest.raises(ConformanceError, match=f"^Toy-v0: .*{words}") as caught:
         gpu_envs.check_env("Toy-v0", flaw=flaw)
     assert "\n" not in str(caught.value)
@@ -82,15 +82,15 @@ def test_flaws_are_named(toys, flaw, words):
         ),
     ],
 )
-def test_definitions_that_do_not_fit(change, words):
+def test_inconsistent_definitions_raise(change, words):
     config = toy.Config()
     definition = toy.build(config)
     with pytest.raises(ConformanceError, match=words):
         env_checker.check_definition(env_checker.Subject("Toy-v0", config, replace(definition, **change(definition))))
 
 
-def test_resets_by_mask_are_looked_at(toys, monkeypatch):
-    """What a rule set cannot break: the core's own reset, here one that forgets to say what is fresh."""
+def test_wrong_reset_by_mask_is_found(toys, monkeypatch):
+    """The reset is code of the core, which no rule set can break; here it does not mark the reset worlds."""
     whole = Core.reset
 
     def careless(self, seed=None, reset_mask=None):
@@ -103,7 +103,7 @@ def test_resets_by_mask_are_looked_at(toys, monkeypatch):
         gpu_envs.check_env("Toy-v0")
 
 
-def test_an_environment_with_its_configuration(toys, monkeypatch):
+def test_environment_object_is_checked_with_its_settings(toys, monkeypatch):
     seen = []
     monkeypatch.setattr(env_checker, "LAWS", (seen.append,))
     for env in (gpu_envs.make("Toy-v0", max_steps=5), make_core("Toy-v0", max_steps=5)):

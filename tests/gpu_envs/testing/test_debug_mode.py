@@ -55,7 +55,7 @@ def test_within_bounds(part):
 
 
 @pytest.mark.slow
-def test_debug_mode_bites(tmp_path):
+def test_debug_mode_detects_out_of_bounds_access(tmp_path):
     done = run(OUT_OF_BOUNDS, tmp_path)
     assert done.returncode != 0
     assert "played" not in done.stdout

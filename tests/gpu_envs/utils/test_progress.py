@@ -29,7 +29,7 @@ def test_plain_lines_are_the_first_the_last_and_some_between(capsys):
     ]
 
 
-def test_a_terminal_gets_a_bar():
+def test_terminal_shows_a_progress_bar():
     file = Terminal()
     with ProgressBar(4, "rounds", file=file) as progress:
         progress(1, "[one]")
@@ -40,7 +40,7 @@ def test_a_terminal_gets_a_bar():
     assert "[all]" in shown  # brackets are no markup
 
 
-def test_a_terminal_without_rich(monkeypatch):
+def test_terminal_without_rich_shows_lines(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich", None)
     file = Terminal()
     with ProgressBar(1, file=file) as progress:

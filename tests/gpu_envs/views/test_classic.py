@@ -29,7 +29,7 @@ STARTS = {
 
 
 def pair(env_id, mode, worlds=WORLDS, limit=None):
-    """Our vector environment and Gymnasium's SyncVectorEnv."""
+    """Return the vector environments of gpu-envs and of Gymnasium, a SyncVectorEnv."""
     more = {} if limit is None else {"max_episode_steps": limit}
     ours = gymnasium.make_vec(f"gpu_envs/{env_id}", worlds, autoreset_mode=mode, to_numpy=True, device="cpu", **more)
     theirs = gymnasium.make_vec(
@@ -39,7 +39,7 @@ def pair(env_id, mode, worlds=WORLDS, limit=None):
 
 
 def copy_across(ours, theirs):
-    """Lay the states of our worlds into theirs."""
+    """Copy the states of the worlds of gpu-envs into Gymnasium's environments."""
     for env, motion in zip(theirs.envs, ours.core.world_state["motion"].numpy(), strict=True):
         put(env, motion)
 
@@ -151,7 +151,7 @@ def test_gymnasium_check_env_passes(env_id):
 
 
 def layers(env):
-    """An environment's wrappers, from the outside in, and itself."""
+    """Return the wrappers of an environment, outermost first, and the environment."""
     found = [env]
     while isinstance(found[-1], gymnasium.Wrapper):
         found.append(found[-1].env)
@@ -232,7 +232,10 @@ def test_reset_options_apply_to_one_reset(env_id):
     obs = batch.reset(options={"reset_mask": mask, **options})[0]["agent_0"]
     given(obs[mask])
     usual(obs[~mask])
-    for one in (gymnasium.make(f"gpu_envs/{env_id}"), gymnasium.make(env_id)):  # theirs agrees with what we ask of ours
+    for one in (
+        gymnasium.make(f"gpu_envs/{env_id}"),
+        gymnasium.make(env_id),
+    ):  # the original fulfills the same conditions
         given(np.stack([one.reset(seed=seed, options=dict(options))[0] for seed in range(400)]))
         usual(np.stack([one.reset(seed=seed)[0] for seed in range(400)]))
 
@@ -311,7 +314,7 @@ def test_actions_outside_of_the_box_saturate(env_id):
 
 
 def test_one_changed_line_replaces_gymnasium():
-    """A loop written for Gymnasium's CartPole plays ours."""
+    """A loop written for Gymnasium's CartPole runs with the environment of gpu-envs."""
     for env_id in ("CartPole-v1", "gpu_envs/CartPole-v1"):
         env = gymnasium.make(env_id, sutton_barto_reward=True)
         total, episodes = 0.0, 0

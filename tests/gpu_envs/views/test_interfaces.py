@@ -63,7 +63,7 @@ def test_vector_envs_report_their_autoreset_mode(mode):
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_copies_are_rebuilt_and_need_a_reset(copied):
-    """The same arguments, nothing shared, and a reset to begin with."""
+    """Copies have equal arguments, share nothing, and need a reset."""
     group = GROUP["SimpleTag-v0"]
     for env in (
         rows(autoreset_mode="same_step", to_numpy=True, opponents={"agent": "random"}),

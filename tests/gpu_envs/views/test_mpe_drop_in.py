@@ -17,29 +17,29 @@ NAMES = [name for name, scenario in mpe.SCENARIOS.items() if scenario.id in gpu_
 SCRIPT = """
 from {package} import {name}
 
-told = []
+record = []
 for continuous in (False, True):
     env = {name}.parallel_env(max_cycles=6, continuous_actions=continuous, benchmark_data=True, render_mode=None)
-    told.append((env.metadata["name"], env.possible_agents, env.state_space.shape, env.max_num_agents))
-    told.append([(env.observation_space(agent), env.action_space(agent)) for agent in env.possible_agents])
+    record.append((env.metadata["name"], env.possible_agents, env.state_space.shape, env.max_num_agents))
+    record.append([(env.observation_space(agent), env.action_space(agent)) for agent in env.possible_agents])
     observations, infos = env.reset(seed=7)
-    told.append(infos)
+    record.append(infos)
     steps = 0
     while env.agents:
         steps += 1
         actions = {{agent: env.action_space(agent).sample() for agent in env.agents}}
         observations, rewards, terminations, truncations, infos = env.step(actions)
-        told.append({{agent: (seen.shape, seen.dtype) for agent, seen in observations.items()}})
-        told.append((sorted(rewards), terminations, truncations, env.state().shape))
-        told.append({{agent: list(info) for agent, info in infos.items()}})
-    told.append(steps)
+        record.append({{agent: (seen.shape, seen.dtype) for agent, seen in observations.items()}})
+        record.append((sorted(rewards), terminations, truncations, env.state().shape))
+        record.append({{agent: list(info) for agent, info in infos.items()}})
+    record.append(steps)
     env.close()
 
 env = {name}.env(max_cycles=3)
 env.reset(seed=1)
 for agent in env.agent_iter():
     observation, reward, termination, truncation, info = env.last()
-    told.append((agent, observation.shape, termination, truncation))
+    record.append((agent, observation.shape, termination, truncation))
     env.step(None if termination or truncation else env.action_space(agent).sample())
 env.close()
 """
@@ -48,13 +48,13 @@ env.close()
 @pytest.mark.parametrize("name", NAMES)
 def test_mpe2_script_runs_unchanged(name):
     """Deterministic results of a script are equal for both packages."""
-    told = []
+    record = []
     for package in ("mpe2", "gpu_envs.mpe"):
         space = {}
         exec(textwrap.dedent(SCRIPT.format(package=package, name=name)), space)
-        told.append(space["told"])
-    assert len(told[0]) > 30
-    assert told[0] == told[1]
+        record.append(space["record"])
+    assert len(record[0]) > 30
+    assert record[0] == record[1]
 
 
 def test_module_versions_equal_mpe2s():

@@ -41,7 +41,7 @@ def seen_by(obs):
 
 
 def assert_equal(left, right):
-    """Same keys, types and bits, all the way down."""
+    """Assert that nested values have equal keys, types and bits."""
     assert type(left) is type(right)
     if isinstance(left, dict):
         assert list(left) == list(right)
@@ -286,7 +286,7 @@ def test_invalid_actions_name_the_agent_and_change_nothing(small):
     missing = {agent: action for agent, action in good.items() if agent != last}
     for actions, words in (
         (missing, f"no action for {last}"),
-        ({**good, "nobody": good[last]}, "unknown agent nobody; the agents are "),
+        ({**good, "agent_99": good[last]}, "unknown agent agent_99; the agents are "),
         ({**good, last: None}, f"action of {last}: expected one of .*got NoneType"),
         ({**good, last: np.zeros(17, int)}, f"action of {last}: expected one of .*got int64 \\(17,\\)"),
         ({**good, last: "left"}, f"action of {last}: expected one of "),

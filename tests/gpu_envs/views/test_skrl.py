@@ -14,7 +14,7 @@ def build(env_id, num_envs=8, **settings):
 
 
 def columns(actions):
-    """Actions in skrl's shape: every choice a column."""
+    """Return actions in the shape of skrl: one column per choice."""
     return {agent: action.reshape(len(action), -1) for agent, action in actions.items()}
 
 

@@ -18,7 +18,7 @@ from gpu_envs.runtime.factory import make_core
 
 
 def up(obs, *mask):
-    """Policy of opponents."""
+    """Act as an opponent that always moves up."""
     return 4
 
 
@@ -30,7 +30,7 @@ class Up:
 
 
 def steps_of_an_episode(env):
-    """Steps and flags of an episode's last step."""
+    """Return the number of steps of an episode and the flags of the last one."""
     env.reset(seed=0)
     env.action_space.seed(0)
     for step in range(1, 10_000):

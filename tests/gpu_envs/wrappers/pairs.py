@@ -29,7 +29,7 @@ class Pair:
         return self.ours.reset(seed=seed)[0], self.theirs.reset(seed=seed)[0]
 
     def steps(self, count):
-        """(ours, theirs) of every step; with DISABLED what has ended is reset by mask two steps later."""
+        """Yield the results of both packages for every step; with DISABLED, reset finished worlds two steps later."""
         for t in range(count):
             action = self.plain.sample_actions()
             left, right = self.ours.step(action), self.theirs.step(action.numpy())

@@ -26,16 +26,16 @@ def test_episode_statistics_equal_gymnasiums(mode):
     pair.reset(seed=1)
     ended = 0
     for left, right in pair.steps(120):
-        told, expected = left[4], right[4]
+        info, expected = left[4], right[4]
         done = right[2] | right[3]
-        np.testing.assert_array_equal(told["_episode"].numpy(), done)
+        np.testing.assert_array_equal(info["_episode"].numpy(), done)
         ended += done.sum()
         if done.any():
             for name, dtype in (("r", torch.float64), ("l", torch.int64)):
-                assert told["episode"][name].dtype == dtype
-                np.testing.assert_array_equal(told["episode"][name].numpy(), expected["episode"][name])
-            assert (told["episode"]["t"].numpy()[done] > 0).all()
-            np.testing.assert_allclose(told["episode"]["t"].numpy(), expected["episode"]["t"], atol=0.5)
+                assert info["episode"][name].dtype == dtype
+                np.testing.assert_array_equal(info["episode"][name].numpy(), expected["episode"][name])
+            assert (info["episode"]["t"].numpy()[done] > 0).all()
+            np.testing.assert_allclose(info["episode"]["t"].numpy(), expected["episode"]["t"], atol=0.5)
         assert list(pair.ours.return_queue) == [float(value) for value in pair.theirs.return_queue]
         assert list(pair.ours.length_queue) == [int(value) for value in pair.theirs.length_queue]
         assert len(pair.ours.time_queue) == len(pair.theirs.time_queue)
@@ -93,7 +93,7 @@ def test_each_observation_is_counted_once(mode):
     for t in range(30):
         action = plain.sample_actions()
         obs, _, terminated, truncated, info = plain.step(action)
-        shown, _, _, _, told = env.step(action)
+        shown, _, _, _, shown_info = env.step(action)
         true = obs.any(1)
         lefts += int((~true).sum())
         if mode is SAME_STEP:
@@ -110,7 +110,7 @@ def test_each_observation_is_counted_once(mode):
         if mode is SAME_STEP:
             ended = info["_final_obs"]
             expected = (info["final_obs"] - rms.mean) / (rms.var + 1e-8).sqrt()
-            close(told["final_obs"][ended], expected[ended].numpy(), 5e-3)
+            close(shown_info["final_obs"][ended], expected[ended].numpy(), 5e-3)
         waiting |= terminated | truncated
         if mode is DISABLED and t % 4 == 3:  # what has ended, and world 0 in mid-episode
             waiting[: len(plain.agents)] = True
@@ -151,14 +151,14 @@ def test_rewards_are_normalized_alike_in_every_mode(mode):
     def story(mode):
         env = wrappers.NormalizeReward(rows("SimpleTag-v0", mode=mode))
         env.reset(seed=5)
-        told = []
+        rewards = []
         for _ in range(40):
             _, reward, terminated, truncated, info = env.step(env.unwrapped.sample_actions())
             if info["valid"].any():
-                told.append(reward)
+                rewards.append(reward)
             if mode is DISABLED and (terminated | truncated).any():
                 env.reset(options={"reset_mask": terminated | truncated})
-        return torch.stack(told[:30])
+        return torch.stack(rewards[:30])
 
     expected = story(SAME_STEP)
     assert expected.any()

@@ -102,11 +102,11 @@ def test_rescaled_final_observations_and_agents_that_have_left():
     env.reset(seed=3)
     ends = gone = 0
     for _ in range(30):
-        seen, _, _, _, told = plain.step(plain.sample_actions())
+        seen, _, _, _, plain_info = plain.step(plain.sample_actions())
         obs, _, _, _, info = env.step(env.unwrapped.sample_actions())
-        here, ended = told["valid"] | told["alive"], told["_final_obs"]
+        here, ended = plain_info["valid"] | plain_info["alive"], plain_info["_final_obs"]
         assert not obs[~here].any()
-        for ours, theirs, which in ((obs, seen, here), (info["final_obs"], told["final_obs"], ended)):
+        for ours, theirs, which in ((obs, seen, here), (info["final_obs"], plain_info["final_obs"], ended)):
             torch.testing.assert_close(ours[which], 2 + (theirs[which] - low) / (high - low))
         ends, gone = ends + int(ended.sum()), gone + int((~here).sum())
     assert ends > 3
@@ -188,12 +188,12 @@ def test_stacks_of_stacks(mode):
     ends = 0
     for _ in range(40):
         obs, _, terminated, truncated, info = env.step(env.unwrapped.sample_actions())
-        inner, *_, told = plain.step(plain.unwrapped.sample_actions())
+        inner, *_, plain_info = plain.step(plain.unwrapped.sample_actions())
         assert obs.shape == (6, 3, 2, 4)
         assert torch.equal(obs[:, -1], inner)
         if mode is SAME_STEP:
             ended = info["_final_obs"]
-            assert torch.equal(info["final_obs"][ended][:, -1], told["final_obs"][ended])
+            assert torch.equal(info["final_obs"][ended][:, -1], plain_info["final_obs"][ended])
         ends += int((terminated | truncated).sum())
         if mode is DISABLED and (terminated | truncated).any():
             mask = {"reset_mask": terminated | truncated}

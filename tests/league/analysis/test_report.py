@@ -292,22 +292,22 @@ def test_html_report_has_the_data_of_all_figures(runs, tmp_path):
         store.config["train_overrides"] = {"num_envs": 32, "learner.rollout_length": 4, "learner.hidden_sizes": [8]}
         made = build_report(store, tmp_path, exploit_steps=100)
     answers = ReportParser(tmp_path / "report.html").answers
-    told, curves = answers["api/league"], answers["api/metrics"]
+    league, curves = answers["api/league"], answers["api/metrics"]
     assert {each["version"] for each in answers.values()} == {1}
-    assert told["payoff"]["mean"] == np.array(made.payoffs["mean"]).reshape(2, -1).tolist()
-    assert told["payoff"]["half"] == np.array(made.payoffs["half_width"]).reshape(2, -1).tolist()
+    assert league["payoff"]["mean"] == np.array(made.payoffs["mean"]).reshape(2, -1).tolist()
+    assert league["payoff"]["half"] == np.array(made.payoffs["half_width"]).reshape(2, -1).tolist()
     for name in ("nash_conv", "best_nash_conv", "population_gain"):
         at = curves["columns"].index(name)
         assert [row[at] for row in curves["rows"]] == [row[name] for row in made.iterations]
     learned = {"iteration": made.strategy["iteration"], **{n: made.exploit[n] for n in ("nash_conv", "half_width")}}
-    assert told["learned_responses"] == learned
+    assert league["learned_responses"] == learned
     entries = [entry for each in made.policies.values() for entry in each]
-    assert [(each["iteration"], each["elo"]) for each in told["ratings"]] == [
+    assert [(each["iteration"], each["elo"]) for each in league["ratings"]] == [
         (e["iteration"], e["elo"]) for e in entries
     ]
-    assert [each["weight"] for each in told["lineage"]] == [entry["weight"] for entry in entries]
+    assert [each["weight"] for each in league["lineage"]] == [entry["weight"] for entry in entries]
     for seat, role in enumerate(("player_0", "player_1")):
-        assert [each[role] for each in told["strategies"]] == [row["strategy"][seat] for row in made.iterations]
+        assert [each[role] for each in league["strategies"]] == [row["strategy"][seat] for row in made.iterations]
 
 
 @pytest.mark.parametrize("run", ["league"], indirect=True)

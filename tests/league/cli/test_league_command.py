@@ -1,4 +1,4 @@
-"""`gpu-envs league`: training, going on, and what it says to wrong words."""
+"""`gpu-envs league`: training, resuming, and messages for wrong arguments."""
 
 import json
 from collections.abc import Iterator
@@ -180,7 +180,7 @@ def test_render_plays_latest_or_named_policies(tmp_path, capsys):
     assert first != latest
     for words, said in (
         (["--policy", "dealer=random"], "no seat 'dealer' in KuhnPoker-v0; there are player_0, player_1"),
-        (["--policy", "player_0=nobody"], "player_0: expected the name of one of 3 policies, got 'nobody'"),
+        (["--policy", "player_0=unknown"], "player_0: expected the name of one of 3 policies, got 'unknown'"),
     ):
         code, _, err = run(["render", league, *words], capsys)
         assert code != 0

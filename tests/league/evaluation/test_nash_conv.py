@@ -1,4 +1,4 @@
-"""How exploitable an iteration is is found out while the next goes on, and comes out the same."""
+"""NashConv of an iteration is computed during the next one, with equal results."""
 
 import json
 import os
@@ -33,13 +33,13 @@ def psro(path, executor=None, progress=None, iterations=2, **settings):
 
 
 def summary(path):
-    told = json.loads((path / "summary.json").read_text())
-    for row in told["iterations"]:
+    content = json.loads((path / "summary.json").read_text())
+    for row in content["iterations"]:
         row.pop("seconds", None)
-    return json.dumps(told)  # the order of fields, too
+    return json.dumps(content)  # the order of fields, too
 
 
-def test_it_is_what_the_policies_of_the_iteration_give(tmp_path):
+def test_nash_conv_equals_that_of_the_policies_of_the_iteration(tmp_path):
     rows = psro(tmp_path)
     found = []
     with RunStore.open(tmp_path, write=False) as store:
@@ -76,8 +76,8 @@ def test_league_summary_equals_that_of_one_process(tmp_path):
         running = league(tmp_path / name, "alphastar", 2, RPS, executor=executor, episodes=4)
         with running.store:
             assert all(row["nash_conv"] is not None for row in running.run())
-    told = {name: summary(tmp_path / name) for name in ("local", "0", "1")}
-    assert told["0"] == told["1"] == told["local"]
+    summaries = {name: summary(tmp_path / name) for name in ("local", "0", "1")}
+    assert summaries["0"] == summaries["1"] == summaries["local"]
 
 
 class Late(LocalExecutor):
@@ -95,20 +95,20 @@ class Late(LocalExecutor):
 
 
 def test_responses_are_submitted_while_evaluations_are_pending(tmp_path):
-    told, late = [], Late()
+    reports, late = [], Late()
     psro(tmp_path / "whole")
-    psro(tmp_path / "run", late, lambda number, text: told.append((number, text)))
+    psro(tmp_path / "run", late, lambda number, text: reports.append((number, text)))
     with RunStore.open(tmp_path / "run", write=False) as store:
         done = store.tasks()
     last = done.index("2/respond/player_1/0")
     assert [done.index(f"{number}/evaluation") > last for number in range(3)] == [True] * 3
     assert [key for key in done if key.endswith("/evaluation")] == [f"{n}/evaluation" for n in range(3)]  # in order
-    assert [number for number, text in told if text.startswith("NashConv")] == [0, 1, 2]
+    assert [number for number, text in reports if text.startswith("NashConv")] == [0, 1, 2]
     assert summary(tmp_path / "run") == summary(tmp_path / "whole")
 
 
 def slow(pools, **arguments):
-    """In a worker: it takes until a response is there, or is given up."""
+    """Wait in a worker until a response exists or the time limit has passed."""
     until = time.monotonic() + 60.0
     while not Path(os.environ["RESPONDED"]).exists() and time.monotonic() < until:
         time.sleep(0.02)
@@ -163,6 +163,6 @@ def test_resumed_run_computes_missing_evaluations(iterations, tmp_path):
         assert not any(task.endswith("/evaluation") for task in shown["tasks"])
     for row in psro(tmp_path / "run"):
         assert all(row[measure] is not None for measure in MEASURES)
-    told, whole = (json.loads(summary(tmp_path / name)) for name in ("run", "whole"))
-    assert told["iterations"] == whole["iterations"]
+    resumed, whole = (json.loads(summary(tmp_path / name)) for name in ("run", "whole"))
+    assert resumed["iterations"] == whole["iterations"]
     assert psro_runs.contents(tmp_path / "run") == psro_runs.contents(tmp_path / "whole")

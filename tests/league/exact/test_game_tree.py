@@ -33,27 +33,27 @@ def profiles(tree, seed):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_values_and_best_responses_are_openspiels(name):
+def test_values_and_best_responses_equal_openspiel(name):
     tree, game = tree_of(name), spiel_of(name)
     for profile in profiles(tree, seed=1):
         theirs = to_spiel(name, profile)
         seats = range(len(profile))
         values = expected_game_score.policy_value(game.new_initial_state(), [theirs] * len(profile))
         np.testing.assert_allclose(tree.values(profile).numpy(), values, atol=1e-9)
-        told = theirs.to_dict()
+        policy = theirs.to_dict()
         for seat in seats:
             table, value = tree.best_response(profile, seat)
-            assert value == pytest.approx(pyspiel.TabularBestResponse(game, seat, told).value(""), abs=1e-9)
+            assert value == pytest.approx(pyspiel.TabularBestResponse(game, seat, policy).value(""), abs=1e-9)
             others = [table if other == seat else profile[other] for other in seats]
             assert float(tree.values(others)[seat]) == pytest.approx(value, abs=1e-9)
             assert torch.equal(table.sum(-1), torch.ones(len(table), dtype=torch.float64))
             assert set(table[tree.legal[seat]].tolist()) == {0.0, 1.0}
             assert not table[~tree.legal[seat]].any()
-        assert tree.nash_conv(profile) == pytest.approx(pyspiel.nash_conv(game, told), abs=1e-9)
+        assert tree.nash_conv(profile) == pytest.approx(pyspiel.nash_conv(game, policy), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["kuhn", "leduc"])
-def test_mixtures_are_those_of_openspiels_aggregator(name):
+def test_mixtures_equal_openspiels_aggregator(name):
     tree, weights = tree_of(name), torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
     several = profiles(tree, seed=2)[1:]
     theirs = [to_spiel(name, profile) for profile in several]
@@ -86,7 +86,7 @@ def test_payoffs_of_all_matchups_and_of_their_mixtures(name):
     torch.testing.assert_close(tree.values(mixed), expected, atol=1e-12, rtol=0)
 
 
-def test_infosets_where_no_policy_goes_are_mixed_uniformly():
+def test_unreached_infosets_are_mixed_uniformly():
     tree = tree_of("kuhn")
     passes = torch.zeros_like(tree.uniform(0))
     passes[:, 0] = 1.0
@@ -115,7 +115,7 @@ def test_tolerance_widens_ties():
     assert rocks.best_response([nearly, nearly], 0, tie=1e-5)[0].argmax() == 0
 
 
-def test_moves_at_once_are_hidden():
+def test_simultaneous_moves_are_hidden():
     payoff = [
         [[[2, 2, 2], [1, 1, -1]], [[1, -1, 1], [0, 3, 3]]],
         [[[-1, 1, 1], [3, 0, 3]], [[3, 3, 0], [4, 4, 4]]],
@@ -154,18 +154,18 @@ def test_returns_are_summed_over_steps():
         ("ConnectFour-v0", {}, "no exact tree: expected KuhnPoker-v0, LeducPoker-v0"),
     ],
 )
-def test_games_without_a_tree(env_id, settings, words):
+def test_game_without_a_tree_raises(env_id, settings, words):
     with pytest.raises(ConfigError, match=words):
         GameTree.of(Game.of(env_id, settings))
 
 
-def test_histories_without_end(monkeypatch):
+def test_game_with_too_many_histories_raises(monkeypatch):
     monkeypatch.setattr("league.exact.enumeration.LARGEST", 8)
     with pytest.raises(ConfigError, match="more than 8 histories of one length"):
         GameTree.of(Game.of("RockPaperScissors-v0", {"num_repetitions": 1}))
 
 
-def test_one_agent_a_seat():
+def test_seat_of_several_agents_raises():
     game = Game.of("MatrixGame-v0", {"num_repetitions": 1}, roles={"all": ("player_0", "player_1")})
     with pytest.raises(ConfigError, match=r"expected one agent per seat, got \[2\]"):
         GameTree.of(game)
@@ -176,7 +176,7 @@ def uniform(payoffs):
 
 
 def nash(payoffs):
-    """Of a two-player zero-sum game, by two linear programs."""
+    """Return the equilibrium of a two-player zero-sum game by two linear programs."""
     strategies = []
     for matrix in (payoffs[0].numpy(), -payoffs[0].numpy().T):
         rows, columns = matrix.shape
@@ -192,19 +192,19 @@ def nash(payoffs):
     return strategies
 
 
-def test_psro_on_kuhn_is_openspiels():
+def test_psro_on_kuhn_equals_openspiel():
     nash_convs = psro(tree_of("kuhn"), uniform, 20)
     assert {row: nash_convs[row] for row in KUHN} == pytest.approx(KUHN, abs=1e-4)
 
 
-def test_psro_on_leduc_is_openspiels():
+def test_psro_on_leduc_equals_openspiel():
     nash_convs = psro(tree_of("leduc"), uniform, 40)
     # the reference gives three decimals
     assert {row: nash_convs[row] for row in LEDUC} == pytest.approx(LEDUC, abs=6e-4)
 
 
-def test_psro_where_rounding_makes_no_difference():
-    """OpenSpiel's column for Kuhn hangs on rounding from iteration 5 on; true ties to the lowest action give this."""
+def test_psro_without_rounding_of_ties_has_known_values():
+    """OpenSpiel's values for Kuhn depend on rounding from iteration 5; exact ties to the lowest action give these."""
     nash_convs = psro(tree_of("kuhn"), uniform, 20, tie=1e-12)
     wanted = {**{row: KUHN[row] for row in range(5)}, 5: 17 / 72, 6: 17 / 84, 8: 1 / 6, 10: 5 / 33, 20: 1 / 12}
     assert {row: nash_convs[row] for row in wanted} == pytest.approx(wanted, abs=1e-4)

@@ -69,30 +69,30 @@ def test_transported_policy_acts_bit_for_bit_equally(kind):
     played = []
     for each in (policy, again):
         each.seed(3)
-        memory = each.memory(64, 1)
+        hidden_state = each.initial_hidden_state(64, 1)
         obs = torch.rand((64, 1, width), generator=torch.Generator().manual_seed(1)).round()
         if kind == "table":
             obs = tree_of("kuhn").observations[0][:1].expand(64, 1, -1).float()
-        played.append([plain(each.act(obs, memory=memory)) for _ in range(5)])
+        played.append([plain(each.act(obs, hidden_state=hidden_state)) for _ in range(5)])
     assert played[0] == played[1]
 
 
-def test_equal_policies_are_one_parcel_and_are_read_once():
+def test_equal_policies_share_one_payload():
     one, other, third = network(1), network(1), network(2)
     assert pack(one).digest == pack(other).digest != pack(third).digest
     assert unpacked(pack(one), "cpu") is unpacked(pack(other), "cpu")
 
 
 def test_policy_of_unknown_type_raises_config_error():
-    class Stranger(RandomPolicy):
+    class Unregistered(RandomPolicy):
         pass
 
-    with pytest.raises(ConfigError, match=r"^Stranger: expected a type with a loader.*KINDS.*$"):
-        packed([Stranger(action_spec(SPACE))])
+    with pytest.raises(ConfigError, match=r"^Unregistered: expected a type with a loader.*KINDS.*$"):
+        packed([Unregistered(action_spec(SPACE))])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
-def test_tensors_travel_without_what_lies_around_them(dtype):
+def test_tensor_views_are_packed_without_the_rest_of_their_storage(dtype):
     whole = torch.arange(600).reshape(20, 30).to(dtype)
     for tensor in (whole, whole[3], whole[:, 4], whole.T, whole[2, 2], whole[:0]):
         parcel = packed((tensor,))[0]
@@ -118,7 +118,7 @@ def processes():
     executor.close()
 
 
-def test_processes_give_what_this_one_gives(processes):
+def test_worker_processes_return_the_results_of_this_process(processes):
     made = calls_made.calls()
     assert gathered(processes, made) == gathered(LocalExecutor(), made)
 
@@ -139,7 +139,7 @@ def test_errors_come_back_as_themselves(processes):
         processes.next()
 
     with pytest.raises(CheckpointError, match=r"^step 7: expected a tree, got a stone$"):
-        ends("ours")
+        ends("library")
     with pytest.raises(ZeroDivisionError, match="fish"):
         ends("other")
     with pytest.raises(GpuEnvsError, match=r"^NeedsTwoError: one and two$"):
@@ -173,7 +173,7 @@ def wait_until(happened, seconds=60.0):
         time.sleep(0.01)
 
 
-def test_cancelled_calls_end_and_workers_go_on(processes, tmp_path):
+def test_cancelled_calls_end_and_workers_run_later_calls(processes, tmp_path):
     for n in range(4):
         given = {"file": str(tmp_path / str(n)), "seconds": 600.0}
         processes.submit(RemoteTask(f"long/{n}", calls_made.sleep_after_touch, arguments=given))
@@ -185,7 +185,7 @@ def test_cancelled_calls_end_and_workers_go_on(processes, tmp_path):
 
 @pytest.fixture
 def interruptible():
-    """Whoever starts tests in the background may have them ignore interrupts."""
+    """Restore the handler of interrupts, which background processes may ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -301,7 +301,7 @@ class Shuffled:
 
 
 def league(store: RunStore, executor, stop_after: int | None = None) -> list[str]:
-    """Chains of calls in three lanes, each giving the next; what was committed, in order."""
+    """Run chains of dependent calls in three lanes and return the commits in order."""
     coordinator, written = Coordinator(store, executor), []
 
     def commit(key: str, result: int) -> None:

@@ -1,4 +1,4 @@
-"""The disc game, where nobody is best: self-play goes round and round, PSRO finds a mixture that nobody beats.
+"""The disc game, which has no best policy: self-play cycles, PSRO finds a mixture that no policy beats.
 
 A mixture of points can be beaten by the distance of its mean from the middle, so its exploitability needs no search.
 """
@@ -41,7 +41,7 @@ class Point(Always):
         self.point = torch.tensor([math.cos(angle), math.sin(angle)])
 
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         return self.point.expand(*obs.shape[:-1], 2)
 
@@ -58,7 +58,7 @@ def exploitability(weights: Tensor, points: Tensor) -> float:
     return float((weights @ points[: len(weights)]).norm())
 
 
-def test_points_of_the_edge_are_a_cyclic_game_without_a_best():
+def test_points_on_the_edge_form_a_cyclic_game():
     assert DISC.shared
     assert DISC.zero_sum
     angle = 2 * math.pi * torch.arange(6, dtype=torch.float64) / 6
@@ -77,7 +77,7 @@ def test_points_of_the_edge_are_a_cyclic_game_without_a_best():
 
 
 @pytest.mark.learning
-def test_self_play_goes_round(tmp_path):
+def test_self_play_cycles_around_the_disc(tmp_path):
     """Its copies beat those before them, again and again: turn after turn about the middle, always clockwise."""
     config = LeagueConfig(iterations=20, steps=4096, episodes_per_matchup=200, train_overrides=TRAIN)
     builder = SelfPlayBuilder(SelfPlayConfig("latest", freeze_every=config.steps))
@@ -96,8 +96,8 @@ def test_self_play_goes_round(tmp_path):
 
 
 @pytest.mark.learning
-def test_psro_stays(tmp_path):
-    """Its mixture can hardly be beaten, though what is in it can."""
+def test_psro_mixture_is_hardly_exploitable(tmp_path):
+    """The members of the mixture are exploitable, the mixture is not."""
     config = PSROConfig(
         iterations=8,
         meta_solver="nash",

@@ -1,4 +1,4 @@
-"""A league comes out the same whoever does its work, in whatever order, and wherever it was stopped."""
+"""Results of a league do not depend on the executor, the order of completion, or interruptions."""
 
 import gc
 import pickle
@@ -28,7 +28,7 @@ from league.storage.run_store import RunStore
 
 KUHN = Game.of("KuhnPoker-v0")
 TAG = Game.of("SimpleTag-v0", {"max_cycles": 7})
-WIDE = {"num_envs": 6, "learner.rollout_length": 5, "steps": 60}  # episodes go on from iteration to iteration
+WIDE = {"num_envs": 6, "learner.rollout_length": 5, "steps": 60}  # episodes continue in the next iteration
 CASES = [
     (RPS, "alphastar", {}),
     (KUHN, "alphastar", {**WIDE, "learner.network": "gru"}),
@@ -46,7 +46,7 @@ def one_thread():
 
 
 def unordered(path: Path) -> dict:
-    """All records of a run but the order in which tasks ended that do not wait for each other."""
+    """Return all records of a run except the order of independent tasks."""
     found = records(path)
     tasks = sorted((name, result) for _, name, result in found["tasks"])
     return {**found, "tasks": tasks, "cells": sorted(found["cells"])}
@@ -59,7 +59,7 @@ def run(path: Path, executor=None, **settings) -> League:
     return running
 
 
-def test_policies_that_are_equal_travel_as_several_and_draws_to_the_last_bit():
+def test_transported_policies_stay_separate_and_give_equal_results():
     pools = {role: [RandomPolicy.of(KUHN, role)] for role in KUHN.roles}
     there, again = (unpacked(pickle.loads(pickle.dumps(packed(pools))), "cpu") for _ in range(2))
     assert there["player_0"][0] is not there["player_1"][0]
@@ -111,7 +111,7 @@ def test_league_that_loses_its_store_resumes_to_equal_results(which, tmp_path):
 
 
 def closing(store: RunStore, commits: int) -> None:
-    """Closes a store before a step."""
+    """Close a store before a step."""
     step, left = store.step, iter(range(commits))
 
     def once_more(task=None):
@@ -169,7 +169,7 @@ def test_local_training_is_built_once_without_reading_states(tmp_path, monkeypat
     assert not train_player.cached_trainings(name)
 
 
-def test_trainings_that_are_kept_are_no_more_than_there_is_room_for(tmp_path, monkeypatch):
+def test_cache_of_trainings_is_bounded(tmp_path, monkeypatch):
     settings = {"which": "alphastar", **WIDE}
     run(tmp_path / "whole", **settings)
     monkeypatch.setattr(train_player, "MAX_TRAININGS", 2)
@@ -178,7 +178,7 @@ def test_trainings_that_are_kept_are_no_more_than_there_is_room_for(tmp_path, mo
     assert unordered(tmp_path / "whole") == unordered(tmp_path / "other")
 
 
-def test_psro_that_was_interrupted_goes_on_in_the_same_process(tmp_path):
+def test_interrupted_psro_resumes_in_the_same_process(tmp_path):
     psro_runs.play(tmp_path / "whole", iterations=2, **psro_runs.QUICK)
     executor, config = Interrupted(), PSROConfig(iterations=2, **psro_runs.QUICK)
     executor.when = [0, 1, 3, 5, 8]

@@ -66,7 +66,7 @@ def test_random_draws_are_those_of_the_seed(space, tmp_path):
     loaded = RandomPolicy.load(tmp_path / "it")
     loaded.seed(3)
     assert torch.equal(loaded.act(obs), first)
-    assert loaded.memory(4) is None
+    assert loaded.initial_hidden_state(4) is None
 
 
 def test_random_policies_of_a_game():
@@ -78,7 +78,7 @@ def test_random_policies_of_a_game():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.MultiDiscrete([2, 3]), spaces.Box(-1.0, 1.0, (2,))])
-def test_random_draws_wait_for_nothing(space):
+def test_random_policies_need_no_host_sync(space):
     policy, obs = RandomPolicy(action_spec(space), "cuda"), torch.zeros(64, 2, 5, device="cuda")
     mask = torch.ones(64, 2, 3, dtype=torch.bool, device="cuda") if isinstance(space, spaces.Discrete) else None
     policy.act(obs, mask)
@@ -93,7 +93,7 @@ def test_policies_play_as_they_did_when_they_were_added(store):
     obs, policy = torch.randn(20, 2), trained(5)
     with store.step("more"):
         entry = store.add_policy("first", policy, name="one", parent=0, iteration=4, meta={"steps": 10})
-    for weights in policy.net.parameters():  # it goes on to learn, the one in the population does not
+    for weights in policy.net.parameters():  # it continues to learn, the copy in the population does not
         weights.zero_()
     pool = store.populations["first"]
     assert (entry.index, entry.parent, entry.iteration, entry.meta) == (1, 0, 4, {"steps": 10})
@@ -107,14 +107,14 @@ def test_policies_play_as_they_did_when_they_were_added(store):
         pool.named("two")
 
 
-def test_lines_of_descent(store):
+def test_lineage_has_the_parents_of_a_policy(store):
     with store.step("more"):
         for parent in (0, None, 1):
             store.add_policy("first", trained(0), parent=parent)
     assert [store.populations["first"].lineage(index) for index in range(4)] == [[0], [1, 0], [2], [3, 1, 0]]
 
 
-def test_only_the_policies_used_last_are_kept(store, monkeypatch):
+def test_cache_keeps_the_most_recently_used_policies(store, monkeypatch):
     loads = []
 
     def load(path, device):
@@ -148,7 +148,7 @@ def test_lost_or_damaged_file_raises_with_its_name(store):
     assert isinstance(store.populations["second"].policy(1), Policy)
 
 
-def test_kinds_of_ones_own(store, monkeypatch):
+def test_custom_policy_kind_is_loaded_once_registered(store, monkeypatch):
     with store.step("more"):
         store.add_policy("first", random_policy(), kind="own")
     pool = store.populations["first"]
@@ -158,14 +158,14 @@ def test_kinds_of_ones_own(store, monkeypatch):
     assert isinstance(pool.policy(1), RandomPolicy)
 
 
-def test_tables_are_a_kind(store):
+def test_tabular_policy_is_saved_and_loaded(store):
     table = TablePolicy(torch.tensor([[0.0], [1.0]]), torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
     with store.step("more"):
         store.add_policy("first", table, "table")
     assert store.populations["first"].policy(1).act(torch.tensor([[1.0], [0.0]])).tolist() == [0, 1]
 
 
-def test_random_policies_are_read_with_care(tmp_path):
+def test_damaged_random_policy_is_refused(tmp_path):
     (tmp_path / "it.json").write_text('{"format": "another"}')
     with pytest.raises(CheckpointError, match=r"it.json: expected format 'gpu-envs random policy 1', got 'another'"):
         RandomPolicy.load(tmp_path / "it")

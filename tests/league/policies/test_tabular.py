@@ -20,7 +20,7 @@ from trainers.models.policy import Policy
 
 
 def earned(game, policies, episodes, seed=0):
-    """Returns (episodes, A) of one episode in each of so many worlds."""
+    """Return the returns (episodes, A) of one episode in each world."""
     core = game.core(episodes, seed=seed, autoreset="disabled")
     cast = PolicyRunner(core, {seat.members[0]: policy for seat, policy in zip(game.seats, policies, strict=True)})
     obs, info = core.reset()
@@ -31,10 +31,10 @@ def earned(game, policies, episodes, seed=0):
     return total
 
 
-def network(tree, action, memory="none"):
-    """An untrained policy that cares for what it sees."""
+def network(tree, action, network="mlp"):
+    """Return an untrained policy whose actions depend on the observations."""
     width = tree.observations[0].shape[1]
-    config = PPOConfig(hidden_sizes=(8,), **({"network": "gru"} if memory == "gru" else {}))
+    config = PPOConfig(hidden_sizes=(8,), network=network)
     head, spec = make_head(action), {**config.spec(width), "action": action}
     actor = Network(spec, head.num_params, 3.0, torch.Generator().manual_seed(1))
     return Policy(spec, ObservationNormalizer(width), actor, head)
@@ -52,7 +52,7 @@ def test_play_earns_the_exact_value(name):
     assert error.max() < 0.03  # so that the interval says something
 
 
-def test_moves_at_once_are_played():
+def test_simultaneous_moves_are_played():
     game = Game.of("RockPaperScissors-v0", {"num_repetitions": 2})
     tree = GameTree.of(game)
     generator = torch.Generator().manual_seed(6)
@@ -112,7 +112,7 @@ def test_saved_and_loaded_plays_the_same(tmp_path):
     assert not torch.equal(first, policy.act(obs, mask))
     policy.seed(3)
     assert torch.equal(first, policy.act(obs, mask))
-    assert policy.memory(4, 2) is None
+    assert policy.initial_hidden_state(4, 2) is None
 
 
 def test_damaged_files(tmp_path):
@@ -121,15 +121,15 @@ def test_damaged_files(tmp_path):
     with pytest.raises(CheckpointError, match=r"p\.json: expected a readable file"):
         TablePolicy.load(path)
     table_policy(tree, tree.uniform(0), 0).save(path)
-    weights, told = path.with_suffix(".safetensors"), path.with_suffix(".json")
-    spec = json.loads(told.read_text())
-    told.write_text(json.dumps({**spec, "format": "gpu-envs policy 3"}))
+    weights, manifest = path.with_suffix(".safetensors"), path.with_suffix(".json")
+    spec = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**spec, "format": "gpu-envs policy 3"}))
     with pytest.raises(CheckpointError, match="expected format 'gpu-envs table 1', got 'gpu-envs policy 3'"):
         TablePolicy.load(path)
-    told.write_text(json.dumps({**spec, "choices": 3}))
+    manifest.write_text(json.dumps({**spec, "choices": 3}))
     with pytest.raises(CheckpointError, match=r"expected the table of p\.safetensors"):
         TablePolicy.load(path)
-    told.write_text(json.dumps(spec))
+    manifest.write_text(json.dumps(spec))
     weights.write_bytes(weights.read_bytes()[:40])
     with pytest.raises(CheckpointError, match="expected safetensors, got a damaged file"):
         TablePolicy.load(path)
@@ -145,7 +145,7 @@ def test_damaged_files(tmp_path):
         (torch.zeros(1, 3), torch.tensor([[0.5, 0.4]]), "probabilities that sum to 1"),
     ],
 )
-def test_tables_that_cannot_be(observations, table, words):
+def test_invalid_tables_are_refused(observations, table, words):
     with pytest.raises(ConfigError, match=words):
         TablePolicy(observations, table)
 
@@ -181,18 +181,18 @@ def test_tables_of_greedy_networks_are_pure():
 
 def test_policies_without_a_table():
     class Silent:
-        def act(self, obs, mask=None, greedy=False, memory=None):
+        def act(self, obs, mask=None, greedy=False, hidden_state=None):
             return torch.zeros(obs.shape[:-1], dtype=torch.int64)
 
     tree = tree_of("kuhn")
     with pytest.raises(ConfigError, match=r"expected a policy with probabilities\(obs, mask\), got Silent"):
         tabulate(Silent(), tree, 0)
     with pytest.raises(ConfigError, match="expected a policy without recurrence"):
-        tabulate(network(tree, action_spec(spaces.Discrete(2)), memory="gru"), tree, 0)
+        tabulate(network(tree, action_spec(spaces.Discrete(2)), network="gru"), tree, 0)
 
 
 @pytest.mark.gpu
-def test_nothing_is_read_from_the_device():
+def test_tabular_policy_needs_no_host_sync():
     tree = tree_of("leduc")
     table = random_table(tree, 0, torch.Generator().manual_seed(9))
     here = table_policy(tree, table, 0)

@@ -37,13 +37,13 @@ def nash_convs(rows):
 # ---------------------------------------------------------------- exact
 
 
-def test_uniform_on_kuhn_is_the_reference(tmp_path):
+def test_uniform_on_kuhn_equals_the_reference(tmp_path):
     found = nash_convs(play(tmp_path, iterations=20, meta_solver="uniform", **EXACT))
     assert found[:7] == pytest.approx(KUHN_UNIFORM, abs=1e-4)
     assert [found[at] for at in (8, 10, 15, 20)] == pytest.approx([0.2037, 0.1667, 0.1302, 0.0992], abs=1e-4)
 
 
-def test_projected_replicator_dynamics_on_kuhn_is_the_reference(tmp_path):
+def test_projected_replicator_dynamics_on_kuhn_equals_the_reference(tmp_path):
     found = nash_convs(play(tmp_path, iterations=6, meta_solver="prd", **EXACT))
     assert found == pytest.approx([0.9167, 0.8168, 0.3356, 0.2013, 0.1400, 0.1037, 0.0384], abs=1e-4)
 
@@ -62,13 +62,13 @@ def test_double_oracle_solves_kuhn(tmp_path):
         assert row["exploitability"] == pytest.approx(row["nash_conv"] / 2)
 
 
-def test_uniform_on_leduc_is_the_reference(tmp_path):
+def test_uniform_on_leduc_equals_the_reference(tmp_path):
     found = nash_convs(play(tmp_path, "LeducPoker-v0", iterations=40, meta_solver="uniform", **EXACT))
     assert {at: found[at] for at in LEDUC} == pytest.approx(LEDUC, abs=6e-4)
 
 
 @pytest.mark.slow
-def test_projected_replicator_dynamics_on_leduc_is_the_reference(tmp_path):
+def test_projected_replicator_dynamics_on_leduc_equals_the_reference(tmp_path):
     rows = play(tmp_path, "LeducPoker-v0", iterations=40, meta_solver="prd", **EXACT)
     assert rows[40]["nash_conv"] <= 0.6
     assert rows[40]["best_nash_conv"] <= 0.6
@@ -84,7 +84,7 @@ SHORT = {
 
 
 @pytest.mark.parametrize("name", solvers.SOLVERS)
-def test_every_meta_solver_gets_on(name, tmp_path):
+def test_psro_improves_with_every_meta_solver(name, tmp_path):
     found = nash_convs(play(tmp_path, iterations=8, meta_solver=name, meta_solver_kwargs=SHORT.get(name, {}), **EXACT))
     assert found[8] < 0.25
     assert found[8] < found[0] / 3
@@ -101,7 +101,7 @@ def test_rock_paper_scissors_is_played_uniformly(name, tmp_path):
     assert table[0].tolist() == pytest.approx([1 / 3] * 3, abs=1e-3)
 
 
-def test_one_population_for_unlike_seats(tmp_path):
+def test_shared_population_of_unequal_seats(tmp_path):
     game = Game.of("KuhnPoker-v0", shared=True)
     rows = play(tmp_path, game, iterations=12, **EXACT)
     assert rows[12]["nash_conv"] < 1e-6
@@ -189,7 +189,7 @@ def test_run_killed_anywhere_resumes_to_equal_results(tmp_path):
             assert contents(Path(folder) / str(point)) == contents(Path(folder) / f"whole-{kind}"), (point, kind)
 
 
-def test_policies_that_remember_are_no_tables(tmp_path):
+def test_recurrent_policies_cannot_be_tabulated(tmp_path):
     train = {
         **QUICK["train_overrides"],
         "learner.network": "gru",
@@ -268,7 +268,7 @@ def test_missing_policy_file_raises_and_run_is_kept(tmp_path):
     assert len(play(tmp_path, iterations=2, **EXACT)) == 3
 
 
-def test_payoffs_that_are_none_are_refused_and_nothing_is_lost(tmp_path, monkeypatch):
+def test_invalid_payoffs_are_refused_and_the_run_is_kept(tmp_path, monkeypatch):
     settings = {"oracle": "exact", "episodes_per_matchup": 20}
     play(tmp_path, iterations=1, **settings)
     before, right = contents(tmp_path), payoff_filler.simulate_matchups
@@ -290,7 +290,7 @@ def test_payoffs_that_are_none_are_refused_and_nothing_is_lost(tmp_path, monkeyp
     assert contents(tmp_path) == contents(tmp_path / "whole")
 
 
-def test_reading_a_run_leaves_it(tmp_path):
+def test_reading_a_run_changes_nothing(tmp_path):
     play(tmp_path, iterations=1, **EXACT)
     with RunStore.open(tmp_path, write=False) as store:
         run = PSRO(store, PSROConfig(iterations=2, **EXACT))

@@ -33,7 +33,7 @@ def nash_convs(rows):
 
 
 def pure(action):
-    """Always the same in rock, paper, scissors of one step."""
+    """Return a pure policy of one-step rock-paper-scissors."""
     small = TabularGame.of(RPS)
     assert small is not None
     table = torch.nn.functional.one_hot(torch.full((1,), action), 3).double()
@@ -45,21 +45,21 @@ def pure(action):
 
 def test_mixture_samples_once_per_episode_for_all_agents_of_a_seat():
     mixture = MixturePolicy([pure(0), pure(1), pure(2)], torch.tensor([0.5, 0.25, 0.25]))
-    obs, memory = torch.zeros(4000, 2, pure(0).width), mixture.memory(4000, 2)
-    first = mixture.act(obs, memory=memory)
+    obs, hidden_state = torch.zeros(4000, 2, pure(0).width), mixture.initial_hidden_state(4000, 2)
+    first = mixture.act(obs, hidden_state=hidden_state)
     assert torch.equal(first[:, 0], first[:, 1])
     shares = torch.bincount(first[:, 0], minlength=3) / 4000
     assert shares.tolist() == pytest.approx([0.5, 0.25, 0.25], abs=0.03)
     for _ in range(3):
-        assert torch.equal(mixture.act(obs, memory=memory), first)
+        assert torch.equal(mixture.act(obs, hidden_state=hidden_state), first)
     assert all(member.generator is mixture.generator for member in mixture.members)  # one stream to keep
-    memory[:2000] = 0.0  # another episode
-    again = mixture.act(obs, memory=memory, greedy=True)
+    hidden_state[:2000] = 0.0  # another episode
+    again = mixture.act(obs, hidden_state=hidden_state, greedy=True)
     assert torch.equal(again[2000:], first[2000:])
     assert 0.5 < (again[:2000] != first[:2000]).any(1).float().mean() < 0.75
 
 
-def test_members_of_a_mixture_remember_for_themselves():
+def test_members_of_a_mixture_have_their_own_hidden_states():
     nets = [
         PPO(
             PPOConfig(network="gru", hidden_sizes=(4,)),
@@ -69,12 +69,13 @@ def test_members_of_a_mixture_remember_for_themselves():
     ]
     members = [net.policy() for net in nets]
     alone = MixturePolicy(members, torch.tensor([0.0, 1.0]))
-    memory, own = alone.memory(5, 1), members[1].memory(5, 1)
+    hidden_state, own = alone.initial_hidden_state(5, 1), members[1].initial_hidden_state(5, 1)
     for step in range(4):
         obs = torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(step))
-        assert torch.equal(alone.act(obs, greedy=True, memory=memory), members[1].act(obs, greedy=True, memory=own))
-        assert torch.equal(memory[..., 1:], own)
-    assert (memory[..., 0] == 2).all()
+        expected = members[1].act(obs, greedy=True, hidden_state=own)
+        assert torch.equal(alone.act(obs, greedy=True, hidden_state=hidden_state), expected)
+        assert torch.equal(hidden_state[..., 1:], own)
+    assert (hidden_state[..., 0] == 2).all()
 
 
 def test_mixture_return_is_mean_of_its_members():
@@ -96,11 +97,11 @@ def test_mixture_is_saved_with_its_members(tmp_path):
         assert isinstance(found, MixturePolicy)
         assert found.weights.tolist() == [0.75, 0.25]
         obs = torch.zeros(9, 1, pure(0).width)
-        memory = found.memory(9, 1)
+        hidden_state = found.initial_hidden_state(9, 1)
         found.seed(5)
-        before = found.act(obs, memory=memory.clone())
+        before = found.act(obs, hidden_state=hidden_state.clone())
         found.seed(5)
-        assert torch.equal(found.act(obs, memory=memory), before)
+        assert torch.equal(found.act(obs, hidden_state=hidden_state), before)
         small = TabularGame.of(RPS)
         assert small is not None
         assert small.tabulate_all(store.populations)[0][0][0].tolist() == pytest.approx([1 / 12, 10 / 12, 1 / 12])
@@ -117,7 +118,7 @@ def test_invalid_mixtures_raise_config_error():
     for weights in ([1.0], [1.0, -1.0], [0.0, 0.0], [float("nan"), 1.0]):
         with pytest.raises(ConfigError, match="expected 2 finite weights"):
             MixturePolicy([pure(0), pure(1)], torch.tensor(weights))
-    with pytest.raises(ConfigError, match="got no memory"):
+    with pytest.raises(ConfigError, match="got no hidden state"):
         MixturePolicy([pure(0)]).act(torch.zeros(1, pure(0).width))
 
 
@@ -139,7 +140,7 @@ def test_responses_are_rectified_where_policies_do_not_lose():
 
 
 @pytest.mark.parametrize("game", [RPS, Game.of("KuhnPoker-v0", shared=True)], ids=["rps", "kuhn"])
-def test_rectified_gets_on(game, tmp_path):
+def test_rectified_psro_improves(game, tmp_path):
     rows = play(tmp_path, game, iterations=6, variant="rectified", **EXACT)
     assert rows[-1]["policies"]["player"] > 6
     assert rows[-1]["best_nash_conv"] < 0.2
@@ -177,7 +178,7 @@ def test_exact_anytime_is_least_exploitable(tmp_path):
             assert small.nash_conv(run.populations, other) >= rows[3]["nash_conv"] - 1e-9
 
 
-def test_learned_anytime_meets_those_less_that_it_beats(tmp_path):
+def test_learned_anytime_samples_beaten_opponents_less_often(tmp_path):
     train = {**TINY, "total_steps": 4096, "learner.learning_rate": 0.01}
     run = psro(tmp_path, RPS, iterations=1, variant="anytime", train_overrides=train, episodes_per_matchup=10)
     with run.store:
@@ -187,11 +188,11 @@ def test_learned_anytime_meets_those_less_that_it_beats(tmp_path):
         run.payoffs.fill("0/payoffs")
         run.strategy = MetaStrategy((torch.tensor([0.5, 0.5], dtype=torch.float64),) * 2)
         run.iterate(1)
-        told = run.store.result("1/respond/player/0")["opponents"]
+        mixture = run.store.result("1/respond/player/0")["opponents"]
         row = run.store.iterations()[1]
-    assert told[0] > 0.6 > 0.4 > told[1]
-    assert sum(told) == pytest.approx(1.0)
-    assert row["meta_strategy"] == [[*told, 0.0]] * 2
+    assert mixture[0] > 0.6 > 0.4 > mixture[1]
+    assert sum(mixture) == pytest.approx(1.0)
+    assert row["meta_strategy"] == [[*mixture, 0.0]] * 2
     assert row["nash_conv_lower_bound"] >= 0
 
 
@@ -249,15 +250,15 @@ def test_plateau_ends_training_of_a_level(tmp_path):
         assert store.result("1/plan/2")["lowest"] == []
 
 
-def test_one_level_is_psro_in_parts(tmp_path):
+def test_pipeline_of_one_level_equals_psro_in_segments(tmp_path):
     rows = play(tmp_path, iterations=2, **{**QUICK, "variant": "pipeline", "pipeline_depth": 1})
     assert rows[2]["policies"] == {"player_0": 3, "player_1": 3}
     assert contents(tmp_path)["iterations"][2]["nash_conv"] == rows[2]["nash_conv"]
 
 
 @pytest.mark.parametrize("variant", ["standard", "anytime", "self_play"])
-def test_responses_from_the_latest_begin_with_its_critic(tmp_path, monkeypatch, variant):
-    """Else an actor that can play learns at first from a critic that knows nothing, and unlearns."""
+def test_warm_started_responses_start_with_the_latest_critic(tmp_path, monkeypatch, variant):
+    """Otherwise a trained actor would learn from an untrained critic and get worse."""
     iterate, begin_from, trainings, begun = BestResponseTraining.iterate, best_response.begin_from, [], []
 
     def learning(self):
@@ -280,7 +281,7 @@ def test_responses_from_the_latest_begin_with_its_critic(tmp_path, monkeypatch, 
         train_overrides=TINY,
     )
     assert len(trainings) == 4
-    assert len(begun) == 2  # the first begin from scratch, as nobody learned before them
+    assert len(begun) == 2  # the first ones start from scratch: there is no earlier response
     for first, weights, role in zip(trainings, begun, Game.of("KuhnPoker-v0").roles, strict=False):
         ended = first.learner(role).net.state_dict()
         assert any(name.startswith("critic.") for name in ended)
@@ -288,7 +289,7 @@ def test_responses_from_the_latest_begin_with_its_critic(tmp_path, monkeypatch, 
             assert torch.equal(weights[name], value), name
 
 
-def test_responses_may_go_on_with_all_of_the_latest_learner(tmp_path, monkeypatch):
+def test_resumed_responses_start_with_the_complete_latest_learner(tmp_path, monkeypatch):
     """Its optimizer is kept, and its learning rate falls over the whole run, not within every response."""
     begun = []
 

@@ -107,7 +107,7 @@ def test_equal_seeds_give_equal_policies(algorithm, settings):
     assert first.seconds > 0
 
 
-def test_only_who_learns_has_a_learner():
+def test_only_the_learning_role_has_a_learner():
     game = Game.of("SimpleTag-v0")
     draw = MatchupDistribution.against(game, "adversary", [torch.ones(1)] * 2)
     pools = {"agent": [RandomPolicy.of(game, "agent")]}
@@ -152,7 +152,7 @@ def test_training_starts_from_weights_of_policy_or_learner():
 
 
 def test_training_stops_early_and_reports_progress():
-    game, told = Game.of(RPS, {"num_repetitions": 1}), []
+    game, reports = Game.of(RPS, {"num_repetitions": 1}), []
     draw = MatchupDistribution.against(game, "player", [torch.ones(1)] * 2)
     response = train_best_response(
         {"player": PURE[2:]},
@@ -161,11 +161,11 @@ def test_training_stops_early_and_reports_progress():
         draw=draw,
         train=config(RPS),
         until=lambda row: row["steps"] >= 96,
-        progress=lambda steps, text: told.append((steps, text)),
+        progress=lambda steps, text: reports.append((steps, text)),
     )
     assert response.steps == 96 == response.episodes
-    assert [steps for steps, _ in told] == [32, 64, 96]
-    assert told[0][1].startswith("player: return ")
+    assert [steps for steps, _ in reports] == [32, 64, 96]
+    assert reports[0][1].startswith("player: return ")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_learned_best_response_in_kuhn_poker_is_nearly_exact(role):
     response = train_best_response(pools, game=game, role=role, draw=draw, train=train, seed=2)
     learned = spiel_policy.TabularPolicy(uniform.game, players=(seat,))
     for state, row in zip(learned.states, learned.action_probability_array, strict=True):
-        seen = torch.tensor(state.information_state_tensor(seat)).expand(10_000, -1)  # what we show, too
+        seen = torch.tensor(state.information_state_tensor(seat)).expand(10_000, -1)  # also the observation in gpu-envs
         row[1] = float(response.policy.act(seen).double().mean())
         row[0] = 1 - row[1]
     players = [learned, uniform] if seat == 0 else [uniform, learned]

@@ -25,7 +25,7 @@ class Always:
         self.generator = torch.Generator()
 
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         count = int(np.prod(obs.shape[:-1]))
         drawn = torch.multinomial(self.chances, count, replacement=True, generator=self.generator)
@@ -34,7 +34,7 @@ class Always:
             return drawn
         return torch.where(mask.gather(-1, drawn[..., None])[..., 0], drawn, mask.int().argmax(-1))
 
-    def memory(self, *shape: int) -> None:
+    def initial_hidden_state(self, *shape: int) -> None:
         return None
 
     def seed(self, seed: int) -> None:
@@ -52,7 +52,7 @@ def network(game: Game, place: int, seed: int):
 
 
 def kuhn_value(first: float, second: float) -> float:
-    """What player 0 earns where each player bets with a chance of its own, by OpenSpiel."""
+    """Return OpenSpiel's value for player 0 if the players bet with these probabilities."""
     pyspiel = pytest.importorskip("pyspiel")
     game = pyspiel.load_game("kuhn_poker")
 
@@ -87,7 +87,7 @@ def test_intervals_cover_the_exact_values_of_kuhn_poker():
     torch.testing.assert_close(found.total[:, 0], -found.total[:, 1])
 
 
-def test_intervals_hold_what_they_promise():
+def test_intervals_have_their_nominal_coverage():
     policies, exact = [Always(0.5, 0.5)], kuhn_value(0.5, 0.5)
     matchups = [(0, 0)] * 400  # each counted by itself
     found = simulate_matchups(
@@ -124,7 +124,7 @@ def test_policies_of_a_shared_population_play_both_seats_equally_often():
     assert one.count.tolist() == [1]
 
 
-def test_one_batch_gives_what_separate_runs_give():
+def test_one_batch_agrees_with_separate_runs():
     populations = {
         seat.role: [network(KUHN, place, 2 * seed + place) for seed in range(3)]
         for place, seat in enumerate(KUHN.seats)
@@ -167,7 +167,7 @@ class Lazy(list):
         return super().__getitem__(index)
 
 
-def test_only_policies_that_play_are_asked_for():
+def test_only_policies_of_the_matchups_are_loaded():
     policies = Lazy([Always(1, 0, 0), Always(0, 1, 0), Always(0, 0, 1), Always(1, 1, 1)])
     found = simulate_matchups({"player": policies}, game=RPS, matchups=[(1, 3), (3, 2), (2, 1)], episodes=6, seed=0)
     assert policies.asked == {1, 2, 3}
@@ -179,7 +179,7 @@ def test_only_policies_that_play_are_asked_for():
     )
 
 
-def test_unequal_episodes_none_and_no_matchups():
+def test_unequal_episode_counts_and_empty_matchups():
     policies = {"player": [Always(1, 0, 0), Always(0, 1, 0)]}
     found = simulate_matchups(
         policies, game=RPS, matchups=torch.tensor([[0, 1], [1, 0], [0, 0]]), episodes=[3, 0, 2], seed=0, max_envs=2
@@ -191,7 +191,7 @@ def test_unequal_episodes_none_and_no_matchups():
     )
 
 
-def test_teams_earn_together_and_even_says_what_a_draw_is():
+def test_team_returns_are_summed_and_draw_margin_sets_scores():
     game = Game.of("SimpleTag-v0", {"max_cycles": 5})
     populations = {seat.role: [Always(1, 0, 0, 0, 0), Always(0, 1, 0, 0, 0)] for seat in game.seats}
     found = simulate_matchups(populations, game=game, matchups=[(0, 0), (1, 0)], episodes=50, seed=1, draw_margin=-1e9)
@@ -199,7 +199,7 @@ def test_teams_earn_together_and_even_says_what_a_draw_is():
     assert (found.total[:, 1] < 0).all()
 
 
-def test_scores_of_more_than_two_are_shares_of_those_behind():
+def test_score_of_several_seats_is_the_share_of_beaten_seats():
     earned = torch.tensor([[3.0, 1.0, 2.0], [1.0, 1.0, 1.0], [0.0, 0.0, 5.0]])
     assert scores(earned).tolist() == [[1.0, 0.0, 0.5], [0.5, 0.5, 0.5], [0.25, 0.25, 1.0]]
     assert scores(torch.tensor([[2.0, 1.0], [3.0, 1.0]]), draw_margin=1.0).tolist() == [[0.5, 0.5], [1.0, 0.0]]

@@ -1,4 +1,4 @@
-"""Who sits in a world is drawn at its resets, as often as the draw says, and stays for the episode."""
+"""Opponents are sampled at resets with the probabilities of the distribution, and stay for the episode."""
 
 import itertools
 
@@ -46,7 +46,7 @@ def test_best_response_takes_every_seat_of_its_role_against_product_of_others():
     torch.testing.assert_close(shared.probability, torch.tensor([0.2, 0.3, 0.2, 0.3], dtype=torch.float64))
 
 
-def test_others_come_from_the_marginal_of_a_joint_or_from_what_it_recommends():
+def test_opponents_are_sampled_from_marginal_or_conditional_distribution():
     kuhn, joint = Game.of("KuhnPoker-v0"), torch.tensor([[0.1, 0.2], [0.0, 0.7]])
     draw = MatchupDistribution.against(kuhn, "player_0", joint=joint)
     torch.testing.assert_close(draw.probability, torch.tensor([0.1, 0.9], dtype=torch.float64))
@@ -57,7 +57,7 @@ def test_others_come_from_the_marginal_of_a_joint_or_from_what_it_recommends():
     assert draw.matchups.tolist() == [[LEARNER, 1]], "what is never drawn is no matchup"
 
 
-def test_draws_agree_with_their_probabilities_and_nobody_else_ever_meets():
+def test_matchups_are_sampled_with_their_probabilities():
     game, worlds, steps = rps(1), 2000, 50  # every step ends all episodes
     draw = MatchupDistribution(
         torch.tensor([[LEARNER, 0], [LEARNER, 1], [2, LEARNER], [LEARNER, LEARNER], [0, 1], [1, 1]]),
@@ -86,8 +86,8 @@ def test_draws_agree_with_their_probabilities_and_nobody_else_ever_meets():
     assert int(seating.read().begun.sum()) == 0, "read once"
 
 
-def test_opponents_change_at_resets_only_and_play_what_they_are(monkeypatch):
-    """Hands of 2 or 3 steps in rollouts of 4: worlds restart at different times, and go on when a rollout ends."""
+def test_opponents_change_at_resets_only_and_act_by_their_policy(monkeypatch):
+    """With episodes of 2 or 3 steps in rollouts of 4, worlds restart at different times."""
     game = Game.of("KuhnPoker-v0", shared=True)
     draw = MatchupDistribution.against(game, "player", [torch.ones(2) / 2] * 2)
     training = BestResponseTraining(game, draw, {"player": PURE[:2]}, config(env_id="KuhnPoker-v0"))
@@ -104,7 +104,7 @@ def test_opponents_change_at_resets_only_and_play_what_they_are(monkeypatch):
         training.collector.collect()
         rollout = training.learner("player").rollout
         played = torch.stack([learns for _, _, learns, *_ in steps[-4:]])
-        assert torch.equal(rollout.valid, played), "learned from: the learner's seat, before it is drawn anew"
+        assert torch.equal(rollout.valid, played), "training data: the learner's seat before the next sample"
         training.learners.update(iteration, str)
     changed, kept = 0, 0
     for (_, before, *_), (clock, who, learns, to_move, action) in itertools.pairwise(steps):
@@ -142,7 +142,7 @@ def test_returns_and_scores_are_added_up_by_matchup():
         assert tally.score[place].tolist() == [(1 + gain) / 2 * count, (1 - gain) / 2 * count]
 
 
-def test_another_draw_is_taken_up_at_the_next_reset_and_the_running_episode_ends_as_it_began():
+def test_new_distribution_applies_from_the_next_reset():
     game = rps(6)
     only = [MatchupDistribution.against(game, "player", [torch.eye(3)[action]] * 2) for action in range(3)]
     training = BestResponseTraining(game, only[0], {"player": PURE[:1]}, config())
@@ -169,7 +169,7 @@ def test_another_draw_is_taken_up_at_the_next_reset_and_the_running_episode_ends
     }  # fmt: skip
 
 
-def test_many_matchups_find_room():
+def test_many_policies_fit_into_one_sampler():
     game = Game.of("KuhnPoker-v0")
     core, pool = game.core(4), [PURE[0]] * 300
     seating = OpponentSampler(
@@ -186,7 +186,7 @@ def test_many_matchups_find_room():
 
 
 def gru(seed: int) -> Policy:
-    """Somebody who remembers."""
+    """Return a recurrent policy."""
     shape = Game.of(RPS).core(1)
     space = shape.action_spaces["player_0"]
     return PPO(
@@ -220,7 +220,7 @@ def test_policies_keep_hidden_states_when_pools_grow():
     assert all(torch.equal(one, other) for one, other in zip(*seen, strict=True))
 
 
-def test_those_who_have_learned_since_play_as_they_are_now():
+def test_updated_pools_act_with_their_new_policies():
     game, pool = rps(100), [PURE[0], PURE[1]]
     training = BestResponseTraining(
         game, MatchupDistribution.against(game, "player", [torch.eye(2)[1]] * 2), {"player": pool}, config()
@@ -319,8 +319,8 @@ def test_recording_a_rollout_leaves_no_trace():
             "True only in seats of a learner",
         ),
         (
-            lambda: MatchupDistribution.against(rps(), "nobody", [torch.ones(1)] * 2),
-            "expected a role among player, got 'nobody'",
+            lambda: MatchupDistribution.against(rps(), "unknown", [torch.ones(1)] * 2),
+            "expected a role among player, got 'unknown'",
         ),
         (
             lambda: MatchupDistribution.against(rps(), "player", [torch.ones(1)]),

@@ -15,7 +15,7 @@ KUHN = Game.of("KuhnPoker-v0")
 
 
 def results(*earned: list[list[float]]) -> MatchupResults:
-    """Of matchups, each a list of episodes, each what the seats earned."""
+    """Return results of matchups; each is a list of episodes with the returns of the seats."""
     each = [torch.tensor(rows, dtype=torch.float64) for rows in earned]
     return MatchupResults(
         torch.tensor([len(rows) for rows in each]),

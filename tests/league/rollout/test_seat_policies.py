@@ -22,17 +22,17 @@ class Counter:
         self.start, self.rows = start, 0
 
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
-        assert memory is not None
-        action = (memory[..., 0].long() + self.start) % 2
-        memory += 1
+        assert hidden_state is not None
+        action = (hidden_state[..., 0].long() + self.start) % 2
+        hidden_state += 1
         self.rows += len(obs)
         if mask is None:
             return action
         return torch.where(mask.gather(-1, action[..., None])[..., 0], action, mask.int().argmax(-1))
 
-    def memory(self, *shape: int) -> Tensor:
+    def initial_hidden_state(self, *shape: int) -> Tensor:
         return torch.zeros((*shape, 1))
 
     def seed(self, seed: int) -> None:
@@ -46,12 +46,12 @@ class First:
         self.rows = 0
 
     def act(
-        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, memory: Tensor | None = None
+        self, obs: Tensor, mask: Tensor | None = None, greedy: bool = False, hidden_state: Tensor | None = None
     ) -> Tensor:
         self.rows += len(obs)
         return torch.zeros(obs.shape[:-1], dtype=torch.int64) if mask is None else mask.int().argmax(-1)
 
-    def memory(self, *shape: int) -> None:
+    def initial_hidden_state(self, *shape: int) -> None:
         return None
 
     def seed(self, seed: int) -> None:
@@ -59,7 +59,7 @@ class First:
 
 
 def network(core, seat, seed: int, **settings):
-    """A policy of random weights for a seat."""
+    """Return a policy with random weights for a seat."""
     agents = make_agent_group(core, seat.members)
     count = len(agent_rows_of(core, seat.members))
     learner = PPO(
@@ -84,7 +84,7 @@ GAMES = [
 
 @pytest.mark.parametrize("way", ["read", "unread", "paged"])
 @pytest.mark.parametrize(("env_id", "settings"), GAMES)
-def test_many_policies_answer_as_each_alone(env_id, settings, way):
+def test_many_policies_act_as_each_alone(env_id, settings, way):
     game = Game.of(env_id, settings)
     core = game.core(WORLDS, seed=3)
     ensembles, seated, alone = [], [], []
@@ -99,7 +99,9 @@ def test_many_policies_answer_as_each_alone(env_id, settings, way):
         ensembles.append(SeatPolicies(policies, core, seat, budget=3000 if way == "paged" else 2**30))
         seated.append(torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(index)))
         rows = make_agent_group(core, seat.members).rows
-        alone.append((policies, rows, [policy.memory(WORLDS, core.obs[:, rows].shape[1]) for policy in policies]))
+        alone.append(
+            (policies, rows, [policy.initial_hidden_state(WORLDS, core.obs[:, rows].shape[1]) for policy in policies])
+        )
     obs, info = core.reset()
     for ensemble, who in zip(ensembles, seated, strict=True):
         if way == "unread":
@@ -112,15 +114,15 @@ def test_many_policies_answer_as_each_alone(env_id, settings, way):
     for _ in range(12):
         random = core.sample_actions().clone()
         action = random.clone()
-        for ensemble, who, (policies, rows, memories) in zip(ensembles, seated, alone, strict=True):
+        for ensemble, who, (policies, rows, hidden_states) in zip(ensembles, seated, alone, strict=True):
             ensemble.act(obs, info, greedy=True, into=action)
             acting = info["to_move"][:, rows] if "to_move" in info else torch.ones_like(info["alive"][:, rows])
             mask = info.get("action_mask")
-            for index, (policy, memory) in enumerate(zip(policies, memories, strict=True)):
-                if memory is not None:
-                    memory.masked_fill_((core.elapsed_steps == 0)[:, None, None], 0.0)
+            for index, (policy, hidden_state) in enumerate(zip(policies, hidden_states, strict=True)):
+                if hidden_state is not None:
+                    hidden_state.masked_fill_((core.elapsed_steps == 0)[:, None, None], 0.0)
                 mine = acting & (who == index)[:, None]
-                wanted = policy.act(obs[:, rows], None if mask is None else mask[:, rows], True, memory)
+                wanted = policy.act(obs[:, rows], None if mask is None else mask[:, rows], True, hidden_state)
                 torch.testing.assert_close(action[:, rows][mine], wanted[mine])
             nobody = who == -1
             assert torch.equal(action[:, rows][nobody], random[:, rows][nobody])
@@ -129,7 +131,7 @@ def test_many_policies_answer_as_each_alone(env_id, settings, way):
     assert episodes > WORLDS
 
 
-def test_only_worlds_on_the_move_are_asked():
+def test_policies_act_only_in_worlds_where_their_seat_is_to_move():
     game = Game.of("KuhnPoker-v0")
     core = game.core(10, seed=0)
     policies = [First(), Counter()]
@@ -138,7 +140,7 @@ def test_only_worlds_on_the_move_are_asked():
     obs, info = core.reset()
     action = torch.ones((10, 2), dtype=torch.int64)
     ensemble.act(obs, info, into=action)
-    assert policies[0].rows == 0  # player_0 begins
+    assert policies[0].rows == 0  # player_0 moves first
     assert policies[1].rows == 3  # what remembers sees every step
     obs, _, _, _, info = core.step(action)
     ensemble.act(obs, info, into=action)
@@ -163,7 +165,7 @@ def test_samples_follow_each_policys_probabilities_and_the_seed():
     assert torch.equal(ensemble.act(obs, info)[:, 0], action[:, 0])
 
 
-def test_worlds_can_be_seated_anew_and_memories_stay():
+def test_reassigned_worlds_keep_their_hidden_states():
     game = Game.of("RockPaperScissors-v0")
     core, seat = game.core(3), game.seats[0]
     ensemble = SeatPolicies([Counter(), Counter(1)], core, seat)
@@ -171,7 +173,7 @@ def test_worlds_can_be_seated_anew_and_memories_stay():
     obs, info = core.reset(seed=1)
     assert ensemble.act(obs, info)[:, 0].tolist() == [0, 0, 1]
     core.step(core.sample_actions())
-    assert ensemble.parts[0].memory is not None
+    assert ensemble.parts[0].hidden_state is not None
     core.elapsed_steps.fill_(1)
     ensemble.assign(torch.tensor([0, 1, 1]))
     assert ensemble.act(obs, info)[:, 0].tolist() == [1, 1, 0]
@@ -186,7 +188,7 @@ def test_policy_that_does_not_fit_the_seat_raises_config_error():
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_nothing_is_read_and_answers_are_those_of_the_host():
+def test_gpu_actions_equal_the_host_without_host_sync():
     game = Game.of("LeducPoker-v0")
     seat, host, core = game.seats[0], game.core(WORLDS), game.core(WORLDS, "cuda")
     policies = [network(host, seat, seed) for seed in range(4)] + [
@@ -195,9 +197,9 @@ def test_on_a_gpu_nothing_is_read_and_answers_are_those_of_the_host():
     who = torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(0))
     ensemble, here = SeatPolicies(policies, core, seat), SeatPolicies(policies, host, seat)
     obs, info = core.reset(seed=1)
-    seen, told = host.reset(seed=1)
+    seen, host_info = host.reset(seed=1)
     here.assign(who)
-    wanted = here.act(seen, told, True, torch.full_like(host.action_buffer, -1))
+    wanted = here.act(seen, host_info, True, torch.full_like(host.action_buffer, -1))
     for seated in (who.to("cuda"), who):
         into = torch.full_like(core.action_buffer, -1)
         ensemble.assign(seated)

@@ -70,7 +70,7 @@ def test_prisoners_defect(name):
         close(marginal, [0, 1], atol=0.05 if name in QUICK else 1e-6)
 
 
-def test_kuhn():
+def test_kuhn_poker_as_a_matrix_game_has_its_known_value():
     game = pyspiel.extensive_to_matrix_game(pyspiel.load_game("kuhn_poker"))
     payoffs = torch.tensor(np.stack([game.row_utilities(), game.col_utilities()]))
     assert minimax(payoffs[0].numpy())[2] == pytest.approx(-1 / 18, abs=1e-9)
@@ -96,7 +96,7 @@ def test_nash_takes_constant_sums():
         close(solve(name, payoffs).marginals[0], [0.25, 0.5, 0.25])
 
 
-def test_greatest_entropy_shares_among_equals():
+def test_maximum_entropy_mixes_equal_policies_uniformly():
     twice = zero_sum([[0, -1, -1, 1], [1, 0, 0, -1], [1, 0, 0, -1], [-1, 1, 1, 0]])  # paper two times
     for marginal in solve("max_entropy_nash", twice).marginals:
         close(marginal, [1 / 3, 1 / 6, 1 / 6, 1 / 3])
@@ -108,10 +108,10 @@ def test_greatest_entropy_shares_among_equals():
 
 
 def test_equilibria_of_chicken():
-    # Best for both together: with 1/4 each one dares alone, else nobody does.
+    # The largest sum of payoffs: each player dares alone with probability 1/4, otherwise both are chicken.
     close(solve("ce", CHICKEN, objective="max_welfare").joint, [[0, 1 / 4], [1 / 4, 1 / 2]])
     joint = solve("ce", CHICKEN).joint
-    # Symmetric, and who is told to dare is just as well off: p(dare, dare) 2 = p(dare, chicken) 1.
+    # Symmetric, and a player advised to dare is indifferent: p(dare, dare) 2 = p(dare, chicken) 1.
     p = 1 - 5 * joint[0, 0]
     close(joint, [[joint[0, 0], 2 * joint[0, 0]], [2 * joint[0, 0], p]], atol=1e-6)
     a = np.linspace(0.05, 0.19, 200_001)
@@ -119,14 +119,14 @@ def test_equilibria_of_chicken():
     assert float(joint[0, 0]) == pytest.approx(a[entropy.argmax()], abs=1e-5)
 
 
-def told_gain(payoffs, joint, seat):
-    """The most that a seat gains by doing otherwise than told, over pairs of told and done."""
+def deviation_gain(payoffs, joint, seat):
+    """Return the largest gain of a seat from deviating from the advised action."""
     own, p = payoffs[seat].movedim(seat, 0).flatten(1), joint.movedim(seat, 0).flatten(1)
-    value = p @ own.T  # [told, done]
+    value = p @ own.T  # [advised, played]
     return float((value - value.diagonal()[:, None]).max())
 
 
-def untold_gain(payoffs, joint, seat):
+def undeviation_gain(payoffs, joint, seat):
     own, p = payoffs[seat].movedim(seat, 0).flatten(1), joint.movedim(seat, 0).flatten(1)
     return float((own @ p.sum(0)).max() - (own * p).sum())
 
@@ -135,7 +135,7 @@ def untold_gain(payoffs, joint, seat):
 def test_correlated_equilibria_of_drawn_games(shape):
     payoffs = drawn(*shape)
     welfare, entropy = {}, {}
-    for name, gain in (("ce", told_gain), ("cce", untold_gain)):
+    for name, gain in (("ce", deviation_gain), ("cce", undeviation_gain)):
         for objective in ("max_entropy", "max_welfare"):
             strategy = solve(name, payoffs, objective=objective)
             joint = strategy.joint
@@ -222,7 +222,7 @@ def test_alpharank_where_several_profiles_are_never_left():
         solve("alpharank", stay, alpha=1e6)
 
 
-def test_large_chains_are_followed(monkeypatch):
+def test_iterative_alpharank_equals_the_dense_solution(monkeypatch):
     payoffs = drawn(2, 6, 7, seed=2)
     expected = solve("alpharank", payoffs, alpha=0.3).joint
     monkeypatch.setattr("league.solvers.alpha_rank._DENSE", 1)
@@ -285,7 +285,7 @@ def test_one_and_three_seats(name):
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_payoffs_are_left_alone(name):
+def test_solvers_do_not_change_payoffs(name):
     payoffs = BIASED.clone()
     solve(name, payoffs, **QUICK.get(name, {}))
     assert torch.equal(payoffs, BIASED)

@@ -256,5 +256,5 @@ def test_policy_file_with_any_value_gives_one_line_or_a_policy(kind, tmp_path):
             except CheckpointError as error:
                 refused += "\n" not in str(error)
                 continue
-            loaded.act(torch.zeros(2, 1, 3), None, memory=loaded.memory(2, 1))
+            loaded.act(torch.zeros(2, 1, 3), None, hidden_state=loaded.initial_hidden_state(2, 1))
     assert refused > 20

@@ -1,28 +1,19 @@
 """Tests of the store: consistent after a kill, written by one process, read by any."""
 
-import contextlib
-import json
-import os
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from toy_league import FRAME, GAME, digests, dump, end_at, loop, random_policy, results, start, trained
+from toy_league import GAME, digests, dump, files, grown, random_policy, results, start, trained
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
 from league.storage import database, store_steps
 from league.storage.records import MatchCounts
-from league.storage.run_store import RunStore, derive_seed
-
-SCRIPT = Path(__file__).parents[1] / "toy_league.py"
+from league.storage.run_store import RunStore, derive_named_seed
 
 
 @pytest.fixture
@@ -31,209 +22,13 @@ def store(tmp_path):
         yield store
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    """Wait only briefly for locks."""
-    monkeypatch.setattr(database, "PATIENCE", 0.0)
-
-
-def files(path: Path) -> dict:
-    """Return the files of a folder, except the lock, which names its holder."""
-    return {name: was for name, was in digests(path).items() if not name.endswith("run.lock")}
-
-
-def grown(store: RunStore) -> None:
-    """Add a second policy for the first role."""
-    with store.step("grow"):
-        store.add_policy("first", trained(1))
-
-
-# ---------------------------------------------------------------- killed and resumed
-
-
-def test_failed_step_of_a_batch_is_rolled_back_alone(tmp_path):
-    def write(store):
-        with store.together():
-            for number in range(3):
-                with store.step(f"{number}"):
-                    store.add_policy("first", trained(number))
-                    store.put_state("learner", {"weights": torch.full((2,), float(number))})
-                    if number == 2:
-                        raise KeyboardInterrupt
-
-    with start(tmp_path / "run") as store:
-        with store.step():
-            store.put_state("learner", {"weights": torch.full((2,), 7.0)})
-        with pytest.raises(KeyboardInterrupt):
-            write(store)
-        assert store.tasks() == ["start", "0", "1"]
-        assert store.state("learner")["weights"].tolist() == [1.0, 1.0]
-        with (  # one step fails, the others are kept
-            store.together(),
-            contextlib.suppress(ZeroDivisionError),
-            store.step("fails"),
-        ):
-            store.add_policy("first", trained(9))
-            raise ZeroDivisionError
-        with pytest.raises(GpuEnvsError, match="a batch of steps is open already"), store.together(), store.together():
-            pass
-    with RunStore.open(tmp_path / "run") as store:
-        assert store.tasks() == ["start", "0", "1"]
-        assert store.state("learner")["weights"].tolist() == [1.0, 1.0]
-        assert [entry.name for entry in store.populations["first"].entries] == ["random", "first-1", "first-2"]
-        assert len(list((store.path / "states").iterdir())) == 1
-        assert len({path.stem for path in (store.path / "policies").iterdir()}) == 4
-
-
-def test_kill_leaves_no_step_of_an_open_batch(tmp_path):
-    with start(tmp_path / "run") as store, store.step():
-        store.put_state("learner", {"weights": torch.full((2,), 7.0)})
-    if (child := os.fork()) == 0:
-        store = RunStore.open(tmp_path / "run")
-        with store.together():
-            with store.step("first"):
-                store.add_policy("first", trained(1))
-                store.put_state("learner", {"weights": torch.zeros(2)})
-            os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
-    with RunStore.open(tmp_path / "run") as store:
-        assert store.tasks() == ["start"]
-        assert store.state("learner")["weights"].tolist() == [7.0, 7.0]
-        assert len(store.populations["first"]) == 1
-
-
-@pytest.mark.parametrize("more", [0, 1000, FRAME + 10, 3 * FRAME - 1])
-def test_interrupted_commit_leaves_no_writes(more, tmp_path):
-    start(tmp_path / "run").close()
-    if (child := os.fork()) == 0:
-        store = RunStore.open(tmp_path / "run")
-        with store.step("first"):
-            store.put("number", 1)
-        with store.together():
-            for number in range(3):
-                with store.step(f"{number}"):
-                    store.add_policy("first", trained(number))
-            end_at(tmp_path / "run" / "league.db-wal", more)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGXFSZ
-    assert len(list((tmp_path / "run" / "policies").iterdir())) == 2 + 3 * 2
-    with RunStore.open(tmp_path / "run") as store:
-        assert store.tasks() == ["start", "first"]
-        assert len(store.populations["first"]) == 1
-        assert len(list((store.path / "policies").iterdir())) == 2
-        with store.step("0"):
-            assert store.add_policy("first", trained(0)).index == 1
-
-
-def test_killed_run_resumes_with_equal_results(tmp_path):
-    memory = Path("/dev/shm")  # avoids slow flushes to a busy disk; a kill loses no written data
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
-        command = [sys.executable, str(SCRIPT), "kill", folder, "20"]
-        run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
-        assert run.returncode == 0, run.stderr
-        killed = int(run.stdout.split()[1])
-        assert killed >= 15, run.stdout
-        whole = dump(Path(folder) / "whole")
-        assert len(whole["tasks"]) == 7
-        assert len(whole["policies"]) == 6
-        assert [row[0] for row in whole["states"]] == [12 * 2]  # "latest" is the last of 12 updates of two states
-        named = {name for row in whole["policies"] for name in json.loads(row[-1])}
-        assert whole["files"] == {*(f"policies/{name}" for name in named), "states/00000024.safetensors"}
-        for point in range(20):
-            assert dump(Path(folder) / str(point)) == whole
-
-
-def test_resumed_run_repeats_random_draws(tmp_path):
-    loop(tmp_path / "a", iterations=2)
-    loop(tmp_path / "b", iterations=1)
-    loop(tmp_path / "b", iterations=2)
-    assert dump(tmp_path / "a") == dump(tmp_path / "b")
-    loop(tmp_path / "a", iterations=2)  # the complete run
-    assert dump(tmp_path / "a") == dump(tmp_path / "b")
-
-
 def test_seeds_are_derived_from_words():
-    assert derive_seed(7, "1/payoffs") == 1609201037596494648
-    assert derive_seed(7, "a", 1) == derive_seed(np.int64(7), "a", np.int64(1))
+    assert derive_named_seed(7, "1/payoffs") == 1609201037596494648
+    assert derive_named_seed(7, "a", 1) == derive_named_seed(np.int64(7), "a", np.int64(1))
     words = [(), ("",), ("a", "b"), ("ab",), ("a,b",), ('a", "b',), ("1",), (1,), (1, 2), (12,)]
-    seeds = {derive_seed(seed, *each) for seed in (0, 1) for each in words}
+    seeds = {derive_named_seed(seed, *each) for seed in (0, 1) for each in words}
     assert len(seeds) == 2 * len(words)
     assert all(0 <= seed < 2**63 for seed in seeds)
-
-
-# ---------------------------------------------------------------- one process writes, others read
-
-
-@pytest.fixture
-def writer(tmp_path):
-    """Start another process that writes a run."""
-    start(tmp_path / "run").close()
-    with subprocess.Popen(
-        [sys.executable, str(SCRIPT), "write", str(tmp_path / "run")], stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"writing\n"
-        yield other
-        other.kill()
-
-
-def test_second_process_cannot_write_a_run(writer, tmp_path, quick):
-    path, counts = tmp_path / "run", []
-    line = rf"^{path}: process {writer.pid} is writing this run; wait for it, or only read: .*write=False\)$"
-    with pytest.raises(GpuEnvsError, match=line):
-        RunStore.open(path)
-    with pytest.raises(GpuEnvsError, match=line):
-        RunStore.create(path, GAME, {})
-    for _ in range(20):  # a reader sees the writes of one step together
-        with RunStore.open(path, write=False) as seen:
-            number = seen.get("number")
-            cells = seen.cells()
-            assert cells.count.tolist() == [number + 1]
-            assert cells.total.tolist() == [[number + 1, -number - 1]]
-            assert seen.tasks() == ["start", *map(str, range(number + 1))]
-            counts.append(number)
-    assert counts[-1] > counts[0]
-    assert writer.poll() is None
-    writer.send_signal(signal.SIGKILL)
-    writer.wait()
-    before = digests(path)
-    with RunStore.open(path, write=False) as seen:  # the log of the killed process is read
-        last = seen.get("number")
-        assert last >= counts[-1]
-        assert digests(path) == before
-    with RunStore.open(path) as store:
-        assert store.get("number") == last
-        assert store.done(str(last))
-        assert not store.done(str(last + 1))
-
-
-def test_run_is_open_for_writing_once(store, quick):
-    with pytest.raises(GpuEnvsError, match=f"process {os.getpid()} is writing"):
-        RunStore.open(store.path)
-    store.close()
-    with RunStore.open(store.path) as again, again.step("more"):
-        pass
-
-
-def test_reading_a_run_changes_no_file(store):
-    path = store.path
-    grown(store)
-    with RunStore.open(path, write=False) as seen:
-        with pytest.raises(GpuEnvsError, match="opened for reading"), seen.step("more"):
-            pass
-        with store.step("later"):
-            store.put("key", 1)
-        assert not seen.done("later")  # unchanged
-        assert len(seen.populations["first"]) == 2
-        seen.populations["first"].policy(1)
-    store.close()
-    (path / "policies" / "00009-first.json").write_text("{}")  # of a step that was not committed
-    before = digests(path)
-    with RunStore.open(path, write=False) as seen:
-        assert seen.done("later")
-        with pytest.raises(GpuEnvsError, match=r"expected to be inside of store.step"):
-            seen.put("key", 2)
-    assert digests(path) == before
 
 
 # ---------------------------------------------------------------- steps and tasks
@@ -344,7 +139,7 @@ def test_results_of_a_matchup_add_up(store):
     assert store.cells().count.tolist() == (2 * cells.count).tolist()
 
 
-def test_an_empty_run_reads_as_empty(store):
+def test_new_run_has_no_records(store):
     cells = store.cells()
     assert cells.matchups.shape == cells.total.shape == (0, 2)
     assert (store.matches(), store.iterations()) == ([], {})
@@ -414,7 +209,7 @@ def test_newest_state_replaces_the_last_one(store):
         store.state("one")
     with store.step():
         store.drop_state("two")
-        store.drop_state("nobody")
+        store.drop_state("absent")
         store.put_state("three", {"b": torch.ones(1)})
         store.put_state("three", {"b": torch.ones(2)})
     assert store.state("two") is None

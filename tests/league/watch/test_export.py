@@ -58,11 +58,11 @@ def test_export_holds_every_answer(kind, request, page, tmp_path, watched, capsy
 def test_export_is_bounded_and_cannot_end_its_script_element(training, page, tmp_path, watched, monkeypatch):
     monkeypatch.setattr(exporting, "MAX_BYTES", 1)
     api = watched(training)
-    api.latest.get()[0].answers["run"]["told"] = "</script><script>"
+    api.latest.get()[0].answers["run"]["note"] = "</script><script>"
     assert exporting.export(api, tmp_path / "run.html") == (1, [])
     html = (tmp_path / "run.html").read_text(encoding="utf-8")
     assert html.count("</script>") == 2
-    assert json.loads(html.partition('id="recorded">')[2].partition("</script>")[0])["api/run"]["told"]
+    assert json.loads(html.partition('id="recorded">')[2].partition("</script>")[0])["api/run"]["note"]
 
 
 def test_export_leaves_out_removed_checkpoints(training, page, tmp_path, watched):

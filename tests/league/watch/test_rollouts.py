@@ -34,24 +34,24 @@ class Stage:
 def test_rollout_equals_recorded_episodes(training, watched):
     """Random actions come from the worlds' own streams, so another recorder gets the same ones."""
     api = watched(training)
-    told = ask(api, "rollout", "policies=random&seed=3&worlds=2")
+    rollout = ask(api, "rollout", "policies=random&seed=3&worlds=2")
     stage = api.latest.get()[0].stage
     episodes, _ = record_episodes.record_policies(make_core(stage.config, 2, 0), {}, seed=3)
-    assert told["steps"] == 7
-    assert told["complete"] == [True, True]
+    assert rollout["steps"] == 7
+    assert rollout["complete"] == [True, True]
     for world, episode in enumerate(sorted(episodes, key=lambda each: each.world)):
         for name in ("obs", "action", "reward"):
-            assert np.array_equal(array(told[name])[:7, world], getattr(episode, name).float().numpy()), name
-    assert array(told["shapes"]).shape[:2] == array(told["places"]).shape[:2] == (8, 2)
-    alive = array(told["alive"])
+            assert np.array_equal(array(rollout[name])[:7, world], getattr(episode, name).float().numpy()), name
+    assert array(rollout["shapes"]).shape[:2] == array(rollout["places"]).shape[:2] == (8, 2)
+    alive = array(rollout["alive"])
     assert alive[:7].all()
     assert not alive[7].any()
-    places = array(told["places"])
+    places = array(rollout["places"])
     assert np.isfinite(places).all()  # also in the last frame
     assert not np.array_equal(places[7], places[6])
-    assert told["obs_widths"] == [16, 16, 16, 14]
-    told = {group: sum(len(block["entries"]) for block in blocks) for group, blocks in told["obs_names"].items()}
-    assert told == {"adversary": 16, "agent": 14}
+    assert rollout["obs_widths"] == [16, 16, 16, 14]
+    counts = {group: sum(len(block["entries"]) for block in blocks) for group, blocks in rollout["obs_names"].items()}
+    assert counts == {"adversary": 16, "agent": 14}
 
 
 def test_rollouts_are_repeatable_and_cached(training, watched, monkeypatch):
@@ -86,13 +86,13 @@ def test_outdated_requests_do_not_delay_new_ones(monkeypatch):
         made.append(key)
         return b""
 
-    told = {}
+    answers = {}
 
     def ask(key):
         try:
-            told[key] = played.get(key, lambda: make(key))
+            answers[key] = played.get(key, lambda: make(key))
         except GpuEnvsError as error:
-            told[key] = str(error)
+            answers[key] = str(error)
 
     threads = [threading.Thread(target=ask, args=(key,)) for key in range(5)]
     for key, thread in enumerate(threads):  # in this order
@@ -104,7 +104,7 @@ def test_outdated_requests_do_not_delay_new_ones(monkeypatch):
         thread.join(60)
     played.close()
     assert made == [0, 3, 4]
-    assert all("newer rollouts were asked for" in told[key] for key in (1, 2))
+    assert all("newer rollouts were asked for" in answers[key] for key in (1, 2))
 
 
 def test_failed_rollout_is_tried_again():
@@ -116,11 +116,11 @@ def test_failed_rollout_is_tried_again():
 
 
 def test_finished_world_keeps_its_last_frame():
-    told = record_rollout(Stage(Game.of("TicTacToe-v0").core), [], seed=1, worlds=8)
-    alive, shapes, obs, reward = (array(told[name]) for name in ("alive", "shapes", "obs", "reward"))
+    rollout = record_rollout(Stage(Game.of("TicTacToe-v0").core), [], seed=1, worlds=8)
+    alive, shapes, obs, reward = (array(rollout[name]) for name in ("alive", "shapes", "obs", "reward"))
     length = alive.any(2).sum(0)
     assert len(set(length)) > 1
-    assert told["steps"] == length.max()
+    assert rollout["steps"] == length.max()
     for world, last in enumerate(length):
         assert (shapes[last:, world] == shapes[last, world]).all()
         assert (obs[last:, world] == obs[last, world]).all()
@@ -132,8 +132,8 @@ def test_finished_world_keeps_its_last_frame():
 def test_large_rollout_loses_worlds_then_observations_then_steps(training, watched):
     stage = watched(training).latest.get()[0].stage
 
-    def size(told) -> int:
-        return sum(array(told[name]).nbytes for name in ("shapes", "places", "obs", "alive") if told[name])
+    def size(rollout) -> int:
+        return sum(array(rollout[name]).nbytes for name in ("shapes", "places", "obs", "alive") if rollout[name])
 
     def played(budget: int):
         return record_rollout(stage, ["random", "random"], 0, 4, budget)
@@ -152,15 +152,15 @@ def test_large_rollout_loses_worlds_then_observations_then_steps(training, watch
 
 
 def test_continuous_actions_belong_to_their_steps(small_core):
-    told = record_rollout(Stage(partial(small_core, "SimpleTag-v0", continuous_actions=True)), [], seed=0, worlds=1)
-    action = array(told["action"])
+    rollout = record_rollout(Stage(partial(small_core, "SimpleTag-v0", continuous_actions=True)), [], seed=0, worlds=1)
+    action = array(rollout["action"])
     assert action.shape == (7, 1, 4, 5)
     assert not (action[:-1] == action[1:]).all((1, 2, 3)).any()
 
 
 def test_agents_of_the_last_step_stay_visible(small_core):
-    told = record_rollout(Stage(partial(small_core, "TagContinuous-v0")), [], seed=0, worlds=4)
-    seen, alive = np.isfinite(array(told["places"])).all(3), array(told["alive"])
+    rollout = record_rollout(Stage(partial(small_core, "TagContinuous-v0")), [], seed=0, worlds=4)
+    seen, alive = np.isfinite(array(rollout["places"])).all(3), array(rollout["alive"])
     length = alive.any(2).sum(0)
     for world, last in enumerate(length):
         assert seen[last, world, :2].all()  # the taggers
@@ -170,7 +170,7 @@ def test_agents_of_the_last_step_stay_visible(small_core):
 
 
 def test_every_environment_can_be_watched(env_id, small_core):
-    told = record_rollout(Stage(partial(small_core, env_id)), [], seed=0, worlds=2)
-    assert array(told["shapes"]).shape[:2] == (told["steps"] + 1, 2)
-    assert np.isfinite(array(told["shapes"])).all()
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    rollout = record_rollout(Stage(partial(small_core, env_id)), [], seed=0, worlds=2)
+    assert array(rollout["shapes"]).shape[:2] == (rollout["steps"] + 1, 2)
+    assert np.isfinite(array(rollout["shapes"])).all()
+    assert json.loads(json.dumps(rollout, allow_nan=False)) == rollout

@@ -78,10 +78,10 @@ def watching(run, monkeypatch, capsys):
     servers, threads, started = [], [], threading.Event()
     serve = serving.serve
 
-    def noted(api, host, port, told):
+    def noted(api, host, port, on_ready):
         def both(url, server):
             servers.append((server, Address.of(url)))
-            told(url, server)
+            on_ready(url, server)
             started.set()
 
         serve(api, host, port, both)
@@ -332,8 +332,10 @@ def asked(app, path: str, query: str, host: bytes = b"localhost", cookie: bytes 
 
 def checked(status: int, body: bytes) -> None:
     assert status == 200 or 400 <= status < 500, body
-    told = json.loads(body)
-    assert status == 200 or (list(told) == ["error"] and "\n" not in told["error"] and len(told["error"]) < 400), told
+    answer = json.loads(body)
+    assert status == 200 or (
+        list(answer) == ["error"] and "\n" not in answer["error"] and len(answer["error"]) < 400
+    ), answer
 
 
 @pytest.mark.parametrize("query", QUESTIONS)

@@ -26,21 +26,21 @@ pytest_plugins = ["watch_fixtures"]
 
 
 def test_answers_describe_a_training(training, watched):
-    told = ask(watched(training), "run")
-    assert (told["name"], told["kind"], told["env_id"]) == ("tag", "training", "SimpleTag-v0")
-    assert (told["algorithm"], told["config"]["learner"]["hidden_sizes"]) == ("ppo", [4])
-    assert told["roles"] == ["adversary", "agent"]
-    assert told["policies"] == {role: ["random", "000000002", "000000004"] for role in told["roles"]}
-    assert told["groups"] == {"adversary": ["adversary_0", "adversary_1", "adversary_2"], "agent": ["agent_0"]}
-    assert (told["writing"], told["problem"]) == (False, None)
+    answer = ask(watched(training), "run")
+    assert (answer["name"], answer["kind"], answer["env_id"]) == ("tag", "training", "SimpleTag-v0")
+    assert (answer["algorithm"], answer["config"]["learner"]["hidden_sizes"]) == ("ppo", [4])
+    assert answer["roles"] == ["adversary", "agent"]
+    assert answer["policies"] == {role: ["random", "000000002", "000000004"] for role in answer["roles"]}
+    assert answer["groups"] == {"adversary": ["adversary_0", "adversary_1", "adversary_2"], "agent": ["agent_0"]}
+    assert (answer["writing"], answer["problem"]) == (False, None)
 
 
 def test_curves_equal_metrics_csv(training, watched):
-    told = ask(watched(training), "metrics")
-    columns = told["columns"]
-    assert told["x"] == "env_steps"
-    assert [row[columns.index("env_steps")] for row in told["rows"]] == [20, 40, 60, 80]
-    scores = [row[columns.index("eval/score")] for row in told["rows"]]
+    metrics = ask(watched(training), "metrics")
+    columns = metrics["columns"]
+    assert metrics["x"] == "env_steps"
+    assert [row[columns.index("env_steps")] for row in metrics["rows"]] == [20, 40, 60, 80]
+    scores = [row[columns.index("eval/score")] for row in metrics["rows"]]
     assert [score is None for score in scores] == [True, False, True, False]
     with pytest.raises(
         UnknownAnswerError, match="api/league: there is no such answer of this run; there are run, metrics, roll"
@@ -50,8 +50,8 @@ def test_curves_equal_metrics_csv(training, watched):
 
 def test_long_curves_are_averaged():
     rows = [{"iteration": str(i), "env_steps": str(10 * i), "a": "" if i % 2 else str(i)} for i in range(1, 6)]
-    told = metric_rows(rows, most=2)
-    assert (told["every"], told["rows"]) == (3, [[3, 30, 2.0], [5, 50, 4.0]])
+    metrics = metric_rows(rows, most=2)
+    assert (metrics["every"], metrics["rows"]) == (3, [[3, 30, 2.0], [5, 50, 4.0]])
 
 
 def test_running_training_gives_new_snapshots(tmp_path, watched):
@@ -129,25 +129,25 @@ def test_any_reading_error_is_reported(tmp_path, watched, monkeypatch):
 
 def test_answers_describe_a_league(league, watched):
     api = watched(league)
-    run, told = ask(api, "run"), ask(api, "league")
+    run, answer = ask(api, "run"), ask(api, "league")
     assert (run["kind"], run["algorithm"], run["roles"]) == ("league", "psro", ["player"])
     assert [seat["role"] for seat in run["seats"]] == ["player", "player"]
     with RunStore.open(league, write=False) as store:
         table, entries, rows = table_of(store), store.populations["player"].entries, store.iterations()
     names = [entry.name for entry in entries]
     assert run["policies"] == {"player": names}
-    payoff = told["payoff"]
+    payoff = answer["payoff"]
     assert payoff["shape"] == [len(names)] * 2
     assert payoff["mean"] == table.mean.flatten(1).tolist()
     assert payoff["half"][1] == table.half_width[1].flatten().tolist()
     assert payoff["count"] == [table.count.flatten().tolist()] * 2
-    assert [each["player"] for each in told["strategies"]] == [row["meta_strategy"][0] for row in rows.values()]
-    assert [pair[0] for pair in told["exploitability"]] == list(rows)
-    assert [each["name"] for each in told["ratings"]] == [each["name"] for each in told["lineage"]] == names
-    assert all(isinstance(each["elo"], float) for each in told["ratings"])
-    assert [each["weight"] for each in told["lineage"]] == [each["weight"] for each in told["ratings"]]
-    assert told["learned_responses"] is None
-    tables = {each["title"]: each for each in told["tables"]}
+    assert [each["player"] for each in answer["strategies"]] == [row["meta_strategy"][0] for row in rows.values()]
+    assert [pair[0] for pair in answer["exploitability"]] == list(rows)
+    assert [each["name"] for each in answer["ratings"]] == [each["name"] for each in answer["lineage"]] == names
+    assert all(isinstance(each["elo"], float) for each in answer["ratings"])
+    assert [each["weight"] for each in answer["lineage"]] == [each["weight"] for each in answer["ratings"]]
+    assert answer["learned_responses"] is None
+    tables = {each["title"]: each for each in answer["tables"]}
     assert list(tables)[:3] == ["Summary", "Iterations", "Policies of player"]
     assert [row[0] for row in tables["Policies of player"]["rows"]] == names
     assert tables["Summary"]["head"] == []
@@ -166,8 +166,11 @@ def test_parents_are_given_by_name(tmp_path, watched):
     loop(tmp_path, iterations=1)
     with RunStore.open(tmp_path, write=False) as store, pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunTables, "measure", lambda *_: None)  # the toy game does not exist
-        told = league_source._league(league_source.read_report(store).to_json(), store.game)
-    assert [(each["name"], each["parent"]) for each in told["lineage"][:2]] == [("random", None), ("first-1", "random")]
+        league = league_source._league(league_source.read_report(store).to_json(), store.game)
+    assert [(each["name"], each["parent"]) for each in league["lineage"][:2]] == [
+        ("random", None),
+        ("first-1", "random"),
+    ]
 
 
 def test_running_league_is_not_disturbed(tmp_path, league, watched):
@@ -192,8 +195,8 @@ def test_running_league_is_not_disturbed(tmp_path, league, watched):
 def test_rollout_of_a_payoff_cell_uses_its_policies(league, watched):
     api = watched(league)
     (names,) = ask(api, "run")["policies"].values()
-    told = ask(api, "rollout", f"policies={names[0]},{names[1]}&worlds=3")
-    assert [seat["policy"] for seat in told["seats"]] == names[:2]
+    rollout = ask(api, "rollout", f"policies={names[0]},{names[1]}&worlds=3")
+    assert [seat["policy"] for seat in rollout["seats"]] == names[:2]
     assert ask(api, "rollout", f"policies={names[1]}&worlds=1")["seats"][0]["policy"] == names[1]
     best = array(ask(api, "rollout", f"policies={names[1]},{names[2]}&worlds=2")["action"])
     with RunStore.open(league, write=False) as store:

@@ -50,13 +50,13 @@ def step(
     attributes: dict[str, Any] | None = None,
     illegal_actions: str = "error",
 ) -> Steps:
-    """One step from every state, in a batch here and one by one there.
+    """Play one step from every state, in a batch in gpu-envs and one by one in the original.
 
     Args:
         env_id: "CartPole-v1", ...
         motion: (N, S) float32.
         action: (N,) int64 or (N, 1) float32.
-        settings: Ours.
+        settings: Settings of the environment of gpu-envs.
         attributes: What says the same there; arguments that exist there are handed over, the rest is assigned.
         illegal_actions: See :class:`gpu_envs.runtime.core.Core`.
     """
@@ -85,7 +85,7 @@ def step(
 
 
 def spaces_match(env_id: str) -> None:
-    """Spaces are equal, bounds and dtypes too, and so is what the specification says."""
+    """Assert that spaces, with bounds and dtypes, and specifications are equal."""
     core, theirs = make_core(env_id, 1, "cpu"), gymnasium.make(env_id)
     assert core.possible_agents == ("agent_0",)
     assert core.observation_spaces["agent_0"] == theirs.observation_space
@@ -144,7 +144,7 @@ def uniform(values: np.ndarray, low: float, high: float) -> None:
 
 
 def independent(values: np.ndarray) -> None:
-    """Assert that columns (N, K) do not tell of each other, nor the first half of the rows of the second."""
+    """Assert that columns (N, K) are uncorrelated, and the first half of the rows with the second."""
     half = len(values) // 2
     together = np.corrcoef(np.concatenate([values[:half], values[half:]], 1).T)
     assert np.abs(together - np.eye(len(together))).max() < 5 / half**0.5

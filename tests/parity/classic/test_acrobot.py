@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 def states(rng, count, fastest=(4 * np.pi, 9 * np.pi)):
-    """Every angle; speeds up to the bounds, slow ones more often."""
+    """Return states of all angles, with speeds up to the bounds and slow ones more often."""
     speed = rng.uniform(-1, 1, (count, 2)) * rng.choice([0.1, 0.5, 1.0], (count, 1)) * fastest
     return np.concatenate([rng.uniform(-np.pi, np.pi, (count, 2)), speed], 1).astype(np.float32)
 
@@ -64,7 +64,7 @@ def test_transitions_equal_the_reference(name):
 
 
 def test_torque_noise():
-    """Uniform around the torque asked for: the original's step, with the noise that the speeds tell of."""
+    """The noise, computed from the speeds, is uniform around the given torque."""
     count, noise = 3000, 0.5
     motion = np.tile(np.array([0.3, -0.4, 0.2, 0.1], np.float32), (count, 1))
     action = np.full(count, 2)

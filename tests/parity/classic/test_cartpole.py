@@ -56,7 +56,7 @@ def test_transitions_equal_the_reference(name):
 
 
 def test_large_angles():
-    """Sine and cosine hold all around, where thresholds let the pole go on."""
+    """Without thresholds the pole can turn full circles, where sine and cosine must be exact."""
     rng = np.random.default_rng(1)
     motion = (rng.uniform(-1, 1, (1500, 4)) * [2, 3, 60, 3]).astype(np.float32)
     wide = {"theta_threshold_radians": 100.0}

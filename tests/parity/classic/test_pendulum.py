@@ -27,7 +27,7 @@ def test_transitions_equal_the_reference(settings):
 
 
 def test_angles_wrap_after_full_turns():
-    """Angles beyond one turn, which the original keeps and we bring back, are worth the same."""
+    """Angles beyond one turn, which the original keeps and gpu-envs wraps, have equal rewards."""
     rng = np.random.default_rng(1)
     motion = rng.uniform([-np.pi, -8], [np.pi, 8], (1000, 2)).astype(np.float32)
     action = rng.uniform(-2, 2, (1000, 1)).astype(np.float32)

@@ -24,7 +24,7 @@ def board_of(state):
 
 
 def lines(board, length):
-    """Directions (dx, dy) of the lines on a board (rows, columns)."""
+    """Return the directions (dx, dy) of the lines on a board (rows, columns)."""
     rows, columns = board.shape
     found = set()
     for dx, dy in ((1, 0), (0, 1), (1, 1), (1, -1)):
@@ -40,8 +40,8 @@ def lines(board, length):
 def play(rows, columns, length, games):
     """Play random games in OpenSpiel too; return the final states and the number of moves."""
     sizes = dict(rows=rows, columns=columns, x_in_row=length)
-    told = "connect_four(" + ",".join(f"{name}={value}" for name, value in sizes.items()) + ")"
-    return spiel.play_boards("ConnectFour-v0", told, games, board_of, **sizes)
+    spec = "connect_four(" + ",".join(f"{name}={value}" for name, value in sizes.items()) + ")"
+    return spiel.play_boards("ConnectFour-v0", spec, games, board_of, **sizes)
 
 
 @pytest.mark.parametrize("board", EDGES)

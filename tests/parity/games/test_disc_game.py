@@ -13,7 +13,7 @@ TOLERANCE = 1e-6
 
 
 def on_disc(point):
-    """The nearest points of the unit disc."""
+    """Return the nearest points of the unit disc."""
     radius = np.linalg.norm(point, axis=-1, keepdims=True)
     return np.where(radius > 1, point / np.maximum(radius, 1e-300), point)
 

@@ -13,7 +13,7 @@ DEALS = spiel.deals_of(6, 3)
 def test_all_histories_equal_the_reference():
     tree, counts = spiel.walk_all("LeducPoker-v0", "leduc_poker", DEALS)
     assert (len(tree.histories), len(tree.terminals)) == (9300, 5520) == spiel.size_of("leduc_poker")
-    assert len(tree.views) == 2 * len({told for player, told in tree.views if player == 0})
+    assert len(tree.views) == 2 * len({information for player, information in tree.views if player == 0})
     assert tree.deciding > len(tree.histories) / 2
     assert spiel.uniform(counts)
 

@@ -14,7 +14,7 @@ STEPS = 5
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_play_equals_the_reference(shape):
-    """Rewards, what everybody sees, and the end, in every step of some episodes."""
+    """Rewards, observations and ends are equal in every step of several episodes."""
     counts = SHAPES[shape]
     players, games = len(counts), 64
     table = np.random.default_rng(0).normal(size=(*counts, players)).astype(np.float32)

@@ -24,7 +24,7 @@ def closer(core, step, every=5):
 def free_the_stage(monkeypatch, scenario):
     """Let mpe2's ``set_curriculum_stage`` work on a Scenario class.
 
-    In 1.1.1 it does nothing: the base class holds the stage as a property that is always 0 and forgets what it is told.
+    In 1.1.1 it has no effect: the base class has the stage as a property that is always 0, and ignores assignments.
     A plain attribute in its place is what the scenarios were written for.
     """
     assert isinstance(vars(scenario.__mro__[1])["curriculum_stage"], property)
@@ -91,12 +91,12 @@ def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, lay=nothing,
                 assert terminated[agent] == after["terminated"][env, row]
                 assert truncated[agent] == after["truncated"][env, row]
                 if "benchmark_data" in after:
-                    told = info[agent]["benchmark_data"]  # a number, a tuple, or an empty dict
-                    told = np.atleast_1d([] if told == {} else told)
+                    benchmark = info[agent]["benchmark_data"]  # a number, a tuple, or an empty dict
+                    benchmark = np.atleast_1d([] if benchmark == {} else benchmark)
                     figures = after["benchmark_data"][env, row]
-                    worst = max(worst, np.abs(figures[: len(told)] - told).max(initial=0.0))
-                    assert not figures[len(told) :].any()
-                    tally["told"] += bool(told.any())
+                    worst = max(worst, np.abs(figures[: len(benchmark)] - benchmark).max(initial=0.0))
+                    assert not figures[len(benchmark) :].any()
+                    tally["benchmark"] += bool(benchmark.any())
             tally["steps"] += 1
             tally["terminated"] += all(terminated.values())
             tally["truncated"] += all(truncated.values())

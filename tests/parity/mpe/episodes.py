@@ -57,7 +57,7 @@ def compare(core, theirs, lay, look, stir=lambda step: None, act=None, steps=25)
     tally, errors = Counter(), []
 
     def hold(mine, row, them):
-        """One agent's observation, padding included."""
+        """Compare the observation of one agent, padding included."""
         assert them.dtype == np.float32
         assert core.observation_spaces[agents[row]].shape == them.shape
         errors.append(np.abs(mine[: len(them)].numpy() - them).max())
@@ -83,12 +83,12 @@ def compare(core, theirs, lay, look, stir=lambda step: None, act=None, steps=25)
                 assert their_truncated[agent] == truncated[env, row]
                 assert ("benchmark_data" in their_info[agent]) == ("benchmark_data" in info)
                 if "benchmark_data" in info:
-                    told = their_info[agent]["benchmark_data"]  # {} where mpe2's scenario has nothing to tell
-                    figures = np.zeros(0) if told == {} else np.ravel(told)
+                    benchmark = their_info[agent]["benchmark_data"]  # {} if the scenario of mpe2 has no benchmark data
+                    figures = np.zeros(0) if benchmark == {} else np.ravel(benchmark)
                     mine = info["benchmark_data"][env, row].numpy()
                     assert mine.shape == figures.shape
                     errors += list(np.abs(mine - figures))
-                    tally["told"] += bool(figures.any())
+                    tally["benchmark"] += bool(figures.any())
             tally["steps"] += 1
             tally["truncated"] += all(their_truncated.values())
             look(world, their_reward, tally)

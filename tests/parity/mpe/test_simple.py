@@ -34,7 +34,7 @@ def test_settings_equal_the_reference(max_cycles):
     worst, tally = beside.compare(core, theirs, steps=max_cycles)
     assert worst < TOLERANCE
     assert tally["truncated"] == 10
-    assert tally["told"] == 0
+    assert tally["benchmark"] == 0
     assert core.reset()[1]["benchmark_data"].shape == (10, 1, 0)
 
 

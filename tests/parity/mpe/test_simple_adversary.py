@@ -57,7 +57,7 @@ def test_settings_equal_the_reference(settings):
     assert worst < TOLERANCE
     assert tally["steps"] == 20 * cycles
     assert tally["truncated"] == 20
-    assert tally["told"] == ("benchmark_data" in settings) * (settings["N"] + 1) * 20 * cycles
+    assert tally["benchmark"] == ("benchmark_data" in settings) * (settings["N"] + 1) * 20 * cycles
 
 
 @pytest.mark.parametrize("settings", [{}, {"continuous_actions": True, "N": 3}, {"num_agent_neighbors": 7}], ids=str)

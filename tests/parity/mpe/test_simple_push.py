@@ -48,7 +48,7 @@ def test_settings_equal_the_reference(max_cycles):
     worst, tally = beside.compare(core, simple_push_v3.parallel_env(**settings), steps=max_cycles, lay=lay)
     assert worst < TOLERANCE
     assert tally["truncated"] == 10
-    assert tally["told"] == 0
+    assert tally["benchmark"] == 0
     assert core.reset()[1]["benchmark_data"].shape == (10, 2, 0)
 
 

@@ -11,7 +11,7 @@ TOLERANCE = 1e-5
 
 
 def make(num_envs=1, seed=0, **settings):
-    """The core, and mpe2's of the same settings."""
+    """Return the core and environments of mpe2 with the same settings."""
     core = make_core("SimpleSpeakerListener-v0", num_envs, "cpu", seed=seed, autoreset="disabled", **settings)
     return core, simple_speaker_listener_v4.parallel_env(**settings)
 
@@ -45,7 +45,7 @@ def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
     error, tally = compare(core, theirs, lay, look, scatter(core, still=[0]))
     assert error < TOLERANCE, f"largest error {error:.2e}"
-    assert (tally["steps"], tally["truncated"], tally["told"]) == (5000, 200, 10000)
+    assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (5000, 200, 10000)
     assert all(tally["goal", goal, "said", letter] > 200 for goal in range(3) for letter in range(3))
     assert tally["near"] > 60
     assert tally["far"] > 500

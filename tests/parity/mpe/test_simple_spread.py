@@ -58,7 +58,7 @@ def test_settings_equal_the_reference(settings):
     assert tally["steps"] == 20 * settings.get("max_cycles", 25)
     assert tally["touches"] > 50 or settings["N"] < 5
     if "benchmark_data" in settings:
-        assert tally["told"] == tally["steps"] * settings["N"]
+        assert tally["benchmark"] == tally["steps"] * settings["N"]
 
 
 def test_curriculum_equals_the_reference(monkeypatch):

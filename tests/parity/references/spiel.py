@@ -1,4 +1,4 @@
-"""Playing OpenSpiel's games side by side with ours: whole trees of card games, random playouts of board games."""
+"""Comparison with OpenSpiel's games: complete trees of card games, random playouts of board games."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ class Tree:
 
     histories: set = field(default_factory=set)  # OpenSpiel's, chance nodes left out
     terminals: set = field(default_factory=set)
-    deciding: int = 0  # views compared where somebody decides
-    views: dict = field(default_factory=dict)  # (player, OpenSpiel's information state) -> our observation
+    deciding: int = 0  # compared observations of players to act
+    views: dict = field(default_factory=dict)  # (player, OpenSpiel's information state) -> observation of gpu-envs
     states: dict = field(default_factory=dict)  # the other way round
 
 
 def fresh_deals(env_id, deals, draws=40_000, **settings):
-    """A core with one world for every deal, right after its reset, and how often each came up in so many resets.
+    """Return a reset core with one world for every deal, and the counts of deals over the resets.
 
     Worlds are picked from a large batch, so that nothing is written into them by hand.
     """
@@ -45,7 +45,7 @@ def uniform(counts):
 
 
 def dealt(game, deals):
-    """An OpenSpiel state for every deal, and the cards that are still to be shown."""
+    """Return an OpenSpiel state for every deal, and the cards that are still to be dealt."""
     states = []
     for deal in deals:
         state, cards = game.new_initial_state(), list(deal)
@@ -56,7 +56,7 @@ def dealt(game, deals):
 
 
 def compare(core, states, tree):
-    """Every world against its OpenSpiel state: end, mover, legal actions, returns, what everybody sees."""
+    """Compare every world with its OpenSpiel state: end, player to act, legal actions, returns, observations."""
     obs, mask, to_move = core.obs.numpy(), core.action_mask.numpy(), core.to_move.numpy()
     players = core.num_agents
     for world, (state, _) in enumerate(states):
@@ -75,9 +75,9 @@ def compare(core, states, tree):
         assert not core.reward[world].any()
         assert not (core.terminated[world] | core.truncated[world]).any() or core.elapsed_steps[world] == 0
         for player in range(players):
-            told, seen = (player, state.information_state_string(player)), (player, obs[world, player].tobytes())
-            assert tree.views.setdefault(told, seen) == seen, "one information state, two observations"
-            assert tree.states.setdefault(seen, told) == told, "one observation, two information states"
+            information, seen = (player, state.information_state_string(player)), (player, obs[world, player].tobytes())
+            assert tree.views.setdefault(information, seen) == seen, "one information state, two observations"
+            assert tree.states.setdefault(seen, information) == information, "one observation, two information states"
             tree.deciding += 1
 
 
@@ -113,7 +113,7 @@ def walk_all(env_id, game_string, deals, **settings):
 
 
 def size_of(game_string):
-    """Histories that are no chance nodes, and terminal ones, of OpenSpiel's tree, counted there."""
+    """Return the numbers of histories without chance nodes, and of terminal ones, in OpenSpiel's tree."""
     histories = terminals = 0
     stack = [pyspiel.load_game(game_string).new_initial_state()]
     while stack:
@@ -126,14 +126,15 @@ def size_of(game_string):
 
 
 def deals_of(cards, dealt_out):
-    """Every order of so many different cards out of a deck."""
+    """Return every ordered selection of this number of cards."""
     return list(itertools.permutations(range(cards), dealt_out))
 
 
 def play_boards(env_id, game_string, games, board_of, seed=0, **settings):
-    """Random playouts, all games in step, every position compared; gives the final states.
+    """Compare every position of simultaneous random playouts and return the final states.
 
-    ``board_of(state)`` reads the marks of OpenSpiel's board: (2, cells), player 0 first, in the order of our planes.
+    ``board_of(state)`` reads the marks of OpenSpiel's board: (2, cells), player 0 first, in the order of the planes of
+    gpu-envs.
     """
     core = make_core(env_id, games, "cpu", seed=seed, autoreset="disabled", **settings)
     core.reset()

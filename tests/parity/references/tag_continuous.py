@@ -4,12 +4,13 @@ Source of the rules: WarpDrive 2.7.1's continuous Tag (its CPU variant where CPU
 Departures: on the step it is tagged a runner sees its ordinary observation; on all later steps its row is zero
 (WarpDrive keeps types and alive flags there when the observation is full). Events are per agent.
 
-Float32 conventions, on which exact ties and thresholds hang:
-  distance   sqrt(dx * dx + dy * dy), dx = x[j] - x[i], every operation rounded to float32 (no fused multiply-add)
-  margin     float32(tagging_distance * grid_length), the product rounded once from float64; tagged if distance < margin
-  tables     float32(linspace(float32(min), float32(max), levels)), the linspace in float64, with a leading 0
-  direction  floored modulo of a float32 sum by float32(2 pi): the exact fmod, plus float32(2 pi) if that is negative.
-             Another table or another modulo may give 2 pi for 0, a full turn of difference in the observation.
+Float32 conventions, which decide exact ties and thresholds:
+
+- distance: sqrt(dx * dx + dy * dy), dx = x[j] - x[i], every operation rounded to float32 (no fused multiply-add)
+- margin: float32(tagging_distance * grid_length), the product rounded once from float64; tagged if distance < margin
+- tables: float32(linspace(float32(min), float32(max), levels)), the linspace in float64, with a leading 0
+- direction: floored modulo of a float32 sum by float32(2 pi): the exact fmod, plus float32(2 pi) if that is negative.
+  Another table or another modulo may give 2 pi for 0, a full turn of difference in the observation.
 """
 
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Config:
     num_other_agents_observed: int = 10  # K, used only when the observation is partial
     tagging_distance: float = 0.02  # fraction of grid_length
     runner_exits_game_after_tagged: bool = True
-    time_limit: str = "termination"  # or "truncation"; ours, not WarpDrive's
+    time_limit: str = "termination"  # or "truncation"; of gpu-envs, not of WarpDrive
 
 
 class Step(NamedTuple):
@@ -95,7 +96,7 @@ def initial(config, x, y, direction, speed=None, acceleration=None, alive=None, 
 
 
 def action_tables(config) -> tuple[np.ndarray, np.ndarray]:
-    """Accelerations (levels + 1,) and turns (levels + 1,), index 0 the no-op."""
+    """Return accelerations (levels + 1,) and turns (levels + 1,); index 0 is the no-op."""
 
     def table(low, high, levels):
         return np.concatenate([[0.0], np.linspace(float(F(low)), float(F(high)), levels)]).astype(F)
@@ -136,7 +137,7 @@ def _drive(state: State, action, config) -> State:
 
 
 def move(state: State, action, config) -> tuple[State, np.ndarray]:
-    """The part of a step before observation and tags.
+    """Compute the part of a step before observation and tags.
 
     Returns:
         The moved state (alive flags still those of before the tags) and hit (N,) bool, who left the square.
@@ -178,7 +179,7 @@ def observe(state: State, config) -> np.ndarray:
 
 
 def step(state: State, action, config) -> Step:
-    """One step of the world.
+    """Compute one step of the world.
 
     Args:
         state: as `initial` gives it; not modified.

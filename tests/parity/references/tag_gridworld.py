@@ -28,7 +28,7 @@ class Config:
     tag_penalty_for_runner: float = 2.0
     step_cost_for_tagger: float = 0.01  # the runner earns the same amount
     use_full_observation: bool = True
-    time_limit: str = "termination"  # or "truncation"; ours, not WarpDrive's
+    time_limit: str = "termination"  # or "truncation"; of gpu-envs, not of WarpDrive
 
 
 class Step(NamedTuple):
@@ -47,7 +47,7 @@ def obs_width(config) -> int:
 
 
 def initial(config, x=None, y=None, t=0) -> State:
-    """Places agents on (N,) integer cells; by default taggers in the center and the runner in the corner (0, 0)."""
+    """Place agents on (N,) integer cells; by default taggers in the center and the runner in the corner (0, 0)."""
     n = config.num_taggers + 1
     fixed = np.full(n, config.grid_length // 2, np.int32)
     fixed[-1] = 0
@@ -90,7 +90,7 @@ def _nearest_tagger(state: State, config) -> int:
 
 
 def step(state: State, action, config) -> Step:
-    """One step of the world.
+    """Compute one step of the world.
 
     Args:
         state: as `initial` gives it; not modified.

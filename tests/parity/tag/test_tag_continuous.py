@@ -102,7 +102,7 @@ CASES = {
 
 
 def copy_world(core, world):
-    """The reference's state of one world of the core."""
+    """Return the state of one world of the core for the reference."""
     state = {name: tensor[world].numpy() for name, tensor in core.world_state.items()}
     return reference.initial(
         core.config,

@@ -195,7 +195,7 @@ def test_recurrent_critic_values_match_hand_computation(critic, tmp_path):
     )
     trainer = trainer_of(Corridor(6, limit=5), config, tmp_path)
     learner = trainer.assignments["walker"].learner
-    memory = torch.zeros(12, 6)
+    hidden_state = torch.zeros(12, 6)
     begun = torch.ones(6, dtype=torch.bool)
     for _ in range(2):
         trainer.collector.collect()
@@ -211,11 +211,12 @@ def test_recurrent_critic_values_match_hand_computation(critic, tmp_path):
 
         values, after = [], []
         for t in range(9):
-            memory = memory.masked_fill(r.episode_starts[t].repeat_interleave(2).unsqueeze(-1), 0.0)
-            out, memory = learner.critic.step(seen(r.all_obs[t], None if r.state is None else r.state[t]), memory)
+            hidden_state = hidden_state.masked_fill(r.episode_starts[t].repeat_interleave(2).unsqueeze(-1), 0.0)
+            inputs = seen(r.all_obs[t], None if r.state is None else r.state[t])
+            out, hidden_state = learner.critic.step(inputs, hidden_state)
             values.append(out.view(6, 2))
-            after.append(memory)
-        memory = after[7]  # the next rollout starts with the ninth step
+            after.append(hidden_state)
+        hidden_state = after[7]  # the next rollout starts with the ninth step
         batch = learner.agent.batch()
         valid = batch["valid"].view(6, 2, 8)
         for t in range(8):
@@ -252,7 +253,8 @@ def test_hidden_state_updates_on_turns_of_other_agents(tmp_path, monkeypatch):
 
 def test_hidden_state_of_wrong_shape_is_refused():
     small, large = learner_for("recurrent", Corridor(4)), learner_for("recurrent", Corridor(6))
-    with pytest.raises(CheckpointError, match=r"learner state memory: actor: expected shape \(6, 2, 16\), got \(4, 2,"):
+    message = r"learner state hidden_state: actor: expected shape \(6, 2, 16\), got \(4, 2,"
+    with pytest.raises(CheckpointError, match=message):
         large.load_state_dict(small.state_dict())
 
 
@@ -273,7 +275,7 @@ def fill(learner, poison: float | None) -> None:
     r.reward.copy_(torch.randn(r.reward.shape, generator=g))
     r.last_obs.copy_(torch.randn(r.last_obs.shape, generator=g))
     r.episode_starts.fill_(False)
-    # agents of world 0 die at step 2 and stay dead; world 1's are dead until its next episode begins at step 4
+    # agents of world 0 die at step 2 and stay dead; world 1's are dead until its next episode starts at step 4
     r.valid.fill_(True)
     r.valid[3:, 0] = False
     r.terminated[2, 0] = True
@@ -296,8 +298,8 @@ def fill(learner, poison: float | None) -> None:
         kept = torch.zeros(r.state.shape[:2], dtype=torch.bool)
         kept[5, 2] = True
         junk(r.final_state, ~kept)
-    if learner.agent.memory is not None:
-        for start in learner.agent.memory.starts().values():
+    if learner.agent.recurrent_state is not None:
+        for start in learner.agent.recurrent_state.starts().values():
             start.copy_(torch.randn(start.shape, generator=g))
             junk(start, ~r.valid[0])
     r.t = r.length
@@ -360,8 +362,8 @@ def test_resume_equals_an_uninterrupted_run(kind, tmp_path):
     assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
     state = checkpoint.load(tmp_path / "parts").state
     if learner.network == "gru":
-        assert state["learner.walker.memory.actor"].any()
-        assert not state["learner.walker.memory.episode_starts"].all()
+        assert state["learner.walker.hidden_state.actor"].any()
+        assert not state["learner.walker.hidden_state.episode_starts"].all()
 
 
 def test_recurrent_policy_is_restored_from_disk(tmp_path):
@@ -370,12 +372,15 @@ def test_recurrent_policy_is_restored_from_disk(tmp_path):
     policy.save(tmp_path / "one")
     other = Policy.load(tmp_path / "one")
     obs = torch.randn((4, 2, 7), generator=torch.Generator().manual_seed(0))
-    memories = policy.memory(4, 2), other.memory(4, 2)
+    hidden_states = policy.initial_hidden_state(4, 2), other.initial_hidden_state(4, 2)
     for _ in range(3):
-        actions = [each.act(obs, None, True, memory) for each, memory in zip((policy, other), memories, strict=True)]
+        actions = [
+            each.act(obs, None, True, hidden_state)
+            for each, hidden_state in zip((policy, other), hidden_states, strict=True)
+        ]
         assert torch.equal(*actions)
-    assert torch.equal(*memories)
-    assert memories[0].any()
+    assert torch.equal(*hidden_states)
+    assert hidden_states[0].any()
 
 
 # ---------------------------------------------------------------------------------------------------------------- A2C

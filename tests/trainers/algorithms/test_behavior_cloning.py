@@ -31,7 +31,7 @@ QUICK = BCConfig(num_epochs=30, batch_size=256, learning_rate=0.01, hidden_sizes
 
 
 def episodes_of(answer, space, count=12, length=20, masked=False, seed=0):
-    """Episodes of two agents that see 3 random numbers and act by answer(obs, mask); agent 1 leaves halfway."""
+    """Return episodes of two agents with 3 random observations that act by answer(obs, mask); agent 1 leaves early."""
     generator = torch.Generator().manual_seed(seed)
     made = []
     for number in range(count):
@@ -202,15 +202,15 @@ def test_damaged_recordings_are_refused(chased, tmp_path):
     with pytest.raises(ConfigError, match="expected a folder that does not exist"):
         recording_files.save(path, episodes, "TagGridworld-v0", GRID)
     steps, manifest = path / recording_files.STEPS, path / "manifest.json"
-    whole, told = steps.read_bytes(), manifest.read_text()
+    whole, text = steps.read_bytes(), manifest.read_text()
     steps.write_bytes(whole[:-1] + b"x")
     with pytest.raises(CheckpointError, match=r"steps.safetensors: expected sha256 .*\(damaged\)"):
         recording_files.load(path)
     steps.write_bytes(whole)
-    manifest.write_text(told.replace('"length": ', '"length": 1'))
+    manifest.write_text(text.replace('"length": ', '"length": 1'))
     with pytest.raises(CheckpointError, match=r"obs: expected .* steps, as in manifest\.json"):
         recording_files.load(path)
-    manifest.write_text(told.replace("recording 1", "recording 9"))
+    manifest.write_text(text.replace("recording 1", "recording 9"))
     with pytest.raises(CheckpointError, match="expected format 'gpu-envs recording 1'"):
         recording_files.load(path)
 

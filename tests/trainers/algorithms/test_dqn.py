@@ -2,33 +2,23 @@
 
 import pytest
 import torch
-from checkpoints import assert_equal_checkpoints
+from dqn_learners import NEVER, drive, learner_for
 from gymnasium import spaces
-from toy_core import Corridor, Identity, make_toy
+from toy_core import Corridor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.algorithms import registry
 from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
 from trainers.algorithms.off_policy.q_learning import explore
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.transition import Transition
 from trainers.buffers.replay_buffer import ReplayBuffer
 from trainers.buffers.returns import n_step
-from trainers.config.train_config import TrainConfig
 from trainers.models.action_heads import make_head
 from trainers.models.discrete_heads import GreedyHead
 from trainers.models.policy import Policy
-from trainers.runner.trainer import Trainer
-from trainers.storage import checkpoint
 from trainers.storage.policy_export import export_policy
 
 CPU, TWO = torch.device("cpu"), spaces.Discrete(2)
-FAST = {
-    "rollout_length": 8, "updates": 8, "batch_size": 64, "learning_starts": 256, "learning_rate": 3e-3, "hidden_sizes":
-    (32,),
-    "tau": 0.1, "gamma": 0.9, "epsilon_fraction": 0.5, "replay_size": 8192,
-}  # fmt: skip
-NEVER = {"learning_starts": 10**9, "normalize_obs": False}
 
 
 @pytest.fixture(autouse=True)
@@ -37,31 +27,6 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def learner_for(core, total_steps: int = 5_000, seed: int = 0, **settings) -> DQN:
-    space = core.action_spaces[core.possible_agents[0]]
-    problem = LearnerSpec(
-        core.obs_width, space, core.num_envs, core.num_agents, total_steps, "cpu", seed,
-        has_action_mask=core.action_mask is not None,
-    )  # fmt: skip
-    return DQN(DQNConfig(**{**FAST, **settings}), problem)
-
-
-def drive(core, learner: DQN, iterations: int) -> list[dict[str, float]]:
-    core.reset()
-    history = []
-    for _ in range(iterations):
-        for _ in range(learner.config.rollout_length):
-            core.step(learner.act(core.obs, core.info.get("action_mask")))
-            learner.observe(
-                Transition(
-                    core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs,
-                    next_mask=core.action_mask,
-                )
-            )  # fmt: skip
-        history.append({name: float(value) for name, value in learner.update().items()})
-    return history
 
 
 # ---------------------------------------------------------------- the head
@@ -338,103 +303,6 @@ def test_pending_decision_is_restored_on_resume():
         other.learner.load_state_dict(state)
 
 
-# ---------------------------------------------------------------- isolation of invalid rows
-
-
-@pytest.mark.parametrize("prioritized", [False, True])
-@pytest.mark.parametrize("poison", [1e9, float("nan")])
-def test_dead_agents_do_not_change_losses_or_statistics(poison, prioritized):
-    results = []
-    for value in (None, poison):
-        learner = learner_for(Corridor(8), learning_starts=0, n_step=3, prioritized=prioritized, batch_size=256)
-        r, g = learner.rollout, torch.Generator().manual_seed(5)
-        for _ in range(3):
-            r.all_obs.copy_(torch.randn(r.all_obs.shape, generator=g))
-            r.action.copy_(torch.randint(2, r.action.shape, generator=g))
-            r.reward.copy_(torch.randn(r.reward.shape, generator=g))
-            # agents of worlds 0 and 1 die at step 2; world 2's are dead until step 4; world 3's second is cut at step 5
-            r.valid.fill_(True)
-            r.valid[3:, :2] = False
-            r.terminated[2, :2] = True
-            r.valid[:4, 2] = False
-            r.valid[6:, 3, 1] = False
-            r.truncated[5, 3, 1] = True
-            r.final_obs[0] = 0.5
-            r.final_slot[5, 3, 1] = 0
-            if value is not None:
-                r.obs[~r.valid] = value
-                r.last_obs[~r.valid[-1]] = value
-                r.reward[~r.valid] = value
-                r.final_obs[1:] = value
-            r.t = r.length
-            metrics = learner.update()
-        results.append((learner.net.state_dict(), metrics))
-    (clean, one), (dirty, two) = results
-    assert all(torch.equal(tensor, dirty[name]) for name, tensor in clean.items())
-    assert all(torch.equal(one[name], two[name]) for name in one)
-    assert all(tensor.isfinite().all() for tensor in dirty.values())
-
-
-def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
-    results = []
-    for seed in (0, 0, 1):
-        torch.manual_seed(len(results))
-        core = Corridor(8)
-        learner = learner_for(core, seed=seed, prioritized=True)
-        before = torch.get_rng_state()
-        drive(core, learner, 6)
-        assert torch.equal(torch.get_rng_state(), before)
-        results.append(learner.actor.body[0].weight.detach())
-    assert torch.equal(results[0], results[1])
-    assert not torch.equal(results[0], results[2])
-
-
-def test_run_resumes_only_from_its_newest_checkpoint(tmp_path):
-    learner = DQNConfig(rollout_length=8, learning_starts=0, replay_size=256, hidden_sizes=(8,))
-    config = TrainConfig(
-        "Corridor",
-        num_envs=8,
-        total_steps=384,
-        checkpoint_interval=2,
-        eval_episodes=0,
-        algorithm="dqn",
-        learner=learner,
-    )
-    trainer = Trainer(config, tmp_path, None, make_toy)
-    for _ in range(4):
-        trainer.iterate()
-    trainer.log.close()
-    older, newest = (checkpoint.load(tmp_path / "checkpoints" / f"00000000{i}") for i in (2, 4))
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(CheckpointError, match=r"000000002: only the newest .* resume from .*000000004 "):
-        Trainer(config, None, older, make_toy)
-    assert sorted(tmp_path.rglob("*")) == before
-    assert Trainer(config, None, newest, make_toy).run().name == "000000006"
-
-
-@pytest.mark.parametrize("changes", [{}, {"prioritized": True, "n_step": 3, "dueling": True}])
-def test_resumed_run_equals_an_uninterrupted_one(changes, tmp_path):
-    settings = registry.find("iql").settings(**{**FAST, "replay_size": 256, "learning_starts": 100, **changes})
-    config = TrainConfig(
-        "Corridor",
-        num_envs=8,
-        total_steps=512,
-        checkpoint_interval=3,
-        eval_episodes=8,
-        algorithm="iql",
-        learner=settings,
-    )
-    Trainer(config, tmp_path / "whole", None, make_toy).run()
-    part = Trainer(config, tmp_path / "parts", None, make_toy)
-    for _ in range(5):
-        part.iterate()
-    part.log.close()
-    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), make_toy)
-    assert resumed.iteration == 3
-    resumed.run()
-    assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
-
-
 # ---------------------------------------------------------------- refusals
 
 
@@ -464,38 +332,3 @@ def test_unsupported_specs_and_sizes_are_refused(settings, problem, message):
 def test_invalid_settings_name_the_field(name, value):
     with pytest.raises(ConfigError, match=f"learner.{name}: expected"):
         DQNConfig(**{name: value})
-
-
-# ---------------------------------------------------------------- learning
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"dueling": True, "n_step": 3}, {"prioritized": True}, {"double": False, "tau": 1.0, "target_every": 20}],
-)
-def test_dqn_solves_corridor_with_agents_that_die_one_by_one(changes):
-    core = Corridor(16)
-    learner = learner_for(core, **changes)
-    drive(core, learner, 40)
-    assert learner.policy().act(torch.eye(7)[:6]).tolist() == [1] * 6
-
-
-def test_dqn_solves_identity_under_masks():
-    core = Identity(16, "discrete", limit=4, masked=True)
-    learner = learner_for(core, gamma=0.5)
-    core.groups = {"even": (0, 2), "odd": (1,)}
-    part = DQN(
-        learner.config, LearnerSpec(core.obs_width, core.action_spaces["even_0"], 16, 2, 5_000, has_action_mask=True)
-    )
-    core.reset()
-    rows = [0, 2]
-    for _ in range(40):
-        for _ in range(8):
-            action = core.sample_actions()
-            action[:, rows] = part.act(core.obs[:, rows], core.mask[:, rows])
-            core.step(action)  # the toy asserts that every action is legal
-            seen = (core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs)
-            part.observe(Transition(*(each[:, rows] for each in seen), next_mask=core.mask[:, rows]))
-        part.update()
-    answer = part.policy().act(core.obs[:, rows], core.mask[:, rows])
-    assert torch.equal(answer, core.obs[:, rows].argmax(-1))

@@ -110,7 +110,7 @@ def linear(weights: list[list[float]], bias: float) -> torch.nn.Module:
     net = torch.nn.Linear(len(weights[0]), len(weights))
     net.weight.data.copy_(torch.tensor(weights))
     net.bias.data.fill_(bias)
-    net.step = lambda x, memory: (net(x), memory)
+    net.step = lambda x, hidden_state: (net(x), hidden_state)
     net.hidden_width = 0
     return net
 
@@ -199,7 +199,7 @@ def test_windows_start_with_the_hidden_state_of_acting():
     for _ in range(2):
         for _ in range(8):
             core.step(learner.act(core.obs, None, None, core.state()))
-            acted.append(learner.memory.clone())
+            acted.append(learner.hidden_state.clone())
             again, state = core.elapsed_steps == 0, core.state()
             learner.observe(
                 Transition(
@@ -212,7 +212,7 @@ def test_windows_start_with_the_hidden_state_of_acting():
     for start in (0, 1, 2):  # an episode starts at 0: 1 and 2 are in the middle of it
         learner.burn_in = 0
         window = learner.replay.windows(torch.full((4,), start), torch.arange(4), 16 - start)
-        past = window["memory"][0], learner._inputs(window["obs"]), window["episode_starts"]
+        past = window["hidden_state"][0], learner._inputs(window["obs"]), window["episode_starts"]
         torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start:])
         assert window["episode_starts"][:, 0].nonzero().flatten().tolist() == [
             t - start for t in range(start, 16) if t % 3 == 0
@@ -221,7 +221,7 @@ def test_windows_start_with_the_hidden_state_of_acting():
         torch.testing.assert_close(learner._remember(learner.actor, *past), acted[start + 5 :])
     stale = torch.full_like(past[0], 7.0), *past[1:]  # no hidden state crosses episodes
     torch.testing.assert_close(learner._remember(learner.actor, *stale), acted[7:])
-    assert not learner.replay.buffers["memory"][learner.replay.buffers["episode_starts"]].any()
+    assert not learner.replay.buffers["hidden_state"][learner.replay.buffers["episode_starts"]].any()
 
 
 @pytest.mark.parametrize("burn_in", [0, 2])
@@ -232,7 +232,7 @@ def test_gradients_depend_on_the_stored_hidden_state(burn_in):
         core = RecallOfThree(4)
         learner = gru(core, learning_starts=10**9, burn_in=burn_in)
         drive(core, learner, 4)
-        learner.replay.buffers["memory"] += shift
+        learner.replay.buffers["hidden_state"] += shift
         learner.replay.buffers["episode_starts"].zero_()
         losses.append(float(learner._minibatch_step()["q_loss"]))
     assert losses[0] != losses[1]
@@ -278,8 +278,8 @@ def test_agents_get_one_hot_indices():
 def test_exported_policy_plays_a_team(body, tmp_path):
     policy = learner_for(TwoStep(2), network=body, hidden_sizes=(8,)).policy()
     said = export_policy(policy, tmp_path / "p.pt2", masked=True)  # compares the exported program with the policy
-    takes = "obs (N, 2, 3), mask (N, 2, 2)" + (", memory (N, 2, 8)" if body == "gru" else "")
-    assert said == f"{takes} -> action (N, 2) int64, parameters{', memory' if body == 'gru' else ''}"
+    takes = "obs (N, 2, 3), mask (N, 2, 2)" + (", hidden_state (N, 2, 8)" if body == "gru" else "")
+    assert said == f"{takes} -> action (N, 2) int64, parameters{', hidden_state' if body == 'gru' else ''}"
 
 
 def test_agents_of_several_groups_act_as_one_team():
@@ -360,8 +360,9 @@ def test_resumed_run_equals_an_uninterrupted_one(kind, body, tmp_path):
 def test_state_of_wrong_shape_is_refused():
     one, other = gru(RecallOfThree(4)), gru(RecallOfThree(4))
     state = one.state_dict()
-    del state["carried.memory"]
-    with pytest.raises(CheckpointError, match=r"learner state carried: memory: expected shape \(4, 2, 16\), got noth"):
+    del state["carried.hidden_state"]
+    message = r"learner state carried: hidden_state: expected shape \(4, 2, 16\), got noth"
+    with pytest.raises(CheckpointError, match=message):
         other.load_state_dict(state)
 
 

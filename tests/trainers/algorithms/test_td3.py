@@ -113,8 +113,8 @@ def test_policy_follows_the_first_critic_only():
 
 def test_exploration_noise_is_linear_in_steps_and_clipped_to_the_box():
     learner = learner_of(learning_starts=0, updates=1, noise=1.0, noise_final=0.0)  # 4 of 80 steps per rollout
-    told = [step(learner)["noise"].item() for _ in range(3)]
-    assert told == pytest.approx([1.0, 0.95, 0.9])
+    scales = [step(learner)["noise"].item() for _ in range(3)]
+    assert scales == pytest.approx([1.0, 0.95, 0.9])
     learner.noise.fill_(0.5)
     nn.init.zeros_(learner.actor.body[-1].weight)
     nn.init.zeros_(learner.actor.body[-1].bias)

@@ -108,8 +108,8 @@ def test_rewards_between_two_turns_belong_to_the_first():
 
 
 def test_end_on_the_opponents_move_ends_the_last_decision():
-    # the opponent wins at 1: delta0 = (0 - 1) + 0 - 2 = -3; the next episode begins with the opponent's move 2
-    # decision 3 wins at once: delta3 = 1 + 0 - 4 = -3; the opponent begins the next at 4
+    # the opponent wins at 1: delta0 = (0 - 1) + 0 - 2 = -3; the next episode starts with the opponent's move 2
+    # decision 3 wins at once: delta3 = 1 + 0 - 4 = -3; the opponent starts the next at 4
     # decision 5 runs on to the one after the rollout: delta5 = 5 + 0.5 * 8 - 2 = 7
     rows = [
         {"r": 0, "v": 2, "mine": 1}, {"r": -1, "end": "t"}, {"r": 7}, {"r": 1, "v": 4, "mine": 1, "end": "t"},
@@ -123,7 +123,7 @@ def test_end_on_the_opponents_move_ends_the_last_decision():
 
 def test_truncation_leaves_the_last_decision_out():
     # cut on the opponent's move 3 and on the own move 5: who was to move then is not known, nor what it is worth
-    # decision 0 goes on to decision 2 all the same: delta0 = (1 + 2) + 0.5 * 4 - 2 = 3
+    # decision 0 continues to decision 2: delta0 = (1 + 2) + 0.5 * 4 - 2 = 3
     rows = [
         {"r": 1, "v": 2, "mine": 1}, {"r": 2}, {"r": 3, "v": 4, "mine": 1}, {"r": 4, "end": "c"},
         {"r": 5}, {"r": 6, "v": 2, "mine": 1, "end": "c"},

@@ -10,7 +10,7 @@ MODEL = "zoo:cartpole-ppo"
 
 
 def rendered(capsys, tmp_path, line: str, suffix: str = "gif") -> tuple[list[str], bytes]:
-    """The lines that the command prints, and the file it writes."""
+    """Return the printed lines of the command, and its output file."""
     path = tmp_path / f"x.{suffix}"
     assert render.render_command(["--device", "cpu", "--size", "24", "--output", str(path), *line.split()]) == 0
     return capsys.readouterr().out.splitlines(), path.read_bytes()
@@ -28,7 +28,7 @@ def test_policies_of_a_checkpoint_act_in_its_environments(capsys, tmp_path):
     assert rendered(capsys, tmp_path, f"{line} --checkpoint {MODEL} --greedy")[1] == trained
 
 
-def test_settings_of_the_checkpoint_are_used_and_told(capsys, tmp_path, monkeypatch):
+def test_settings_of_the_checkpoint_are_used_and_printed(capsys, tmp_path, monkeypatch):
     from trainers.storage import checkpoint
 
     saved = checkpoint.load
@@ -65,7 +65,7 @@ def test_unfit_checkpoint_raises_one_line(tmp_path, line, error, words):
 
 
 def test_last_frame_of_an_episode_is_shown(capsys, tmp_path):
-    """A game of one step: its joint action is framed on every second picture, before the next game begins."""
+    """A game of one step: its joint action is framed on every second picture, before the next game starts."""
     iio = pytest.importorskip("imageio.v3")
     rendered(capsys, tmp_path, "ClimbingGame-v0 --steps 4 --num-envs 1 --size 96")
     frames = iio.imread(tmp_path / "x.gif", index=...)

@@ -154,7 +154,7 @@ def test_train_against_a_checkpoint(run, tmp_path):
     assert train_command([*options, "--eval-opponents", str(run), "--run-dir", str(tmp_path / "a")]) == 0
     assert not torch.are_deterministic_algorithms_enabled()
     recorded = json.loads((tmp_path / "a" / "config.json").read_text())
-    assert recorded["eval_opponents"] == str(checkpoint.find(run).resolve())  # it stays that, though the run may go on
+    assert recorded["eval_opponents"] == str(checkpoint.find(run).resolve())  # it stays the same if the run continues
     row = read_rows(tmp_path / "a" / "metrics.csv")[-1]
     returns = [float(row[f"eval/{name}/return"]) for name in ("adversary", "agent")]
     assert float(row["eval/score"]) == pytest.approx(sum(returns) / 2, rel=1e-5)
@@ -208,7 +208,7 @@ def test_module_is_imported_only_if_named_on_the_command_line(tmp_path, monkeypa
     going_on = ["--resume", out, "--no-video"]
     refused = r"manifest.json: environment 'far:Far-v0' is in the module 'far', which .* add --allow-import far if"
     evaluation = [out, "--episodes", "2"]
-    for command, argv, told in (
+    for command, argv, message in (
         (train_command, going_on, refused),
         (train_command, ["Far-v0", *going_on], refused),
         (train_command, ["json:Far-v0", *going_on], refused),
@@ -216,7 +216,7 @@ def test_module_is_imported_only_if_named_on_the_command_line(tmp_path, monkeypa
         (eval_command, [*evaluation, "--env-id", "Far-v0"], refused),
     ):
         del sys.modules["far"]
-        with pytest.raises(CheckpointError, match=told) as caught:
+        with pytest.raises(CheckpointError, match=message) as caught:
             command(argv)
         assert "\n" not in str(caught.value)
         assert "far" not in sys.modules
@@ -307,9 +307,9 @@ def test_missing_extras_keep_exit_code_of_finished_training(tmp_path, monkeypatc
 def test_long_parts_show_progress(tmp_path, capsys):
     options = [option for option in SMALL if option != "--no-video"]
     assert train_command([*options, "--total-steps", "300", "--run-dir", str(tmp_path)]) == 0  # whole rollouts of 160
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     for last in ("320 / 320 steps", "1,024 / 1,024 episodes", "600 / 600 frames"):
-        assert last in told
+        assert last in printed
     assert eval_command([str(tmp_path), "--episodes", "4"]) == 0
     said = capsys.readouterr()
     assert "16 / 16 episodes  adversary trained, agent trained" in said.err
@@ -403,6 +403,6 @@ def test_rollout_on_a_gpu_has_no_host_sync(tmp_path):
 
 
 def learned(out: Path) -> list[dict[str, str]]:
-    """The rows of metrics.csv without those that tell the time."""
+    """Return the rows of metrics.csv without columns of time."""
     rows = read_rows(out / "metrics.csv")
     return [{k: v for k, v in row.items() if not k.startswith("time/") and "seco" not in k} for row in rows]

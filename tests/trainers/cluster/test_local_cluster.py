@@ -145,7 +145,7 @@ def test_resources_are_split_over_the_nodes(monkeypatch):
 
 @pytest.fixture
 def record(tmp_path, monkeypatch):
-    """Makes the record of a cluster that keeps its logs in a folder, and whose keeper is a process."""
+    """Make the record of a cluster with logs in a folder and a process as its keeper."""
     (tmp_path / "place").mkdir()
     monkeypatch.setattr(cluster_records, "PLACE", tmp_path / "place")
 

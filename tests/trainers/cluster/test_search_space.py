@@ -73,7 +73,7 @@ def test_reads_spaces(text, kind, values):
         ("choice(1+1)", "expected numbers, words or JSON, got 1\\+1"),
     ],
 )
-def test_refuses_what_is_no_space(text, line):
+def test_invalid_search_spaces_are_refused(text, line):
     with pytest.raises(ConfigError, match=line) as refused:
         parse(text)
     assert "\n" not in str(refused.value)
@@ -110,7 +110,7 @@ def test_checks_names_and_values_before_anything_starts(pairs, line):
         search_space.check(cartpole(), parse_all(pairs))
 
 
-def test_accepts_what_every_trial_may_be():
+def test_valid_settings_of_all_trials_are_accepted():
     pairs = [
         "learner.learning_rate=loguniform(1e-4,1e-2)",
         "learner.hidden_sizes=choice([8],[8,8])",
@@ -182,14 +182,14 @@ def test_changed_settings_take_effect_in_a_copied_trial(tmp_path):
 
 
 def test_trainer_reports_every_checkpoint(tmp_path):
-    told = []
+    saves = []
     config = dataclasses.replace(cartpole(), checkpoint_interval=2)
     Trainer(
         config,
         tmp_path / "run",
-        on_save=lambda path, row: told.append((path.name, row["env_steps"], row["eval/score"])),
+        on_save=lambda path, row: saves.append((path.name, row["env_steps"], row["eval/score"])),
     ).run()
-    assert [each[:2] for each in told] == [("000000002", 128), ("000000004", 256), ("000000006", 384)]
+    assert [each[:2] for each in saves] == [("000000002", 128), ("000000004", 256), ("000000006", 384)]
     start = checkpoint.load(tmp_path / "run" / "checkpoints" / "000000004")
     again = []
     trainer = Trainer(
@@ -309,12 +309,12 @@ def test_results_without_any_score(tmp_path):
     config, plan = cartpole(), TuneConfig("none", num_samples=1)
     content = {"format": tune_results.FORMAT, "config": dataclasses.asdict(config), "plan": dataclasses.asdict(plan)}
     (tmp_path / "search.json").write_text(json.dumps({**content, "search": {}, "trials": 1}))
-    told = {"steps": 64, "done": True, "failed": "the training has diverged", "config": {"learner.gamma": 0.5}}
+    metrics = {"steps": 64, "done": True, "failed": "the training has diverged", "config": {"learner.gamma": 0.5}}
 
     class Grid(list):
         num_terminated, num_errors = 1, 0
 
-    grid = Grid([SimpleNamespace(metrics=told, best_checkpoints=[], error=None, path=str(tmp_path / "trial-00000"))])
+    grid = Grid([SimpleNamespace(metrics=metrics, best_checkpoints=[], error=None, path=str(tmp_path / "trial-00000"))])
     with pytest.raises(GpuEnvsError, match="none of 1 trials has a score: the training has diverged"):
         tune_results.read_results(grid, tmp_path)
     written = json.loads((tmp_path / "tune.json").read_text())
@@ -323,7 +323,7 @@ def test_results_without_any_score(tmp_path):
 
 
 def test_interrupted_search_has_a_table():
-    """Trials that have not begun have no settings yet."""
+    """Trials that have not started have no settings yet."""
     done = tune_results.TrialResult(
         "trial-00000", {"learner.gamma": 0.5, "seed": 3}, 12.3456, 1536, "finished", "somewhere"
     )

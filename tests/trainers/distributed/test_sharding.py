@@ -31,7 +31,7 @@ from trainers.storage.learning_curves import read_rows
 from trainers.storage.sharded_checkpoint import load_on_rank0
 
 HERE = Path(__file__).parents[1]
-OF_THREE = ("memory",)
+OF_THREE = ("recurrent_tag",)
 CASES = [
     *((2, run) for run in RUNS),
     *((3, run) for run in OF_THREE),
@@ -144,7 +144,7 @@ def env_of(run):
 
 def test_runs_cover_uneven_rows_and_early_stopping(many):
     """Valid rows are uneven over steps and ranks, and an update is stopped by its divergence."""
-    counts = [torch.stack(part["first"]["runner"]["counts"]) for part in held(many[3], "memory", 3)]
+    counts = [torch.stack(part["first"]["runner"]["counts"]) for part in held(many[3], "recurrent_tag", 3)]
     assert all(len(count.unique()) > 1 for count in counts)
     assert not torch.equal(counts[1], counts[2])  # with two worlds each
     steps = {float(row["agent/gradient_steps"]) for row in read_rows(many[2] / "spread" / "metrics.csv")}
@@ -153,16 +153,16 @@ def test_runs_cover_uneven_rows_and_early_stopping(many):
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_sharded_run_resumes_bit_for_bit(many, ranks):
-    whole, again = (checkpoint.load(many[ranks] / name).state for name in ("memory", "again"))
+    whole, again = (checkpoint.load(many[ranks] / name).state for name in ("recurrent_tag", "again"))
     for name, value in whole.items():
         same = torch.equal(value, again[name]) if isinstance(value, torch.Tensor) else value == again[name]
         assert same or name == "trainer.seconds", name
 
 
 def test_one_process_resumes_a_sharded_run(many, tmp_path):
-    middle = checkpoint.load(many[3] / "memory" / "checkpoints" / "000000002")
-    trainer = train("memory", tmp_path / "on", Shard.split(0, 1, WORLDS), middle)[1]
-    for policy, net in held(many[1], "memory", 1)[0]["nets"].items():
+    middle = checkpoint.load(many[3] / "recurrent_tag" / "checkpoints" / "000000002")
+    trainer = train("recurrent_tag", tmp_path / "on", Shard.split(0, 1, WORLDS), middle)[1]
+    for policy, net in held(many[1], "recurrent_tag", 1)[0]["nets"].items():
         for name, tensor in trainer.assignments[policy].learner.net.state_dict().items():
             assert_near(net[name], tensor, name)
 
@@ -215,12 +215,12 @@ def saved(state):
 
 
 def test_other_ranks_get_only_shapes_of_a_checkpoint(monkeypatch):
-    told = []
-    monkeypatch.setattr(Shard, "broadcast_from_rank0", lambda self, make: told.append(make()) or told[0])
+    received = []
+    monkeypatch.setattr(Shard, "broadcast_from_rank0", lambda self, make: received.append(make()) or received[0])
     whole = saved({"learner.a.replay.obs": torch.ones(30, 7, 2), "trainer.seconds": 1.5})
     assert load_on_rank0(Shard.split(0, 2, 7), lambda: whole) is whole
-    assert (told[0].iteration, told[0].state["trainer.seconds"]) == (1, 1.5)
-    outline = told[0].state["learner.a.replay.obs"]
+    assert (received[0].iteration, received[0].state["trainer.seconds"]) == (1, 1.5)
+    outline = received[0].state["learner.a.replay.obs"]
     assert (outline.shape, outline.device.type) == ((30, 7, 2), "meta")
 
 
@@ -267,7 +267,7 @@ def test_ranks_draw_the_same_places_and_keep_their_own(ranks, count):
 def test_ranks_on_one_machine_share_its_memory_budget(many):
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     for ranks in (2, 3):
-        rooms = [part["room"] for part in held(many[ranks], "memory", ranks)]
+        rooms = [part["room"] for part in held(many[ranks], "recurrent_tag", ranks)]
         assert len(set(rooms)) == 1
         assert 0 < rooms[0] <= pages * size / ranks
 
@@ -291,9 +291,9 @@ def test_error_on_one_rank_is_raised_on_all(monkeypatch):
             raise CheckpointError(f"state: expected a tensor ({shard.rank})")
 
     def tried(shard):
-        with pytest.raises(CheckpointError, match="expected a tensor") as told:
+        with pytest.raises(CheckpointError, match="expected a tensor") as caught:
             shard.run_on_all(lambda: refused(shard))
-        return str(told.value)[-3:], shard.run_on_all(lambda: shard.rank)
+        return str(caught.value)[-3:], shard.run_on_all(lambda: shard.rank)
 
     assert together.each(tried, shards) == [("(1)", 0), ("(1)", 1), ("(2)", 2)]
 

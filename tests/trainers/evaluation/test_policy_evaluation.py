@@ -21,10 +21,10 @@ class Fixed:
     def __init__(self, action: int) -> None:
         self.action = action
 
-    def act(self, obs, mask=None, greedy=False, memory=None):
+    def act(self, obs, mask=None, greedy=False, hidden_state=None):
         return torch.full(obs.shape[:-1], self.action)
 
-    def memory(self, *shape: int) -> None:
+    def initial_hidden_state(self, *shape: int) -> None:
         return None
 
     def seed(self, seed: int) -> None:
@@ -53,7 +53,7 @@ def test_each_world_counts_exactly_once():
 
 def test_survivors_are_those_that_no_rule_ended():
     class OneStays(Fixed):
-        def act(self, obs, mask=None, greedy=False, memory=None):
+        def act(self, obs, mask=None, greedy=False, hidden_state=None):
             return torch.tensor([1, 0]).expand(obs.shape[:-1])  # walker 0 goes, walker 1 stays until truncated
 
     outcome = evaluate_policies(Corridor(20, limit=8), {"walker": OneStays(1)}, seed=0)
@@ -148,8 +148,8 @@ def test_actions_of_some_agents_go_into_those_of_all(kind):
         assert (into == -7).sum() == into.numel() - own.numel()
 
 
-def test_crossplay_tells_how_far_it_is():
-    told = []
+def test_crossplay_reports_progress():
+    reports = []
     core = Corridor(5, limit=3)
     cross_play(
         core,
@@ -157,11 +157,11 @@ def test_crossplay_tells_how_far_it_is():
         {"walker": Fixed(0)},
         None,
         0,
-        progress=lambda done, text: told.append((done, text)),
+        progress=lambda done, text: reports.append((done, text)),
     )
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert (5, "walker random") in told
-    assert told[-1] == (10, "walker trained")
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
+    assert (5, "walker random") in reports
+    assert reports[-1] == (10, "walker trained")
 
 
 def test_interval_by_hand():

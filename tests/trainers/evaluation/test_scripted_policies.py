@@ -24,7 +24,7 @@ def act(core, member):
 
 
 def gridworld(*cells):
-    """A world of taggers and, last, the runner, in these cells."""
+    """Return a world of taggers and, last, the runner, in these cells."""
     core = make_core("TagGridworld-v0", 1, "cpu", num_taggers=len(cells) - 1, grid_length=9)
     core.reset()
     core.world_state["cell"][0] = torch.tensor(cells)

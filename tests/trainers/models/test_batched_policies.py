@@ -47,18 +47,18 @@ def policies(count: int, space: str = "discrete", **settings) -> list:
 def test_batched_actions_equal_those_of_single_policies(space, body):
     alone = policies(3, space, network=body)
     batched = BatchedPolicies(alone)
-    memory = alone[0].memory(3, 5, 3)
-    memories = [policy.memory(5, 3) for policy in alone]
+    hidden_state = alone[0].initial_hidden_state(3, 5, 3)
+    hidden_states = [policy.initial_hidden_state(5, 3) for policy in alone]
     generator = torch.Generator().manual_seed(9)
     for _ in range(4):
         obs = torch.randn((3, 5, 3, 6), generator=generator)  # wider than the policies' observations
         mask = torch.rand((3, 5, 3, 5), generator=generator) < 0.7 if space == "discrete" else None
-        together = batched.act(obs, mask, greedy=True, memory=memory)
+        together = batched.act(obs, mask, greedy=True, hidden_state=hidden_state)
         for i, policy in enumerate(alone):
-            single = policy.act(obs[i], None if mask is None else mask[i], greedy=True, memory=memories[i])
+            single = policy.act(obs[i], None if mask is None else mask[i], greedy=True, hidden_state=hidden_states[i])
             torch.testing.assert_close(together[i], single)
-            if memory is not None:
-                torch.testing.assert_close(memory[i], memories[i])
+            if hidden_state is not None:
+                torch.testing.assert_close(hidden_state[i], hidden_states[i])
 
 
 def test_batched_samples_follow_each_policys_probabilities():
@@ -97,17 +97,17 @@ def test_policy_runner_batches_policies_of_equal_shape(core, body):
     cast = PolicyRunner(made, players)
     assert len(cast.parts) == 1
     obs, info = made.reset(seed=1)
-    memories = {name: policy.memory(6, 1) for name, policy in players.items()}
+    hidden_states = {name: policy.initial_hidden_state(6, 1) for name, policy in players.items()}
     for _ in range(6):
         wanted = []
         for row, (name, policy) in enumerate(players.items()):
-            if memories[name] is not None:
-                memories[name].masked_fill_((made.elapsed_steps == 0)[:, None, None], 0.0)
-            wanted.append(policy.act(obs[:, row : row + 1], greedy=True, memory=memories[name]))
+            if hidden_states[name] is not None:
+                hidden_states[name].masked_fill_((made.elapsed_steps == 0)[:, None, None], 0.0)
+            wanted.append(policy.act(obs[:, row : row + 1], greedy=True, hidden_state=hidden_states[name]))
         action = cast.act(obs, info, greedy=True)
-        for row, memory in enumerate(memories.values()):
-            if memory is not None:
-                torch.testing.assert_close(cast.parts[0].memory[row], memory)
+        for row, hidden_state in enumerate(hidden_states.values()):
+            if hidden_state is not None:
+                torch.testing.assert_close(cast.parts[0].hidden_state[row], hidden_state)
         assert torch.equal(action, torch.cat(wanted, 1))
         obs, _, _, _, info = made.step(action)
 
@@ -133,7 +133,7 @@ TRAININGS = {
     "ppo": ("SimpleSpread-v0", "ppo", {}),
     "a2c, with dead agents": ("Corridor", "a2c", {}),
     "masks, rows apart": ("Identity", "ppo", {}),
-    "memory": ("SimpleSpread-v0", "ppo", {"network": "gru"}),
+    "recurrent": ("SimpleSpread-v0", "ppo", {"network": "gru"}),
     "state": ("SimpleSpread-v0", "mappo", {}),
     "turns": ("TicTacToe-v0", "ppo", {}),
     "continuous actions": ("TagContinuous-v0", "ppo", {}),
@@ -177,8 +177,8 @@ def test_batched_learners_store_the_same_rollouts_as_single_ones(case, monkeypat
             for key in sorted(got.keys() - {"final_obs", "device", "t"}):
                 torch.testing.assert_close(got[key], wanted[key], atol=apart, rtol=apart, msg=f"{name}.{key}")
             torch.testing.assert_close(learner.rollout.next_obs(), other.rollout.next_obs(), atol=apart, rtol=apart)
-            if learner.agent.memory is not None:
-                got, wanted = learner.agent.memory.actor_next, other.agent.memory.actor_next
+            if learner.agent.recurrent_state is not None:
+                got, wanted = learner.agent.recurrent_state.actor_next, other.agent.recurrent_state.actor_next
                 torch.testing.assert_close(got, wanted, atol=apart, rtol=apart)
         together.learners.update(iteration, str)
         alone.learners.update(iteration, str)
@@ -199,7 +199,7 @@ def test_learners_with_equal_networks_act_in_one_batch(monkeypatch):
 
 def test_batched_learners_own_their_weights():
     """Weights on disk and in policies are no views of shared memory, and rollouts are contiguous."""
-    made = training("memory")
+    made = training("recurrent")
     made.collect()
     made.learners.update(1, str)
     for seat in made.learners.assignments.values():

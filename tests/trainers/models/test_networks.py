@@ -15,9 +15,9 @@ def network(outputs: int = 3, width: int = 5, **settings) -> Network:
 def test_gru_steps_equal_unrolling():
     net, generator = network(network="gru"), torch.Generator().manual_seed(1)
     x = torch.randn((7, 4, 5), generator=generator)
-    memory = torch.randn((4, net.hidden_width), generator=generator)
+    hidden_state = torch.randn((4, net.hidden_width), generator=generator)
     begins = torch.rand((7, 4), generator=generator) < 0.3
-    whole, now = net.unroll(x, memory, begins), memory
+    whole, now = net.unroll(x, hidden_state, begins), hidden_state
     for t in range(7):
         out, now = net.step(x[t], now.masked_fill(begins[t].unsqueeze(-1), 0.0))
         torch.testing.assert_close(out, whole[t])
@@ -25,11 +25,11 @@ def test_gru_steps_equal_unrolling():
 
 def test_gru_resets_at_episode_starts():
     net = network(network="gru")
-    x, memory = torch.ones((3, 2, 5)), torch.zeros((2, 6))
+    x, hidden_state = torch.ones((3, 2, 5)), torch.zeros((2, 6))
     begins = torch.tensor([[False, False], [False, True], [False, False]])
     changed = x.clone()
     changed[0] += 1.0  # before the second world's episode starts
-    one, two = net.unroll(x, memory, begins), net.unroll(changed, memory, begins)
+    one, two = net.unroll(x, hidden_state, begins), net.unroll(changed, hidden_state, begins)
     assert not torch.allclose(one[2, 0], two[2, 0])
     assert torch.equal(one[2, 1], two[2, 1])
 

@@ -55,7 +55,7 @@ def test_episodes_are_kept_in_the_order_of_time_and_by_group():
                 "episode_return": torch.tensor([[now, 10 * now, now + 2], [7.0, 7.0, 7.0]]),
                 "episode_length": torch.tensor([[3, 5, 9], [1, 1, 1]], dtype=torch.int32),
             }
-            episodes.store(t, torch.tensor([True, False]), info)  # world 1 goes on
+            episodes.store(t, torch.tensor([True, False]), info)  # world 1 continues
         assert len(episodes.recent_returns()) == (0 if rollout < 50 else 2)
         row = episodes.read()
         assert row["even/episode_return_mean"] == 2 * rollout + 1.5
@@ -152,7 +152,7 @@ def test_run_without_progress_stops_and_keeps_its_best_checkpoint(tmp_path, monk
     assert scores == ["1", "3", "2", "2.5", "3"]
 
 
-def test_early_stopping_goes_on_after_a_resume_as_if_nothing_had_happened(tmp_path, monkeypatch):
+def test_early_stopping_after_a_resume_equals_an_uninterrupted_run(tmp_path, monkeypatch):
     evaluate = training_evaluator.TrainingEvaluator.scores
     # a score that only falls: the evaluation itself, and so the streams, are as always
     fall = lambda self: {**evaluate(self), "eval/score": -float(self.assignments["walker"].learner.steps)}  # noqa: E731

@@ -86,7 +86,7 @@ def test_resuming_from_an_earlier_checkpoint_rewinds_the_run(tmp_path):
         trainer = Trainer(toy_config(9), None, earlier, make_corridor)
         assert trainer.run_dir == tmp_path
         assert trainer.archived == tmp_path / aside
-        assert checkpoint.load(tmp_path).iteration == 3  # a run that is killed now goes on from here
+        assert checkpoint.load(tmp_path).iteration == 3  # a run that is killed now resumes from here
         assert iterations_of(tmp_path) == [1, 2, 3]
         assert iterations_of(tmp_path / aside) == list(range(1, 10))
         assert {path.name for path in (tmp_path / aside / "checkpoints").iterdir()} == kept - {"000000003"}
@@ -293,11 +293,11 @@ def test_every_seed_in_bounds_gives_streams_of_their_own(tmp_path):
 
 
 def test_threads_are_no_more_than_cores(monkeypatch):
-    told = []
-    monkeypatch.setattr(torch, "set_num_threads", told.append)
+    requested = []
+    monkeypatch.setattr(torch, "set_num_threads", requested.append)
     for threads in (0, 1, 1_000_000):
         toy_config(3, num_threads=threads).apply_num_threads()
-    assert told == [1, os.cpu_count()]
+    assert requested == [1, os.cpu_count()]
 
 
 def test_phase_times_add_up_to_the_run_time(tmp_path, monkeypatch):

@@ -70,7 +70,7 @@ def contents(run: Path) -> dict[str, bytes]:
 
 
 def check_refused(run: Path, user: str, capsys) -> str:
-    """Reads a run, and returns the one line that refuses it."""
+    """Read a run and return the one-line error."""
     before = contents(run)
     if user in READERS:
         with pytest.raises((CheckpointError, ConfigError)) as caught:
@@ -101,7 +101,7 @@ def to_bytes(change: Callable[[bytes], bytes]) -> Damage:
 
 
 def with_field(place: tuple[str | int, ...], value: Any) -> Damage:
-    """Puts a value into a JSON file; text that begins with "raw:" goes there as it is."""
+    """Write a value into a JSON file; text that starts with "raw:" is written without encoding."""
 
     def damage(file: Path) -> None:
         data = json.loads(file.read_text())
@@ -136,7 +136,7 @@ def with_tensor(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Da
 
 
 def signed(damage: Damage) -> Damage:
-    """A damage that the digests in the manifest fit."""
+    """Return a damage with matching digests in the manifest."""
 
     def both(file: Path) -> None:
         damage(file)
@@ -181,7 +181,7 @@ TABLE: dict[str, bytes] = {
 
 
 def fits(value: Any, hint: str) -> bool:
-    """Whether a value may be meant by a hint, written here on its own: by the kinds of JSON alone."""
+    """Return whether a JSON value fits a type hint, by an implementation independent of the package."""
     if value is None:
         return "None" in hint
     if isinstance(value, bool):
@@ -312,7 +312,7 @@ def cases() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
 
 
 def _rename_policy(run: Path) -> None:
-    """Gives the policy a name that the settings of the run do not have."""
+    """Rename the policy to a name that is missing in the settings of the run."""
     manifest = run / MANIFEST
     data = json.loads(manifest.read_text())
     data["policies"] = ["other"]
@@ -333,7 +333,7 @@ def _of_run(name: str, value: Any) -> Damage:
 
 
 def of_recordings() -> Iterator[tuple[str, str, Damage, tuple[str, ...]]]:
-    """The same for recorded episodes."""
+    """Return damages of recorded episodes."""
     manifest, steps, user = "manifest.json", recording_files.STEPS, ("clone",)
     for name, damage in JSON.items():
         yield manifest, f"recording {name}", damage, user

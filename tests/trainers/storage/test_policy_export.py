@@ -60,16 +60,16 @@ def test_exported_policy_returns_the_actions_of_the_policy(space, tmp_path):
 def test_exported_recurrent_policy_returns_its_hidden_state(masked, tmp_path):
     policy = policy_for(spaces.Discrete(3), network="gru")
     said = export_policy(policy, tmp_path / "p.pt2", masked=masked)
-    takes = "obs (N, 5), mask (N, 3), memory (N, 8)" if masked else "obs (N, 5), memory (N, 8)"
-    assert said == f"{takes} -> action (N) int64, parameters, memory"
+    takes = "obs (N, 5), mask (N, 3), hidden_state (N, 8)" if masked else "obs (N, 5), hidden_state (N, 8)"
+    assert said == f"{takes} -> action (N) int64, parameters, hidden_state"
     program = torch.export.load(tmp_path / "p.pt2").module()
-    memory, own = torch.zeros(16, 8), policy.memory(16)
+    hidden_state, own = torch.zeros(16, 8), policy.initial_hidden_state(16)
     rest = {"mask": torch.tensor([True, False, True]).expand(16, 3)} if masked else {}
     for _ in range(5):
         obs = 3 * torch.randn((16, 5))
-        action, _, memory = program(obs, **rest, memory=memory)
-        assert torch.equal(action, policy.act(obs, rest.get("mask"), greedy=True, memory=own))
-        assert torch.allclose(memory, own, atol=1e-6)
+        action, _, hidden_state = program(obs, **rest, hidden_state=hidden_state)
+        assert torch.equal(action, policy.act(obs, rest.get("mask"), greedy=True, hidden_state=own))
+        assert torch.allclose(hidden_state, own, atol=1e-6)
 
 
 def test_exported_policy_takes_image_observations(tmp_path):

@@ -50,7 +50,7 @@ def trainer(out: Path, steps: int = 32, resume: Path | None = None) -> Trainer:
 
 
 def started(code: str, *argv: str) -> subprocess.Popen:
-    """A Python process, at the point where it prints its first word; it goes on when its input ends."""
+    """Start a Python process and return once it prints its first word; it continues when its input ends."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [sys.executable, "-c", code, *argv],
@@ -87,7 +87,7 @@ def contents(path: Path) -> dict[Path, bytes]:
 
 
 def refused(capsys, *argv: str) -> str:
-    """The one line of a command that ends with exit code 2."""
+    """Return the printed line of a command that ends with exit code 2."""
     assert main(list(argv)) == 2
     (line,) = capsys.readouterr().err.splitlines()
     return line
@@ -144,8 +144,8 @@ def test_trainer_holds_the_lock_until_its_run_has_ended(tmp_path):
     assert not is_held(tmp_path)
 
 
-def test_training_that_was_given_up_is_taken_over_in_the_same_process(tmp_path):
-    """As in a notebook, where the object of an interrupted cell is still there."""
+def test_abandoned_training_can_be_resumed_in_the_same_process(tmp_path):
+    """In a notebook, the object of an interrupted cell still exists."""
     first = trainer(tmp_path)
     first.run()
     given_up = trainer(tmp_path, 64, resume=tmp_path)
@@ -157,7 +157,7 @@ def test_training_that_was_given_up_is_taken_over_in_the_same_process(tmp_path):
     assert not is_held(tmp_path)
 
 
-def test_run_that_another_process_began_since_the_folder_was_chosen_is_refused(tmp_path):
+def test_run_started_by_another_process_in_the_meantime_is_refused(tmp_path):
     out = run_folder.resolve_run_dir(tmp_path / "run", None)
     trainer(tmp_path / "run").run()
     with pytest.raises(ConfigError, match=r"there is a run already; continue it with --resume"):

@@ -1,0 +1,156 @@
+"""DQN in complete training: invalid rows, seeds, resumed runs and solved tasks."""
+
+import pytest
+import torch
+from checkpoints import assert_equal_checkpoints
+from dqn_learners import FAST, drive, learner_for
+from toy_core import Corridor, Identity, make_toy
+
+from gpu_envs.errors import CheckpointError
+from trainers.algorithms import registry
+from trainers.algorithms.off_policy.dqn import DQN, DQNConfig
+from trainers.base.learner_spec import LearnerSpec
+from trainers.base.transition import Transition
+from trainers.config.train_config import TrainConfig
+from trainers.runner.trainer import Trainer
+from trainers.storage import checkpoint
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+# ---------------------------------------------------------------- isolation of invalid rows
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+@pytest.mark.parametrize("poison", [1e9, float("nan")])
+def test_dead_agents_do_not_change_losses_or_statistics(poison, prioritized):
+    results = []
+    for value in (None, poison):
+        learner = learner_for(Corridor(8), learning_starts=0, n_step=3, prioritized=prioritized, batch_size=256)
+        r, g = learner.rollout, torch.Generator().manual_seed(5)
+        for _ in range(3):
+            r.all_obs.copy_(torch.randn(r.all_obs.shape, generator=g))
+            r.action.copy_(torch.randint(2, r.action.shape, generator=g))
+            r.reward.copy_(torch.randn(r.reward.shape, generator=g))
+            # agents of worlds 0 and 1 die at step 2; world 2's are dead until step 4; world 3's second is cut at step 5
+            r.valid.fill_(True)
+            r.valid[3:, :2] = False
+            r.terminated[2, :2] = True
+            r.valid[:4, 2] = False
+            r.valid[6:, 3, 1] = False
+            r.truncated[5, 3, 1] = True
+            r.final_obs[0] = 0.5
+            r.final_slot[5, 3, 1] = 0
+            if value is not None:
+                r.obs[~r.valid] = value
+                r.last_obs[~r.valid[-1]] = value
+                r.reward[~r.valid] = value
+                r.final_obs[1:] = value
+            r.t = r.length
+            metrics = learner.update()
+        results.append((learner.net.state_dict(), metrics))
+    (clean, one), (dirty, two) = results
+    assert all(torch.equal(tensor, dirty[name]) for name, tensor in clean.items())
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert all(tensor.isfinite().all() for tensor in dirty.values())
+
+
+def test_equal_seeds_learn_equally_and_global_streams_are_not_used():
+    results = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(len(results))
+        core = Corridor(8)
+        learner = learner_for(core, seed=seed, prioritized=True)
+        before = torch.get_rng_state()
+        drive(core, learner, 6)
+        assert torch.equal(torch.get_rng_state(), before)
+        results.append(learner.actor.body[0].weight.detach())
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+def test_run_resumes_only_from_its_newest_checkpoint(tmp_path):
+    learner = DQNConfig(rollout_length=8, learning_starts=0, replay_size=256, hidden_sizes=(8,))
+    config = TrainConfig(
+        "Corridor",
+        num_envs=8,
+        total_steps=384,
+        checkpoint_interval=2,
+        eval_episodes=0,
+        algorithm="dqn",
+        learner=learner,
+    )
+    trainer = Trainer(config, tmp_path, None, make_toy)
+    for _ in range(4):
+        trainer.iterate()
+    trainer.log.close()
+    older, newest = (checkpoint.load(tmp_path / "checkpoints" / f"00000000{i}") for i in (2, 4))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CheckpointError, match=r"000000002: only the newest .* resume from .*000000004 "):
+        Trainer(config, None, older, make_toy)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert Trainer(config, None, newest, make_toy).run().name == "000000006"
+
+
+@pytest.mark.parametrize("changes", [{}, {"prioritized": True, "n_step": 3, "dueling": True}])
+def test_resumed_run_equals_an_uninterrupted_one(changes, tmp_path):
+    settings = registry.find("iql").settings(**{**FAST, "replay_size": 256, "learning_starts": 100, **changes})
+    config = TrainConfig(
+        "Corridor",
+        num_envs=8,
+        total_steps=512,
+        checkpoint_interval=3,
+        eval_episodes=8,
+        algorithm="iql",
+        learner=settings,
+    )
+    Trainer(config, tmp_path / "whole", None, make_toy).run()
+    part = Trainer(config, tmp_path / "parts", None, make_toy)
+    for _ in range(5):
+        part.iterate()
+    part.log.close()
+    resumed = Trainer(config, tmp_path / "parts", checkpoint.load(tmp_path / "parts"), make_toy)
+    assert resumed.iteration == 3
+    resumed.run()
+    assert_equal_checkpoints(tmp_path / "whole", tmp_path / "parts")
+
+
+# ---------------------------------------------------------------- learning
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"dueling": True, "n_step": 3}, {"prioritized": True}, {"double": False, "tau": 1.0, "target_every": 20}],
+)
+def test_dqn_solves_corridor_with_agents_that_die_one_by_one(changes):
+    core = Corridor(16)
+    learner = learner_for(core, **changes)
+    drive(core, learner, 40)
+    assert learner.policy().act(torch.eye(7)[:6]).tolist() == [1] * 6
+
+
+def test_dqn_solves_identity_under_masks():
+    core = Identity(16, "discrete", limit=4, masked=True)
+    learner = learner_for(core, gamma=0.5)
+    core.groups = {"even": (0, 2), "odd": (1,)}
+    part = DQN(
+        learner.config, LearnerSpec(core.obs_width, core.action_spaces["even_0"], 16, 2, 5_000, has_action_mask=True)
+    )
+    core.reset()
+    rows = [0, 2]
+    for _ in range(40):
+        for _ in range(8):
+            action = core.sample_actions()
+            action[:, rows] = part.act(core.obs[:, rows], core.mask[:, rows])
+            core.step(action)  # the toy asserts that every action is legal
+            seen = (core.reward, core.terminated, core.truncated, core.valid, core.obs, core.final_obs)
+            part.observe(Transition(*(each[:, rows] for each in seen), next_mask=core.mask[:, rows]))
+        part.update()
+    answer = part.policy().act(core.obs[:, rows], core.mask[:, rows])
+    assert torch.equal(answer, core.obs[:, rows].argmax(-1))
