@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.pages import report, written
-from benchmarks.pages.targets import BENCH, NOISE, Effort, Figure
 from benchmarks.throughput import rounds
+from benchmarks.throughput.target import BENCH, NOISE, Effort, Figure
 from benchmarks.throughput.timing import QUIET as DISTURBED
 
 QUICK = Effort(repeats=3, seconds=0.05, patience=1)

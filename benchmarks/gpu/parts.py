@@ -21,8 +21,8 @@ import torch
 
 from benchmarks.gpu import peers
 from benchmarks.gpu.measure import failed, free, throughputs
-from benchmarks.hardware.roofline import copy_bandwidth, traffic
 from benchmarks.throughput.cases import many_agent_settings
+from benchmarks.throughput.roofline import copy_bandwidth, traffic
 from gpu_envs.runtime.factory import make_core
 
 Rows = Iterator[dict[str, Any]]

@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.gpu import page as gpu
 from benchmarks.pages import standing
 from benchmarks.pages.standing import number
-from benchmarks.pages.targets import NOISE, Figure, PerformanceTarget
+from benchmarks.throughput.target import NOISE, Figure, PerformanceTarget
 from benchmarks.throughput.timing import QUIET
 
 HEAD = """\

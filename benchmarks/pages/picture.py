@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from benchmarks.pages.targets import Figure
+    from benchmarks.throughput.target import Figure
 
 COLORS = ("#1f6fb2", "#d1495b", "#7a9e3a", "#8d8d8d", "#6b4fa0", "#e0912f", "#3aa6a0", "#b0578d")
 LINES = ("o-", "s--", "^:")

@@ -20,10 +20,10 @@ from typing import Any
 from benchmarks.hardware import provenance
 from benchmarks.hardware.provenance import ROOT
 from benchmarks.pages import performance_page, picture
-from benchmarks.pages.targets import BENCH, QUICK, Effort, Figure
 from benchmarks.pages.targets import TARGETS as OWN
 from benchmarks.throughput import rounds
 from benchmarks.throughput.cases import available
+from benchmarks.throughput.target import BENCH, QUICK, Effort, Figure
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "performance.md"

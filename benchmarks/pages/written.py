@@ -7,8 +7,8 @@ from typing import Any
 
 from benchmarks.hardware import provenance
 from benchmarks.pages import picture, report
-from benchmarks.pages.targets import Figure
 from benchmarks.throughput.rounds import COMPARISONS
+from benchmarks.throughput.target import Figure
 
 COLUMNS = (
     *(

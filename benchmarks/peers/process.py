@@ -67,7 +67,7 @@ class Peer:
             why = missing(task.peer)
             if why is not None:
                 raise PeerError(why)
-            command = [str(python(task.peer)), "-m", f"benchmarks.peers.inside.{task.module or task.peer}"]
+            command = [str(python(task.peer)), "-m", task.module or f"benchmarks.peers.inside.{task.peer}"]
         self.task = task
         self.versions: dict[str, str] = {}
         self.agents = 0

@@ -115,7 +115,7 @@ _LEARNING = (
         "SimpleSpread-v0, 16 worlds, 1 thread",
         (
             Contender("PPO with JaxMARL's settings", "gpu_envs", PPOSubject("SimpleSpread-v0", 16, JAXMARL)),
-            peer(JAX_IPPO, "jaxmarl", SPREAD, 16, module="jaxmarl_training", threads=1),
+            peer(JAX_IPPO, "jaxmarl", SPREAD, 16, module="benchmarks.peers.inside.jaxmarl_training", threads=1),
         ),
     ),
     Round(
@@ -126,7 +126,7 @@ _LEARNING = (
                 "gpu_envs",
                 PPOSubject("SimpleSpread-v0", SPREAD_WORLDS, JAXMARL, THREADS),
             ),
-            peer(f"{JAX_IPPO}, 16 worlds", "jaxmarl", SPREAD, 16, module="jaxmarl_training"),
+            peer(f"{JAX_IPPO}, 16 worlds", "jaxmarl", SPREAD, 16, module="benchmarks.peers.inside.jaxmarl_training"),
         ),
         {f"{JAX_IPPO}, 16 worlds": ">= 1"},
     ),

@@ -6,13 +6,13 @@ from functools import cache, partial
 from typing import Any
 
 from benchmarks.hardware import hotspots
-from benchmarks.hardware.roofline import copy_bandwidth, traffic
-from benchmarks.pages.targets import NOISE, Effort, Figure, PerformanceTarget
 from benchmarks.peers.process import PeerTask
 from benchmarks.throughput.cases import Case
 from benchmarks.throughput.comparisons import MICROSECONDS, STEPS, ComparisonGroup, Round
 from benchmarks.throughput.contenders import ContenderSlot, open_contenders
 from benchmarks.throughput.library_comparisons import COMPARISONS
+from benchmarks.throughput.roofline import copy_bandwidth, traffic
+from benchmarks.throughput.target import NOISE, Effort, Figure, PerformanceTarget
 from benchmarks.throughput.timing import AlternatingSamples, Spread, TimedSubject, alternate
 from gpu_envs.runtime.factory import make_core
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.hardware import provenance
-from benchmarks.pages.learning_page import write
+from benchmarks.training.learning_page import write
 from benchmarks.training.tasks import TASKS, Goal, TrainingTask
 from trainers.config.train_config import TrainConfig, make_eval_core, members_by_policy
 from trainers.evaluation.policy_evaluation import EvaluationResult, evaluate_policies

@@ -17,7 +17,6 @@ from conftest import SMALL
 from benchmarks import conftest
 from benchmarks.hardware import hotspots, provenance
 from benchmarks.pages import performance_page, picture, report, standing, written
-from benchmarks.pages.targets import BENCH, NOISE, Effort, Figure, PerformanceTarget
 from benchmarks.peers import process
 from benchmarks.peers.process import PeerError, PeerTask
 from benchmarks.throughput import cases, interfaces, rounds, timing
@@ -25,6 +24,7 @@ from benchmarks.throughput.cases import Case
 from benchmarks.throughput.comparisons import MICROSECONDS, STEPS, ComparisonGroup, Round
 from benchmarks.throughput.contenders import Batch, Contender, PPOSubject
 from benchmarks.throughput.library_comparisons import COMPARISONS
+from benchmarks.throughput.target import BENCH, NOISE, Effort, Figure, PerformanceTarget
 
 TINY = Effort(repeats=2, seconds=0.01, patience=1)
 SPREAD = SMALL["SimpleSpread-v0"]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from conftest import SMALL
 
-from benchmarks.hardware.roofline import COUNTED, copy_bandwidth, share, traffic
+from benchmarks.throughput.roofline import COUNTED, copy_bandwidth, share, traffic
 from gpu_envs.runtime.factory import make_core
 
 

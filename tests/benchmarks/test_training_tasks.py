@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import gpu_envs
-from benchmarks.pages import learning_page
-from benchmarks.training import train_tasks
+from benchmarks.training import learning_page, train_tasks
 from benchmarks.training.tasks import TASKS, Goal, TrainingTask
 from gpu_envs.errors import ConfigError
 from trainers.algorithms.registry import ALGORITHMS

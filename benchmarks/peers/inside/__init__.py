@@ -1,1 +1,1 @@
-"""Programs that run in the virtual environment of a peer; only ``interface.py`` imports this project."""
+"""Programs that run in the virtual environment of a peer. They import no package of this project but `benchmarks`."""

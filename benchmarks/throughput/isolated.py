@@ -14,7 +14,7 @@ from typing import Any
 def run(*arguments: object, cache: str | None = None) -> dict[str, Any]:
     """Run a measurement of this file in a fresh process, with its own kernel cache if one is named."""
     environment = os.environ | ({"WARP_CACHE_PATH": cache} if cache else {})
-    command = [sys.executable, "-m", "benchmarks.hardware.isolated", *map(str, arguments)]
+    command = [sys.executable, "-m", "benchmarks.throughput.isolated", *map(str, arguments)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{result.stderr}")
@@ -96,7 +96,7 @@ def _resident() -> float:
 
 def main(argv: list[str]) -> None:
     """Run the measurement given by the arguments."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.hardware.isolated", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput.isolated", description=__doc__)
     what = parser.add_subparsers(dest="what", required=True)
     what.add_parser("start").add_argument("env_id")
     what.add_parser("import")

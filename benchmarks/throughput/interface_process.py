@@ -1,4 +1,4 @@
-"""An interface of this project that needs a library of its own. The one file here that imports the project."""
+"""An interface of this project that needs another library, measured in the environment of that library."""
 
 import torch
 
