@@ -1,5 +1,6 @@
 """Other libraries in separate processes, timed in alternation with gpu-envs."""
 
+import importlib.util
 import sys
 import time
 
