@@ -30,7 +30,13 @@ def _library_interface(name: str, interface: str, case: Case) -> Contender:
     return Contender(
         name,
         "interface",
-        PeerTask("interfaces", case.env_id, case.num_envs, {"interface": interface}, module="benchmarks.throughput.interface_process"),
+        PeerTask(
+            "interfaces",
+            case.env_id,
+            case.num_envs,
+            {"interface": interface},
+            module="benchmarks.throughput.interface_process",
+        ),
     )
 
 

@@ -76,17 +76,21 @@ def rooms() -> dict[str, list[Path]]:
             room = ".".join(folder.parts[:2])
             if room in ELSEWHERE or (room == "gpu_envs.descriptions" and path.name != "base.py"):
                 continue
-            if path.name != "__init__.py" and public_names(_tree(path)):
+            alone = path.name == "__init__.py" and len(folder.parts) == 2 and len(list(path.parent.glob("*.py"))) == 1
+            if alone or (path.name != "__init__.py" and public_names(_tree(path))):
                 found.setdefault(room, []).append(path)
     return found
 
 
 def room_page(room: str, paths: list[Path]) -> str:
     """Return the page of a room: a section for each of its modules."""
-    init = ROOT / Path(*room.split(".")) / "__init__.py"
-    lines = [f"# {room}", "", MARK, "", _summary(_tree(init)), ""]
+    lines = [f"# {room}", "", MARK, "", "```{eval-rst}", f".. automodule:: {room}", "   :no-members:", "```", ""]
     for path in paths:
         name = _module(path)
+        if name == room:
+            rows = [(f"`{each}`", _defined(each, path)[1]) for each in public_names(_tree(path)) or []]
+            lines += [table(("name", "description"), rows), ""]
+            continue
         lines += [f"## {name}", "", "```{eval-rst}", f".. automodule:: {name}", "```", ""]
     return "\n".join(lines)
 
