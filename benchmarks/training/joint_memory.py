@@ -16,7 +16,7 @@ import torch
 
 from trainers.algorithms import registry
 from trainers.buffers.replay_buffer import ReplayBuffer
-from trainers.config.train_config import TrainConfig, make_core
+from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
 
@@ -35,7 +35,7 @@ def main(algorithm: str = "maddpg", device: str = "cpu") -> None:
     torch.set_num_threads(1)
     learner = registry.find(algorithm).settings(**SETTINGS)
     config = TrainConfig("TagContinuous-v0", algorithm=algorithm, num_envs=8, device=device, learner=learner)
-    core = make_core(config, config.num_envs, config.seed)
+    core = make_train_core(config, config.num_envs, config.seed)
     group = LearnerGroup(config, core)
     collector = Collector(config, core, group)
     learners: list[Any] = [each.learner for each in group.assignments.values()]

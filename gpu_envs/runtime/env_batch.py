@@ -16,7 +16,7 @@ from gpu_envs.runtime.illegal_actions import IllegalActions
 from gpu_envs.runtime.kernels import choose_schedule, choose_threads
 from gpu_envs.runtime.launcher import KernelLauncher
 from gpu_envs.runtime.seeding import seed_keys, write_keys
-from gpu_envs.runtime.validation import check_settings
+from gpu_envs.runtime.validation import check_core_settings
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import check_frame, check_worlds
 from warp_kernels import episode
@@ -52,7 +52,7 @@ class EnvBatch:
         env_contiguous = check_value(env_id, "env_contiguous", env_contiguous, bool)
         fuse_fp = check_value(env_id, "fuse_fp", fuse_fp, bool | None)
         self.domain_randomization = parameters.check_ranges(env_id, definition, config, domain_randomization)
-        check_settings(env_id, rules, num_envs, autoreset, env_offset, illegal_actions, schedule, threads)
+        check_core_settings(env_id, rules, num_envs, autoreset, env_offset, illegal_actions, schedule, threads)
         self.id = env_id
         self.config = config
         self.definition = definition

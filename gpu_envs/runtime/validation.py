@@ -11,7 +11,7 @@ from gpu_envs.utils.tensor_checks import check_tensor, plain
 from warp_kernels import philox
 from warp_kernels.rules import Rules
 
-__all__ = ["check_elapsed", "check_settings"]
+__all__ = ["check_core_settings", "check_elapsed"]
 
 
 def check_elapsed(env_id: str, steps: Any, mask: torch.Tensor | None, limit: int, clock: torch.Tensor) -> Any:
@@ -39,7 +39,7 @@ def check_elapsed(env_id: str, steps: Any, mask: torch.Tensor | None, limit: int
     return wanted.int()
 
 
-def check_settings(
+def check_core_settings(
     env_id: str,
     rules: Rules,
     num_envs: Any,

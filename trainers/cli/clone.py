@@ -34,7 +34,7 @@ from trainers.algorithms.imitation.behavior_cloning import BCConfig, clone
 from trainers.base.agent_group import make_agent_group
 from trainers.base.seeding import SEEDS, derive_seed
 from trainers.cli.options import check_id, with_learner
-from trainers.config.train_config import TrainConfig, make_core, members_by_policy
+from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
 from trainers.evaluation.policy_evaluation import by_member, policies_of
 from trainers.evaluation.policy_runner import Players
 from trainers.evaluation.record_episodes import record_policies
@@ -82,7 +82,7 @@ def clone_command(argv: list[str]) -> int:
     config, source = _given(args)
     if out is not None and not isinstance(source, Recording):
         recording_files.check_new(out / "episodes")
-    core = make_core(config, config.num_envs, config.seed)
+    core = make_train_core(config, config.num_envs, config.seed)
     sides = members_by_policy(config, core)
     for name in args.policy:
         if name not in sides:

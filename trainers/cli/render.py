@@ -85,7 +85,7 @@ def cast(
     config = configs.TrainConfig.of(saved)
     check_id(saved, config.env_id, id)
     config = dataclasses.replace(config, env={**config.env, **settings}, device=str(resolve_device(device)))
-    core = configs.make_core(config, worlds, seed, autoreset="next_step")
+    core = configs.make_train_core(config, worlds, seed, autoreset="next_step")
     sides = configs.members_by_policy(config, core)
     if registry.find(config.algorithm).is_imitation:  # it may hold the policies of some groups only
         sides = {name: members for name, members in sides.items() if name in saved.policies}

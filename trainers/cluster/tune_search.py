@@ -24,7 +24,7 @@ from trainers.cluster.connect import connect, ray_library, ray_module
 from trainers.cluster.search_space import FIELDS, Space
 from trainers.cluster.tune_results import COMMAND, FORMAT, TuneResult, read_results, read_search
 from trainers.cluster.tune_trial import TuneConfig, trainable
-from trainers.config.train_config import TrainConfig, changed, make_core
+from trainers.config.train_config import TrainConfig, changed, make_train_core
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
 from trainers.runner.trainer import Trainer
@@ -175,7 +175,7 @@ def dry_run(config: TrainConfig, spaces: Mapping[str, Space], plan: TuneConfig) 
                 if name in SIZES:
                     raise ConfigError(f"{prefix}, because it is the size of a buffer; use asha")
                 try:
-                    core = make_core(other, other.num_envs, other.seed)
+                    core = make_train_core(other, other.num_envs, other.seed)
                     learners = LearnerGroup(other, core)
                     Collector(other, core, learners).load_state_dict(state)
                     learners.load_state_dict(state)

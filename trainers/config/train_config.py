@@ -31,8 +31,8 @@ __all__ = [
     "CoreFactory",
     "TrainConfig",
     "changed",
-    "make_core",
     "make_eval_core",
+    "make_train_core",
     "members_by_policy",
 ]
 
@@ -260,7 +260,7 @@ def members_by_policy(config: TrainConfig, core: Core) -> dict[str, list[str]]:
     return names
 
 
-def make_core(config: TrainConfig, num_envs: int, seed: int, **overrides: Any) -> Core:
+def make_train_core(config: TrainConfig, num_envs: int, seed: int, **overrides: Any) -> Core:
     """Create environments of a run with a number of environments and a seed; `overrides` replace settings."""
     import gpu_envs
 
@@ -270,7 +270,7 @@ def make_core(config: TrainConfig, num_envs: int, seed: int, **overrides: Any) -
     ).core
 
 
-def make_eval_core(config: TrainConfig, num_envs: int, seed: int, factory: CoreFactory = make_core) -> Core:
+def make_eval_core(config: TrainConfig, num_envs: int, seed: int, factory: CoreFactory = make_train_core) -> Core:
     """Create environments for evaluation; the time limit truncates, if configurable, so that survivors are known."""
     core = factory(config, num_envs, seed)
     if getattr(core.config, "time_limit", "truncation") == "truncation":

@@ -25,7 +25,7 @@ from torch import Tensor, distributed, nn
 from gpu_envs.errors import CheckpointError, ConfigError, missing_extra
 from trainers.base.seeding import derive_seed
 from trainers.base.state import State
-from trainers.config.train_config import TrainConfig, make_core
+from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.distributed.sharded_reducer import AllReduceReducer
 from trainers.models.policy import Policy
 from trainers.runner.agent_assignment import PolicyAssignment
@@ -147,7 +147,7 @@ class LearnerModule(LightningModule):
 
     def _build(self, device: torch.device, rank: int, ranks: int) -> None:
         c = dataclasses.replace(self.config, device=str(device), total_steps=-(-self.config.total_steps // ranks))
-        core = make_core(c, c.num_envs, c.seed, env_offset=rank * c.num_envs)
+        core = make_train_core(c, c.num_envs, c.seed, env_offset=rank * c.num_envs)
         self.ranks, self.iterations = ranks, c.iterations
         self.learners = LearnerGroup(c, core)
         self.collector = Collector(c, core, self.learners)

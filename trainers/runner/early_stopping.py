@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gpu_envs.errors import GpuEnvsError
 
-__all__ = ["DivergedError", "EarlyStopping", "check_finite", "float_tensors", "largest_magnitude"]
+__all__ = ["DivergedError", "EarlyStopping", "check_finite_training", "float_tensors", "largest_magnitude"]
 
 
 class DivergedError(GpuEnvsError, RuntimeError):
@@ -50,7 +50,7 @@ def largest_magnitude(net: nn.Module) -> Tensor:
     return nn.utils.get_total_norm([tensor for _, tensor in float_tensors(net)], math.inf).float()
 
 
-def check_finite(
+def check_finite_training(
     iteration: int,
     metrics: Mapping[str, float],
     nets: Mapping[str, nn.Module],

@@ -15,7 +15,7 @@ from trainers.config.train_config import TrainConfig
 from trainers.distributed.sharded_reducer import reducer_for
 from trainers.models.policy import Policy
 from trainers.runner.agent_assignment import assign_policies
-from trainers.runner.early_stopping import check_finite, largest_magnitude
+from trainers.runner.early_stopping import check_finite_training, largest_magnitude
 
 __all__ = ["LearnerGroup"]
 
@@ -71,7 +71,7 @@ class LearnerGroup:
             Metrics by "policy/metric", averaged over all ranks.
 
         Raises:
-            DivergedError: Metrics or networks are not finite, see `check_finite`.
+            DivergedError: Metrics or networks are not finite, see `check_finite_training`.
         """
         metrics: dict[str, Tensor] = {}
         for name, assignment in self.assignments.items():
@@ -80,7 +80,7 @@ class LearnerGroup:
         magnitudes = [largest_magnitude(net).to(self.device) for net in nets.values()]
         values = self.reducer.mean(torch.stack([*magnitudes, *(value.float() for value in metrics.values())])).tolist()
         row = dict(zip(metrics, values[len(nets) :], strict=True))
-        check_finite(iteration, row, nets, values[: len(nets)], last_saved)
+        check_finite_training(iteration, row, nets, values[: len(nets)], last_saved)
         return row
 
     def policies(self) -> dict[str, Policy]:

@@ -14,7 +14,7 @@ from trainers.base.phase_timer import PHASES
 from trainers.base.serialization import write_json
 from trainers.base.shard import Shard
 from trainers.base.state import State
-from trainers.config.train_config import CoreFactory, TrainConfig, make_core
+from trainers.config.train_config import CoreFactory, TrainConfig, make_train_core
 from trainers.distributed.checkpoint_state import gather_state, scatter_state
 from trainers.runner.collector import Collector
 from trainers.runner.early_stopping import EarlyStopping
@@ -42,7 +42,7 @@ class Trainer:
         config: TrainConfig,
         run_dir: Path | None = None,
         resume: Checkpoint | None = None,
-        factory: CoreFactory = make_core,
+        factory: CoreFactory = make_train_core,
         progress: Progress | None = None,
         on_save: Callable[[Path, Mapping[str, float]], None] | None = None,
         shard: Shard | None = None,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from trainers.config.train_config import CoreFactory, TrainConfig, make_core, make_eval_core
+from trainers.config.train_config import CoreFactory, TrainConfig, make_eval_core, make_train_core
 from trainers.evaluation.policy_evaluation import Team, evaluate_policies, load_opponents, teams
 from trainers.models.policy import Policy, PolicyProtocol
 from trainers.runner.agent_assignment import PolicyAssignment
@@ -26,7 +26,7 @@ class TrainingEvaluator:
         config: TrainConfig,
         core: Core,
         assignments: Mapping[str, PolicyAssignment],
-        factory: CoreFactory = make_core,
+        factory: CoreFactory = make_train_core,
     ) -> None:
         """Load the policies of `config.eval_opponents`, if set; the first evaluation creates the environments.
 

@@ -20,10 +20,10 @@ __all__ = [
     "archive_after",
     "check_kind",
     "is_run_of",
-    "kind_of",
     "make_folder",
     "open_folder",
     "resolve_run_dir",
+    "run_kind",
 ]
 
 TRACES = ("checkpoints", "metrics.csv", "config.json")
@@ -33,7 +33,7 @@ KINDS = {"league": (checkpoint.LEAGUE,), "tune": (SEARCH,), "training": TRACES}
 """Files that show the kind of a run, by kind."""
 
 
-def kind_of(path: Path) -> str | None:
+def run_kind(path: Path) -> str | None:
     """Return what a folder holds: "training", "league", "tune", or None."""
     return next((kind for kind in KINDS if _holds(path, kind)), None)
 
@@ -53,7 +53,7 @@ def check_kind(path: Path, kind: str) -> None:
                 f"{path}: a {kind} run needs a folder of its own, this one is among the checkpoints of {run}; "
                 "choose another"
             )
-    if not _holds(path, kind) and (found := kind_of(path)):
+    if not _holds(path, kind) and (found := run_kind(path)):
         raise ConfigError(
             f"{path}: a {kind} run needs a folder of its own, this one holds a {found} run; choose another"
         )

@@ -9,7 +9,7 @@ from league.storage import database
 from league.watch.sources.base import RunSource
 from league.watch.sources.league import LeagueRun
 from league.watch.sources.training import TrainingRun
-from trainers.storage.run_folder import TRACES, kind_of
+from trainers.storage.run_folder import TRACES, run_kind
 
 __all__ = ["open_source"]
 
@@ -20,7 +20,7 @@ def open_source(path: Path) -> RunSource:
     Raises:
         ConfigError: The folder holds neither.
     """
-    kind = kind_of(path)
+    kind = run_kind(path)
     if kind == "league":
         return LeagueRun(path)
     if kind == "training":

@@ -15,7 +15,7 @@ from gpu_envs.runtime.core import Core
 from league.game import Seat
 from league.watch.sources.base import Snapshot
 from trainers.base.serialization import read_json
-from trainers.config.train_config import TrainConfig, make_core, members_by_policy
+from trainers.config.train_config import TrainConfig, make_train_core, members_by_policy
 from trainers.models.policy import PolicyProtocol
 from trainers.storage import checkpoint, checkpoint_manifest
 from trainers.storage.learning_curves import read_rows
@@ -43,7 +43,7 @@ class TrainingRolloutEnvironment:
 
     def core(self, num_envs: int) -> Core:
         """Return the worlds, see `league.watch.rollouts.RolloutEnvironment`."""
-        return make_core(self.config, num_envs, self.config.seed, autoreset="disabled")
+        return make_train_core(self.config, num_envs, self.config.seed, autoreset="disabled")
 
     def policy(self, place: int, name: str) -> PolicyProtocol | None:
         """Load the policy of a seat from a checkpoint."""
@@ -68,7 +68,7 @@ class TrainingRun:
         if file.exists():
             self.recorded = read_json(file)
         config = dataclasses.replace(TrainConfig.from_json(self.recorded, str(file)), device="cpu")
-        core = make_core(config, 1, config.seed)
+        core = make_train_core(config, 1, config.seed)
         sides = members_by_policy(config, core)
         self.stage = TrainingRolloutEnvironment(
             config, self.folder, tuple(Seat(name, name, tuple(members)) for name, members in sides.items())

@@ -12,7 +12,7 @@ from trainers.algorithms.registry import ALGORITHMS
 from trainers.cli.evaluate import eval_command
 from trainers.cli.export import export_command
 from trainers.config.presets import preset
-from trainers.config.train_config import TrainConfig, make_core
+from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.evaluation.policy_evaluation import policies_of, teams
 from trainers.runner.trainer import Trainer
 from trainers.storage import checkpoint
@@ -81,20 +81,20 @@ def test_resumed_run_equals_the_uninterrupted_one(name, env_id, tmp_path):
 
 
 def test_policies_of_another_space_or_team_are_refused(trained):
-    core = make_core(TrainConfig("SimpleTag-v0", {"num_good": 2}), 2, 0)
+    core = make_train_core(TrainConfig("SimpleTag-v0", {"num_good": 2}), 2, 0)
     saved = checkpoint.load(trained("qmix"))
     with pytest.raises(CheckpointError, match="obs_width"):
         policies_of(saved, {"adversary": ["adversary"]}, core)
-    core = make_core(TrainConfig("SimpleTag-v0"), 2, 0)
+    core = make_train_core(TrainConfig("SimpleTag-v0"), 2, 0)
     with pytest.raises(CheckpointError, match="ids: expected 1 as in this SimpleTag-v0, got 3"):
         policies_of(saved, {"adversary": ["adversary_0"]}, core)
 
 
 def test_teams_are_those_that_share_a_group_or_a_reward():
-    core = make_core(TrainConfig("SimpleSpeakerListener-v0"), 32, 0)
+    core = make_train_core(TrainConfig("SimpleSpeakerListener-v0"), 32, 0)
     (team,) = teams(core, {"speaker": ["speaker"], "listener": ["listener"]}, 1)
     assert team == (["speaker", "listener"], {"speaker": ["speaker"], "listener": ["listener"]})
-    core = make_core(TrainConfig("SimpleTag-v0"), 32, 0)
+    core = make_train_core(TrainConfig("SimpleTag-v0"), 32, 0)
     sides = {"agent": ["agent"], "one": ["adversary_0"], "two": ["adversary_1", "adversary_2"]}
     assert [names for names, _ in teams(core, sides, 1)] == [["agent"], ["one", "two"]]
 

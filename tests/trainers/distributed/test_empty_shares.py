@@ -14,7 +14,7 @@ from trainers.algorithms import registry
 from trainers.base import shard as shard_module
 from trainers.base.shard import Shard
 from trainers.buffers.replay_buffer import ReplayBuffer
-from trainers.config.train_config import TrainConfig, make_core
+from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.distributed import sharded_reducer
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
@@ -47,7 +47,7 @@ def collector(run, shard):
     config = TrainConfig(
         env_id, env, algorithm=algorithm, learner=learner, num_envs=WORLDS, total_steps=10_000, seed=2, eval_episodes=0
     )
-    core = make_core(config, shard.num_envs, 2, **shard.core_settings)
+    core = make_train_core(config, shard.num_envs, 2, **shard.core_settings)
     return Collector(config, core, LearnerGroup(config, core, shard=shard))
 
 

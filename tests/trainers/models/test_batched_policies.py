@@ -11,7 +11,7 @@ from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent, B
 from trainers.algorithms.on_policy.advantages import minibatch
 from trainers.algorithms.on_policy.ppo import PPO, PPOConfig
 from trainers.base.learner_spec import LearnerSpec
-from trainers.config.train_config import TrainConfig, make_core
+from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.evaluation.policy_evaluation import evaluate_policies
 from trainers.evaluation.policy_runner import PolicyRunner
 from trainers.models.batched_policies import BatchedPolicies, can_batch
@@ -150,7 +150,11 @@ def training(case: str) -> Collector:
     config = TrainConfig(
         env_id, env, algorithm=algorithm, learner=learner, num_envs=6, total_steps=10_000, sharing="agent", seed=5
     )
-    core = TOYS[env_id](6, **{"masked": True} if "masks" in case else {}) if env_id in TOYS else make_core(config, 6, 5)
+    core = (
+        TOYS[env_id](6, **{"masked": True} if "masks" in case else {})
+        if env_id in TOYS
+        else make_train_core(config, 6, 5)
+    )
     return Collector(config, core, LearnerGroup(config, core))
 
 

@@ -5,7 +5,7 @@ import torch
 
 from gpu_envs.runtime.core import Core
 from trainers.algorithms import registry
-from trainers.config.train_config import TrainConfig, make_core
+from trainers.config.train_config import TrainConfig, make_train_core
 from trainers.runner.collector import Collector
 from trainers.runner.learner_group import LearnerGroup
 
@@ -50,7 +50,7 @@ def test_recording_leaves_no_trace(env_id, algorithm, settings, sharing):
     )
     seen = []
     for recording in (False, True):
-        core = make_core(config, config.num_envs, config.seed)
+        core = make_train_core(config, config.num_envs, config.seed)
         collector = Collector(config, core, LearnerGroup(config, core))
         if recording:
             collector.uses_cuda_graph, core.capture = True, as_on_a_gpu(core)

@@ -215,11 +215,11 @@ def test_run_in_a_folder_that_holds_another_kind_is_refused(argv, kind, found, t
 
 
 def test_kind_of_a_folder(tmp_path):
-    assert run_folder.kind_of(tmp_path / "nowhere") is None
-    assert run_folder.kind_of(tmp_path) is None
+    assert run_folder.run_kind(tmp_path / "nowhere") is None
+    assert run_folder.run_kind(tmp_path) is None
     trainer(tmp_path / "training").run()
     RunStore.create(tmp_path / "league", Game.of("KuhnPoker-v0"), {}).close()
-    assert [run_folder.kind_of(tmp_path / name) for name in ("training", "league")] == ["training", "league"]
+    assert [run_folder.run_kind(tmp_path / name) for name in ("training", "league")] == ["training", "league"]
     with pytest.raises(ConfigError, match="a league run needs a folder of its own, this one holds a training run"):
         RunStore.create(tmp_path / "training", Game.of("KuhnPoker-v0"), {})
     with pytest.raises(ConfigError, match="a training run needs a folder of its own, this one holds a league run"):
