@@ -1,11 +1,15 @@
 """Check that two revisions train, play and grow leagues with equal results, bit for bit, on this machine.
 
     python tests/house/compare_revisions.py BEFORE [AFTER] [--only NAME ...]
+    python tests/house/compare_revisions.py BEFORE [AFTER] --speed
 
 Each revision is checked out into a temporary folder and runs the same small tasks with the same seeds in processes of
 its own. Metrics, the tensors of checkpoints and policies, and the tables of leagues are compared. Names may differ:
 options are looked up in the help of the revision, columns and tensors are compared by value. AFTER defaults to HEAD.
 Exits with 1 at a difference. Digests are not recorded, since they depend on the CPU.
+
+With --speed the time of ``env.step(actions)`` is compared instead: one process per revision, in turns, with the order
+of the two changing from round to round. Exits with 1 if the median ratio after / before is above 1.01.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -174,12 +179,68 @@ def play(tree: Path, run: Run, folder: Path) -> dict[str, Any]:
     return {"metrics": metrics(folder), "tensors": tensors(folder), **tables(folder)}
 
 
+PROBE = """
+import sys, time, torch, gpu_envs
+torch.set_num_threads(1)
+env = gpu_envs.make("SimpleTag-v0", num_envs=int(sys.argv[1]), device="cpu", threads=1, reuse_buffers=True)
+env.reset(seed=0)
+actions = {agent: torch.ones(int(sys.argv[1]), dtype=torch.int64) for agent in env.agents}
+for line in sys.stdin:
+    start = time.perf_counter()
+    for _ in range(int(line)):
+        env.step(actions)
+    print(time.perf_counter() - start, flush=True)
+"""
+"""Program that measures seconds for the numbers of steps that it reads."""
+ROUNDS, ROUND_SECONDS, MAX_RATIO = 61, 0.15, 1.01
+
+
+def compare_speed(trees: dict[str, Path]) -> int:
+    """Print how long ``env.step`` takes in two checkouts; return 1 if the second is slower by more than 1 %."""
+    slower = 0
+    for num_envs in (1, 64):
+        probes = {}
+        for name, tree in trees.items():
+            environment = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
+            probes[name] = subprocess.Popen(
+                [sys.executable, "-c", PROBE, str(num_envs)],
+                cwd=tree,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+
+        def seconds(name: str, steps: int, probes: dict[str, Any] = probes) -> float:
+            print(steps, file=probes[name].stdin, flush=True)
+            return float(probes[name].stdout.readline())
+
+        steps = max(100, int(ROUND_SECONDS / (max(seconds(name, 2000) for name in trees) / 2000)))
+        rows = []
+        for number in range(ROUNDS):
+            order = list(trees) if number % 2 else list(trees)[::-1]
+            found = {name: seconds(name, steps) for name in order}
+            rows.append([found["before"] / steps * 1e6, found["after"] / steps * 1e6])
+        for probe in probes.values():
+            probe.communicate()
+        low, ratio, high = statistics.quantiles([after / before for before, after in rows], n=4)
+        before, after = (statistics.median(column) for column in zip(*rows, strict=True))
+        slower += ratio > MAX_RATIO
+        print(
+            f"SimpleTag-v0, {num_envs} worlds: {before:.2f} -> {after:.2f} us per env.step (medians of {ROUNDS}); "
+            f"ratio {ratio:.3f}, quartiles {low:.3f} to {high:.3f}",
+            flush=True,
+        )
+    return int(slower > 0)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Compare two revisions; return 1 if any result differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", help="revision to compare with")
     parser.add_argument("after", nargs="?", default="HEAD", help="revision to check")
     parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS), help="tasks to run")
+    parser.add_argument("--speed", action="store_true", help="compare the time of env.step instead")
     given = parser.parse_args(argv)
     differences = 0
     with tempfile.TemporaryDirectory() as place:
@@ -187,6 +248,8 @@ def main(argv: list[str] | None = None) -> int:
         for name in ("before", "after"):
             trees[name] = Path(place, name)
             unpack(getattr(given, name), trees[name])
+        if given.speed:
+            return compare_speed(trees)
         for task in given.only:
             found = {name: play(tree, RUNS[task], Path(place, f"{task}-{name}")) for name, tree in trees.items()}
             for what, value in found["before"].items():
