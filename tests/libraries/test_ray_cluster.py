@@ -211,7 +211,7 @@ def test_invalid_arguments_raise_one_line(cluster):
     for words, message in (
         (["start", "--nodes", "0"], "--nodes: expected an int >= 1, got 0"),
         (["start", "--port", port], f"port = {port}: used by another process; choose another, or 0"),
-        (["start", "--port", "80"], "port: expected a port in [1024, 65535], or 0 for a free one, got 80"),
+        (["start", "--port", "80"], r"port: expected a port in \[1024, 65535\], or 0 for a free one, got 80"),
         (["start", "--object-store", "1"], "object_store: expected at least 80 MiB, got 1"),
         (["start", "--gpus", "99"], "gpus: expected at most the"),
         (["start", "--temp-dir", "/tmp/" + 40 * "x"], "at most 40 characters"),
