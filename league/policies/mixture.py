@@ -12,7 +12,7 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.policies.kinds import KINDS
 from league.policies.random import RandomPolicy, _Samples
-from trainers.base.serialization import check_fields, read_json, write_json
+from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.models.policy import Policy, PolicyProtocol
 
 __all__ = ["MIXTURE", "MixturePolicy"]
@@ -114,7 +114,7 @@ class MixturePolicy:
         file = path.with_suffix(".json")
         spec = read_json(file)
         if (got := spec.get("format")) != MIXTURE:
-            raise CheckpointError(f"{file}: expected format {MIXTURE!r}, got {got!r}")
+            raise wrong_format(file, MIXTURE, got)
         check_fields(str(file), spec, {"format": str, "kinds": list[str], "weights": list[float]})
         kinds = [name for name in KINDS if name != "mixture"]
         if bad := [kind for kind in spec["kinds"] if kind not in kinds]:

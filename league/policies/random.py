@@ -8,10 +8,10 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import CheckpointError, ConfigError
+from gpu_envs.errors import ConfigError
 from league.game import Game
 from trainers.base.agent_group import make_agent_group
-from trainers.base.serialization import check_fields, read_json, write_json
+from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.models.action_heads import action_spec, check_action_spec, make_head
 from trainers.models.continuous_heads import BoxHead
 
@@ -62,7 +62,7 @@ class RandomPolicy:
         file = path.with_suffix(".json")
         spec = read_json(file, finite=False)  # a box may have no bounds
         if (got := spec.get("format")) != FORMAT:
-            raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
+            raise wrong_format(file, FORMAT, got)
         check_fields(str(file), spec, {"format": str, "action": dict[str, Any]})
         check_action_spec(f"{file}: action", spec["action"])
         return cls(spec["action"], device)

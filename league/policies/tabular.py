@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from trainers.base.serialization import read_json, read_tensors, write_json, write_tensors
+from trainers.base.serialization import read_json, read_tensors, write_json, write_tensors, wrong_format
 
 __all__ = ["FORMAT", "TablePolicy"]
 
@@ -99,7 +99,7 @@ class TablePolicy:
         spec = read_json(file)
         got = spec.get("format", "no format")
         if got != FORMAT:
-            raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
+            raise wrong_format(file, FORMAT, got)
         tensors = read_tensors(weights, device)
         try:
             policy = cls(tensors["observations"], tensors["table"], seed)

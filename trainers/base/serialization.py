@@ -36,6 +36,7 @@ __all__ = [
     "write_json",
     "write_tensors",
     "write_text",
+    "wrong_format",
 ]
 
 T = TypeVar("T")
@@ -133,6 +134,13 @@ def _inner(outer: dict[str, Any] | list[Any]) -> Iterable[Any]:
 def _reason(error: OSError | ValueError) -> str:
     """Return the reason of an error on one line."""
     return str(getattr(error, "strerror", None) or error)
+
+
+def wrong_format(file: Path | str, expected: str, got: object) -> CheckpointError:
+    """Return the error about a file of another format."""
+    return CheckpointError(
+        f"{file}: expected format {expected!r}, got {got!r:.80}; use the version of gpu-envs that wrote the file"
+    )
 
 
 def check_fields(where: str, data: Any, hints: Mapping[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:

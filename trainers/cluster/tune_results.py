@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 
 from gpu_envs.definition.id_modules import import_option
 from gpu_envs.errors import CheckpointError, GpuEnvsError
-from trainers.base.serialization import check_fields, read_json, write_json
+from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.cluster.search_space import FIELDS
 from trainers.cluster.tune_trial import WORST, TuneConfig
 from trainers.config.presets import preset
@@ -116,7 +116,7 @@ def read_search(run_dir: Path) -> tuple[TrainConfig, TuneConfig, int]:
         raise CheckpointError(f"{run_dir}: expected a search, got none; start one with gpu-envs tune ID --run-dir DIR")
     data = read_json(file)
     if (got := data.get("format")) != FORMAT:
-        raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
+        raise wrong_format(file, FORMAT, got)
     kinds = {"format": str, "config": dict[str, Any], "plan": dict[str, Any], "search": dict[str, str], "trials": int}
     check_fields(str(file), data, kinds)
     plan = TuneConfig(**check_fields(f"{file}: plan", data["plan"], get_type_hints(TuneConfig)))

@@ -23,6 +23,7 @@ from trainers.base.serialization import (
     read_tensors,
     write_json,
     write_tensors,
+    wrong_format,
 )
 from trainers.models.action_heads import Head, check_action_spec, make_head
 from trainers.models.networks import Network, NetworkConfig, actor_width, with_ids
@@ -170,7 +171,7 @@ class Policy:
         spec = read_json(file, finite=False)  # a box may be unbounded
         got = spec.pop("format", "no format")
         if got != FORMAT:
-            raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r}")
+            raise wrong_format(file, FORMAT, got)
         weights = path.with_suffix(".safetensors")
         return cls._of(spec, read_tensors(weights), str(file), str(weights), device, seed)
 

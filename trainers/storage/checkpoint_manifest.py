@@ -12,6 +12,7 @@ from gpu_envs.utils.settings import setting
 from trainers.base.serialization import (
     read_json,
     read_record,
+    wrong_format,
 )
 
 __all__ = [
@@ -66,7 +67,7 @@ def read_manifest(path: Path) -> CheckpointManifest:
     file = path / "manifest.json"
     data = read_json(file)
     if (got := data.get("format")) != FORMAT:
-        raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r:.80}")
+        raise wrong_format(file, FORMAT, got)
     manifest = read_record(CheckpointManifest, str(file), data)
     for what, names in (("policies", manifest.policies), ("sha256", manifest.sha256)):
         for name in names:

@@ -33,6 +33,7 @@ from trainers.base.serialization import (
     sha256,
     write_json,
     write_tensors,
+    wrong_format,
 )
 
 __all__ = ["FORMAT", "STEPS", "EpisodeRecord", "Recording", "RecordingManifest", "check_new", "load", "save"]
@@ -160,7 +161,7 @@ def load(path: Path) -> Recording:
     file, steps = path / "manifest.json", path / STEPS
     data = read_json(file, finite=False)
     if (got := data.get("format")) != FORMAT:
-        raise CheckpointError(f"{file}: expected format {FORMAT!r}, got {got!r:.80}")
+        raise wrong_format(file, FORMAT, got)
     manifest = read_record(RecordingManifest, str(file), data)
     recorded_id(manifest.env_id, str(file))
     try:
