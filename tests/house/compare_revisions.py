@@ -196,7 +196,7 @@ ROUNDS, ROUND_SECONDS, MAX_RATIO = 61, 0.15, 1.01
 
 
 def compare_speed(trees: dict[str, Path]) -> int:
-    """Print how long ``env.step`` takes in two checkouts; return 1 if the second is slower by more than 1 %."""
+    """Print the time of ``env.step`` in two checkouts; return 1 if the second is slower by more than 1 %."""
     slower = 0
     for num_envs in (1, 64):
         probes = {}
