@@ -250,7 +250,7 @@ def train_segment(
         training = BestResponseTraining(game, draw, policies, train)
         if (stored := state() if isinstance(state, LazyValue) else state) is not None:
             training.load_state_dict(to_device(stored, train.device))
-            training.seating.replace(draw)
+            training.opponents.replace(draw)
         for _ in range(iterations):
             training.iterate()
         return PipelineSegment(training.learner(role).policy(), training.state_dict(), training.tally(), training.steps)
