@@ -37,7 +37,7 @@ def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfi
     Raises:
         ConfigError: A setting is unknown or invalid.
     """
-    settings = {**presets.train(game.env_id, device, settings.get("algorithm")), **settings}
+    settings = {**presets.train_preset(game.env_id, device, settings.get("algorithm")), **settings}
     name = settings.get("algorithm", "ppo")
     base = preset(game.env_id, device, name)
     plain = {"policies": {}, "until_return": None, "eval_episodes": 0, "patience": 0, "eval_opponents": None}
