@@ -159,5 +159,5 @@ def test_shares_of_gpus_are_computed_from_the_cluster(executor, monkeypatch):
         assert [executor.gpus_per_task(call) for call in (learner, payoffs, here)] == [share, share / 2, 0]
         assert executor.capacity(learner) == min(cpus, gpus / share)
         assert executor.capacity(here) == cpus
-    monkeypatch.setattr(executor, "_given", 0.5)
+    monkeypatch.setattr(executor, "_requested_share", 0.5)
     assert executor.gpus_per_learner == 0.5
