@@ -3,9 +3,8 @@
 Public names are imported at their first use. Meta-solvers are in `league.solvers`.
 """
 
-import importlib
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpu_envs.errors import MissingExtraError
 from gpu_envs.utils.lazy_exports import lazy_exports
@@ -83,13 +82,8 @@ _MODULES = {
     "league.psro.config": ("PSROConfig",),
     "league.psro.psro": ("PSRO",),
     "league.report": ("build_report",),
+    "league.solvers": ("solvers",),
     "league.storage.open_run": ("open_run",),
     "league.storage.run_store": ("RunStore",),
 }
-_lazy_attribute, __dir__ = lazy_exports(
-    __name__, {name: module for module, names in _MODULES.items() for name in names}
-)
-
-
-def __getattr__(name: str) -> Any:
-    return importlib.import_module("league.solvers") if name == "solvers" else _lazy_attribute(name)
+__getattr__, __dir__ = lazy_exports(__name__, {name: module for module, names in _MODULES.items() for name in names})

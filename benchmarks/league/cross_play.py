@@ -176,7 +176,7 @@ def preset_learner(game: Game) -> dict[str, Any]:
 
 def _psro(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> tuple[Side, int, int]:
     """Run PSRO with equal steps per response; also return its steps and the episodes of its payoff table."""
-    fields = {**presets.psro(game.env_id), **given}
+    fields = {**presets.psro_preset(game.env_id), **given}
     each = steps // (fields["iterations"] * len(game.roles))
     config = PSROConfig(
         **{**fields, "seed": seed, "train_overrides": {**fields.get("train_overrides", {}), "total_steps": each}}

@@ -69,7 +69,7 @@ def exploitability(
     """
     lines: list[dict[str, Any]] = []
     for seed in range(turns):
-        config = {**presets.psro(env_id), "seed": seed, "episodes": CELL_EPISODES}
+        config = {**presets.psro_preset(env_id), "seed": seed, "episodes": CELL_EPISODES}
         curves = {
             ("gpu_envs", "learned"): _gpu_envs_curve(env_id, PSROConfig(**{**config, **learned})),
             ("OpenSpiel", "learned"): _openspiel_curve(env_id, "learned", 100, patience, seed),

@@ -106,14 +106,14 @@ def film(place: str, id: str) -> tuple[Iterator[np.ndarray], float]:
     """Return the frames of an environment's image, (SIDE, SIDE, 3) uint8 each, and their rate [1/s]."""
     from gpu_envs.rendering.trails import TrailRenderer
     from gpu_envs.runtime.factory import make_core
-    from trainers.cli.render import cast
+    from trainers.cli.render import load_checkpoint_players
 
     show, checkpoint = show_of(place), policies(place, id)
     if checkpoint is None:
         core = make_core(id, 1, "cpu", seed=show.seed, autoreset="next_step")
         act: Callable[..., Any] = lambda *_: core.sample_actions()  # noqa: E731
     else:
-        core, act, _ = cast(checkpoint, id, {}, 1, "cpu", show.seed)
+        core, act, _ = load_checkpoint_players(checkpoint, id, {}, 1, "cpu", show.seed)
     pace = min(max(core.render_fps / show.every, FPS[0]), FPS[1])
 
     def frames() -> Iterator[np.ndarray]:

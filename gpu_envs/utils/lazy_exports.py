@@ -11,6 +11,8 @@ __all__ = ["lazy_exports"]
 def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package that imports its public names at their first use.
 
+    ``dir()`` of the package lists its public names and its special attributes, not what the package imports for itself.
+
     Args:
         package: The package's ``__name__``.
         modules: Full name of the module that defines each public name; "module:other" if it has another name there, and
@@ -27,6 +29,7 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
         return found
 
     def names() -> list[str]:
-        return sorted({*namespace, *modules})
+        special = (name for name in namespace if name.startswith("__"))
+        return sorted({*special, *namespace.get("__all__", ()), *modules})
 
     return get, names

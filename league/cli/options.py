@@ -1,24 +1,19 @@
-"""Options that the subcommands of `league` share, and what they print about a run."""
+"""Options that the subcommands of `league` share."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from gpu_envs.cli.options import ImportOptions, OptionalFloat, OptionalInt, OptionalStr
-from gpu_envs.definition.id_modules import import_option
 from gpu_envs.errors import ConfigError
 from league import executors
-from league.cli.live_table import table
 from league.executors import Executor
-from league.storage.run_config import SUMMARY_FILE, write_summary
-from league.storage.run_store import RunStore
 
-__all__ = ["EXECUTORS", "ExecutorOptions", "RunOptions", "print_interrupted", "print_result", "print_start"]
+__all__ = ["EXECUTORS", "ExecutorOptions", "RunOptions"]
 
 EXECUTORS = ("local", "process", "ray")
 """Values of --executor."""
@@ -72,29 +67,3 @@ class RunOptions(ImportOptions):
 
     run_dir: Annotated[Positional[Path], arg(metavar="RUN")]
     """Folder of the run."""
-
-
-def print_start(store: RunStore, executor: ExecutorOptions) -> None:
-    """Print the algorithm, the game, the device and the folder of a run."""
-    words = executor.words().strip()
-    name, device, game = store.config["algorithm"], store.config["device"], store.game
-    populations = f"{name} on {game.env_id}: populations of {', '.join(game.roles)}"
-    print(f"{populations}, on {device}{f' ({words})' if words else ''}, {store.path}/", flush=True)
-
-
-def print_interrupted(store: RunStore, executor: ExecutorOptions) -> None:
-    """Print the command that continues an interrupted run."""
-    words = f"{executor.words()}{import_option(store.game.env_id)}"
-    print(f"interrupted; continue with: gpu-envs league resume {store.path}{words}", file=sys.stderr)
-
-
-def print_result(store: RunStore, rows: list[dict[str, Any]], seconds: float) -> None:
-    """Write the summary of a finished run and print its iterations, its files and the commands to examine it."""
-    write_summary(store)
-    print(table(rows))
-    print(f"{len(rows) - 1} iterations, {seconds:.1f} s in this process")
-    for file in (store.path / SUMMARY_FILE, store.file):
-        print(f"  {file}")
-    option = import_option(store.game.env_id)
-    print(f"  gpu-envs league report {store.path}{option}")
-    print(f"  gpu-envs watch {store.path}{option}")

@@ -23,7 +23,7 @@ from trainers.cli.options import policy_names
 from trainers.evaluation.policy_runner import PolicyRunner
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["LeagueRenderOptions", "cast", "render_command"]
+__all__ = ["LeagueRenderOptions", "load_players", "render_command"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +43,12 @@ def render_command(argv: list[str]) -> int:
     check_file(args.output)
     with RunStore.open(args.run_dir, write=False) as store:
         device = str(resolve_device(args.device))
-        core, act, words = cast(store, policy_names(args.policy), args.num_envs, device, args.seed)
+        core, act, words = load_players(store, policy_names(args.policy), args.num_envs, device, args.seed)
     print(f"playing: {words}")
     return render_play(args, core, lambda obs, info: act(obs, info, args.greedy))
 
 
-def cast(
+def load_players(
     store: RunStore, names: Mapping[str, str], worlds: int, device: str, seed: int
 ) -> tuple[Core, Callable[..., Tensor], str]:
     """Load policies of a league and make its environment.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
 from dataclasses import dataclass
 
 from gpu_envs.cli.options import OptionalInt, OptionalStr, parse
 from league import registry
 from league.cli.live_table import LiveTable
-from league.cli.options import ExecutorOptions, RunOptions, print_interrupted, print_result, print_start
+from league.cli.options import ExecutorOptions, RunOptions
+from league.cli.run_output import RunOutput
 from league.storage.run_config import configuration
 from league.storage.run_store import RunStore
 
@@ -32,8 +32,6 @@ class ResumeOptions(ExecutorOptions, RunOptions):
 
 def resume_command(argv: list[str]) -> int:
     """Continue a run and return the exit code; 130 after an interruption."""
-    import torch
-
     args = parse(ResumeOptions, "league resume", argv)
     with RunStore.open(args.run_dir) as store:
         algorithm = registry.find(store.config.get("algorithm", ""))
@@ -43,14 +41,6 @@ def resume_command(argv: list[str]) -> int:
             config = dataclasses.replace(config, **{key: value for key, value in changes.items() if value is not None})
             live = LiveTable(store, config.iterations)
             run = algorithm.make(store, config, live, executor)
-            torch.set_num_threads(args.num_threads)
-            print_start(store, args)
-            began = time.perf_counter()
-            try:
-                with live:
-                    rows = run.run()
-            except KeyboardInterrupt:
-                print_interrupted(store, args)
-                return 130
-            print_result(store, rows, time.perf_counter() - began)
-            return 0
+            with RunOutput(store, args, live) as output:
+                run.run()
+            return output.exit_code

@@ -27,7 +27,8 @@ from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from league import registry
 from league.cli.live_table import LiveTable
-from league.cli.options import ExecutorOptions, print_interrupted, print_result, print_start
+from league.cli.options import ExecutorOptions
+from league.cli.run_output import RunOutput
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.storage import presets
@@ -62,8 +63,6 @@ class LeagueTrainOptions(ImportOptions, ExecutorOptions):
 
 def train_command(argv: list[str]) -> int:
     """Train populations of policies and return the exit code; 130 after an interruption."""
-    import torch
-
     name = split_command_line(LeagueTrainOptions, argv).last("algorithm") or "psro"
     algorithm = registry.find(name)
     kind = _options(name)
@@ -74,8 +73,8 @@ def train_command(argv: list[str]) -> int:
         parse(kind, "league train", words.argv)  # prints the help, or raises an error about another option
         raise ConfigError("league train: expected an environment, got none; name one, such as KuhnPoker-v0")
     env_id = canonical_id(words.positional)
-    preset = presets.psro(env_id) if algorithm.config_type is PSROConfig else {}
-    args: Any = parse(kind, "league train", words.argv, kind(**preset))
+    defaults = presets.psro_preset(env_id) if algorithm.config_type is PSROConfig else {}
+    args: Any = parse(kind, "league train", words.argv, kind(**defaults))
     game = Game.of(env_id, parse_pairs(args.env_arg), args.shared_population)
     values = {field.name: getattr(args, field.name) for field in dataclasses.fields(algorithm.config_type)}
     values |= {each: parse_pairs(values[each], f"--{each}") for each in _pair_fields(algorithm.config_type)}
@@ -97,17 +96,9 @@ def train_command(argv: list[str]) -> int:
                 if not store.tasks():  # nothing was computed: leave no folder behind
                     delete_empty_run(store)
                 raise
-            torch.set_num_threads(args.num_threads)
-            print_start(store, args)
-            began = time.perf_counter()
-            try:
-                with live:
-                    rows = run.run()
-            except KeyboardInterrupt:
-                print_interrupted(store, args)
-                return 130
-            print_result(store, rows, time.perf_counter() - began)
-            return 0
+            with RunOutput(store, args, live) as output:
+                run.run()
+            return output.exit_code
 
 
 @functools.cache

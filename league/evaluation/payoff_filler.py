@@ -51,7 +51,7 @@ class PayoffFiller:
     """
 
     def __init__(self, store: RunStore, coordinator: Coordinator, sampling: PayoffSamplingConfig, seed: int) -> None:
-        """Read the payoff table, and submit the planned tasks that are not done.
+        """Read the payoff table.
 
         Args:
             store: Store of the run.
@@ -62,7 +62,14 @@ class PayoffFiller:
         self.store, self.coordinator, self.sampling, self.seed = store, coordinator, sampling, seed
         self.table = table_of(store)
         self._submitted: dict[str, Tensor] = {}  # matchups of the submitted tasks
-        for step in store.tasks():
+
+    def resume(self) -> None:
+        """Read the payoff table again, and submit the planned tasks of an interrupted run that are not done.
+
+        The coordinator must have no tasks of this table.
+        """
+        self.table, self._submitted = table_of(self.store), {}
+        for step in self.store.tasks():
             if step.endswith(_PLAN):
                 self._submit_plan(step.removesuffix(_PLAN))
 

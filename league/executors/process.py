@@ -100,7 +100,7 @@ class ProcessExecutor:
         if self.workers < 1 or threads < 1:
             raise ConfigError(f"workers and threads: expected at least 1, got {workers} and {threads}")
         self._waiting: SimpleQueue[_Job | None] = SimpleQueue()
-        self._ended: SimpleQueue[tuple[_Job, Any]] = SimpleQueue()
+        self._finished: SimpleQueue[tuple[_Job, Any]] = SimpleQueue()
         self._jobs: list[_Job] = []
         self._serving: list[tuple[threading.Thread, _ProcessWorker]] = []
 
@@ -133,7 +133,7 @@ class ProcessExecutor:
             raise IndexError("no task was submitted")
         while True:
             try:
-                job, outcome = self._ended.get(timeout=within)
+                job, outcome = self._finished.get(timeout=within)
             except Empty:
                 return None
             if not job.canceled:
@@ -167,7 +167,7 @@ class ProcessExecutor:
                 worker.job = job
                 outcome = self._outcome(worker, job)
                 worker.job = None
-                self._ended.put((job, outcome))
+                self._finished.put((job, outcome))
         worker.end()
 
     def _outcome(self, worker: _ProcessWorker, job: _Job) -> Any:

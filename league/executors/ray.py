@@ -21,17 +21,17 @@ from league.executors.transport import PayloadRef, PolicyPayload, each, pack, pa
 from league.executors.worker import perform
 from trainers.cluster.connect import connect, ray_library
 
-__all__ = ["AHEAD", "KEPT", "LOOK", "RETRIES", "SHARING", "RayExecutor"]
+__all__ = ["MAX_PAYLOADS", "RESOURCE_INTERVAL", "RETRIES", "SHARING", "SUBMITTED_PER_RUNNING", "RayExecutor"]
 
 RETRIES = 3
 """Number of retries by Ray of a task whose worker or node died."""
-AHEAD = 2
+SUBMITTED_PER_RUNNING = 2
 """Submitted tasks per running task, so that a free worker finds the next one without the coordinator."""
 SHARING = 4
 """Default of the largest number of learners on a GPU."""
-LOOK = 5.0
+RESOURCE_INTERVAL = 5.0
 """Interval between two queries of the cluster's resources [s]."""
-KEPT = 1024
+MAX_PAYLOADS = 1024
 """Number of policy payloads in the object store."""
 
 
@@ -39,7 +39,7 @@ KEPT = 1024
 class _Running:
     """A task that was submitted to Ray."""
 
-    call: RemoteTask
+    task: RemoteTask
     ref: Any
 
 
@@ -80,33 +80,33 @@ class RayExecutor:
         self.address, self.threads = address, threads
         self.waited = 0.0
         """Time spent waiting for workers [s]."""
-        self._given = gpus_per_learner
+        self._requested_share = gpus_per_learner
         self._perform = self._ray.remote(_perform)
         self._perform_once = self._ray.remote(max_calls=1)(_perform)  # in a process of its own
-        self._calls: deque[RemoteTask] = deque()
+        self._queue: deque[RemoteTask] = deque()
         self._running: dict[Future[Any], _Running] = {}
-        self._ended: SimpleQueue[Future[Any]] = SimpleQueue()
-        self._parcels: LRUCache[str, Any] = LRUCache(max_items=KEPT)
-        self._looked, self._warned = -LOOK, False
-        self._look()
+        self._finished: SimpleQueue[Future[Any]] = SimpleQueue()
+        self._payload_handles: LRUCache[str, Any] = LRUCache(max_items=MAX_PAYLOADS)
+        self._updated_at, self._warned = -RESOURCE_INTERVAL, False
+        self._update_resources()
 
-    def _look(self) -> None:
+    def _update_resources(self) -> None:
         """Query the resources of the cluster."""
-        if time.monotonic() - self._looked > LOOK:
+        if time.monotonic() - self._updated_at > RESOURCE_INTERVAL:
             nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-            self._looked = time.monotonic()
+            self._updated_at = time.monotonic()
             self.cpus = sum(int(node.get("CPU", 0)) for node in nodes)
             self.gpus = sum(node.get("GPU", 0) for node in nodes)
-            self._able = [node for node in nodes if node.get("CPU", 0) >= self.threads]
-            self._several = any(node.get("GPU", 0) > 1 for node in nodes)
+            self._usable_nodes = [node for node in nodes if node.get("CPU", 0) >= self.threads]
+            self._has_multi_gpu_node = any(node.get("GPU", 0) > 1 for node in nodes)
 
     @property
     def gpus_per_learner(self) -> float:
         """Share of a GPU for a training on a GPU; 0 without GPUs."""
         if not self.gpus:
             return 0.0
-        if self._given is not None:
-            return self._given
+        if self._requested_share is not None:
+            return self._requested_share
         return 1 / max(1, min(SHARING, int(self.cpus / self.threads / self.gpus)))
 
     def gpus_per_task(self, task: RemoteTask) -> float:
@@ -114,10 +114,10 @@ class RayExecutor:
         share = self.gpus_per_learner if _on_gpu(task) else 0.0
         return share if task.learns else share / 2
 
-    def room(self, task: RemoteTask) -> int:
+    def capacity(self, task: RemoteTask) -> int:
         """Return the number of tasks like this one that can run simultaneously."""
-        room, share = self.cpus // self.threads, self.gpus_per_task(task)
-        return max(1, min(room, int(self.gpus / share)) if share else room)
+        by_cpus, share = self.cpus // self.threads, self.gpus_per_task(task)
+        return max(1, min(by_cpus, int(self.gpus / share)) if share else by_cpus)
 
     def device(self, asked: str | None) -> str:
         """Return a device of the workers, which see only the GPUs that Ray assigns; see `Executor.device`."""
@@ -138,11 +138,11 @@ class RayExecutor:
     @property
     def pending(self) -> int:
         """Number of tasks whose results were not returned."""
-        return len(self._calls) + len(self._running)
+        return len(self._queue) + len(self._running)
 
     def submit(self, task: RemoteTask) -> None:
         """Queue a task; it is sent to Ray shortly before it can run."""
-        self._calls.append(task)
+        self._queue.append(task)
         self._send()
 
     def next(self, within: float | None = None) -> tuple[str, Any] | None:
@@ -153,7 +153,8 @@ class RayExecutor:
             self._send()
             began = time.perf_counter()
             try:
-                future = self._ended.get(timeout=LOOK if within is None else within)  # nodes can join meanwhile
+                # nodes can join meanwhile
+                future = self._finished.get(timeout=RESOURCE_INTERVAL if within is None else within)
             except Empty:
                 if within is not None:
                     return None
@@ -162,64 +163,65 @@ class RayExecutor:
             finally:
                 self.waited += time.perf_counter() - began
             if running := self._running.pop(future, None):  # else it was canceled
-                return running.call.key, self._result(running.call, future)
+                return running.task.key, self._result(running.task, future)
 
     def _warn_if_stuck(self) -> None:
         """Warn once if no node of the cluster has the resources of any task; the tasks wait for new nodes."""
-        calls = [running.call for running in self._running.values()]
-        needs_gpu = all(map(_on_gpu, calls))
-        able = [node for node in self._able if node.get("GPU", 0) or not needs_gpu]
-        if calls and not able and not self._warned:
+        tasks = [running.task for running in self._running.values()]
+        needs_gpu = all(map(_on_gpu, tasks))
+        usable = [node for node in self._usable_nodes if node.get("GPU", 0) or not needs_gpu]
+        if tasks and not usable and not self._warned:
             needs = f"{self.threads} CPU{' and a GPU' if needs_gpu else ''}"
-            message = f"{calls[0].key}: waits for a node with {needs}; the cluster at {self.address!r} has none"
+            message = f"{tasks[0].key}: waits for a node with {needs}; the cluster at {self.address!r} has none"
             warnings.warn(message, stacklevel=3)
-        self._warned = bool(calls and not able)
+        self._warned = bool(tasks and not usable)
 
     def cancel(self) -> None:
         """Remove all tasks; running ones are killed."""
-        self._calls.clear()
-        running, self._running = self._running, {}
-        for each_running in running.values():
-            self._ray.cancel(each_running.ref, force=True)
+        self._queue.clear()
+        canceled, self._running = self._running, {}
+        for running in canceled.values():
+            self._ray.cancel(running.ref, force=True)
 
     def close(self) -> None:
         """Remove all tasks, and disconnect from the cluster if this executor connected to it."""
         if self._ray.is_initialized():
             self.cancel()
-            self._parcels.clear()
+            self._payload_handles.clear()
             if self._connected:
                 self._ray.shutdown()
 
     def _send(self) -> None:
-        """Send tasks to Ray, `AHEAD` times as many as can run."""
-        self._look()
-        while self._calls and len(self._running) < AHEAD * self.room(self._calls[0]):
-            call = self._calls.popleft()
+        """Send tasks to Ray, `SUBMITTED_PER_RUNNING` times as many as can run."""
+        self._update_resources()
+        while self._queue and len(self._running) < SUBMITTED_PER_RUNNING * self.capacity(self._queue[0]):
+            task = self._queue.popleft()
             refs: dict[str, Any] = {}
-            pools = {role: [self._with_refs(pack(one), refs) for one in pool] for role, pool in call.policies.items()}
-            arguments = self._with_refs(packed(dict(call.arguments)), refs)
-            share = self.gpus_per_task(call)
-            perform = self._perform_once if share and self._several else self._perform  # a process keeps its first GPU
-            task = perform.options(
-                name=call.key,
+            pools = {role: [self._with_refs(pack(one), refs) for one in pool] for role, pool in task.policies.items()}
+            arguments = self._with_refs(packed(dict(task.arguments)), refs)
+            share = self.gpus_per_task(task)
+            # a process keeps its first GPU
+            perform_task = self._perform_once if share and self._has_multi_gpu_node else self._perform
+            remote = perform_task.options(
+                name=task.key,
                 num_cpus=self.threads,
                 num_gpus=round(share, 4),
                 max_retries=RETRIES,
                 scheduling_strategy="SPREAD",
             )
-            ref = task.remote((call.function, pools, arguments, call.device, self.threads, named_modules(), refs))
+            ref = remote.remote((task.function, pools, arguments, task.device, self.threads, named_modules(), refs))
             future = ref.future()
-            self._running[future] = _Running(call, ref)
-            future.add_done_callback(self._ended.put)
+            self._running[future] = _Running(task, ref)
+            future.add_done_callback(self._finished.put)
 
     def _with_refs(self, value: Any, refs: dict[str, Any]) -> Any:
         """Return a value with references for its policy payloads, which are put into the object store once."""
         if not isinstance(value, PolicyPayload):
             return each(value, lambda element: self._with_refs(element, refs))
-        refs[value.digest] = self._parcels.get_or_make(value.digest, lambda: self._ray.put(value))
+        refs[value.digest] = self._payload_handles.get_or_make(value.digest, lambda: self._ray.put(value))
         return PayloadRef(value.digest)
 
-    def _result(self, call: RemoteTask, future: Future[Any]) -> Any:
+    def _result(self, task: RemoteTask, future: Future[Any]) -> Any:
         error = future.exception()
         if error is None:
             return unpacked(future.result(), "cpu")
@@ -229,13 +231,13 @@ class RayExecutor:
             raise cause from error
         message = str(cause).strip().splitlines() or [""]
         raise GpuEnvsError(
-            f"{call.key}: no worker of the Ray cluster finished this task in {RETRIES + 1} tries "
+            f"{task.key}: no worker of the Ray cluster finished this task in {RETRIES + 1} tries "
             f"({type(cause).__name__}: {message[0]})"
         ) from error
 
 
-def _on_gpu(call: RemoteTask) -> bool:
-    return call.device.startswith("cuda")
+def _on_gpu(task: RemoteTask) -> bool:
+    return task.device.startswith("cuda")
 
 
 def _perform(content: tuple[Any, ...]) -> Any:

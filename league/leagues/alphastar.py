@@ -29,7 +29,14 @@ from league.leagues.matchmaking import pfsp, without_monotonic_suffix
 from league.leagues.player import Match, Player
 from league.leagues.transitions import Change, Freeze, Reset
 
-__all__ = ["AlphaStarConfig", "AlphaStarLeagueBuilder", "ExploiterMatches", "FreezeRules", "MainMatches", "preset"]
+__all__ = [
+    "AlphaStarConfig",
+    "AlphaStarLeagueBuilder",
+    "ExploiterMatches",
+    "FreezeRules",
+    "MainMatches",
+    "alphastar_preset",
+]
 
 MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main", "main_exploiter", "league_exploiter"  # kinds of players
 
@@ -122,7 +129,7 @@ class AlphaStarConfig:
             raise ConfigError("main.count: expected at least one main agent of each role, got 0")
 
 
-def preset(name: str = "pseudocode", min_steps: int = 100_000) -> AlphaStarConfig:
+def alphastar_preset(name: str = "pseudocode", min_steps: int = 100_000) -> AlphaStarConfig:
     """Return the rules of "pseudocode" or "nature", with `min_steps` in place of their 2e9 environment steps.
 
     Raises:

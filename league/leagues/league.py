@@ -331,6 +331,7 @@ class League:
                 c.episodes_per_matchup, None, c.device, c.eval_num_envs, self.state.draw_margin
             )
             self.payoff_filler = PayoffFiller(self.store, self.coordinator, sampling, c.seed)
+            self.payoff_filler.resume()
         return self.payoff_filler
 
 

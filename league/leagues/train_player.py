@@ -73,8 +73,8 @@ def train_player(
         )
         if before is not None:
             training.load_state_dict(initial)
-    training.seating.replace(draw, pools, draw_margin)
-    training.seating.reseed(seed)  # opponents also act in other players' trainings
+    training.opponents.replace(draw, pools, draw_margin)
+    training.opponents.reseed(seed)  # opponents also act in other players' trainings
     start = training.steps
     with config.in_force():
         while training.steps < start + steps:

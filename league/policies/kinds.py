@@ -6,22 +6,27 @@ import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
 from gpu_envs.errors import ConfigError
 from trainers.models.policy import PolicyProtocol
 
-__all__ = ["KINDS", "Loader", "StorablePolicy", "kind_of"]
+__all__ = ["KINDS", "Loader", "StorablePolicy", "SupportsSave", "kind_of"]
 
 
-class StorablePolicy(PolicyProtocol, Protocol):
-    """A policy that can be saved and loaded."""
+@runtime_checkable
+class SupportsSave(Protocol):
+    """An object that writes itself to files; its kind reads them."""
 
     def save(self, path: Path) -> None:
-        """Write the files `path` with suffixes of the kind."""
+        """Write the files: `path` with suffixes of the kind."""
         ...
+
+
+class StorablePolicy(PolicyProtocol, SupportsSave, Protocol):
+    """A policy that can be saved and loaded."""
 
 
 Loader = Callable[[Path, torch.device | str], PolicyProtocol]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
-from league.policies.kinds import KINDS
+from league.policies.kinds import KINDS, SupportsSave
 from league.policies.random import RandomPolicy, _Samples
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.models.policy import Policy, PolicyProtocol
@@ -18,11 +17,6 @@ from trainers.models.policy import Policy, PolicyProtocol
 __all__ = ["MIXTURE", "MixturePolicy"]
 
 MIXTURE = "gpu-envs mixture 1"  # of a mixture's JSON file
-
-
-@runtime_checkable
-class _Saves(Protocol):
-    def save(self, path: Path) -> None: ...
 
 
 class MixturePolicy:
@@ -101,7 +95,7 @@ class MixturePolicy:
         """
         kinds: list[str] = []
         for place, member in enumerate(self.members):
-            if not isinstance(member, _Saves):
+            if not isinstance(member, SupportsSave):
                 raise ConfigError(f"mixture: {type(member).__name__} cannot be saved")
             member.save(_of_member(path, place))
             kinds.append({RandomPolicy: "random", Policy: "policy"}.get(type(member), "table"))

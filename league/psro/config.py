@@ -7,21 +7,14 @@ from typing import Any
 
 from gpu_envs.utils.settings import check_settings, setting
 from league import solvers
-from league.evaluation.nash_conv import UNKNOWN
-from league.storage.records import SUMMARY_FIELDS
 from trainers.base.seeding import SEEDS
 
-__all__ = ["DEFAULTS", "FIELDS", "VARIANT_NAMES", "PSROConfig"]
+__all__ = ["DEFAULTS", "VARIANT_NAMES", "PSROConfig"]
 
 DEFAULTS: dict[str, dict[str, Any]] = {"prd": {"iterations": 50_000, "gamma": 1e-10}}
 """Default settings of meta-solvers by name: those of OpenSpiel 2.0.2's psro_v2_example.py."""
 VARIANT_NAMES = ("standard", "rectified", "pipeline", "anytime", "self_play")
 """Names of the variants."""
-FIELDS: dict[str, Any] = {
-    **{name: SUMMARY_FIELDS[name] for name in ("meta_strategy", "joint", *UNKNOWN, "seconds")},
-    **{"policies": dict[str, int], "episodes": int},
-}
-"""Required fields of the summary of an iteration, and their types."""
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from torch import Tensor
 
 from gpu_envs.utils.progress import Progress
 from league.evaluation.tabular_game import TabularGame
-from league.executors import Coordinator
 from league.game import Game
 from league.policies.population import Population
 from league.psro.config import PSROConfig
 from league.solvers import MetaStrategy
-from league.storage.run_store import RunStore
+from league.storage.store_reader import StoreReader
 from trainers.config.train_config import TrainConfig
 
 __all__ = ["PSROContext"]
@@ -22,7 +21,7 @@ __all__ = ["PSROContext"]
 
 @dataclass(frozen=True)
 class PSROContext:
-    """A run during one iteration. Only the loop writes to the store."""
+    """A run during one iteration, for reading. Variants and oracles return tasks and updates; the loop runs them."""
 
     iteration: int
     """Number of the iteration."""
@@ -30,12 +29,12 @@ class PSROContext:
     """Game of the run."""
     config: PSROConfig
     """Settings of the run."""
-    store: RunStore
-    """Store of the run, to be read only."""
+    store: StoreReader
+    """Records of the run."""
     populations: Mapping[str, Population]
     """Populations by role."""
-    coordinator: Coordinator
-    """Coordinator of the run."""
+    home_device: str
+    """Device on which this process keeps policies and states."""
     train: TrainConfig | None
     """Training settings; None with the exact oracle."""
     tabular: TabularGame | None

@@ -78,8 +78,7 @@ class LearnedOracle:
         parent = self.parent(context, task)
         if parent is None:
             return None
-        device = context.coordinator.home(context.config.device)
-        state = context.store.state(learner_state(task.role, parent), device)
+        state = context.store.state(learner_state(task.role, parent), context.home_device)
         if state is not None:
             return state
         policy = context.populations[task.role][parent]

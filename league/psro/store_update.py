@@ -9,14 +9,23 @@ from typing import Any
 from torch import Tensor
 
 from league.executors import RemoteTask
-from league.policies.kinds import StorablePolicy
+from league.policies.kinds import StorablePolicy, kind_of
 from league.psro.best_response_task import BestResponseTask
 from league.psro.context import PSROContext
 from league.rollout.best_response import BestResponse, LearnedResponse
 from league.rollout.matchup_distribution import narrow, widen
+from league.storage.run_store import RunStore
 from trainers.base.state import State
 
-__all__ = ["NewPolicy", "StoreUpdate", "TrainingMatches", "TrainingSegment", "learner_state", "response_update"]
+__all__ = [
+    "ComputedUpdate",
+    "NewPolicy",
+    "StoreUpdate",
+    "TrainingMatches",
+    "apply_update",
+    "learner_state",
+    "response_update",
+]
 
 
 @dataclass(frozen=True)
@@ -66,13 +75,28 @@ class StoreUpdate:
 
 
 @dataclass(frozen=True)
-class TrainingSegment:
-    """A part of a training, and the update that follows from its result."""
+class ComputedUpdate:
+    """A task, and the update that follows from its result; it adds no policies."""
 
     task: RemoteTask
-    """Task that trains."""
+    """Task to execute."""
     update: Callable[[Any], StoreUpdate]
-    """Function from the task's result to the content of its step."""
+    """Function from the result of the task to the update."""
+
+
+def apply_update(store: RunStore, iteration: int, update: StoreUpdate) -> None:
+    """Write an update of an iteration in one step of the store."""
+    with store.step(update.step) as result:
+        for new in update.policies:
+            store.add_policy(new.role, new.policy, kind_of(new.policy), parent=new.parent, iteration=iteration)
+        for name, state in update.states.items():
+            if state is None:
+                store.drop_state(name)
+            else:
+                store.put_state(name, state)
+        if (matches := update.matches) is not None:
+            store.add_matches(iteration, matches.role, matches.matchups, matches.counts)
+        result |= update.result
 
 
 def response_update(

@@ -28,7 +28,7 @@ from trainers.runner.learner_group import LearnerGroup
 from trainers.storage.checkpoint import Checkpoint
 
 __all__ = [
-    "SEATING",
+    "OPPONENT_STREAM",
     "BestResponse",
     "BestResponseTraining",
     "LearnedResponse",
@@ -40,7 +40,7 @@ __all__ = [
 
 Start = Policy | Checkpoint | State
 """Source of a learner's initial weights: a policy, a checkpoint of a training, or a learner's `state_dict`."""
-SEATING = 1008
+OPPONENT_STREAM = 1008
 """Index of the random stream of the opponent sampler, see `derive_seed`; learners use the first indices."""
 
 
@@ -49,7 +49,7 @@ class BestResponseTraining:
 
     Each role that the draw assigns to a learner has one learner, which plays all seats of the role at once. Steps of
     other policies in these seats are not training data. The draw can change between two iterations
-    (`seating.replace`).
+    (`opponents.replace`).
     """
 
     def __init__(
@@ -76,11 +76,13 @@ class BestResponseTraining:
         """
         self.game, self.config = game, settled(game, config)
         self.core = game.core(config.num_envs, config.device, config.seed)
-        self.seating = OpponentSampler(self.core, game, draw, pools, derive_seed(config.seed, SEATING), draw_margin)
-        if not self.seating.learners:
+        self.opponents = OpponentSampler(
+            self.core, game, draw, pools, derive_seed(config.seed, OPPONENT_STREAM), draw_margin
+        )
+        if not self.opponents.learners:
             raise ConfigError(f"{game.env_id}: expected {LEARNER} (the learner) in some matchup, got none")
-        self.learners = LearnerGroup(self.config, self.core, self.seating.learners)
-        self.collector = Collector(self.config, self.core, self.learners, self.seating)
+        self.learners = LearnerGroup(self.config, self.core, self.opponents.learners)
+        self.collector = Collector(self.config, self.core, self.learners, self.opponents)
         for role, weights in (start or {}).items():
             begin_from(self.learner(role), weights, role)
         self.iteration, self.steps = 0, 0
@@ -89,9 +91,8 @@ class BestResponseTraining:
     def learner(self, role: str) -> Learner:
         """Return the learner of a role; raise ConfigError if it has none."""
         if role not in self.learners.assignments:
-            raise ConfigError(
-                f"{self.game.env_id}: expected a role with a learner ({', '.join(self.seating.learners)}), got {role!r}"
-            )
+            known = ", ".join(self.opponents.learners)
+            raise ConfigError(f"{self.game.env_id}: expected a role with a learner ({known}), got {role!r}")
         return self.learners.assignments[role].learner
 
     def iterate(self) -> dict[str, float]:
@@ -107,14 +108,14 @@ class BestResponseTraining:
         metrics = self.learners.update(self.iteration + 1, lambda: "nothing of this training was kept")
         self.collector.timer.mark("update")
         self.iteration, self.steps = self.iteration + 1, self.steps + self.config.rollout_steps
-        tally = self.seating.read()
+        tally = self.opponents.read()
         self.tallies.append(tally)
         phases = {f"time/{phase}": seconds for phase, seconds in self.collector.timer.read().items()}
         return {**metrics, **phases, "return": tally.mean_return(), "score": tally.mean_score()}
 
     def tally(self) -> EpisodeTally:
         """Return the sums of all episodes so far by matchup."""
-        self.tallies = [EpisodeTally.sum([*self.tallies, self.seating.read()])]
+        self.tallies = [EpisodeTally.sum([*self.tallies, self.opponents.read()])]
         return self.tallies[0]
 
     def state_dict(self) -> State:
@@ -208,8 +209,8 @@ def train_best_response(
         weights = None if start is None or resumed is not None else {role: start}
         training = BestResponseTraining(game, draw, policies, config, weights)
         learner = training.learner(role)
-        if training.seating.learners != (role,):
-            others = ", ".join(each for each in training.seating.learners if each != role)
+        if training.opponents.learners != (role,):
+            others = ", ".join(each for each in training.opponents.learners if each != role)
             raise ConfigError(f"role {role}: expected the only learner of the matchups, got learners of {others}, too")
         if resumed is not None:
             learner.load_state_dict(to_device(resumed, config.device))

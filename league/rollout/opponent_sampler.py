@@ -70,36 +70,36 @@ class OpponentSampler:
         for index, seat in enumerate(game.seats):
             self.side[agent_rows_of(core, seat.members)] = index
         self.drawn = torch.zeros(core.num_envs, dtype=torch.int64, device=device)  # row of each world's matchup
-        self.who = torch.full((core.num_envs, seats), LEARNER, device=device)
+        self.assigned = torch.full((core.num_envs, seats), LEARNER, device=device)  # matchup of each world
         self.learns = torch.zeros(shape, dtype=torch.bool, device=device)
         self.rows: dict[tuple[tuple[int, ...], tuple[bool, ...]], int] = {}  # by matchup and learning seats
         self.stale = True  # the seats' policies are not assigned yet
         self.version, self.pools = 0, {role: list(pools.get(role, ())) for role in game.roles}
-        self.ensembles: dict[int, SeatPolicies] = {}
-        self.playing: dict[int, list[PolicyProtocol]] = {}  # policies of each ensemble
+        self.seat_policies: dict[int, SeatPolicies] = {}
+        self.playing: dict[int, list[PolicyProtocol]] = {}  # the pools of `seat_policies`
         # by row: matchup, learning agents, cumulative probability, and the sums of `EpisodeTally`
-        self.matchups, self.learning, self.cumulative = self.who[:0], self.learns[:0], self.drawn[:0]
-        self.kept = torch.zeros((0, 2 + 3 * seats), dtype=torch.float64, device=device)
+        self.matchups, self.learning, self.cumulative = self.assigned[:0], self.learns[:0], self.drawn[:0]
+        self.sums = torch.zeros((0, 2 + 3 * seats), dtype=torch.float64, device=device)
         self.replace(draw)
-        self._seat(torch.ones(core.num_envs, dtype=torch.bool, device=device))
+        self._sample(torch.ones(core.num_envs, dtype=torch.bool, device=device))
 
     @property
     def waits(self) -> bool:
         """True if a rollout needs host synchronization, because weights are copied from the host."""
-        return any(ensemble.paged for ensemble in self.ensembles.values())
+        return any(policies.paged for policies in self.seat_policies.values())
 
     @property
     def generators(self) -> list[torch.Generator]:
         """Random streams of matchups and of the policies' actions."""
-        drawn = [each for ensemble in self.ensembles.values() for each in ensemble.generators]
+        drawn = [each for policies in self.seat_policies.values() for each in policies.generators]
         return list({id(each): each for each in (self.generator, *drawn)}.values())
 
     def act(self, core: Core, info: Mapping[str, Tensor], into: Tensor) -> None:
         """Write the actions of all agents without a learner into the actions of all agents (E, A[, K])."""
-        for seat, ensemble in self.ensembles.items():
+        for seat, policies in self.seat_policies.items():
             if self.stale or core.device.type != "cpu":  # on a GPU always: every replay of a CUDA graph starts here
-                ensemble.assign(self.who[:, seat])
-            ensemble.act(core.obs, info, into=into)
+                policies.assign(self.assigned[:, seat])
+            policies.act(core.obs, info, into=into)
         self.stale = False
 
     def observe(self, core: Core, info: Mapping[str, Tensor], restarted: Tensor) -> None:
@@ -107,28 +107,27 @@ class OpponentSampler:
         if core.device.type == "cpu" and not bool(restarted.any()):
             return
         ended = restarted.unsqueeze(1)
-        earned = torch.zeros_like(self.who, dtype=torch.float64).index_add_(
+        earned = torch.zeros_like(self.assigned, dtype=torch.float64).index_add_(
             1, self.side, info["episode_return"].double()
         )
         found = torch.cat([ended, earned, earned.square(), scores(earned, self.draw_margin)], 1).masked_fill_(
             ~ended, 0.0
         )
-        self.kept[:, 1:].index_add_(0, self.drawn, found)
-        self._seat(restarted)
+        self.sums[:, 1:].index_add_(0, self.drawn, found)
+        self._sample(restarted)
 
-    def _seat(self, where: Tensor) -> None:
+    def _sample(self, where: Tensor) -> None:
         """Sample a matchup for the worlds (E,) bool."""
-        dice = torch.rand(len(where), generator=self.generator, dtype=torch.float64, device=self.core.device)
-        rows = torch.searchsorted(
-            self.cumulative, dice, right=True
-        )  # the first row whose cumulative probability is greater
+        uniform = torch.rand(len(where), generator=self.generator, dtype=torch.float64, device=self.core.device)
+        # the first row whose cumulative probability is greater
+        rows = torch.searchsorted(self.cumulative, uniform, right=True)
         self.drawn.copy_(torch.where(where, rows, self.drawn))
-        self.kept[:, 0].index_add_(0, self.drawn, where.double())
-        self._settle()
+        self.sums[:, 0].index_add_(0, self.drawn, where.double())
+        self._update_assigned()
 
-    def _settle(self) -> None:
+    def _update_assigned(self) -> None:
         """Update matchups and learning agents from the rows of the worlds."""
-        torch.index_select(self.matchups, 0, self.drawn, out=self.who)
+        torch.index_select(self.matchups, 0, self.drawn, out=self.assigned)
         torch.index_select(self.learning, 0, self.drawn, out=self.learns)
         self.stale = True
 
@@ -156,38 +155,41 @@ class OpponentSampler:
         keys = _keys(draw.matchups, filled(draw.learns))
         for key in keys:
             self.rows.setdefault(key, len(self.rows))
-        self._lay_out()
+        self._update_tables()
         rows = torch.tensor([self.rows[key] for key in keys])
         weight = torch.zeros(len(self.cumulative), dtype=torch.float64).index_add_(0, rows, filled(draw.probability))
         self.cumulative.copy_(weight.cumsum(0) / weight.cumsum(0)[-1])
         for seat, each in enumerate(self.game.seats):
-            self._fill(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()))
+            self._update_seat(seat, pools[each.role], bool((draw.matchups[:, seat] != LEARNER).any()))
         self.pools = pools
         if draw_margin is not None:
             self.draw_margin.fill_(draw_margin)
 
     def reseed(self, seed: int) -> None:
         """Seed the random streams of the policies' actions, not that of the matchups."""
-        for seat, ensemble in self.ensembles.items():
-            ensemble.seed(derive_seed(seed, 1 + seat))
+        for seat, policies in self.seat_policies.items():
+            policies.seed(derive_seed(seed, 1 + seat))
 
     def read(self) -> EpisodeTally:
         """Return and clear the sums since the last call; this is a host synchronization."""
-        kept = self.kept[: len(self.rows)].to("cpu", copy=True)
-        self.kept.zero_()
-        seen = kept[:, :2].any(1)
+        sums = self.sums[: len(self.rows)].to("cpu", copy=True)
+        self.sums.zero_()
+        seen = sums[:, :2].any(1)
         matchups, learns = self._table()
-        (begun, count), sums = kept[seen, :2].long().T, kept[seen, 2:].chunk(3, 1)
-        return EpisodeTally(matchups[seen], learns[seen], begun, count, *sums)
+        (begun, count), by_seat = sums[seen, :2].long().T, sums[seen, 2:].chunk(3, 1)
+        return EpisodeTally(matchups[seen], learns[seen], begun, count, *by_seat)
 
     def state_dict(self) -> State:
-        """Return matchups, distribution, sums since the last `read`, random streams and hidden states."""
+        """Return matchups, distribution, sums since the last `read`, random streams and hidden states.
+
+        The names are those of stored states: "kept" are the sums, "ensemble" the policies of a seat.
+        """
         count, (matchups, learns) = len(self.rows), self._table()
         state: State = {"matchups": matchups, "learns": learns, "drawn": self.drawn.clone()}
-        state |= {"cumulative": self.cumulative[:count].clone(), "kept": self.kept[:count].clone()}
+        state |= {"cumulative": self.cumulative[:count].clone(), "kept": self.sums[:count].clone()}
         state["generator"] = self.generator.get_state()
-        for seat, ensemble in self.ensembles.items():
-            state |= {f"ensemble.{seat}.{name}": each for name, each in ensemble.state_dict().items()}
+        for seat, policies in self.seat_policies.items():
+            state |= {f"ensemble.{seat}.{name}": each for name, each in policies.state_dict().items()}
         return state
 
     def load_state_dict(self, state: State) -> None:
@@ -198,8 +200,8 @@ class OpponentSampler:
             if not isinstance(value, Tensor):
                 raise CheckpointError(f"opponents {name}: expected a tensor, got {value!r:.80}")
             found[name] = value
-        if found["drawn"].shape != self.drawn.shape or found["matchups"].shape[1:] != self.who.shape[1:]:
-            worlds, seats = self.who.shape
+        if found["drawn"].shape != self.drawn.shape or found["matchups"].shape[1:] != self.assigned.shape[1:]:
+            worlds, seats = self.assigned.shape
             raise CheckpointError(f"opponents: expected {worlds} worlds of {seats} seats, got another number")
         for each, most in zip(self.game.seats, found["matchups"].amax(0).tolist(), strict=True):
             if most >= (size := len(self.pools[each.role])):
@@ -208,7 +210,7 @@ class OpponentSampler:
                 )
         count, drawn = len(found["matchups"]), found["drawn"]
         shapes = {"matchups": (count, len(self.game.seats)), "learns": (count, len(self.game.seats))}
-        shapes |= {"cumulative": (count,), "kept": (count, *self.kept.shape[1:])}
+        shapes |= {"cumulative": (count,), "kept": (count, *self.sums.shape[1:])}
         for name, shape in shapes.items():
             if found[name].shape != shape:
                 raise CheckpointError(f"opponents {name}: expected shape {shape}, got {tuple(found[name].shape)}")
@@ -216,48 +218,48 @@ class OpponentSampler:
             raise CheckpointError(f"opponents: expected matchups >= {LEARNER}, drawn in [0, {count}), got others")
         restore_generator("opponents generator", self.generator, found["generator"])
         self.rows = {key: row for row, key in enumerate(_keys(found["matchups"], found["learns"]))}
-        self._lay_out()
+        self._update_tables()
         self.cumulative.fill_(1.0)[: len(self.rows)].copy_(found["cumulative"])
-        self.kept.zero_()[: len(self.rows)].copy_(found["kept"])
+        self.sums.zero_()[: len(self.rows)].copy_(found["kept"])
         self.drawn.copy_(found["drawn"])
         for seat, each in enumerate(self.game.seats):
-            self._fill(seat, self.pools[each.role], bool((found["matchups"][:, seat] != LEARNER).any()))
-        self._settle()
-        for seat, ensemble in self.ensembles.items():
-            _carry_on(ensemble, select_prefix(state, f"ensemble.{seat}."))
+            self._update_seat(seat, self.pools[each.role], bool((found["matchups"][:, seat] != LEARNER).any()))
+        self._update_assigned()
+        for seat, policies in self.seat_policies.items():
+            _copy_state(policies, select_prefix(state, f"ensemble.{seat}."))
 
     def _table(self) -> tuple[Tensor, Tensor]:
         """Return all matchups that were ever in the distribution (R, S), and their learning seats (R, S) bool."""
         matchups, learns = zip(*self.rows, strict=True)
         return torch.tensor(matchups), torch.tensor(learns)
 
-    def _lay_out(self) -> None:
+    def _update_tables(self) -> None:
         """Update the tables on the device from `rows`; enlarge them if necessary."""
         device, seats, capacity = self.core.device, len(self.game.seats), len(self.cumulative)
         if len(self.rows) > capacity:
-            capacity, before = max(64, 1 << (len(self.rows) - 1).bit_length()), self.kept
+            capacity, before = max(64, 1 << (len(self.rows) - 1).bit_length()), self.sums
             self.matchups = torch.full((capacity, seats), LEARNER, device=device)
             self.learning = torch.zeros((capacity, len(self.side)), dtype=torch.bool, device=device)
             self.cumulative = torch.ones(capacity, dtype=torch.float64, device=device)
-            self.kept = torch.zeros((capacity, 2 + 3 * seats), dtype=torch.float64, device=device)
-            self.kept[: len(before)].copy_(before)
+            self.sums = torch.zeros((capacity, 2 + 3 * seats), dtype=torch.float64, device=device)
+            self.sums[: len(before)].copy_(before)
             self.version += 1
         matchups, learns = self._table()
         self.matchups[: len(matchups)].copy_(matchups)
         self.learning[: len(learns)].copy_(learns[:, self.side.cpu()])
 
-    def _fill(self, seat: int, pool: Sequence[PolicyProtocol], needed: bool) -> None:
+    def _update_seat(self, seat: int, pool: Sequence[PolicyProtocol], needed: bool) -> None:
         """Create the policies of a seat if they are missing or have changed."""
-        known, there = self.ensembles.get(seat), self.game.seats[seat]
+        known, there = self.seat_policies.get(seat), self.game.seats[seat]
         if known is None and not needed:
             return
         if known is not None and known.size == len(pool) and all(map(operator.is_, self.playing[seat], pool)):
             return
         self.playing[seat] = list(pool)
-        self.ensembles[seat] = ensemble = SeatPolicies(pool, self.core, there)
-        ensemble.seed(derive_seed(self.seed, 1 + seat))
+        self.seat_policies[seat] = policies = SeatPolicies(pool, self.core, there)
+        policies.seed(derive_seed(self.seed, 1 + seat))
         if known is not None:  # policies in play keep their hidden states
-            _carry_on(ensemble, known.state_dict())
+            _copy_state(policies, known.state_dict())
         self.version, self.stale = self.version + 1, True
 
     def _check(self, draw: MatchupDistribution, pools: Mapping[str, Sequence[PolicyProtocol]]) -> None:
@@ -282,13 +284,13 @@ class OpponentSampler:
                 )
 
 
-def _carry_on(ensemble: SeatPolicies, state: Mapping[str, object]) -> None:
+def _copy_state(policies: SeatPolicies, state: Mapping[str, object]) -> None:
     """Copy the random streams and hidden states of one with equally many policies, or fewer."""
-    own = ensemble.state_dict()
+    own = policies.state_dict()
     for name, value in state.items():
         if name in own and isinstance(value, Tensor) and value.shape == own[name].shape:
             own[name] = value
-    ensemble.load_state_dict({**own})
+    policies.load_state_dict({**own})
 
 
 def _keys(matchups: Tensor, learns: Tensor) -> list[tuple[tuple[int, ...], tuple[bool, ...]]]:

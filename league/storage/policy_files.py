@@ -6,15 +6,15 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor
 
+from league.policies.kinds import SupportsSave
 from trainers.base.serialization import sha256, write_tensors
 
 __all__ = [
     "PARTIAL_PREFIX",
-    "SupportsSave",
     "policy_id",
     "publish",
     "remove_orphans",
@@ -25,14 +25,6 @@ __all__ = [
 
 PARTIAL_PREFIX = ".writing-"
 """Prefix of the names of incomplete files."""
-
-
-class SupportsSave(Protocol):
-    """A policy that writes itself to files; its kind reads them, see `league.policies.kinds`."""
-
-    def save(self, path: Path) -> None:
-        """Write the files: `path` with suffixes of the policy's own."""
-        ...
 
 
 def policy_id(number: int, role: str) -> str:

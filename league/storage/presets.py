@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_envs.errors import ConfigError
 
-__all__ = ["FALLBACK", "PSRO", "TRAIN", "psro", "train"]
+__all__ = ["FALLBACK_PRESETS", "PSRO_PRESETS", "TRAIN_PRESETS", "psro_preset", "train_preset"]
 
 # Games of a few moves: episodes fit in a rollout, and many of them are needed.
 _CARDS: dict[str, Any] = {
@@ -20,7 +20,7 @@ _CARDS: dict[str, Any] = {
     "learner.entropy_coef": 0.02,
     "learner.rollout_length": 8,
 }
-TRAIN: dict[tuple[str, str], dict[str, Any]] = {
+TRAIN_PRESETS: dict[tuple[str, str], dict[str, Any]] = {
     ("KuhnPoker-v0", "cpu"): {**_CARDS, "total_steps": 40_000},
     # A higher entropy bonus until the end: mixed responses leave smaller gains against mixtures of them.
     ("LeducPoker-v0", "cpu"): {
@@ -35,12 +35,12 @@ TRAIN: dict[tuple[str, str], dict[str, Any]] = {
 }
 """Presets for `league.storage.run_config.training`: fields of `TrainConfig`, and of the learner with the prefix
 "learner.". They apply to the named algorithm."""
-FALLBACK: dict[str, dict[str, Any]] = {
+FALLBACK_PRESETS: dict[str, dict[str, Any]] = {
     "cpu": {"algorithm": "ppo", "total_steps": 100_000},
     "cuda": {"algorithm": "ppo", "total_steps": 2_000_000},
 }
-"""Presets of environments that are not in `TRAIN`, by type of device."""
-PSRO: dict[str, dict[str, Any]] = {
+"""Presets of environments that are not in `TRAIN_PRESETS`, by type of device."""
+PSRO_PRESETS: dict[str, dict[str, Any]] = {
     "KuhnPoker-v0": {"iterations": 10, "response_init": "scratch"},
     "LeducPoker-v0": {"iterations": 25, "response_init": "scratch"},
     "RockPaperScissors-v0": {"iterations": 6, "response_init": "scratch"},
@@ -56,7 +56,7 @@ best policies need to be distinguished.
 """
 
 
-def train(env_id: str, device: str, algorithm: str | None = None) -> dict[str, Any]:
+def train_preset(env_id: str, device: str, algorithm: str | None = None) -> dict[str, Any]:
     """Return learner settings for an environment on "cpu", "cuda" or "cuda:<i>".
 
     Args:
@@ -68,14 +68,14 @@ def train(env_id: str, device: str, algorithm: str | None = None) -> dict[str, A
         ConfigError: The device is unknown.
     """
     kind = device.partition(":")[0]
-    if kind not in FALLBACK:
+    if kind not in FALLBACK_PRESETS:
         raise ConfigError(f"device: expected one of cpu, cuda, cuda:N, got {device!r:.80}")
-    found = TRAIN.get((env_id, kind), FALLBACK[kind])
+    found = TRAIN_PRESETS.get((env_id, kind), FALLBACK_PRESETS[kind])
     if algorithm in (None, found["algorithm"]):
         return dict(found)
     return {name: value for name, value in found.items() if name != "algorithm" and not name.startswith("learner.")}
 
 
-def psro(env_id: str) -> dict[str, Any]:
+def psro_preset(env_id: str) -> dict[str, Any]:
     """Return fields of `PSROConfig` for an environment, empty if there is no preset."""
-    return dict(PSRO.get(env_id, {}))
+    return dict(PSRO_PRESETS.get(env_id, {}))

@@ -15,14 +15,12 @@ from league.game import Game
 from league.rollout.matchups import MatchupResults
 from league.rollout.payoff_table import PayoffTable
 from league.storage import presets
-from league.storage.run_store import RunStore
+from league.storage.store_reader import StoreReader
 from trainers.base.serialization import check_fields, write_json
 from trainers.config.presets import preset
 from trainers.config.train_config import TrainConfig, changed
 
 __all__ = ["SUMMARY_FILE", "configuration", "from_json", "sizes", "table_of", "training", "write_summary"]
-
-C = TypeVar("C")
 
 C = TypeVar("C")
 SUMMARY_FILE = "summary.json"  # file in the folder of a run
@@ -39,7 +37,7 @@ def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfi
     Raises:
         ConfigError: A setting is unknown or invalid.
     """
-    settings = {**presets.train(game.env_id, device, settings.get("algorithm")), **settings}
+    settings = {**presets.train_preset(game.env_id, device, settings.get("algorithm")), **settings}
     name = settings.get("algorithm", "ppo")
     base = preset(game.env_id, device, name)
     plain = {"policies": {}, "until_return": None, "eval_episodes": 0, "patience": 0, "eval_opponents": None}
@@ -49,7 +47,7 @@ def training(game: Game, device: str, settings: Mapping[str, Any]) -> TrainConfi
     return changed(plain, settings, "train_overrides", fields - fixed)
 
 
-def configuration(store: RunStore, kind: type[C]) -> C:
+def configuration(store: StoreReader, kind: type[C]) -> C:
     """Return the recorded configuration of a run.
 
     Raises:
@@ -82,7 +80,7 @@ def from_json(kind: type[C], data: Any, where: str) -> C:
         raise CheckpointError(f"{where}: {error}") from None
 
 
-def table_of(store: RunStore) -> PayoffTable:
+def table_of(store: StoreReader) -> PayoffTable:
     """Return the payoff table with all recorded results."""
     table, cells = PayoffTable(store.game, sizes(store)), store.cells()
     if len(cells.matchups):
@@ -91,7 +89,7 @@ def table_of(store: RunStore) -> PayoffTable:
     return table
 
 
-def write_summary(store: RunStore, **more: Any) -> Path:
+def write_summary(store: StoreReader, **more: Any) -> Path:
     """Write `summary.json` with the summaries of all iterations, and return its path."""
     rows = [{"iteration": number, **row} for number, row in store.iterations().items()]
     path = store.path / SUMMARY_FILE
@@ -99,6 +97,6 @@ def write_summary(store: RunStore, **more: Any) -> Path:
     return path
 
 
-def sizes(store: RunStore) -> dict[str, int]:
+def sizes(store: StoreReader) -> dict[str, int]:
     """Return the number of policies of each role."""
     return {role: len(population) for role, population in store.populations.items()}

@@ -39,11 +39,12 @@ import gpu_envs
 from gpu_envs.errors import ConfigError, GpuEnvsError
 from gpu_envs.utils.paths import check_folder
 from league.game import Game
+from league.policies.kinds import SupportsSave
 from league.policies.population import PolicyRecord
 from league.storage import database, policy_files
-from league.storage.policy_files import SupportsSave, policy_id, state_file_name
+from league.storage.policy_files import policy_id, state_file_name
 from league.storage.records import MatchupTotals, checked_array, matchup_key, to_json
-from league.storage.store_steps import StepStore
+from league.storage.step_store import StepStore
 from trainers.base.seeding import SEEDS
 from trainers.base.serialization import fsync_folder, sha256
 from trainers.storage.folder_lock import FolderLock

@@ -16,7 +16,7 @@ import toy_league
 
 from league.executors import Executor
 from league.game import Game
-from league.leagues.alphastar import AlphaStarLeagueBuilder, preset
+from league.leagues.alphastar import AlphaStarLeagueBuilder, alphastar_preset
 from league.leagues.builder import LeagueBuilder
 from league.leagues.league import League, LeagueConfig
 from league.leagues.league_state import POLICY_KEYS
@@ -41,7 +41,7 @@ STEPS = 32
 
 def builder(which: str) -> LeagueBuilder:
     if which == "alphastar":  # reset probability of main exploiters: 1, of others: 1/4
-        return AlphaStarLeagueBuilder(preset(min_steps=STEPS))
+        return AlphaStarLeagueBuilder(alphastar_preset(min_steps=STEPS))
     if which == "pbt":
         perturb = {"learning_rate": 1.5, "gamma": 1.5}
         return PopulationBasedBuilder(PopulationBasedConfig(size=3, ready_steps=STEPS, bottom=0.5, perturb=perturb))

@@ -55,7 +55,7 @@ def expected():
 def test_results_are_those_of_this_process_bit_for_bit(executor, expected):
     assert gathered(executor, calls_made.calls()) == expected
     digests = {pack(policy).digest for policy in calls_made.policies()["player"]}
-    assert digests == set(executor._parcels)  # each policy was put into the object store once
+    assert digests == set(executor._payload_handles)  # each policy was put into the object store once
 
 
 def test_workers_have_one_thread(executor):
@@ -131,12 +131,12 @@ def test_cancelled_calls_are_killed_and_later_calls_run(executor, tmp_path):
 
 
 def test_nodes_can_join_and_leave(cluster, executor, expected, monkeypatch):
-    monkeypatch.setattr("league.executors.ray.LOOK", 0.2)
+    monkeypatch.setattr("league.executors.ray.RESOURCE_INTERVAL", 0.2)
     joined = cluster.add_node(num_cpus=2)
     deadline = time.monotonic() + 100
     while executor.cpus < 4 and time.monotonic() < deadline:
         time.sleep(0.1)
-        executor._look()
+        executor._update_resources()
     assert executor.cpus == 4
     nodes = gathered(executor, [RemoteTask(f"{n}", calls_made.node, arguments={"seconds": 1.0}) for n in range(8)])
     assert len(set(nodes.values())) == 2
@@ -157,7 +157,7 @@ def test_shares_of_gpus_are_computed_from_the_cluster(executor, monkeypatch):
         monkeypatch.setattr(executor, "cpus", cpus)
         monkeypatch.setattr(executor, "gpus", gpus)
         assert [executor.gpus_per_task(call) for call in (learner, payoffs, here)] == [share, share / 2, 0]
-        assert executor.room(learner) == min(cpus, gpus / share)
-        assert executor.room(here) == cpus
-    monkeypatch.setattr(executor, "_given", 0.5)
+        assert executor.capacity(learner) == min(cpus, gpus / share)
+        assert executor.capacity(here) == cpus
+    monkeypatch.setattr(executor, "_requested_share", 0.5)
     assert executor.gpus_per_learner == 0.5

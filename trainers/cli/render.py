@@ -21,7 +21,7 @@ from gpu_envs.runtime.factory import make_core, resolve_device
 from gpu_envs.utils.paths import check_file
 from trainers.base.seeding import SEEDS
 
-__all__ = ["OWN", "RenderOptions", "cast", "render_command"]
+__all__ = ["OWN", "RenderOptions", "load_checkpoint_players", "render_command"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,9 @@ def render_command(argv: list[str]) -> int:
             raise ConfigError("render: --greedy has no effect without --checkpoint")
         core = make_core(args.env_id, args.num_envs, args.device, seed=args.seed, autoreset="next_step", **settings)
         return render_play(args, core, lambda obs, info: core.sample_actions())
-    core, act, words = cast(args.checkpoint, args.env_id, settings, args.num_envs, args.device, args.seed)
+    core, act, words = load_checkpoint_players(
+        args.checkpoint, args.env_id, settings, args.num_envs, args.device, args.seed
+    )
     print(f"playing: {words}")
     return render_play(args, core, lambda obs, info: act(obs, info, args.greedy))
 
@@ -54,7 +56,7 @@ OWN = ("num_envs", "seed", "device")
 """Arguments of `make_core` that options of the command set."""
 
 
-def cast(
+def load_checkpoint_players(
     path: Path, id: str, settings: Mapping[str, Any], worlds: int, device: str | None, seed: int
 ) -> tuple[Core, Callable[..., Tensor], str]:
     """Load the policies of a checkpoint and make its environment.

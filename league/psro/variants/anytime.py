@@ -190,7 +190,7 @@ def train_against_regret_minimizer(
         while training.iteration < config.iterations:
             weights = torch.softmax(-rate * lost, 0)
             sampled = (1 - EXPLORED) * weights + EXPLORED / size
-            training.seating.replace(MatchupDistribution.against(game, role, [sampled, sampled]))
+            training.opponents.replace(MatchupDistribution.against(game, role, [sampled, sampled]))
             row = training.iterate()
             average += weights
             lost += _advantages(training.tallies[-1], size, weights)

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from league.psro.best_response_task import BestResponseTask
 from league.psro.context import PSROContext
-from league.psro.store_update import StoreUpdate, TrainingSegment
+from league.psro.store_update import ComputedUpdate, StoreUpdate
 from league.solvers import MetaStrategy
 
 __all__ = ["Variant", "Work"]
 
-Work = BestResponseTask | TrainingSegment | StoreUpdate
-"""Work that the loop does: a best response of the oracle, a part of a training, or a change of the store."""
+Work = BestResponseTask | ComputedUpdate | StoreUpdate
+"""Work that the loop executes: a best response of the oracle, an update computed by a task, or a given update."""
 
 
 class Variant(Protocol):

@@ -22,12 +22,14 @@ from league.executors import LazyValue, RemoteTask
 from league.game import Game
 from league.psro.config import PSROConfig
 from league.psro.context import PSROContext
-from league.psro.store_update import NewPolicy, StoreUpdate, TrainingMatches, TrainingSegment
+from league.psro.store_update import ComputedUpdate, NewPolicy, StoreUpdate, TrainingMatches
 from league.psro.variants.base import Work
 from league.psro.variants.standard import StandardVariant
 from league.rollout.best_response import BestResponseTraining
 from league.rollout.episode_tally import EpisodeTally
 from league.rollout.matchup_distribution import MatchupDistribution
+from league.rollout.matchups import MatchupResults
+from league.rollout.payoff_table import PayoffTable
 from league.storage.run_config import sizes, table_of
 from league.storage.run_store import derive_named_seed
 from trainers.base.state import State, to_device
@@ -37,7 +39,8 @@ from trainers.models.policy import Policy, PolicyProtocol
 __all__ = ["PLAN", "PipelineSegment", "PipelineVariant", "train_segment"]
 
 PLAN = {"lowest": list[str], "met": list[list[list[float]]]}
-"""Fields of a plan's result, and their types."""
+"""Fields of a plan's result, and their types: the roles whose lowest level trains, and by level the marginals of its
+opponents by seat."""
 
 
 class PipelineVariant(StandardVariant):
@@ -55,25 +58,25 @@ class PipelineVariant(StandardVariant):
                 "variant='pipeline': expected oracle='learned', got 'exact'; exact responses need no training, use "
                 "variant='standard'"
             )
-        self.levels = config.pipeline_depth
+        self.depth = config.pipeline_depth
 
     def advance(self, context: PSROContext) -> Iterator[Sequence[Work]]:
         """Yield the segments of all levels in turn; then the update that fixes the lowest level of every role."""
-        part, places = 0, {role: self._place(context, role) for role in self.game.roles}
+        segment, places = 0, {role: self._place(context, role) for role in self.game.roles}
         while True:
-            step = _plan_step(context.iteration, part)
+            step = _plan_step(context.iteration, segment)
             if not context.store.done(step):
-                yield [self._plan(context, part)]
+                yield [self._plan(context, segment)]
             plan = context.store.result(step, PLAN)
             if not plan["lowest"]:
                 break
             yield [
-                self._segment(context, part, role, places[role] + level, plan["met"][level])
+                self._segment(context, segment, role, places[role] + level, plan["met"][level])
                 for role in self.game.roles
-                for level in range(self.levels)
+                for level in range(self.depth)
                 if level or role in plan["lowest"]
             ]
-            part += 1
+            segment += 1
         yield [self._fixed(context, task.name, task.role, places[task.role]) for task in self.tasks(context)]
 
     def _place(self, context: PSROContext, role: str) -> int:
@@ -91,66 +94,83 @@ class PipelineVariant(StandardVariant):
 
     # ---------------------------------------------------------------- plans
 
-    def _plan(self, context: PSROContext, part: int) -> StoreUpdate:
-        """Return the plan of a segment: the roles whose lowest level trains, and by level the opponents' marginals.
+    def _plan(self, context: PSROContext, segment: int) -> StoreUpdate | ComputedUpdate:
+        """Return the plan of a segment, or the simulation of the payoff cells from which it follows.
 
-        The current policies of all levels become the opponents of this segment.
+        In the first segment the higher levels may have no policies yet; then all levels have the same opponents.
         """
-        number = context.iteration
-        lowest = [role for role in self.game.roles if not self._is_finished(context, part, role)]
-        opponents = self._opponents(context, part) if lowest else []
+        lowest = [role for role in self.game.roles if not self._is_finished(context, segment, role)]
+        if not lowest:
+            return self._plan_update(context, segment, lowest, [])
+        pools, fixed = self._pools(context, _policy_state), sizes(context.store)
+        lengths = {role: min(len(pool), fixed[role] + self.depth - 1) for role, pool in pools.items()}
+        if segment == 0 and any(lengths[role] < size + self.depth - 1 for role, size in fixed.items()):
+            return self._plan_update(context, segment, lowest, [context.opponents.marginals] * self.depth)
+        config, table = self.config, table_of(context.store)
+        table.grow(lengths)
+        matchups, episodes = table.missing(config.episodes_per_matchup)
+        if not len(matchups):
+            return self._plan_update(context, segment, lowest, self._opponents(context, table))
+
+        def update(results: MatchupResults) -> StoreUpdate:
+            table.add(matchups, results)
+            return self._plan_update(context, segment, lowest, self._opponents(context, table))
+
+        sampling = PayoffSamplingConfig(
+            config.episodes_per_matchup, config.ci_half_width, config.device, config.eval_num_envs
+        )
+        key = f"{context.iteration}/meet/{segment}"  # the seed of the episodes follows from it
+        return ComputedUpdate(payoff_task(key, self.game, pools, matchups, episodes, config.seed, sampling), update)
+
+    def _plan_update(
+        self, context: PSROContext, segment: int, lowest: list[str], opponents: list[tuple[Tensor, ...]]
+    ) -> StoreUpdate:
+        """Return the plan of a segment; the current policies of all levels become its opponents.
+
+        Args:
+            context: Context of the iteration.
+            segment: Number of the segment.
+            lowest: Roles whose lowest level trains.
+            opponents: Marginals of the opponents by level.
+        """
         states: dict[str, State] = {}
         for role, population in context.populations.items():
-            for place in range(len(population), len(population) + self.levels):
+            for place in range(len(population), len(population) + self.depth):
                 if (state := context.store.state(_policy_state(role, place))) is not None:
                     states[_opponent_state(role, place)] = state
         result = {"lowest": lowest, "met": [[each.tolist() for each in marginals] for marginals in opponents]}
-        return StoreUpdate(_plan_step(number, part), states=states, result=result)
+        return StoreUpdate(_plan_step(context.iteration, segment), states=states, result=result)
 
-    def _is_finished(self, context: PSROContext, part: int, role: str) -> bool:
+    def _is_finished(self, context: PSROContext, segment: int, role: str) -> bool:
         """Return whether the lowest level of a role is finished."""
         number, tolerance = context.iteration, self.config.plateau_tolerance
-        if part >= self.config.num_segments:
+        if segment >= self.config.num_segments:
             return True
-        if tolerance is None or part < 2:
+        if tolerance is None or segment < 2:
             return False
-        if role not in context.store.result(_plan_step(number, part - 1), PLAN)["lowest"]:
+        if role not in context.store.result(_plan_step(number, segment - 1), PLAN)["lowest"]:
             return True
-        segments = [_segment_step(number, each, role, self._place(context, role)) for each in (part - 2, part - 1)]
-        before, now = (context.store.result(each, {"return": float})["return"] for each in segments)
+        place = self._place(context, role)
+        steps = [_segment_step(number, each, role, place) for each in (segment - 2, segment - 1)]
+        before, now = (context.store.result(each, {"return": float})["return"] for each in steps)
         return now - before <= tolerance
 
-    def _opponents(self, context: PSROContext, part: int) -> list[tuple[Tensor, ...]]:
-        """Return by level the marginals (N_s + level,) of the policies below; the cells of learners are simulated."""
-        config, found = self.config, [context.opponents.marginals]
-        pools, fixed = self._pools(context, _policy_state), sizes(context.store)
-        lengths = {role: min(len(pool), fixed[role] + self.levels - 1) for role, pool in pools.items()}
-        if part == 0 and any(lengths[role] < size + self.levels - 1 for role, size in fixed.items()):
-            return found * self.levels  # the higher levels have no policies yet
-        table = table_of(context.store)
-        table.grow(lengths)
-        matchups, episodes = table.missing(config.episodes_per_matchup)
-        if len(matchups):
-            key = f"{context.iteration}/meet/{part}"
-            sampling = PayoffSamplingConfig(
-                config.episodes_per_matchup, config.ci_half_width, config.device, config.eval_num_envs
-            )
-            task = payoff_task(key, self.game, pools, matchups, episodes, config.seed, sampling)
-            context.coordinator.submit(task, lambda results: table.add(matchups, results), lane="meet")
-            context.coordinator.wait("meet")
-        for level in range(1, self.levels):
+    def _opponents(self, context: PSROContext, table: PayoffTable) -> list[tuple[Tensor, ...]]:
+        """Return by level the marginals (N_s + level,) of the policies below."""
+        meta_game, found = table.meta_game(), [context.opponents.marginals]
+        for level in range(1, self.depth):
             below = tuple(slice(len(marginal) + level) for marginal in context.opponents.marginals)
-            found.append(context.solve(table.meta_game()[:, *below]).marginals)
+            found.append(context.solve(meta_game[:, *below]).marginals)
         return found
 
     # ---------------------------------------------------------------- segments
 
     def _segment(
-        self, context: PSROContext, part: int, role: str, place: int, opponents: list[list[float]]
-    ) -> TrainingSegment:
+        self, context: PSROContext, segment: int, role: str, place: int, opponents: list[list[float]]
+    ) -> ComputedUpdate:
         """Return a segment of the training for a place, against the levels below as they were at its start."""
         assert context.train is not None
-        step = _segment_step(context.iteration, part, role, place)
+        step = _segment_step(context.iteration, segment, role, place)
         train = dataclasses.replace(context.train, seed=derive_named_seed(self.config.seed, "pipeline", role, place))
         fixed = torch.tensor([len(context.populations[seat.role]) for seat in self.game.seats])
 
@@ -173,11 +193,11 @@ class PipelineVariant(StandardVariant):
             "draw": MatchupDistribution.against(self.game, role, marginals),
             "train": train,
             "state": LazyValue(lambda: context.store.state(_learner_state(role, place))),
-            "iterations": -(-train.iterations // (self.levels * self.config.num_segments)),
+            "iterations": -(-train.iterations // (self.depth * self.config.num_segments)),
         }
         policies = {} if context.store.done(step) else self._pools(context, _opponent_state, place)
         task = RemoteTask(step, train_segment, policies, arguments, learns=True, device=self.config.device)
-        return TrainingSegment(task, update)
+        return ComputedUpdate(task, update)
 
     def _pools(
         self, context: PSROContext, name: Callable[[str, int], str], most: int | None = None
@@ -194,7 +214,7 @@ class PipelineVariant(StandardVariant):
     def _policy(self, context: PSROContext, name: str) -> Policy | None:
         """Return the policy of a state, or None if there is no such state."""
         state = context.store.state(name)
-        return None if state is None else Policy.from_state(state, context.coordinator.home(self.config.device))
+        return None if state is None else Policy.from_state(state, context.home_device)
 
 
 @dataclass(frozen=True)
@@ -230,18 +250,19 @@ def train_segment(
         training = BestResponseTraining(game, draw, policies, train)
         if (stored := state() if isinstance(state, LazyValue) else state) is not None:
             training.load_state_dict(to_device(stored, train.device))
-            training.seating.replace(draw)
+            training.opponents.replace(draw)
         for _ in range(iterations):
             training.iterate()
         return PipelineSegment(training.learner(role).policy(), training.state_dict(), training.tally(), training.steps)
 
 
-def _plan_step(number: int, part: int) -> str:
-    return f"{number}/plan/{part}"
+# Names of steps and states are those of stored runs.
+def _plan_step(iteration: int, segment: int) -> str:
+    return f"{iteration}/plan/{segment}"
 
 
-def _segment_step(number: int, part: int, role: str, place: int) -> str:
-    return f"{number}/part/{part}/{role}/{place}"
+def _segment_step(iteration: int, segment: int, role: str, place: int) -> str:
+    return f"{iteration}/part/{segment}/{role}/{place}"
 
 
 def _learner_state(role: str, place: int) -> str:

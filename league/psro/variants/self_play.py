@@ -41,19 +41,22 @@ class SelfPlayVariant(StandardVariant):
         """Return the best responses of an iteration; each adds an average policy of the next role."""
         function = self._exact_response if self.config.oracle == "exact" else train_both_responses
         roles = self.game.roles
+        num_segments = self.config.num_segments
         arguments = [
-            {"other": roles[(place + 1) % len(roles)], "parts": self.config.num_segments} for place in range(len(roles))
+            {"other": roles[(place + 1) % len(roles)], "num_segments": num_segments} for place in range(len(roles))
         ]
         return [
             dataclasses.replace(task, function=function, arguments=each)
             for task, each in zip(super().tasks(context), arguments, strict=True)
         ]
 
-    def _exact_response(self, context: PSROContext, task: BestResponseTask, other: str, parts: int) -> BestResponse:
+    def _exact_response(
+        self, context: PSROContext, task: BestResponseTask, other: str, num_segments: int
+    ) -> BestResponse:
         """Return the best response to the meta-strategy, and the average policy of the role `other`.
 
-        The response in self-play and the new policy alternate `parts` times: each is a best response to the average of
-        the other one so far.
+        The response in self-play and the new policy alternate `num_segments` times: each is a best response to the
+        average of the other one so far.
         """
         tabular, seats = context.require_tabular(), self.game.seats
         tree = tabular.tree
@@ -61,13 +64,13 @@ class SelfPlayVariant(StandardVariant):
         new: list[Tensor] | None = None  # average of all seats; those of `other` are used
         response: list[Tensor] | None = None  # average of all seats; those of the role are used
         first = [tree.best_response(old, seat)[0] for seat in range(len(old))]
-        for part in range(parts):
+        for segment in range(num_segments):
             opponents = old if new is None else _mixed(tabular, old, new, 1 - SELF_PLAY)
             latest = [tree.best_response(opponents, seat)[0] for seat in range(len(old))]
-            response = latest if response is None else _mixed(tabular, response, latest, part / (part + 1))
+            response = latest if response is None else _mixed(tabular, response, latest, segment / (segment + 1))
             faced = [response[seat] if each.role == task.role else opponents[seat] for seat, each in enumerate(seats)]
             learned = [tree.best_response(faced, seat)[0] for seat in range(len(old))]
-            new = learned if new is None else _mixed(tabular, new, learned, part / (part + 1))
+            new = learned if new is None else _mixed(tabular, new, learned, segment / (segment + 1))
         assert new is not None
         policy, average = (
             tabular.policy(role, [tables[seat] for seat in self.game.seats_of(role)])
@@ -86,7 +89,7 @@ def train_both_responses(
     start: Start | None,
     seed: int,
     other: str,
-    parts: int,
+    num_segments: int,
     progress: Progress | None = None,
 ) -> LearnedResponse:
     """Train a best response and a new policy of another role against each other, in the same worlds.
@@ -102,7 +105,8 @@ def train_both_responses(
         start: Initial weights of the response; None: random weights.
         seed: Random seed.
         other: Role of the new policy.
-        parts: Number of segments of the training. The average is over the states of the new policy at their ends.
+        num_segments: Number of segments of the training. The average is over the states of the new policy at their
+            ends.
         progress: Called after every iteration.
     """
     began, config = time.perf_counter(), dataclasses.replace(train, seed=seed)
@@ -114,10 +118,10 @@ def train_both_responses(
         training = BestResponseTraining(game, first, policies, config, None if start is None else {role: start})
         while training.iteration < config.iterations:
             row = training.iterate()
-            if training.iteration * parts >= config.iterations * (len(snapshots) + 1):
+            if training.iteration * num_segments >= config.iterations * (len(snapshots) + 1):
                 snapshots.append(training.learner(other).policy())
-                if len(snapshots) == parts - 1:
-                    training.seating.replace(last)
+                if len(snapshots) == num_segments - 1:
+                    training.opponents.replace(last)
             if progress is not None:
                 progress(training.steps, f"{role}: return {row['return']:.3f}  score {row['score']:.2f}")
         tally, learner = training.tally(), training.learner(role)

@@ -99,11 +99,11 @@ def test_player_learns_in_both_seats_only_against_itself(tmp_path):
     assert own.any()
     assert bool((draw.learns.sum(1) == 1 + own.long()).all())
     alone = training(running, "main_0")
-    alone.seating.replace(draw, running.state.pools())
+    alone.opponents.replace(draw, running.state.pools())
     for _ in range(3):
         alone.collector.collect()
-        rollout, who = alone.learner("player").rollout, alone.seating.who
-        learns = alone.seating.learns.sum(1)
+        rollout, who = alone.learner("player").rollout, alone.opponents.assigned
+        learns = alone.opponents.learns.sum(1)
         assert torch.equal(learns == 2, (who == LEARNER).all(1))
         assert set(rollout.valid.flatten(0, -2).sum(-1).tolist()) == {1, 2}
         alone.learners.update(1, str)
@@ -123,7 +123,7 @@ def test_learning_opponents_keep_their_weights_during_an_iteration(tmp_path):
     (met,) = running.state.pools()["player_0"][1:]
     assert equal(weights(met), began)
     running.iterate(2)
-    seen = training(running, second).seating.pools["player_0"]
+    seen = training(running, second).opponents.pools["player_0"]
     assert equal(weights(seen[1]), began)
     assert not equal(weights(running.state.live[first]), began)
     running.store.close()
@@ -165,7 +165,7 @@ def test_draw_margin_of_asymmetric_game_is_measured_once_at_start(tmp_path):
     assert abs(float(plain) - 0.5) > 0.1, "sides that are unlike"
     assert abs(float(margin) - 0.5) < 0.06, "of equal strength"
     train(running, 1, agent)
-    assert training(running, agent).seating.draw_margin == running.state.draw_margin
+    assert training(running, agent).opponents.draw_margin == running.state.draw_margin
     running.store.close()
     again = league(tmp_path, game=TAG, which=NoLeagueBuilder(), iterations=1, episodes=400)
     assert again.state.draw_margin == running.state.draw_margin
@@ -196,7 +196,7 @@ def test_draw_margin_is_measured_again_in_every_iteration(tmp_path):
     running.iterate(1)
     train(running, 2, agent)
     margin = running.store.result("2/even")["draw_margin"]
-    assert margin == training(running, agent).seating.draw_margin != running.state.draw_margin
+    assert margin == training(running, agent).opponents.draw_margin != running.state.draw_margin
     who = [[running.state.members(role).index(name) for role, name in zip(TAG.roles, (adversary, agent), strict=True)]]
     won = (
         simulate_matchups(

@@ -6,7 +6,7 @@ from scipy import stats
 
 from gpu_envs.errors import ConfigError
 from league.game import Game
-from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules, preset
+from league.leagues.alphastar import AlphaStarConfig, AlphaStarLeagueBuilder, FreezeRules, alphastar_preset
 from league.leagues.builder import LeagueBuilder, LeagueResult, NoLeagueBuilder, Roster
 from league.leagues.matchmaking import WinRates, pfsp, without_monotonic_suffix
 from league.leagues.player import Match, Player
@@ -115,7 +115,7 @@ def test_main_agents_play_earlier_versions_of_too_strong_opponents():
     variance, hard = np.array([0.25, 0.16]), np.array([0.25, 0.64])
     versions = 0.5 * hard / hard.sum() + 0.25 * variance / variance.sum()
     assert shares(builder, roster, "main_0") == {"main_1:1": versions[0], "main_1:2": versions[1], "main_0": 0.25}
-    nature = AlphaStarLeagueBuilder(preset("nature"))
+    nature = AlphaStarLeagueBuilder(alphastar_preset("nature"))
     assert shares(nature, roster, "main_0")["main_1"] == 0.25  # the paper's text has no such rule
 
 
@@ -126,7 +126,7 @@ def test_exploiters_play_main_agents_and_all_frozen_players():
     assert shares(builder, roster, "main_exploiter_0") == {"main_0": 1.0}
     roster.win_rates.add("main_exploiter_0", "main_0", 100, 0)
     assert shares(builder, roster, "main_exploiter_0") == {"main_0:1": 1.0}
-    assert shares(AlphaStarLeagueBuilder(preset("nature")), roster, "main_exploiter_0") == {
+    assert shares(AlphaStarLeagueBuilder(alphastar_preset("nature")), roster, "main_exploiter_0") == {
         "main_0:1": 0.5,
         "main_0": 0.5,
     }
@@ -160,7 +160,7 @@ def result(roster, steps, seed=0):
 
 
 def test_players_are_frozen_before_reset_by_the_rules_of_their_kind():
-    builder = AlphaStarLeagueBuilder(preset(min_steps=10))
+    builder = AlphaStarLeagueBuilder(alphastar_preset(min_steps=10))
     roster = league(builder, frozen=[("main_0:1", "main_0")], wins=[("main_0", "main_0:1", 0.71)])
     steps = dict.fromkeys(roster.learning(), 9)
     assert builder.build_league(result(roster, steps)) == []
@@ -217,7 +217,7 @@ def test_invalid_settings_are_named():
     for make, text in (
         (lambda: FreezeRules(min_steps=10, timeout=5), "timeout: expected at least min_steps = 10, got 5"),
         (lambda: AlphaStarConfig(main=FreezeRules(count=0)), "main.count: expected at least one"),
-        (lambda: preset("starcraft"), "rules: expected pseudocode or nature, got 'starcraft'"),
+        (lambda: alphastar_preset("starcraft"), "rules: expected pseudocode or nature, got 'starcraft'"),
         (lambda: PopulationBasedConfig(perturb={"gamma": 1.0}), "perturb\\['gamma'\\]: expected a factor > 1, got 1.0"),
         (lambda: WinRates(0.0), "decay: expected a number in"),
         (

@@ -113,7 +113,7 @@ def test_only_the_learning_role_has_a_learner():
     pools = {"agent": [RandomPolicy.of(game, "agent")]}
     training = BestResponseTraining(game, draw, pools, config("SimpleTag-v0"))
     assert list(training.learners.assignments) == ["adversary"]
-    assert training.seating.learns[0].tolist() == [True, True, True, False]
+    assert training.opponents.learns[0].tolist() == [True, True, True, False]
     with pytest.raises(ConfigError, match="expected a role with a learner \\(adversary\\), got 'agent'"):
         training.learner("agent")
     both = BestResponseTraining(game, MatchupDistribution.self_play(game), {}, config("SimpleTag-v0"))

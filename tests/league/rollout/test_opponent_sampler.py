@@ -64,26 +64,26 @@ def test_matchups_are_sampled_with_their_probabilities():
         torch.tensor([0.4, 0.1, 0.25, 0.2, 0.05, 0.0]),
     )
     core = game.core(worlds)
-    seating = OpponentSampler(core, game, draw, {"player": PURE}, seed=1)
+    opponents = OpponentSampler(core, game, draw, {"player": PURE}, seed=1)
     info = core.reset(seed=0)[1]
     seen = []
     for _ in range(steps):
-        seen.append(seating.who.clone())
+        seen.append(opponents.assigned.clone())
         action = torch.zeros_like(core.action_buffer)
-        seating.act(core, info, action)
-        assert torch.equal(action, seating.who.clamp(min=0))
+        opponents.act(core, info, action)
+        assert torch.equal(action, opponents.assigned.clamp(min=0))
         info = core.step(action)[4]
-        seating.observe(core, info, core.elapsed_steps == 0)
+        opponents.observe(core, info, core.elapsed_steps == 0)
     pairs, counts = torch.cat(seen).unique(dim=0, return_counts=True)
     possible = {tuple(row): p for row, p in zip(draw.matchups.tolist(), draw.probability.tolist(), strict=True) if p}
     assert {tuple(row) for row in pairs.tolist()} == set(possible)
     expected = [possible[tuple(row)] * worlds * steps for row in pairs.tolist()]
     assert chisquare(counts.tolist(), expected).pvalue > 0.001
-    tally = seating.read()
+    tally = opponents.read()
     found = {tuple(row): count for row, count in zip(tally.matchups.tolist(), tally.count.tolist(), strict=True)}
     assert found == {tuple(row): count for row, count in zip(pairs.tolist(), counts.tolist(), strict=True)}
     assert int(tally.begun.sum()) == worlds * (steps + 1)
-    assert int(seating.read().begun.sum()) == 0, "read once"
+    assert int(opponents.read().begun.sum()) == 0, "read once"
 
 
 def test_opponents_change_at_resets_only_and_act_by_their_policy(monkeypatch):
@@ -91,15 +91,15 @@ def test_opponents_change_at_resets_only_and_act_by_their_policy(monkeypatch):
     game = Game.of("KuhnPoker-v0", shared=True)
     draw = MatchupDistribution.against(game, "player", [torch.ones(2) / 2] * 2)
     training = BestResponseTraining(game, draw, {"player": PURE[:2]}, config(env_id="KuhnPoker-v0"))
-    seating, steps = training.seating, []
-    act = seating.act
+    opponents, steps = training.opponents, []
+    act = opponents.act
 
     def watch(core, info, into):
         act(core, info, into)
-        now = (core.elapsed_steps, seating.who, seating.learns, core.to_move, into)
+        now = (core.elapsed_steps, opponents.assigned, opponents.learns, core.to_move, into)
         steps.append([tensor.clone() for tensor in now])
 
-    monkeypatch.setattr(seating, "act", watch)
+    monkeypatch.setattr(opponents, "act", watch)
     for iteration in range(9):
         training.collector.collect()
         rollout = training.learner("player").rollout
@@ -121,14 +121,14 @@ def test_opponents_change_at_resets_only_and_act_by_their_policy(monkeypatch):
 def test_returns_and_scores_are_added_up_by_matchup():
     game, draw = rps(1), MatchupDistribution(torch.tensor([[0, 1], [2, 1], [1, 1]]), torch.tensor([0.5, 0.3, 0.2]))
     core = game.core(100)
-    seating, info = OpponentSampler(core, game, draw, {"player": PURE}), core.reset(seed=0)[1]
+    opponents, info = OpponentSampler(core, game, draw, {"player": PURE}), core.reset(seed=0)[1]
     tallies = []
     for _ in range(4):
         action = torch.zeros_like(core.action_buffer)
-        seating.act(core, info, action)
+        opponents.act(core, info, action)
         info = core.step(action)[4]
-        seating.observe(core, info, core.elapsed_steps == 0)
-        tallies.append(seating.read())
+        opponents.observe(core, info, core.elapsed_steps == 0)
+        tallies.append(opponents.read())
     tally = EpisodeTally.sum(tallies)
     assert int(tally.count.sum()) == 400
     rows = {tuple(row): place for place, row in enumerate(tally.matchups.tolist())}
@@ -146,21 +146,21 @@ def test_new_distribution_applies_from_the_next_reset():
     game = rps(6)
     only = [MatchupDistribution.against(game, "player", [torch.eye(3)[action]] * 2) for action in range(3)]
     training = BestResponseTraining(game, only[0], {"player": PURE[:1]}, config())
-    seating = training.seating
+    opponents = training.opponents
     training.iterate()
     assert int(training.core.elapsed_steps.min()) == 4
     with pytest.raises(ConfigError, match="expected policies below 1, the size of its pool, got 2"):
-        seating.replace(only[2])
-    seating.replace(only[2], {"player": PURE})
-    assert int(seating.who.max()) == 0
-    version = seating.version
+        opponents.replace(only[2])
+    opponents.replace(only[2], {"player": PURE})
+    assert int(opponents.assigned.max()) == 0
+    version = opponents.version
     training.iterate()
-    assert seating.who.amax(1).unique().tolist() == [2]
+    assert opponents.assigned.amax(1).unique().tolist() == [2]
     everyone = MatchupDistribution(
         torch.tensor([[LEARNER, 0]] * 3 + [[LEARNER, 1]] * 2).repeat(40, 1), torch.arange(200) + 1.0
     )
-    seating.replace(everyone)
-    assert seating.version == version, "nothing moved"
+    opponents.replace(everyone)
+    assert opponents.version == version, "nothing moved"
     training.iterate()
     tally = training.tally()
     assert sum(tally.count.tolist()) == 32
@@ -172,17 +172,17 @@ def test_new_distribution_applies_from_the_next_reset():
 def test_many_policies_fit_into_one_sampler():
     game = Game.of("KuhnPoker-v0")
     core, pool = game.core(4), [PURE[0]] * 300
-    seating = OpponentSampler(
+    opponents = OpponentSampler(
         core,
         game,
         MatchupDistribution.against(game, "player_0", [torch.ones(1), torch.eye(300)[0]]),
         {"player_1": pool},
     )
-    seating.replace(MatchupDistribution.against(game, "player_0", [torch.ones(1), torch.ones(300)]))
-    assert seating.who.tolist() == [[LEARNER, 0]] * 4
-    seating.observe(core, core.reset(seed=0)[1], torch.ones(4, dtype=torch.bool))
-    assert int(seating.who[:, 1].max()) > 0
-    assert int(seating.read().begun.sum()) == 8
+    opponents.replace(MatchupDistribution.against(game, "player_0", [torch.ones(1), torch.ones(300)]))
+    assert opponents.assigned.tolist() == [[LEARNER, 0]] * 4
+    opponents.observe(core, core.reset(seed=0)[1], torch.ones(4, dtype=torch.bool))
+    assert int(opponents.assigned[:, 1].max()) > 0
+    assert int(opponents.read().begun.sum()) == 8
 
 
 def gru(seed: int) -> Policy:
@@ -199,7 +199,12 @@ def rollouts(training: BestResponseTraining, count: int) -> list[torch.Tensor]:
     for _ in range(count):
         training.collector.collect()
         rollout = training.learner("player").rollout
-        seen += [rollout.obs.clone(), rollout.action.clone(), rollout.valid.clone(), training.seating.who.clone()]
+        seen += [
+            rollout.obs.clone(),
+            rollout.action.clone(),
+            rollout.valid.clone(),
+            training.opponents.assigned.clone(),
+        ]
         training.learners.update(1, str)
     return seen
 
@@ -212,7 +217,7 @@ def test_policies_keep_hidden_states_when_pools_grow():
         )
         found = rollouts(training, 2)  # 8 steps: the second episode is under way
         only = torch.tensor([0.5, 0.5, *[0.0] * len(more)])
-        training.seating.replace(
+        training.opponents.replace(
             MatchupDistribution.against(game, "player", [only] * 2), {"player": [*policies, *more]}
         )
         found += rollouts(training, 3)
@@ -227,25 +232,27 @@ def test_updated_pools_act_with_their_new_policies():
     )
     training.iterate()
     for others, plays in ((pool, 1), ([PURE[0], PURE[2]], 2)):
-        training.seating.replace(MatchupDistribution.against(game, "player", [torch.eye(2)[1]] * 2), {"player": others})
+        training.opponents.replace(
+            MatchupDistribution.against(game, "player", [torch.eye(2)[1]] * 2), {"player": others}
+        )
         training.iterate()
-        sits = training.seating.who == 1
+        sits = training.opponents.assigned == 1
         assert training.collector.action[sits].unique().tolist() == [plays]
 
 
 def test_return_difference_of_a_draw_scores_one_half():
     game, draw = rps(1), MatchupDistribution(torch.tensor([[0, 1], [1, 1]]))
     core = game.core(100)
-    seating, info = OpponentSampler(core, game, draw, {"player": PURE}, draw_margin=-2.0), core.reset(seed=0)[1]
+    opponents, info = OpponentSampler(core, game, draw, {"player": PURE}, draw_margin=-2.0), core.reset(seed=0)[1]
     action = torch.zeros_like(core.action_buffer)
-    seating.act(core, info, action)
+    opponents.act(core, info, action)
     info = core.step(action)[4]
-    seating.observe(core, info, core.elapsed_steps == 0)
-    tally = seating.read()
+    opponents.observe(core, info, core.elapsed_steps == 0)
+    tally = opponents.read()
     assert (tally.score / tally.count.unsqueeze(1)).tolist() == [[0.5, 0.5], [1.0, 0.0]]
-    held = seating.draw_margin
-    seating.replace(draw, draw_margin=0.0)
-    assert seating.draw_margin is held, "a graph that was captured reads where it stood"
+    held = opponents.draw_margin
+    opponents.replace(draw, draw_margin=0.0)
+    assert opponents.draw_margin is held, "a graph that was captured reads where it stood"
     assert held == 0.0
 
 
@@ -253,11 +260,11 @@ def test_training_resumes_within_episodes():
     game, policies = rps(6), [gru(1), gru(2), PURE[1]]
     whole = BestResponseTraining(game, uniform(game), {"player": policies}, config())
     rollouts(whole, 2)
-    whole.seating.replace(MatchupDistribution.against(game, "player", [torch.tensor([0.5, 0.5, 0.0])] * 2))
+    whole.opponents.replace(MatchupDistribution.against(game, "player", [torch.tensor([0.5, 0.5, 0.0])] * 2))
     state = {
         name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in whole.state_dict().items()
     }
-    expected, counted = rollouts(whole, 4), whole.seating.read()
+    expected, counted = rollouts(whole, 4), whole.opponents.read()
     part = BestResponseTraining(
         game, MatchupDistribution.self_play(game), {"player": [*policies, PURE[2]]}, config(seed=77)
     )
@@ -265,7 +272,7 @@ def test_training_resumes_within_episodes():
     assert (part.iteration, part.steps) == (0, 0), "of whole iterations only"
     for one, other in zip(expected, rollouts(part, 4), strict=True):
         assert torch.equal(one, other)
-    again = part.seating.read()
+    again = part.opponents.read()
     for name in ("matchups", "begun", "count", "total", "score"):
         assert torch.equal(getattr(counted, name), getattr(again, name)), name
     for name, value, line in (
@@ -301,7 +308,7 @@ def test_recording_a_rollout_leaves_no_trace():
 
             training.collector.uses_cuda_graph, core.capture = True, capture
         found = rollouts(training, 3)
-        training.seating.replace(uniform(game), {"player": [gru(1), gru(2), gru(3), PURE[0]]})
+        training.opponents.replace(uniform(game), {"player": [gru(1), gru(2), gru(3), PURE[0]]})
         found += rollouts(training, 3)
         assert len(recordings) == 2 * recording
         seen.append(found)
@@ -355,12 +362,12 @@ def test_invalid_distributions_raise_config_error(make, message):
 
 def test_role_without_learner_rejects_learner_matchups():
     kuhn = Game.of("KuhnPoker-v0")
-    seating = OpponentSampler(kuhn.core(2), kuhn, MatchupDistribution(torch.tensor([[-1, 0]])), {"player_1": PURE})
-    assert seating.learners == ("player_0",)
+    opponents = OpponentSampler(kuhn.core(2), kuhn, MatchupDistribution(torch.tensor([[-1, 0]])), {"player_1": PURE})
+    assert opponents.learners == ("player_0",)
     with pytest.raises(ConfigError, match="role player_1: expected policies only, as it has no learner"):
-        seating.replace(MatchupDistribution.self_play(kuhn))
+        opponents.replace(MatchupDistribution.self_play(kuhn))
     with pytest.raises(ConfigError, match="role player_1: expected a pool of at least 3 policies, got 2"):
-        seating.replace(MatchupDistribution(torch.tensor([[-1, 0]])), {"player_1": PURE[:2]})
+        opponents.replace(MatchupDistribution(torch.tensor([[-1, 0]])), {"player_1": PURE[:2]})
 
 
 @pytest.mark.parametrize("budget", [2**30, 1_000])
@@ -376,5 +383,5 @@ def test_rollout_with_host_sync_is_not_captured(budget, monkeypatch):
 
     training.collector.uses_cuda_graph, training.core.capture = True, capture
     training.iterate()
-    assert training.seating.waits == (budget == 1_000)
-    assert bool(recorded) != training.seating.waits
+    assert training.opponents.waits == (budget == 1_000)
+    assert bool(recorded) != training.opponents.waits

@@ -11,7 +11,7 @@ import torch
 from toy_league import GAME, digests, dump, files, grown, random_policy, results, start, trained
 
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from league.storage import database, store_steps
+from league.storage import database, step_store
 from league.storage.records import MatchCounts
 from league.storage.run_store import RunStore, derive_named_seed
 
@@ -70,7 +70,7 @@ def test_full_disk_leaves_no_writes(store, monkeypatch):
     def full(folder):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store_steps, "fsync_folder", full)
+    monkeypatch.setattr(step_store, "fsync_folder", full)
     with pytest.raises(OSError, match="No space left"), store.step("more"):
         store.add_policy("first", trained(2))
     assert dump(store.path) == before

@@ -13,7 +13,7 @@ from gpu_envs.errors import GpuEnvsError
 from league.storage import database
 from league.storage.policy_files import remove_orphans, state_file_name
 from league.storage.records import to_json
-from league.storage.run_reader import StoreReader
+from league.storage.store_reader import StoreReader
 from trainers.base.serialization import fsync_folder
 from trainers.storage.folder_lock import FolderLock
 

@@ -1,0 +1,82 @@
+"""Output of `gpu-envs league train` and `resume` about a run: its start, its progress, and its result or interrupt."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from gpu_envs.definition.id_modules import import_option
+from league.cli.live_table import LiveTable, table
+from league.cli.options import ExecutorOptions
+from league.storage.run_config import SUMMARY_FILE, write_summary
+from league.storage.run_store import RunStore
+
+__all__ = ["RunOutput"]
+
+
+class RunOutput:
+    """Print what happens to a run in a `with` block. An interrupt ends the block and sets `exit_code` to 130."""
+
+    def __init__(self, store: RunStore, executor: ExecutorOptions, live: LiveTable) -> None:
+        """Use the table of a run, which is the progress of the run too.
+
+        Args:
+            store: Store of the run.
+            executor: Options of the processes that train and evaluate.
+            live: Table of the run.
+        """
+        self.store, self.executor, self.live = store, executor, live
+        self.began = 0.0
+        self.exit_code = 0
+        """Exit code of the command."""
+
+    def __enter__(self) -> Self:
+        """Set the number of threads, print the start, and open the table."""
+        import torch
+
+        torch.set_num_threads(self.executor.num_threads)
+        self._print_start()
+        self.began = time.perf_counter()
+        self.live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """Close the table, and print the result of a finished run or how to continue an interrupted one."""
+        seconds = time.perf_counter() - self.began
+        self.live.__exit__(kind, error, traceback)
+        if kind is None:
+            self._print_result(seconds)
+        elif issubclass(kind, KeyboardInterrupt):
+            self._print_interrupted()
+            self.exit_code = 130
+            return True
+        return False
+
+    def _print_start(self) -> None:
+        """Print the algorithm, the game, the device and the folder of the run."""
+        store, words = self.store, self.executor.words().strip()
+        name, device, game = store.config["algorithm"], store.config["device"], store.game
+        populations = f"{name} on {game.env_id}: populations of {', '.join(game.roles)}"
+        print(f"{populations}, on {device}{f' ({words})' if words else ''}, {store.path}/", flush=True)
+
+    def _print_interrupted(self) -> None:
+        """Print the command that continues the run."""
+        words = f"{self.executor.words()}{import_option(self.store.game.env_id)}"
+        print(f"interrupted; continue with: gpu-envs league resume {self.store.path}{words}", file=sys.stderr)
+
+    def _print_result(self, seconds: float) -> None:
+        """Write the summary of the run and print its iterations, its files and the commands to examine it."""
+        store = self.store
+        write_summary(store)
+        rows = list(store.iterations().values())
+        print(table(rows))
+        print(f"{len(rows) - 1} iterations, {seconds:.1f} s in this process")
+        for file in (store.path / SUMMARY_FILE, store.file):
+            print(f"  {file}")
+        option = import_option(store.game.env_id)
+        print(f"  gpu-envs league report {store.path}{option}")
+        print(f"  gpu-envs watch {store.path}{option}")
