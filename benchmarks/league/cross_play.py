@@ -209,7 +209,7 @@ def _alphastar(game: Game, steps: int, seed: int, given: Mapping[str, Any]) -> t
             league_exploiter=dataclasses.replace(rules, count=league_exploiters, reset_probability=0.25),
         )
     )
-    episodes = given.get("episodes", 100)
+    episodes = given.get("episodes_per_matchup", 100)
     train = {"total_steps": iterations * each, **given.get("train_overrides", {})}  # over which learning rates fall
     config = LeagueConfig(
         iterations=iterations, steps=each, episodes_per_matchup=episodes, seed=seed, train_overrides=train

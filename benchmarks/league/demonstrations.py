@@ -69,7 +69,7 @@ def exploitability(
     """
     lines: list[dict[str, Any]] = []
     for seed in range(turns):
-        config = {**presets.psro_preset(env_id), "seed": seed, "episodes": CELL_EPISODES}
+        config = {**presets.psro_preset(env_id), "seed": seed, "episodes_per_matchup": CELL_EPISODES}
         curves = {
             ("gpu_envs", "learned"): _gpu_envs_curve(env_id, PSROConfig(**{**config, **learned})),
             ("OpenSpiel", "learned"): _openspiel_curve(env_id, "learned", 100, patience, seed),
@@ -229,7 +229,7 @@ SHOWS: dict[str, Demonstration] = {
             "seeds": 5,
             "populations": 5,
             "psro": {},
-            "alphastar": {"iterations": 40, "main_exploiters": 0, "min_steps": 100_000, "episodes": 300},
+            "alphastar": {"iterations": 40, "main_exploiters": 0, "min_steps": 100_000, "episodes_per_matchup": 300},
             "episodes": 4_000,
         },
         "The mixture of the population earns more than independent PPO of as many samples, on both sides.",
@@ -243,8 +243,8 @@ SHOWS: dict[str, Demonstration] = {
             "builders": ("psro", "alphastar"),
             "seeds": 3,
             "populations": 3,
-            "psro": {"iterations": 16, "episodes": 400},
-            "alphastar": {"iterations": 20, "main_exploiters": 0, "min_steps": 100_000, "episodes": 400},
+            "psro": {"iterations": 16, "episodes_per_matchup": 400},
+            "alphastar": {"iterations": 20, "main_exploiters": 0, "min_steps": 100_000, "episodes_per_matchup": 400},
             "episodes": 1_000,
         },
         "The mixture of the population earns more than independent PPO of as many samples, on both sides.",

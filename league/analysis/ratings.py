@@ -11,7 +11,7 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league.solvers import MetaStrategy, checked, deviations, solve
 
-__all__ = ["NashAverage", "alpharank", "elo", "nash_average"]
+__all__ = ["NashAverage", "alpharank_ratings", "elo", "nash_average"]
 
 
 def elo(score: Tensor, count: Tensor, prior: float = 0.01, mean: float = 0.0) -> Tensor:
@@ -122,7 +122,7 @@ def nash_average(payoffs: Tensor) -> NashAverage:
     return NashAverage(tuple(deviations(checked(payoffs), strategy.marginals)), strategy)
 
 
-def alpharank(payoffs: Tensor, **settings: float) -> tuple[Tensor, ...]:
+def alpharank_ratings(payoffs: Tensor, **settings: float) -> tuple[Tensor, ...]:
     """Compute alpha-rank as a rating: the stationary probability of each policy, one tensor (N_s,) per seat.
 
     Source: Omidshafiei et al. (2019), "Alpha-rank: multi-agent evaluation by evolution". Any number of seats is

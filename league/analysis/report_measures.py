@@ -102,7 +102,7 @@ def policy_ratings(tables: RunTables, rated: Mapping[str, int]) -> dict[str, dic
     columns: dict[str, dict[str, list[float]]] = {role: {} for role in game.roles}
     found = {
         "elo": tables.measure("Elo", lambda: _elo(tables, rated)),
-        "alpharank": tables.measure("alpha-rank", lambda: ratings.alpharank(payoffs)),
+        "alpharank": tables.measure("alpha-rank", lambda: ratings.alpharank_ratings(payoffs)),
         "nash_average": tables.measure("Nash averaging", lambda: ratings.nash_average(payoffs).ratings),
     }
     for name, by_seat in found.items():

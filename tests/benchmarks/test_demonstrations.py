@@ -11,6 +11,8 @@ from benchmarks.league.cross_play import Side
 from benchmarks.pages import league_page
 from league.game import Game
 from league.policies.random import RandomPolicy
+from league.psro.config import PSROConfig
+from league.storage.presets import psro_preset
 
 
 def test_page_equals_the_recorded_results(monkeypatch, tmp_path):
@@ -139,3 +141,18 @@ def test_openspiel_psro_runs_without_optional_packages():
     assert abs(float(sum(cell("KuhnPoker-v0", 20, seed=0)))) < 1e-9
     for name in ("cvxpy", "tree"):
         assert name not in sys.modules or sys.modules[name].__spec__ is not None
+
+
+@pytest.mark.parametrize("name", demonstrations.SHOWS)
+def test_settings_of_a_demonstration_are_settings_of_its_leagues(name, monkeypatch):
+    """The leagues themselves run for minutes; their configurations are made here."""
+    made = []
+    monkeypatch.setattr(demonstrations, "_gpu_envs_curve", lambda env_id, config: made.append(config) or {"curve": []})
+    monkeypatch.setattr(demonstrations, "_openspiel_curve", lambda *_: {"curve": []})
+    show = demonstrations.SHOWS[name]
+    if show.run is demonstrations.exploitability:
+        show.run(**show.settings)
+        assert len(made) == 2 * show.settings["turns"]
+        assert {config.episodes_per_matchup for config in made} == {demonstrations.CELL_EPISODES}
+    for config in filter(None, [show.settings.get("psro")]):
+        assert PSROConfig(**{**psro_preset(show.settings["env_id"]), **config})

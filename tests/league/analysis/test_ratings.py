@@ -6,7 +6,7 @@ import torch
 from open_spiel.python.algorithms import elo as openspiel_elo
 
 from gpu_envs.errors import ConfigError
-from league.analysis.ratings import alpharank, elo, nash_average
+from league.analysis.ratings import alpharank_ratings, elo, nash_average
 from league.solvers import solve
 
 
@@ -107,9 +107,9 @@ def test_nash_average_of_transitive_game_is_the_margin_to_the_best():
 def test_alpharank_rating_is_the_stationary_distribution():
     payoffs = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3, 4)))
     for mine, expected in zip(
-        alpharank(payoffs, alpha=2.0), solve("alpharank", payoffs, alpha=2.0).marginals, strict=True
+        alpharank_ratings(payoffs, alpha=2.0), solve("alpharank", payoffs, alpha=2.0).marginals, strict=True
     ):
         assert torch.equal(mine, expected)
     strength = torch.tensor([1.0, 3, 2])
     table = strength[:, None] - strength
-    np.testing.assert_allclose(alpharank(torch.stack((table, -table)))[0], [0, 1, 0], atol=1e-9)
+    np.testing.assert_allclose(alpharank_ratings(torch.stack((table, -table)))[0], [0, 1, 0], atol=1e-9)

@@ -99,7 +99,9 @@ def test_report_of_one_population_equals_the_metric_functions(run):
             "cyclic_share": population_metrics.decompose_game(game).cyclic_share,
         }
     )
-    assert column(made, "player", "alpharank") == pytest.approx(torch.stack(ratings.alpharank(game)).mean(0).tolist())
+    assert column(made, "player", "alpharank") == pytest.approx(
+        torch.stack(ratings.alpharank_ratings(game)).mean(0).tolist()
+    )
     averages = torch.stack(ratings.nash_average(game).ratings).mean(0)
     assert column(made, "player", "nash_average") == pytest.approx(averages.tolist(), abs=1e-9)
     elo = ratings.elo(table.win_rate(), table.count.triu(1))
@@ -136,7 +138,7 @@ def test_report_of_exact_payoffs_equals_run_and_game_tree(run):
     assert made.best["nash_conv"] == least["nash_conv"]
     for seat, role in enumerate(("player_0", "player_1")):
         assert column(made, role, "weight") == rows[4]["meta_strategy"][seat]
-        assert column(made, role, "alpharank") == pytest.approx(ratings.alpharank(game)[seat].tolist())
+        assert column(made, role, "alpharank") == pytest.approx(ratings.alpharank_ratings(game)[seat].tolist())
         assert column(made, role, "nash_average") == pytest.approx(ratings.nash_average(game).ratings[seat].tolist())
         assert "elo" not in made.policies[role][0]
     assert made.measures["expected_cardinality/player_1"] == population_metrics.expected_cardinality(game[1].T)
