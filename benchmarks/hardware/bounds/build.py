@@ -47,6 +47,22 @@ def compile_c(name: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(target))
 
 
+Field = tuple[torch.dtype, tuple[int, ...]]
+"""Dtype of a buffer, and its shape without the axis of the worlds."""
+
+
+def episode_fields(agents: int, width: int) -> dict[str, Field]:
+    """Return the buffers that every environment has besides actions and state, in the order of the C functions."""
+    per_agent = (agents,)
+    return {
+        **dict.fromkeys(("obs", "final_obs"), (torch.float32, (agents, width))),
+        **dict.fromkeys(("reward", "running_return", "episode_return"), (torch.float32, per_agent)),
+        "episode_length": (torch.int32, per_agent),
+        **dict.fromkeys(("terminated", "truncated", "alive", "valid"), (torch.bool, per_agent)),
+        **dict.fromkeys(("step", "episode"), (torch.int32, ())),
+    }
+
+
 class Bound:
     """A batch of worlds stepped by C. Subclasses define the fields of the struct of their C source.
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import torch
 
-from benchmarks.hardware.bounds.build import Bound
+from benchmarks.hardware.bounds.build import Bound, episode_fields
 
 AGENTS, ENTITIES, WIDTH = 4, 6, 16
 
@@ -23,18 +23,7 @@ class SimpleTagBound(Bound):
         "action": (torch.int64, (AGENTS,)),
         "pos": (torch.float32, (ENTITIES, 2)),
         "vel": (torch.float32, (AGENTS, 2)),
-        "obs": (torch.float32, (AGENTS, WIDTH)),
-        "final_obs": (torch.float32, (AGENTS, WIDTH)),
-        "reward": (torch.float32, (AGENTS,)),
-        "running_return": (torch.float32, (AGENTS,)),
-        "episode_return": (torch.float32, (AGENTS,)),
-        "episode_length": (torch.int32, (AGENTS,)),
-        "terminated": (torch.bool, (AGENTS,)),
-        "truncated": (torch.bool, (AGENTS,)),
-        "alive": (torch.bool, (AGENTS,)),
-        "valid": (torch.bool, (AGENTS,)),
-        "step": (torch.int32, ()),
-        "episode": (torch.int32, ()),
+        **episode_fields(AGENTS, WIDTH),
     }
     constants: ClassVar = {"seed": ctypes.c_uint64, "max_steps": ctypes.c_int32}
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from benchmarks.hardware.bounds.build import Bound
+from benchmarks.hardware.bounds.build import Bound, episode_fields
 
 TAGGERS, RUNNERS, NEAREST = 5, 100, 10
 AGENTS, WIDTH = TAGGERS + RUNNERS, 7 * NEAREST + 1
@@ -34,18 +34,7 @@ class TagContinuousBound(Bound):
         "speed": (torch.float32, (AGENTS,)),
         "acceleration": (torch.float32, (AGENTS,)),
         "direction": (torch.float32, (AGENTS,)),
-        "obs": (torch.float32, (AGENTS, WIDTH)),
-        "final_obs": (torch.float32, (AGENTS, WIDTH)),
-        "reward": (torch.float32, (AGENTS,)),
-        "running_return": (torch.float32, (AGENTS,)),
-        "episode_return": (torch.float32, (AGENTS,)),
-        "episode_length": (torch.int32, (AGENTS,)),
-        "terminated": (torch.bool, (AGENTS,)),
-        "truncated": (torch.bool, (AGENTS,)),
-        "alive": (torch.bool, (AGENTS,)),
-        "valid": (torch.bool, (AGENTS,)),
-        "step": (torch.int32, ()),
-        "episode": (torch.int32, ()),
+        **episode_fields(AGENTS, WIDTH),
     }
     constants: ClassVar = {
         "accelerations": ctypes.c_void_p,
