@@ -72,7 +72,7 @@ def test_commands_of_the_tutorial_run(tmp_path):
     path.write_text(rules.removeprefix("# file: meet/rules.py\n"))
     assert "2 passed" in run(test)
     run(f"{train} --no-video --eval-episodes 64 --run-dir out/meet")
-    random, trained = json.loads((tmp_path / "out/meet/crossplay.json").read_text())["matchups"]
+    random, trained = json.loads((tmp_path / "out/meet/cross_play.json").read_text())["matchups"]
     assert random["policies"] == {"walker": "random"}
     assert trained["returns"]["walker"]["mean"] > random["returns"]["walker"]["mean"] + 50
     (tmp_path / "use_meet.py").write_text(use)

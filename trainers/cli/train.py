@@ -105,8 +105,8 @@ def report_training(result: TrainResult, video: bool) -> int:
     elif config.eval_episodes:
         core = make_eval_core(config, FINAL_EPISODES, FINAL_SEED)
         results = play_and_print(core, result.members, result.policies, None, FINAL_SEED)
-        write_json(out / "crossplay.json", as_json(results))
-        written.append(out / "crossplay.json")
+        write_json(out / "cross_play.json", as_json(results))
+        written.append(out / "cross_play.json")
     if video:
         players = by_member(result.members, result.policies)
         core = make_eval_core(config, 4, FINAL_SEED)

@@ -46,7 +46,7 @@ def play(core, steps, prepare):
     return story
 
 
-def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, lay=nothing, look=nothing):
+def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, set_world=nothing, count_cases=nothing):
     """Play every world of the core in mpe2 too, and compare the results.
 
     Args:
@@ -55,8 +55,8 @@ def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, lay=nothing,
         steps: How many; at least as many as an episode has, to see its end.
         prepare: ``prepare(core, step)`` may change the core's worlds before a step.
         begin: ``begin(theirs, env)``, before mpe2 starts the episode of a world.
-        lay: ``lay(world, state, env)`` copies what is more than places and velocities into mpe2's world.
-        look: ``look(world, tally, rewards)`` counts cases that matter, in mpe2's world after a step.
+        set_world: ``set_world(world, state, env)`` copies what is more than places and velocities into mpe2's world.
+        count_cases: ``count_cases(world, tally, rewards)`` counts cases that matter, in mpe2's world after a step.
 
     Returns:
         The largest error of observations, rewards and benchmark data, and the tally.
@@ -77,7 +77,7 @@ def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, lay=nothing,
                 entity.state.p_vel = (
                     before["vel"][env, row].astype(np.float64) if row < len(agents) else np.zeros(world.dim_p)
                 )
-            lay(world, before, env)
+            set_world(world, before, env)
             obs, reward, terminated, truncated, info = theirs.step(
                 {agent: after["action"][env, row] for row, agent in enumerate(agents)}
             )
@@ -100,7 +100,7 @@ def compare(core, theirs, steps=25, prepare=nothing, begin=nothing, lay=nothing,
             tally["steps"] += 1
             tally["terminated"] += all(terminated.values())
             tally["truncated"] += all(truncated.values())
-            look(world, tally, reward)
+            count_cases(world, tally, reward)
     return worst, tally
 
 

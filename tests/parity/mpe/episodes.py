@@ -12,7 +12,7 @@ from gpu_envs.utils.settings import build_config
 def scatter(core, still=()):
     """Rearrange every second world at one of several densities, with velocities; rows in ``still`` stay at rest."""
 
-    def stir(step):
+    def disturb(step):
         if step % 5:
             return
         rng = np.random.default_rng(step)
@@ -24,18 +24,18 @@ def scatter(core, still=()):
         vel.copy_(torch.from_numpy(rng.uniform(-1, 1, vel.shape) * speed))
         vel[:, list(still)] = 0
 
-    return stir
+    return disturb
 
 
-def compare(core, theirs, lay, look, stir=lambda step: None, act=None, steps=25):
+def compare(core, theirs, set_world, count_cases, disturb=lambda step: None, act=None, steps=25):
     """Play every world of the core, without autoreset, and the same in mpe2.
 
     Args:
         core: Made with ``autoreset="disabled"``; it is reset here.
         theirs: mpe2's parallel environment of the same settings.
-        lay: ``lay(world, state)`` brings a world's State, as NumPy, into mpe2's.
-        look: ``look(world, rewards, tally)`` counts the cases that matter in mpe2's world, after every step.
-        stir: ``stir(step)`` may change the core's State before a step.
+        set_world: ``set_world(world, state)`` brings a world's State, as NumPy, into mpe2's.
+        count_cases: ``count_cases(world, rewards, tally)`` counts the cases that matter in mpe2's world, after every step.
+        disturb: ``disturb(step)`` may change the core's State before a step.
         act: Gives the actions; None: the core's random ones.
         steps: Length of an episode.
 
@@ -49,7 +49,7 @@ def compare(core, theirs, lay, look, stir=lambda step: None, act=None, steps=25)
     fresh = {name: values.numpy().copy() for name, values in core.world_state.items()}
     story = []
     for step in range(steps):
-        stir(step)
+        disturb(step)
         before = {name: values.numpy().copy() for name, values in core.world_state.items()}
         action = core.sample_actions() if act is None else act()
         story.append((before, action.numpy(), core.step(action)))
@@ -66,11 +66,11 @@ def compare(core, theirs, lay, look, stir=lambda step: None, act=None, steps=25)
     for env in range(core.num_envs):
         theirs.reset(seed=env)
         world = theirs.unwrapped.world
-        lay(world, {name: values[env] for name, values in fresh.items()})
+        set_world(world, {name: values[env] for name, values in fresh.items()})
         for row, agent in enumerate(agents):
             hold(first[env, row], row, theirs.unwrapped.observe(agent))
         for before, action, (obs, reward, terminated, truncated, info) in story:
-            lay(world, {name: values[env] for name, values in before.items()})
+            set_world(world, {name: values[env] for name, values in before.items()})
             chosen = {}
             for row, agent in enumerate(agents):
                 chosen[agent] = action[env, row][tuple(slice(size) for size in core.action_spaces[agent].shape)]
@@ -91,7 +91,7 @@ def compare(core, theirs, lay, look, stir=lambda step: None, act=None, steps=25)
                     tally["benchmark"] += bool(figures.any())
             tally["steps"] += 1
             tally["truncated"] += all(their_truncated.values())
-            look(world, their_reward, tally)
+            count_cases(world, their_reward, tally)
         assert not theirs.agents
     return max(errors), tally
 

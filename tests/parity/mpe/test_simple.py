@@ -13,12 +13,12 @@ TOLERANCE = 1e-5
 def test_episodes_equal_the_reference(continuous):
     core = make_core("Simple-v0", 200, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
 
-    def look(world, tally, rewards):
+    def count_cases(world, tally, rewards):
         tally["near"] += rewards["agent_0"] > -0.01
         tally["far"] += rewards["agent_0"] < -1.0
 
     theirs = simple_v3.parallel_env(continuous_actions=continuous)
-    worst, tally = beside.compare(core, theirs, prepare=beside.closer, look=look)
+    worst, tally = beside.compare(core, theirs, prepare=beside.closer, count_cases=count_cases)
     assert worst < TOLERANCE
     assert tally["steps"] == 200 * 25
     assert tally["truncated"] == 200

@@ -9,13 +9,13 @@ from parity.mpe import beside
 TOLERANCE = 1e-5
 
 
-def lay(world, state, env):
+def set_world(world, state, env):
     """Copy the goal."""
     for agent in world.agents:
         agent.goal_a = world.landmarks[state["goal"][env]]
 
 
-def look(world, tally, rewards):
+def count_cases(world, tally, rewards):
     """Count goals and the agents nearer to them."""
     goal = world.agents[0].goal_a
     tally[f"goal {world.landmarks.index(goal)}"] += 1
@@ -26,7 +26,7 @@ def look(world, tally, rewards):
 def run(num_envs, steps=25, **settings):
     core = make_core("SimpleAdversary-v0", num_envs, "cpu", seed=0, autoreset="disabled", **settings)
     theirs = simple_adversary_v3.parallel_env(**settings)
-    return beside.compare(core, theirs, steps, prepare=beside.closer, lay=lay, look=look)
+    return beside.compare(core, theirs, steps, prepare=beside.closer, set_world=set_world, count_cases=count_cases)
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])

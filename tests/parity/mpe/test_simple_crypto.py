@@ -18,7 +18,7 @@ def make(num_envs=1, seed=0, **settings):
     return core, simple_crypto_v3.parallel_env(**settings)
 
 
-def lay(world, state):
+def set_world(world, state):
     """Goal, key and words into mpe2's world."""
     goal, key = world.landmarks[int(state["goal"])], world.landmarks[int(state["key"])]
     for agent, said in zip(world.agents, state["said"], strict=True):
@@ -28,7 +28,7 @@ def lay(world, state):
     world.agents[ALICE].key = key.color
 
 
-def look(world, rewards, tally):
+def count_cases(world, rewards, tally):
     """Count messages and correct messages by agent."""
     goal = world.agents[ALICE].goal_a
     tally[f"goal {goal.name}, key {np.argmax(world.agents[ALICE].key)}"] += 1
@@ -62,7 +62,7 @@ def clear_words(core):
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
-    error, tally = compare(core, theirs, lay, look, act=clear_words(core) if continuous else None)
+    error, tally = compare(core, theirs, set_world, count_cases, act=clear_words(core) if continuous else None)
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (5000, 200, 15000)
     for goal in ("landmark 0", "landmark 1"):
@@ -79,7 +79,7 @@ def test_episodes_equal_the_reference(continuous):
 
 def test_short_episodes_without_benchmark_data():
     core, theirs = make(4, max_cycles=7)
-    error, tally = compare(core, theirs, lay, look, steps=7)
+    error, tally = compare(core, theirs, set_world, count_cases, steps=7)
     assert error < TOLERANCE
     assert tally["truncated"] == 4
 

@@ -10,7 +10,7 @@ from parity.mpe import beside
 TOLERANCE = 1e-5
 
 
-def lay(world, state, env):
+def set_world(world, state, env):
     """Copy the goal, and the good agent's color, which is the goal's."""
     goal = int(state["goal"][env])
     for agent in world.agents:
@@ -18,7 +18,7 @@ def lay(world, state, env):
     world.agents[1].color = np.where(np.arange(3) == goal + 1, 0.75, 0.25)
 
 
-def look(world, tally, rewards):
+def count_cases(world, tally, rewards):
     """Count contacts, goals and the agents nearer to them."""
     adversary, good = (agent.state.p_pos for agent in world.agents)
     tally["contacts"] += np.linalg.norm(adversary - good) < 0.1
@@ -31,7 +31,7 @@ def look(world, tally, rewards):
 def test_episodes_equal_the_reference(continuous):
     core = make_core("SimplePush-v0", 200, "cpu", seed=0, autoreset="disabled", continuous_actions=continuous)
     theirs = simple_push_v3.parallel_env(continuous_actions=continuous)
-    worst, tally = beside.compare(core, theirs, prepare=beside.closer, lay=lay, look=look)
+    worst, tally = beside.compare(core, theirs, prepare=beside.closer, set_world=set_world, count_cases=count_cases)
     assert worst < TOLERANCE
     assert tally["steps"] == 200 * 25
     assert tally["truncated"] == 200
@@ -45,7 +45,7 @@ def test_settings_equal_the_reference(max_cycles):
     """The time limit; and benchmark data, of which mpe2 has none here."""
     settings = {"max_cycles": max_cycles, "benchmark_data": True}
     core = make_core("SimplePush-v0", 10, "cpu", seed=0, autoreset="disabled", **settings)
-    worst, tally = beside.compare(core, simple_push_v3.parallel_env(**settings), steps=max_cycles, lay=lay)
+    worst, tally = beside.compare(core, simple_push_v3.parallel_env(**settings), steps=max_cycles, set_world=set_world)
     assert worst < TOLERANCE
     assert tally["truncated"] == 10
     assert tally["benchmark"] == 0
@@ -53,14 +53,14 @@ def test_settings_equal_the_reference(max_cycles):
 
 
 def test_colors_are_those_that_mpe2_draws():
-    """The colors set by ``lay`` equal those of mpe2's reset."""
+    """The colors set by ``set_world`` equal those of mpe2's reset."""
     theirs = simple_push_v3.parallel_env()
     seen = set()
     for seed in range(10):
         theirs.reset(seed=seed)
         world = theirs.unwrapped.world
         goal, color = world.agents[1].goal_a.index, world.agents[1].color.copy()
-        lay(world, {"goal": np.array([goal])}, 0)
+        set_world(world, {"goal": np.array([goal])}, 0)
         np.testing.assert_array_equal(world.agents[1].color, color)
         seen.add(goal)
     assert seen == {0, 1}

@@ -16,7 +16,7 @@ def make(num_envs=1, seed=0, **settings):
     return core, simple_reference_v3.parallel_env(**settings)
 
 
-def lay(world, state):
+def set_world(world, state):
     """Places, velocities, goals and words into mpe2's world."""
     for entity, pos in zip(world.entities, state["pos"], strict=True):
         entity.state.p_pos = pos.astype(np.float64)
@@ -27,7 +27,7 @@ def lay(world, state):
         assert agent.goal_a is world.agents[1 - row]
 
 
-def look(world, rewards, tally):
+def count_cases(world, rewards, tally):
     """Goals, words, and how far one is."""
     goals = tuple(world.landmarks.index(agent.goal_b) for agent in world.agents)
     tally["goals", goals] += 1
@@ -41,7 +41,7 @@ def look(world, rewards, tally):
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
-    error, tally = compare(core, theirs, lay, look, scatter(core))
+    error, tally = compare(core, theirs, set_world, count_cases, scatter(core))
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (5000, 200, 0)
     assert all(tally["goals", (one, two)] > 200 for one in range(3) for two in range(3))
@@ -54,7 +54,7 @@ def test_episodes_equal_the_reference(continuous):
 @pytest.mark.parametrize("local_ratio", [0.0, 0.3, 1.0])
 def test_local_ratio(local_ratio):
     core, theirs = make(12, local_ratio=local_ratio, max_cycles=9)
-    error, tally = compare(core, theirs, lay, look, scatter(core), steps=9)
+    error, tally = compare(core, theirs, set_world, count_cases, scatter(core), steps=9)
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["unequal"] > 50) == (local_ratio > 0)
     assert tally["truncated"] == 12

@@ -16,7 +16,7 @@ def make(num_envs=1, seed=0, **settings):
     return core, simple_speaker_listener_v4.parallel_env(**settings)
 
 
-def lay(world, state):
+def set_world(world, state):
     """Places, velocities, the goal and the speaker's words into mpe2's world."""
     for entity, pos in zip(world.entities, state["pos"], strict=True):
         entity.state.p_pos = pos.astype(np.float64)
@@ -28,7 +28,7 @@ def lay(world, state):
     assert speaker.goal_a is listener
 
 
-def look(world, rewards, tally):
+def count_cases(world, rewards, tally):
     """Goals, words, and how the listener gets on."""
     speaker, listener = world.agents
     goal = world.landmarks.index(speaker.goal_b)
@@ -43,7 +43,7 @@ def look(world, rewards, tally):
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
-    error, tally = compare(core, theirs, lay, look, scatter(core, still=[0]))
+    error, tally = compare(core, theirs, set_world, count_cases, scatter(core, still=[0]))
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"], tally["benchmark"]) == (5000, 200, 10000)
     assert all(tally["goal", goal, "said", letter] > 200 for goal in range(3) for letter in range(3))
@@ -54,7 +54,7 @@ def test_episodes_equal_the_reference(continuous):
 
 def test_short_episodes_without_benchmark_data():
     core, theirs = make(4, max_cycles=7)
-    error, tally = compare(core, theirs, lay, look, steps=7)
+    error, tally = compare(core, theirs, set_world, count_cases, steps=7)
     assert error < TOLERANCE
     assert tally["truncated"] == 4
 

@@ -12,7 +12,7 @@ from parity.mpe import beside
 TOLERANCE = 1e-5
 
 
-def look(world, tally, rewards):
+def count_cases(world, tally, rewards):
     """Count agents in touch, landmarks covered and their neighbors out of order."""
     pos = np.array([entity.state.p_pos for entity in world.entities])
     count = len(world.agents)
@@ -25,7 +25,7 @@ def look(world, tally, rewards):
 def run(num_envs, steps=25, prepare=beside.closer, begin=beside.nothing, **settings):
     core = make_core("SimpleSpread-v0", num_envs, "cpu", seed=0, autoreset="disabled", **settings)
     theirs = simple_spread_v3.parallel_env(**settings)
-    return beside.compare(core, theirs, steps, prepare=prepare, begin=begin, look=look)
+    return beside.compare(core, theirs, steps, prepare=prepare, begin=begin, count_cases=count_cases)
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
@@ -74,7 +74,7 @@ def test_curriculum_equals_the_reference(monkeypatch):
     for given in ([0] * 20, [1] * 20, [0, 1, -3, 7] * 5):
         stages = torch.tensor(given)
         core.set_params(curriculum_stage=stages if len(set(given)) > 1 else given[0])
-        worst, tally = beside.compare(core, theirs, prepare=beside.closer, begin=begin, look=look)
+        worst, tally = beside.compare(core, theirs, prepare=beside.closer, begin=begin, count_cases=count_cases)
         assert worst < TOLERANCE
         assert tally["touches"] > 50
 
@@ -84,7 +84,7 @@ def test_first_stage(curriculum):
     """Without a word from the user mpe2 as it is plays stage 0 with a curriculum, and no stage without."""
     core = make_core("SimpleSpread-v0", 10, "cpu", seed=0, autoreset="disabled", curriculum=curriculum)
     theirs = simple_spread_v3.parallel_env(curriculum=curriculum)
-    worst, tally = beside.compare(core, theirs, prepare=beside.closer, look=look)
+    worst, tally = beside.compare(core, theirs, prepare=beside.closer, count_cases=count_cases)
     assert worst < TOLERANCE
     assert tally["touches"] > 25
 

@@ -12,7 +12,7 @@ from parity.mpe import beside
 TOLERANCE = 1e-5
 
 
-def look(world, tally, rewards):
+def count_cases(world, tally, rewards):
     """Count touches, good agents beyond the border, speed caps at work, and catches of them all."""
     tally["contacts"] += rewards["adversary_0"] > 0
     good = [agent for agent in world.agents if not agent.adversary]
@@ -28,7 +28,7 @@ def look(world, tally, rewards):
 
 def run(num_envs, steps=25, prepare=beside.closer, **settings):
     core = make_core("SimpleTag-v0", num_envs, "cpu", seed=0, autoreset="disabled", **settings)
-    return beside.compare(core, simple_tag_v3.parallel_env(**settings), steps, prepare=prepare, look=look)
+    return beside.compare(core, simple_tag_v3.parallel_env(**settings), steps, prepare=prepare, count_cases=count_cases)
 
 
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
@@ -78,7 +78,7 @@ def test_curriculum_equals_the_reference(monkeypatch):
         theirs.unwrapped.set_curriculum_stage(int(stages[env]))
 
     theirs = simple_tag_v3.parallel_env(curriculum=True, benchmark_data=True)
-    worst, tally = beside.compare(core, theirs, prepare=prepare, begin=begin, look=look)
+    worst, tally = beside.compare(core, theirs, prepare=prepare, begin=begin, count_cases=count_cases)
     assert worst < TOLERANCE
     assert core.world_state["pace"].tolist() == [0.5, 0.75, 1.0, 0.5, 1.0] * 6
     assert tally["good capped"] > 50
@@ -89,7 +89,7 @@ def test_first_stage(curriculum):
     """Without a word from the user mpe2 as it is plays stage 0 with a curriculum, and no stage without."""
     core = make_core("SimpleTag-v0", 10, "cpu", seed=0, autoreset="disabled", curriculum=curriculum)
     theirs = simple_tag_v3.parallel_env(curriculum=curriculum)
-    worst, tally = beside.compare(core, theirs, prepare=beside.closer, look=look)
+    worst, tally = beside.compare(core, theirs, prepare=beside.closer, count_cases=count_cases)
     assert worst < TOLERANCE
     assert tally["good capped"] > 20
     assert (core.world_state["pace"] == (0.5 if curriculum else 1.0)).all()

@@ -22,7 +22,7 @@ def make(num_envs=1, seed=0, **settings):
     return core, simple_world_comm_v3.parallel_env(**settings)
 
 
-def lay(world, state):
+def set_world(world, state):
     """Places, velocities and the leader's words into mpe2's world."""
     for entity, pos in zip(world.entities, state["pos"], strict=True):
         entity.state.p_pos = pos.astype(np.float64)
@@ -31,7 +31,7 @@ def lay(world, state):
     world.agents[0].state.c = state["said"][0].astype(np.float64)
 
 
-def look(world, rewards, tally):
+def count_cases(world, rewards, tally):
     """Count touches, forests, food, borders, messages, and agents visible to adversaries."""
     count, hunters = len(world.agents), sum(agent.adversary for agent in world.agents)
     forests = len(world.entities) - len(world.forests)
@@ -65,7 +65,7 @@ def look(world, rewards, tally):
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 def test_episodes_equal_the_reference(continuous):
     core, theirs = make(200, continuous_actions=continuous, benchmark_data=True)
-    error, tally = compare(core, theirs, lay, look, scatter(core))
+    error, tally = compare(core, theirs, set_world, count_cases, scatter(core))
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert (tally["steps"], tally["truncated"]) == (5000, 200)
     assert tally["benchmark"] > 500
@@ -92,7 +92,7 @@ def test_episodes_equal_the_reference(continuous):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_other_numbers_of_entities(variant):
     core, theirs = make(30, max_cycles=11, **VARIANTS[variant])
-    error, tally = compare(core, theirs, lay, look, scatter(core), steps=11)
+    error, tally = compare(core, theirs, set_world, count_cases, scatter(core), steps=11)
     assert error < TOLERANCE, f"largest error {error:.2e}"
     assert tally["truncated"] == 30
     assert tally["tagged"] > 5

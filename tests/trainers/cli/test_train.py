@@ -40,7 +40,7 @@ def run(tmp_path_factory):
 
 
 def test_train_writes_all_files(run, capsys):
-    for file in ("config.json", "metrics.csv", "curves.png", "crossplay.json"):
+    for file in ("config.json", "metrics.csv", "curves.png", "cross_play.json"):
         assert (run / file).stat().st_size > 0, file
     assert iterations_of(run) == list(range(1, 8))  # 1000 steps are 6.25 rollouts of 160
     config = json.loads((run / "config.json").read_text())
@@ -49,7 +49,7 @@ def test_train_writes_all_files(run, capsys):
         {"num_good": 2},
         [16],
     )
-    assert len(json.loads((run / "crossplay.json").read_text())["matchups"]) == 4
+    assert len(json.loads((run / "cross_play.json").read_text())["matchups"]) == 4
 
 
 def test_eval_prints_the_table(run, capsys, tmp_path):
@@ -63,7 +63,7 @@ def test_eval_prints_the_table(run, capsys, tmp_path):
 
 
 def test_resume_continues_in_the_same_run(run, tmp_path, capsys):
-    for stale in ("video.mp4", "crossplay.json", "curves.png"):
+    for stale in ("video.mp4", "cross_play.json", "curves.png"):
         (run / stale).write_text("of the run before")
     capsys.readouterr()
     options = ["--resume", str(run), "--total-steps", "1400", "--no-video", "--eval-episodes", "0"]
@@ -300,7 +300,7 @@ def test_missing_extras_keep_exit_code_of_finished_training(tmp_path, monkeypatc
     text = capsys.readouterr().out
     assert "no curves: curves need matplotlib" in text
     assert "no video: writing .mp4 needs imageio_ffmpeg" in text
-    assert f"{tmp_path / 'crossplay.json'}\n" in text
+    assert f"{tmp_path / 'cross_play.json'}\n" in text
     assert "curves.png" not in text
 
 
@@ -363,7 +363,7 @@ def test_simple_tag_resumes_bit_for_bit_after_sigkill(tmp_path):
     assert train_command([*options, "--run-dir", str(whole)]) == 0
     assert_equal_checkpoints(whole, killed)
     assert iterations_of(killed) == list(range(1, 26))
-    assert (whole / "crossplay.json").read_text() == (killed / "crossplay.json").read_text()
+    assert (whole / "cross_play.json").read_text() == (killed / "cross_play.json").read_text()
     assert learned(whole) == learned(killed)
 
 
@@ -384,7 +384,7 @@ def test_command_without_gpu_trains_on_gpus_of_a_cluster(run, tmp_path, monkeypa
     going_on = ["--resume", str(run), "--total-steps", "1700", "--device", "cuda", "--num-workers", "2", "--no-video"]
     assert train_command([*going_on, "--run-dir", str(tmp_path / "b")]) == 0
     assert asked == [("cuda", None, "there:6379", False), ("cuda", 2, None, True)]
-    assert (tmp_path / "a" / "crossplay.json").exists()
+    assert (tmp_path / "a" / "cross_play.json").exists()
     with pytest.raises(DeviceError, match="torch finds no CUDA GPU here"):
         train_command(argv)
 

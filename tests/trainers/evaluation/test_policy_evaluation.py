@@ -80,7 +80,7 @@ def test_endless_episodes_are_an_error():
         evaluate_policies(Corridor(3, limit=50), {"walker": Fixed(0)}, seed=0, max_steps=10)
 
 
-def test_crossplay_pits_each_side_against_random_and_another():
+def test_cross_play_pits_each_side_against_random_and_another():
     core, sides = Identity(6), {"even": ["even"], "odd": ["odd"]}
     trained, other = {"even": Fixed(0), "odd": Fixed(1)}, {"even": Fixed(2), "odd": Fixed(2)}
     played = [matchup for matchup, _ in cross_play(core, sides, trained, other, seed=0)]
@@ -148,7 +148,7 @@ def test_actions_of_some_agents_go_into_those_of_all(kind):
         assert (into == -7).sum() == into.numel() - own.numel()
 
 
-def test_crossplay_reports_progress():
+def test_cross_play_reports_progress():
     reports = []
     core = Corridor(5, limit=3)
     cross_play(

@@ -114,7 +114,7 @@ def test_train_until_a_return(tmp_path, capsys):
     assert 2048 <= int(steps.replace(",", "")) < 100_000
     assert 0.5 * lasted < float(rest.split(" s from process start")[0]) <= lasted + 0.1  # imports count
     files = {path.name for path in (tmp_path / "a").iterdir()}
-    assert not files & {"video.mp4", "crossplay.json", "curves.png"}
+    assert not files & {"video.mp4", "cross_play.json", "curves.png"}
     assert (tmp_path / "a" / "checkpoints").exists()
 
 

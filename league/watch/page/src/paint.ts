@@ -35,7 +35,7 @@ export class Painter {
   private readonly colors = new Map<number, string>();
   private views: View[] = [];
   private of: Recording | null = null;
-  private trailColours: string[] = [];
+  private trailColors: string[] = [];
   private ground = 0;
 
   constructor(private readonly canvas: HTMLCanvasElement) {
@@ -56,7 +56,7 @@ export class Painter {
     if (this.of !== recording) {
       this.of = recording;
       const bodies = recording.agents.map((_, agent) => body(recording, agent));
-      this.trailColours = bodies.map((at) => (at === null ? "rgb(102 112 128)" : this.color(recording.shapes, at, 1)));
+      this.trailColors = bodies.map((at) => (at === null ? "rgb(102 112 128)" : this.color(recording.shapes, at, 1)));
       const places = bodies.filter((at) => at !== null).map((at) => (at / ROW) % recording.shapesPerWorld);
       this.ground = Math.min(recording.shapesPerWorld, ...places);
     }
@@ -172,7 +172,7 @@ export class Painter {
     const steps = Math.max(FADES.length, Math.round(recording.answer.fps * TRAIL));
     const [x0, y0, x1, y1] = recording.bounds(frame, view.world);
     const leap = Math.max(x1 - x0, y1 - y0) / 4; // agents that are set elsewhere leave no trail
-    const colors = new Set(this.trailColours);
+    const colors = new Set(this.trailColors);
     const stride = Math.max(1, Math.round(steps / CORNERS)); // corners stay where they are from frame to frame
     context.lineCap = "butt";
     context.lineJoin = "bevel";
@@ -185,7 +185,7 @@ export class Painter {
         context.strokeStyle = color;
         context.beginPath();
         for (let agent = 0; agent < recording.agents.length; agent++) {
-          if (this.trailColours[agent] !== color) continue;
+          if (this.trailColors[agent] !== color) continue;
           let pen = false;
           let x = NaN;
           let y = NaN;
