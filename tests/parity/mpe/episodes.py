@@ -34,7 +34,7 @@ def compare(core, theirs, set_world, count_cases, disturb=lambda step: None, act
         core: Made with ``autoreset="disabled"``; it is reset here.
         theirs: mpe2's parallel environment of the same settings.
         set_world: ``set_world(world, state)`` brings a world's State, as NumPy, into mpe2's.
-        count_cases: ``count_cases(world, rewards, tally)`` counts the cases that matter in mpe2's world, after every step.
+        count_cases: ``count_cases(world, rewards, tally)`` counts cases that matter in mpe2's world, after every step.
         disturb: ``disturb(step)`` may change the core's State before a step.
         act: Gives the actions; None: the core's random ones.
         steps: Length of an episode.
