@@ -291,7 +291,7 @@ def test_constants_can_change_by_world(core):
     assert core.get_params()["good_max_speed"].tolist() == pytest.approx([1.3] * 3)
     with pytest.raises(errors.ConfigError) as info:
         core.set_params(speed=1.0)
-    one_line(info, "speed", "adversary_size")
+    one_line(info, "speed", "did you mean good_max_speed?")
     with pytest.raises(errors.ConfigError) as info:
         core.set_params(good_size=torch.ones(2))
     one_line(info, "good_size", "(3,)")

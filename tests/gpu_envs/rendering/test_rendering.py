@@ -277,7 +277,7 @@ def test_write_errors_are_one_line(tmp_path, monkeypatch, suffix):
 
 def test_invalid_arguments_and_missing_libraries_are_named(tmp_path, monkeypatch):
     frames = [np.zeros((16, 16, 3), np.uint8)]
-    with pytest.raises(ConfigError, match=r"'video.avi'.*\.mp4, \.gif, \.png"):
+    with pytest.raises(ConfigError, match=r"expected a file with the suffix \.mp4, \.gif, \.png, got 'video.avi'"):
         write_video(tmp_path / "video.avi", frames, fps=10)
     with pytest.raises(ConfigError, match="fps"):
         write_video(tmp_path / "video.gif", frames, fps=0)
