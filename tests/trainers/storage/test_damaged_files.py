@@ -197,7 +197,7 @@ def fits(value: Any, hint: str) -> bool:
 def of_fields(kind: type[Any], *place: str | int) -> Iterator[tuple[str, Damage]]:
     """Wrong types, from the hints of a dataclass, and wrong numbers."""
     # what has no effect is as by default, see `gpu_envs.utils.settings.completed`
-    idle = [field.name for field in dataclasses.fields(kind) if field.metadata.get("needs") and kind is not PolicySpec]
+    idle = [field.name for field in dataclasses.fields(kind) if field.metadata.get("requires") and kind is not PolicySpec]
     for name, each in get_type_hints(kind).items():
         hint = each.__name__ if isinstance(each, type) and not hasattr(each, "__args__") else str(each)
         where = ".".join(map(str, (*place, name)))
