@@ -12,7 +12,7 @@ from threading import RLock
 
 import warp as wp
 
-__all__ = ["building", "start"]
+__all__ = ["building", "missing_gpu", "start"]
 
 # Warp prints a banner when it starts. Print errors only, unless the user set another level before this import.
 if wp.config.log_level == wp.LOG_INFO:
@@ -66,3 +66,24 @@ def _start() -> None:
             for line in said.read().decode(errors="replace").splitlines():
                 if _NO_GPU not in line:
                     print(line, file=sys.stderr)
+
+
+def missing_gpu() -> str:
+    """Return why Warp can use no GPU and what to do about it, in one line; "" if it can use one."""
+    start()
+    if wp.get_cuda_device_count():
+        return ""
+    built, driver = wp.get_cuda_toolkit_version(), wp.get_cuda_driver_version()
+    if built is None:
+        return f"Warp {wp.__version__} is a build without CUDA; install the wheel of warp-lang from PyPI"
+    this = f"Warp {wp.__version__} is built with CUDA {built[0]}.{built[1]}"
+    newer = "580 or newer" if built[0] == 13 else f"one for CUDA {built[0]} or newer"
+    if driver is None:
+        return f"{this} and finds no NVIDIA driver; install a driver, {newer}"
+    supported = f"the NVIDIA driver supports CUDA {driver[0]}.{driver[1]}"
+    if driver >= built:
+        return f"{this} and finds no GPU, although {supported}; check CUDA_VISIBLE_DEVICES and nvidia-smi"
+    older = (
+        f", or a build of Warp for CUDA {driver[0]}: a +cu{driver[0]} wheel of https://github.com/NVIDIA/warp/releases"
+    )
+    return f"{this}, but {supported} only; install a newer driver ({newer}){older if driver[0] == 12 else ''}"

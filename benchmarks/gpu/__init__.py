@@ -1,5 +1,6 @@
 """``make gpu-report``: all measurements that need a GPU, in one command of eight minutes.
 
-``report.py`` runs parts in separate processes and stores their results; ``parts.py`` measures,
-``peers.py`` times other libraries, ``kernels.py`` compiles beforehand, ``page.py`` writes tables and checks targets.
+``driver.py`` prints the first line, ``report.py`` runs parts in separate processes and stores their results,
+``parts.py`` measures, ``peers.py`` times other libraries, ``kernels.py`` compiles beforehand, ``page.py`` writes tables
+and checks targets.
 """

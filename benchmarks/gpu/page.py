@@ -148,6 +148,7 @@ def markdown(result: dict[str, Any]) -> str:
     if result["tiny"]:
         text += ["A tiny run, to try the report out: none of its figures means anything.", ""]
     text += [f"`{result['command']}`, {result['date']}, commit {result['commit']}.", ""]
+    text += [f"{result['versions']}.", ""] if result.get("versions") else []
     text += table(["machine", ""], [[key, str(value)] for key, value in result["machine"].items()])
     rate = bandwidth(result)
     text += [f"Memory is copied at {number(rate)}B/s (read + write)." if rate else "The bandwidth is not known.", ""]

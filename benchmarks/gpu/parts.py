@@ -5,7 +5,6 @@ import dataclasses
 import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import peers
+from benchmarks.gpu.driver import driver_version
 from benchmarks.gpu.measure import failed, free, throughputs
 from benchmarks.throughput.cases import many_agent_settings
 from benchmarks.throughput.roofline import copy_bandwidth, traffic
@@ -81,19 +81,14 @@ def machine(device: torch.device, scale: Scale) -> Rows:
             "memory_gib": round(properties.total_memory / 2**30, 1),
             "arch": 10 * major + minor,
         }
-        about |= {"multiprocessors": properties.multi_processor_count, "cuda": torch.version.cuda, "driver": _driver()}
+        about |= {
+            "multiprocessors": properties.multi_processor_count,
+            "cuda": torch.version.cuda,
+            "driver": driver_version(),
+        }
     yield {"machine": about}
     rate = copy_bandwidth(device, size=(16 << 20) if scale is TINY else None)
     yield {"what": "copy of memory, read + write", "unit": "B/s", "value": rate.median, **_ends(rate)}
-
-
-def _driver() -> str:
-    """Return the version of the GPU's driver."""
-    words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.split("\n")[0]
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"unknown: {error}"
 
 
 def goals(device: torch.device, scale: Scale) -> Rows:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu import page
+from benchmarks.gpu import driver, page
 from benchmarks.hardware.provenance import ROOT, commit
 
 TOTAL = 465.0
@@ -233,10 +233,16 @@ class GpuReport:
             unfinished.replace(self.out / f"{self.name}{suffix}")
 
 
-def report(given: argparse.Namespace) -> GpuReport:
-    """Run the parts in order of importance; unused time goes to later parts."""
+def report(given: argparse.Namespace, versions: str = "") -> GpuReport:
+    """Run the parts in order of importance; unused time goes to later parts.
+
+    Args:
+        given: Options of the command line.
+        versions: First line of the report.
+    """
     begun = time.monotonic()
     kept = GpuReport(given.out, given)
+    kept.result["versions"] = versions
     plan = [part for part in PLAN if not given.only or part.name in given.only or part.name == "machine"]
     scale = given.seconds / sum(part.seconds for part in PLAN)
     for index, part in enumerate(plan):
@@ -298,7 +304,11 @@ def main(argv: list[str]) -> int:
     )
     given = parser.parse_args(argv)
     given.words = argv
-    kept = report(given)
+    begun = time.monotonic()
+    versions = driver.versions_line()
+    print(versions, flush=True)
+    given.seconds -= time.monotonic() - begun
+    kept = report(given, versions)
     print(page.markdown(kept.result))
     print(f"wrote {kept.out / kept.name}.json and .md, and {kept.log}")
     return 0 if kept.result["machine"] else 1

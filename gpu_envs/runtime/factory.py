@@ -13,10 +13,11 @@ import warp_kernels
 from gpu_envs.definition.environment import EnvDefinition
 from gpu_envs.definition.id_modules import NAMESPACE
 from gpu_envs.definition.registry import find
-from gpu_envs.errors import ConfigError, DeviceError, shown
+from gpu_envs.errors import ConfigError, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.multi_device import MultiDeviceCore
 from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
+from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.settings import MAX_INT, build_config, check_value
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "check_played",
     "configured_definition",
     "make_core",
-    "resolve_device",
     "suggested_calls",
     "takes_turns",
 ]
@@ -38,35 +38,6 @@ PLAYED = {"max_episode_steps", "illegal_actions", "domain_randomization"}
 """Arguments of make_core that change the environment, as its own settings do. The others change how it runs."""
 ELSEWHERE = {"group", "agent", "opponents"}
 """Arguments of single-agent and row views, which other functions do not take."""
-
-
-def resolve_device(device: str | torch.device | None) -> torch.device:
-    """Return the requested device; None selects cuda if available, else cpu.
-
-    Raises:
-        DeviceError: The device is not available or not supported.
-    """
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        if not isinstance(device, str | int | torch.device) or isinstance(device, bool):
-            raise TypeError
-        wanted = torch.device(device)
-    except (RuntimeError, TypeError, ValueError, OverflowError):
-        raise DeviceError(f"device: expected 'cpu', 'cuda' or 'cuda:N', got {shown(device)}") from None
-    if wanted.type == "cpu":
-        return torch.device("cpu")
-    if wanted.type != "cuda":
-        raise DeviceError(f"device: expected 'cpu', 'cuda' or 'cuda:N', got {device!r}")
-    if not torch.cuda.is_available():
-        raise DeviceError(
-            f"device {device!r} was asked for, but torch finds no CUDA GPU here; "
-            "use device='cpu' or install a CUDA build of torch"
-        )
-    index = torch.cuda.current_device() if wanted.index is None else wanted.index
-    if index >= torch.cuda.device_count():
-        raise DeviceError(f"device {device!r} was asked for, but there are {torch.cuda.device_count()} GPUs")
-    return torch.device("cuda", index)
 
 
 def suggested_calls(id: str, definition: EnvDefinition, given: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from gpu_envs.cli.options import parse
 from gpu_envs.cli.render import VideoOptions, render_play
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.paths import check_file
 from league.cli.options import RunOptions
 from league.policies.population import Population

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.devices import resolve_device
 from league.executors.remote_task import RemoteTask
 
 __all__ = ["LocalExecutor"]

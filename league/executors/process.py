@@ -17,7 +17,7 @@ from typing import Any
 
 from gpu_envs.definition.id_modules import named_modules
 from gpu_envs.errors import ConfigError, GpuEnvsError
-from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.devices import resolve_device
 from league.executors.remote_task import RemoteTask
 from league.executors.transport import pack, packed, unpacked
 from league.executors.worker import perform

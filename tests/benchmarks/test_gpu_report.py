@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import warp as wp
 
-from benchmarks.gpu import kernels, page, peers, report
+from benchmarks.gpu import driver, kernels, page, peers, report
 from benchmarks.gpu.parts import PARTS, TINY, Scale
 from benchmarks.peers.inside import gymnasium as inside
 from benchmarks.throughput.cases import many_agent_settings
@@ -296,3 +297,29 @@ def test_report_records_its_command_and_date(tmp_path):
     result = json.loads((tmp_path / "nvidia-h200.json").read_text())
     assert result["command"] == "python -m benchmarks.gpu --tiny"
     assert len(result["date"].split()) == 3
+
+
+def test_first_line_names_the_versions():
+    """It needs torch and Warp only: gymnasium, pettingzoo and numpy of the other parts may be missing."""
+    code = "import sys; sys.modules['gymnasium'] = None; from benchmarks.gpu import driver; driver.print_versions()"
+    done = subprocess.run(child(code), cwd=ROOT, capture_output=True, text=True, check=True)
+    line = driver.versions_line()
+    assert line == done.stdout.strip()
+    assert line.startswith("driver ")
+    assert f"GPUs of torch {torch.__version__} (CUDA {torch.version.cuda}): {torch.cuda.device_count()}" in line
+    assert f"GPUs of Warp {wp.__version__} (CUDA " in line
+
+
+def test_first_line_has_a_time_limit(monkeypatch):
+    assert driver.versions_line(0.01) == "driver: torch and Warp do not start within 0 s"
+    monkeypatch.setattr(driver.sys, "executable", "false")
+    assert driver.versions_line().endswith("failed (1)")
+
+
+def test_report_prints_the_versions_before_anything_else(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(driver, "versions_line", lambda: "driver 1, torch 2, Warp 3")
+    monkeypatch.setattr(report, "command", lambda *_: "left out")
+    assert report.main(["--tiny", "--device", "cpu", "--out", str(tmp_path)]) == 1
+    assert capsys.readouterr().out.startswith("driver 1, torch 2, Warp 3\nmachine: ")
+    assert json.loads((tmp_path / "unknown.json").read_text())["versions"] == "driver 1, torch 2, Warp 3"
+    assert "driver 1, torch 2, Warp 3." in (tmp_path / "unknown.md").read_text()

@@ -27,7 +27,7 @@ from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.episode_recorder import Episode
-from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.progress import ProgressBar
 from gpu_envs.utils.settings import setting
 from trainers.algorithms.imitation.behavior_cloning import BCConfig, clone

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_envs.cli.options import DeviceOptions, OptionalPath, Repeated, parse, parse_pairs
-from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.paths import check_file
 from gpu_envs.utils.settings import setting
 from trainers.algorithms import registry

@@ -27,7 +27,7 @@ from gpu_envs.cli.options import (
 from gpu_envs.definition.id_modules import NAMESPACE, allow_import, split_id
 from gpu_envs.definition.registry import canonical_id
 from gpu_envs.errors import CheckpointError, ConfigError
-from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.devices import resolve_device
 from trainers.algorithms import registry
 from trainers.config.presets import preset
 from trainers.config.train_config import OPTION_FIELDS, TrainConfig

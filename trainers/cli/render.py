@@ -17,7 +17,8 @@ from gpu_envs.cli.options import EnvOptions, ImportOptions, OptionalPath, parse,
 from gpu_envs.cli.render import VideoOptions, render_play
 from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.core import Core
-from gpu_envs.runtime.factory import make_core, resolve_device
+from gpu_envs.runtime.factory import make_core
+from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.paths import check_file
 from trainers.base.seeding import SEEDS
 

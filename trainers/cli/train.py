@@ -11,7 +11,7 @@ from pathlib import Path
 from gpu_envs.cli.options import parse_pairs
 from gpu_envs.definition.id_modules import import_option
 from gpu_envs.errors import GpuEnvsError
-from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.progress import ProgressBar
 from trainers.algorithms import registry
 from trainers.base.serialization import write_json

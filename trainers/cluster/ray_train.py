@@ -24,7 +24,7 @@ import torch
 
 from gpu_envs.definition.id_modules import import_named, named_modules
 from gpu_envs.errors import CheckpointError, ConfigError, GpuEnvsError
-from gpu_envs.runtime.factory import resolve_device
+from gpu_envs.utils.devices import resolve_device
 from trainers.algorithms import registry
 from trainers.base.shard import Shard, check_ranks
 from trainers.cluster.connect import connect

@@ -1,0 +1,65 @@
+"""The choice of a device that both torch and Warp can use."""
+
+import warnings
+
+import torch
+import warp as wp
+
+import warp_kernels
+from gpu_envs.errors import DeviceError, shown
+
+__all__ = ["resolve_device"]
+
+_EXPECTED = "device: expected 'cpu', 'cuda' or 'cuda:N', got"
+
+
+def resolve_device(device: str | torch.device | None) -> torch.device:
+    """Return the requested device; None selects a GPU that both torch and Warp can use if there is one, else the CPU.
+
+    CUDA is not started: settings that must be in force before it starts can still be made. "cuda" is torch's current
+    GPU, which is the first one until CUDA has started.
+
+    Raises:
+        DeviceError: The device is not available or not supported.
+    """
+    if device is None:
+        return _default_device()
+    try:
+        if not isinstance(device, str | int | torch.device) or isinstance(device, bool):
+            raise TypeError
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        raise DeviceError(f"{_EXPECTED} {shown(device)}") from None
+    if wanted.type == "cpu":
+        return torch.device("cpu")
+    if wanted.type != "cuda":
+        raise DeviceError(f"{_EXPECTED} {device!r}")
+    if not torch.cuda.is_available():
+        raise DeviceError(
+            f"device {device!r} was asked for, but torch finds no CUDA GPU here; "
+            "use device='cpu' or install a CUDA build of torch"
+        )
+    if missing := warp_kernels.missing_gpu():
+        raise DeviceError(f"device {device!r} was asked for: {_found(missing)}; or use device='cpu'")
+    index = wanted.index
+    if index is None:
+        index = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+    for library, count in (("torch", torch.cuda.device_count()), ("Warp", wp.get_cuda_device_count())):
+        if index >= count:
+            raise DeviceError(f"device {device!r} was asked for, but the number of GPUs of {library} is {count}")
+    return torch.device("cuda", index)
+
+
+def _default_device() -> torch.device:
+    """Return the current GPU, or the CPU without one; warn if torch finds a GPU that Warp cannot use."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    if missing := warp_kernels.missing_gpu():
+        warnings.warn(f"device: the CPU is used; {_found(missing)}", stacklevel=3)
+        return torch.device("cpu")
+    return resolve_device("cuda")
+
+
+def _found(missing: str) -> str:
+    """Return a message about a GPU that torch finds and Warp does not."""
+    return f"torch {torch.__version__} (CUDA {torch.version.cuda}) finds a GPU, but {missing}"
