@@ -7,6 +7,7 @@ import torch
 
 from gpu_envs.errors import CaptureError, ConfigError, ResetNeededError, shown
 from gpu_envs.runtime import cuda_graph, state_validation
+from gpu_envs.runtime.cuda_graph import CapturedFunction
 from gpu_envs.runtime.env_batch import EnvBatch
 from gpu_envs.runtime.episode_recorder import Episode, EpisodeRecorder
 from gpu_envs.runtime.seeding import seed_keys, write_keys
@@ -225,7 +226,7 @@ class Core(EnvBatch):
         columns = self._buffers.obs_columns
         return flat.clone() if columns is None else flat[:, columns]
 
-    def capture(self, play: Callable[[], Any], generators: Sequence[torch.Generator] = ()) -> Callable[[], Any]:
+    def capture(self, play: Callable[[], Any], generators: Sequence[torch.Generator] = ()) -> CapturedFunction:
         """Record the GPU work of a function as one CUDA graph: a step, or a whole rollout with the policy in it.
 
         Args:
@@ -235,7 +236,8 @@ class Core(EnvBatch):
             generators: Generators of the core's device that ``play`` draws from.
 
         Returns:
-            A function that replays the graph. On a CPU nothing is recorded and the function is ``play`` itself.
+            A function that replays the graph; on a CPU nothing is recorded and it calls ``play``. It keeps the core,
+            ``play`` and the generators alive, because a replay uses their memory.
 
         Raises:
             CaptureError: ``reuse_buffers`` is False: a step would allocate its results.
@@ -251,16 +253,17 @@ class Core(EnvBatch):
             raise ResetNeededError(f"{self.id}: capture before the first reset; call reset() first")
         if not self.reuse_buffers:
             raise CaptureError(f"{self.id}: {_REUSE}")
-        if not self._on_gpu:
-            return play
-        return cuda_graph.capture(
-            play,
-            generators,
-            device=self.device,
-            get_state=self.get_state,
-            set_state=self._load_state,
-            raise_pending_errors=self.raise_pending_errors,
-        )
+        graph = None
+        if self._on_gpu:
+            graph = cuda_graph.capture(
+                play,
+                generators,
+                device=self.device,
+                get_state=self.get_state,
+                set_state=self._load_state,
+                raise_pending_errors=self.raise_pending_errors,
+            )
+        return CapturedFunction(play, generators, (self, self._launcher.arguments), graph)
 
     def record_episodes(self, envs: int | Sequence[int]) -> EpisodeRecorder:
         """Record whole episodes of some worlds from now on: state, observation, action, reward and ends of every step.

@@ -7,10 +7,42 @@ import torch
 
 import warp_kernels
 
-__all__ = ["WARM_UPS", "capture"]
+__all__ = ["WARM_UPS", "CapturedFunction", "capture"]
 
 WARM_UPS = 2
 """Runs before the capture, in which libraries choose their kernels and allocate their workspaces."""
+
+
+class CapturedFunction:
+    """Replays the GPU work of a function when it is called; without a graph, on a CPU, it calls the function.
+
+    A graph uses fixed addresses, and does not keep the tensors there. This object keeps their owners, so the caller may
+    drop the core, the networks in ``play`` and the generators.
+
+    Args:
+        play: Function that was captured.
+        generators: Generators that ``play`` draws from.
+        owners: Other owners of memory that the graph uses.
+        graph: The captured graph; None on a CPU.
+
+    Attributes:
+        graph: The captured graph; None on a CPU.
+    """
+
+    def __init__(
+        self,
+        play: Callable[[], Any],
+        generators: Sequence[torch.Generator],
+        owners: Sequence[Any],
+        graph: torch.cuda.CUDAGraph | None,
+    ) -> None:
+        self.graph = graph
+        self._kept = (play, tuple(generators), tuple(owners))
+        self._run = play if graph is None else graph.replay
+
+    def __call__(self) -> Any:
+        """Replay the graph, or call the function."""
+        return self._run()
 
 
 def capture(
@@ -21,8 +53,8 @@ def capture(
     get_state: Callable[[], Mapping[str, torch.Tensor]],
     set_state: Callable[[Mapping[str, torch.Tensor]], None],
     raise_pending_errors: Callable[[], None],
-) -> Callable[[], Any]:
-    """Return a function that replays the GPU work of ``play``; see :meth:`gpu_envs.runtime.core.Core.capture`.
+) -> torch.cuda.CUDAGraph:
+    """Return a graph of the GPU work of ``play``; see :meth:`gpu_envs.runtime.core.Core.capture`.
 
     Args:
         play: Function to capture. It runs ``WARM_UPS`` times first.
@@ -54,4 +86,4 @@ def capture(
                 set_state(saved)
                 for generator, state in zip(generators, generator_states, strict=True):
                     generator.set_state(state)
-        return graph.replay
+        return graph

@@ -47,6 +47,7 @@ class KernelLauncher:
         device: Device of the tensors.
 
     Attributes:
+        arguments: Params, State and IO structs of all launches; they keep the memory of their arrays.
         shards: First and last world of every launch. Shard 0 is the whole batch; the others are parts of it for
             several threads.
     """
@@ -83,7 +84,7 @@ class KernelLauncher:
             state: State of the rules.
             ios: One IO per shard, equal except for the error slot.
         """
-        self._arguments = (params, state, ios)
+        self.arguments = (params, state, ios)
         self.launches = _LazyValues(self._record)
 
     def _record(self, name: str) -> list[list[wp.Launch]]:
@@ -92,7 +93,7 @@ class KernelLauncher:
             stages: tuple[LaunchStage, ...] = (LaunchStage(rollout_kernel(self.rules, self._fuse_fp)[0], FUSED, (0,)),)
         else:
             stages = getattr(self.program, name)
-        params, state, ios = self._arguments
+        params, state, ios = self.arguments
         launches = []
         for (first, end), io in zip(self.shards, ios, strict=True):
             commands = []
