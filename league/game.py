@@ -62,7 +62,7 @@ class Game:
         Raises:
             ConfigError: There are no roles, or agents of a role (with `shared`, all agents) differ in action space.
         """
-        core = gpu_envs.make(env_id, num_envs=1, **(env or {})).core
+        core = gpu_envs.make(env_id, num_envs=1, device="cpu", **(env or {})).core
         definition = core.definition
         roles = declared.pop("roles", None) or definition.roles
         zero_sum = declared.pop("zero_sum", definition.zero_sum)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import warnings
@@ -20,6 +21,7 @@ from league.executors.remote_task import RemoteTask
 from league.executors.transport import PayloadRef, PolicyPayload, each, pack, packed, unpacked
 from league.executors.worker import perform
 from trainers.cluster.connect import connect, ray_library
+from trainers.config.train_config import CUBLAS
 
 __all__ = ["MAX_PAYLOADS", "RESOURCE_INTERVAL", "RETRIES", "SHARING", "SUBMITTED_PER_RUNNING", "RayExecutor"]
 
@@ -209,7 +211,10 @@ class RayExecutor:
                 max_retries=RETRIES,
                 scheduling_strategy="SPREAD",
             )
-            ref = remote.remote((task.function, pools, arguments, task.device, self.threads, named_modules(), refs))
+            workspace = os.environ.get(CUBLAS, "")
+            ref = remote.remote(
+                (task.function, pools, arguments, task.device, self.threads, named_modules(), refs, workspace)
+            )
             future = ref.future()
             self._running[future] = _Running(task, ref)
             future.add_done_callback(self._finished.put)
@@ -242,5 +247,5 @@ def _on_gpu(task: RemoteTask) -> bool:
 
 def _perform(content: tuple[Any, ...]) -> Any:
     """Run a packed task in a worker; one argument, since Ray serializes each argument separately."""
-    function, pools, arguments, device, threads, modules, refs = content
-    return perform(function, pools, arguments, device, threads, modules, refs, sys.modules["ray"].get)
+    function, pools, arguments, device, threads, modules, refs, workspace = content
+    return perform(function, pools, arguments, device, threads, modules, refs, sys.modules["ray"].get, workspace)

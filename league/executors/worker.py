@@ -20,6 +20,7 @@ def perform(
     modules: Sequence[str] = (),
     payloads: Mapping[str, Any] | None = None,
     fetch: Callable[[Any], Sequence[Any]] | None = None,
+    workspace: str = "",
 ) -> Any:
     """Run a packed task and return its packed result.
 
@@ -32,11 +33,14 @@ def perform(
         modules: Modules of environment ids, to be imported here too.
         payloads: Handles of the referenced payloads by digest.
         fetch: Function from handles to payloads, called for those that are not cached.
+        workspace: CUBLAS_WORKSPACE_CONFIG of the run, which has an effect only before CUDA starts.
 
     Raises:
         GpuEnvsError: The task failed with an error that cannot be pickled; other errors are raised unchanged.
     """
     os.environ["OMP_NUM_THREADS"] = str(threads)  # for a later import of torch
+    if workspace and not ("torch" in sys.modules and sys.modules["torch"].cuda.is_initialized()):
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", workspace)
     if modules:
         from gpu_envs.definition.id_modules import import_named
 

@@ -66,13 +66,14 @@ def train_player(
     if training is None or last != before:
         training = None  # free its memory first
         initial = state() if isinstance(state, LazyValue) else state
-        initial = to_device({**initial}, config.device)
         config.prepare()
-        training = BestResponseTraining(
-            game, draw, pools, config, {role: initial} if before is None else None, draw_margin
-        )
-        if before is not None:
-            training.load_state_dict(initial)
+        with config.in_force():
+            initial = to_device({**initial}, config.device)
+            training = BestResponseTraining(
+                game, draw, pools, config, {role: initial} if before is None else None, draw_margin
+            )
+            if before is not None:
+                training.load_state_dict(initial)
     training.opponents.replace(draw, pools, draw_margin)
     training.opponents.reseed(seed)  # opponents also act in other players' trainings
     start = training.steps

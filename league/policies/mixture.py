@@ -11,6 +11,7 @@ from torch import Tensor
 from gpu_envs.errors import CheckpointError, ConfigError
 from league.policies.kinds import KINDS, SupportsSave
 from league.policies.random import RandomPolicy, _Samples
+from trainers.base.prefix_sum import cumulative_weights
 from trainers.base.serialization import check_fields, read_json, write_json, wrong_format
 from trainers.models.policy import Policy, PolicyProtocol
 
@@ -58,7 +59,7 @@ class MixturePolicy:
             raise ConfigError(f"mixture: expected {expected}, got no hidden state")
         shape = obs.shape[:-1] if obs.dim() < 3 else (*obs.shape[:-2], 1)  # one for all agents of a seat
         dice = torch.rand(shape, generator=self.generator, dtype=torch.float64, device=self.device)
-        drawn = torch.searchsorted(self.weights.cumsum(0), dice, right=True).clamp_(max=len(self.members) - 1)
+        drawn = torch.searchsorted(cumulative_weights(self.weights), dice, right=True).clamp_(max=len(self.members) - 1)
         who = torch.where(hidden_state[..., 0] == 0, drawn + 1.0, hidden_state[..., 0].double())
         hidden_state[..., 0] = who.to(hidden_state.dtype)
         action: Tensor | None = None

@@ -67,6 +67,8 @@ class PSRO:
         tabular = TabularGame.of(self.game, required="exact" in (config.oracle, config.payoff_estimation))
         learned = config.oracle == "learned"
         self.train = training(self.game, config.device, config.train_overrides) if learned else None
+        if self.train is not None:
+            self.train.prepare()  # the first tasks play matchups, which start CUDA
         recurrent = self.train is not None and is_recurrent(self.train)
         if recurrent and config.payoff_estimation == "exact":
             raise ConfigError(

@@ -9,6 +9,7 @@ from torch import Tensor
 from gpu_envs.errors import ConfigError
 from league.solvers.meta_strategy import MetaStrategy, positive
 from league.solvers.no_regret import SeatPayoffs
+from trainers.base.prefix_sum import prefix_sum
 
 __all__ = ["STABLE", "prd", "replicator"]
 
@@ -70,9 +71,11 @@ def _project(point, least: float):
         if point.min() >= least:
             return point
         ordered, ranks = np.sort(point)[::-1], np.arange(1, len(point) + 1)
+        sums = ordered.cumsum()
     else:
         ordered = torch.sort(point, descending=True).values
         ranks = torch.arange(1, len(point) + 1, device=point.device)
-    shifts = (1 - ordered.cumsum(0) - (len(point) - ranks) * least) / ranks
+        sums = prefix_sum(ordered)
+    shifts = (1 - sums - (len(point) - ranks) * least) / ranks
     kept = (ordered + shifts > least).sum() - 1
     return (point + shifts[kept]).clip(min=least)

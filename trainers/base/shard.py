@@ -83,7 +83,7 @@ class Shard:
         """Return the share of this process among those started by torchrun; all worlds for a single process.
 
         Joins the process group if there is none yet: NCCL for a GPU, else gloo. Device "cuda" becomes the rank's own
-        GPU.
+        GPU. This starts CUDA: with `deterministic=True` call `TrainConfig.prepare` first.
 
         Raises:
             ConfigError: There are more ranks than worlds, or the GPUs are of different kinds.

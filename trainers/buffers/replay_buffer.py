@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gpu_envs.errors import CheckpointError, ConfigError
 from trainers.base.device_memory import free_memory
+from trainers.base.prefix_sum import cumulative_weights
 from trainers.base.state import State, select_prefix
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class ReplayBuffer:
         priority = self.buffers[PRIORITY]
         age = (torch.arange(self.length, device=self.device) - self.oldest) % self.length
         allowed = (age < max(self.filled - window + 1, 1)).unsqueeze(1)
-        below = priority.masked_fill(~allowed, 0.0).flatten().cumsum(0, dtype=torch.float64)
+        below = cumulative_weights(priority.masked_fill(~allowed, 0.0).flatten().double())
         strata = torch.arange(count, device=self.device)
         draws = torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
         point = torch.minimum((strata + draws) / count * below[-1], below[-1].nextafter(torch.zeros_like(below[-1])))

@@ -164,6 +164,7 @@ def _work(given: dict[str, Any]) -> tuple[str, str]:
 
         device = resolve_device(get_device())  # Ray does not check that the device exists
     try:
+        config.prepare()  # before the process group starts CUDA
         shard = Shard.from_env(config.num_envs, device)
         resume = load_on_rank0(shard, lambda: _newest(out, given["resume"]))
         if resume is not None and resume.steps >= config.total_steps:  # a worker failed after the last step

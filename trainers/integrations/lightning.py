@@ -78,6 +78,8 @@ class LearnerModule(LightningModule):
         super().__init__()
         self.config = config if isinstance(config, TrainConfig) else TrainConfig.from_json(dict(config))
         self._check_has_effect()
+        if not torch.cuda.is_initialized():  # Lightning starts CUDA before it asks for the environments
+            dataclasses.replace(self.config, device="cuda").prepare()
         self.save_hyperparameters({"config": json.loads(json.dumps(dataclasses.asdict(self.config)))})
         self.automatic_optimization = False
         self.iteration = 0
@@ -147,6 +149,7 @@ class LearnerModule(LightningModule):
 
     def _build(self, device: torch.device, rank: int, ranks: int) -> None:
         c = dataclasses.replace(self.config, device=str(device), total_steps=-(-self.config.total_steps // ranks))
+        c.prepare()
         core = make_train_core(c, c.num_envs, c.seed, env_offset=rank * c.num_envs)
         self.ranks, self.iterations = ranks, c.iterations
         self.learners = LearnerGroup(c, core)
