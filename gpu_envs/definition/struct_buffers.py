@@ -102,8 +102,13 @@ def check_stride(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     """
     stride = math.prod(shape[1:]) * dtype.itemsize
     if stride > MAX_INT:
-        wanted = f"rows of at most {MAX_INT / 1e9:.3g} GB, which kernels can address"
-        raise ConfigError(f"{name} {shape}: expected {wanted}, got {stride / 1e9:,.3g} GB: {LESS}")
+        raise _too_wide(name, shape, stride)
+
+
+def _too_wide(name: str, shape: tuple[int, ...], stride: int) -> ConfigError:
+    """Return the error of an array with a stride [bytes] beyond Warp's 32 bits."""
+    wanted = f"rows of at most {MAX_INT / 1e9:.3g} GB, which kernels can address"
+    return ConfigError(f"{name} {shape}: expected {wanted}, got {stride / 1e9:,.3g} GB: {LESS}")
 
 
 def _element(dtype: Any) -> tuple[torch.dtype, tuple[int, ...]]:
@@ -119,9 +124,15 @@ def array_fields(struct: Any) -> dict[str, torch.dtype]:
     return {name: _element(var.type.dtype)[0] for name, var in struct.vars.items() if hasattr(var.type, "ndim")}
 
 
-def view(tensor: torch.Tensor, dtype: Any, ndim: int) -> wp.array:
-    """Return a Warp array over a tensor's memory, with the shape of its first ``ndim`` axes, vectors in the last."""
+def view(name: str, tensor: torch.Tensor, dtype: Any, ndim: int) -> wp.array:
+    """Return a Warp array over a tensor's memory, with the shape of its first ``ndim`` axes, vectors in the last.
+
+    Raises:
+        ConfigError: The strides do not fit Warp's 32 bits, which Warp does not check.
+    """
     shape, strides = tensor.shape[:ndim], tuple(s * tensor.element_size() for s in tensor.stride()[:ndim])
+    if max(strides) > MAX_INT:
+        raise _too_wide(name, tuple(tensor.shape), max(strides))
     device = wp.device_from_torch(tensor.device)
     array = wp.array(ptr=tensor.data_ptr(), dtype=dtype, shape=tuple(shape), strides=strides, device=device, copy=False)
     array._tensor = tensor  # type: ignore[attr-defined]  # keeps the memory alive
@@ -133,7 +144,7 @@ def fill(struct: Any, tensors: dict[str, torch.Tensor], scalars: dict[str, int] 
     instance = struct()
     for name, var in struct.vars.items():
         if name in tensors:
-            setattr(instance, name, view(tensors[name], var.type.dtype, var.type.ndim))
+            setattr(instance, name, view(name, tensors[name], var.type.dtype, var.type.ndim))
         else:
             setattr(instance, name, (scalars or {})[name])
     return instance

@@ -163,7 +163,11 @@ class EnvBuffers:
             )
             for slot in range(len(self.io["error"]))
         ]
-        return struct_buffers.view(self.params, d.rules.params, 1), struct_buffers.fill(d.rules.state, self.state), ios
+        return (
+            struct_buffers.view("params", self.params, d.rules.params, 1),
+            struct_buffers.fill(d.rules.state, self.state),
+            ios,
+        )
 
     def saved_tensors(self) -> dict[str, torch.Tensor]:
         """Return the live tensors of a saved state by name, except for params, whose shape may change."""

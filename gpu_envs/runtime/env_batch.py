@@ -16,7 +16,7 @@ from gpu_envs.runtime.illegal_actions import IllegalActions
 from gpu_envs.runtime.kernels import choose_schedule, choose_threads
 from gpu_envs.runtime.launcher import KernelLauncher
 from gpu_envs.runtime.seeding import seed_keys, write_keys
-from gpu_envs.runtime.validation import check_core_settings
+from gpu_envs.runtime.validation import changed_numbers, check_core_settings
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import check_frame, check_worlds
 from warp_kernels import episode
@@ -77,7 +77,8 @@ class EnvBatch:
         try:
             buffers = self._buffers = EnvBuffers(definition, num_envs, slots, device, env_contiguous, ranges)
         except ConfigError as error:
-            raise ConfigError(f"{env_id}: {error}") from error
+            given = ", ".join(filter(None, (f"num_envs={num_envs}", changed_numbers(config))))
+            raise ConfigError(f"{env_id}: {error}; the settings are {given}") from error
         io = self._io = buffers.io
         self.obs_width = buffers.width
         self.action_kind = buffers.action_kind

@@ -16,6 +16,7 @@ from gpu_envs.definition.registry import find
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.multi_device import MultiDeviceCore
+from gpu_envs.runtime.validation import changed_numbers
 from gpu_envs.utils.autoreset import AUTORESET, autoreset_member
 from gpu_envs.utils.devices import resolve_device
 from gpu_envs.utils.settings import MAX_INT, build_config, check_value
@@ -101,7 +102,8 @@ def configured_definition(
         with warp_kernels.building:
             definition = build(settings)
     except ConfigError as error:  # sizes that depend on several settings
-        raise ConfigError(f"{entry.id}: {error}") from error
+        given = changed_numbers(settings)
+        raise ConfigError(f"{entry.id}: {error}{f'; the settings are {given}' if given else ''}") from error
     if max_episode_steps is not None:
         limits = {"ge": 1, "le": MAX_INT}
         max_episode_steps = check_value(entry.id, "max_episode_steps", max_episode_steps, int | None, **limits)

@@ -1,5 +1,6 @@
 """Checks of a core's settings and step counts, before anything is allocated or launched."""
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -11,7 +12,15 @@ from gpu_envs.utils.tensor_checks import check_tensor, plain
 from warp_kernels import philox
 from warp_kernels.rules import Rules
 
-__all__ = ["check_core_settings", "check_elapsed"]
+__all__ = ["changed_numbers", "check_core_settings", "check_elapsed"]
+
+
+def changed_numbers(config: Any) -> str:
+    """Return the numbers and flags of settings that differ from their defaults, for a message: "name=value, ..."."""
+    if not dataclasses.is_dataclass(config):
+        return ""
+    values = ((field.name, getattr(config, field.name), field.default) for field in dataclasses.fields(config))
+    return ", ".join(f"{name}={x!r}" for name, x, default in values if isinstance(x, int | float) and x != default)
 
 
 def check_elapsed(env_id: str, steps: Any, mask: torch.Tensor | None, limit: int, clock: torch.Tensor) -> Any:

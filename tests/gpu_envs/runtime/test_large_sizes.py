@@ -9,6 +9,7 @@ import typing
 
 import pytest
 import torch
+import warp as wp
 
 import gpu_envs
 from gpu_envs import errors
@@ -89,3 +90,79 @@ def test_agents_of_a_group_share_their_spaces():
     assert spaces["b_1"].shape == (5,)
     definition = configured_definition("TagContinuous-v0", None, {"num_runners": 100_000})[2]
     assert len(definition.observation_spaces) == 100_005
+
+
+@wp.struct
+class Arrays:
+    rows: wp.array2d(dtype=float)
+    points: wp.array2d(dtype=wp.vec3)
+
+
+LIMIT = 2**31 - 1  # of a stride [bytes]
+
+
+@pytest.mark.parametrize(
+    ("rows", "points", "refused"),
+    [
+        ((2, LIMIT // 4), (2, 1), None),
+        ((2, LIMIT // 4 + 1), (2, 1), "rows"),
+        ((2, 1), (2, LIMIT // 12), None),
+        ((2, 1), (2, LIMIT // 12 + 1), "points"),
+        ((1, LIMIT // 4 + 1), (1, 1), "rows"),  # Warp stores the stride of a single row too
+    ],
+)
+def test_strides_beyond_32_bits_raise_before_memory_is_allocated(rows, points, refused):
+    def allocate():
+        return struct_buffers.allocate(Arrays, {"rows": rows, "points": points}, torch.device("meta"))
+
+    if refused is None:
+        tensors = allocate()
+        assert max(t.stride(0) * t.element_size() for t in tensors.values()) <= LIMIT
+        return
+    with pytest.raises(errors.ConfigError, match=rf"^{refused} \(.*\): expected rows of at most 2.15 GB.*got 2.15 GB"):
+        allocate()
+
+
+def test_strides_of_contiguous_environments_are_checked_as_they_are_stored():
+    """With the world axis contiguous, many worlds make wide rows, and few worlds of wide rows do not."""
+    device, most = torch.device("meta"), LIMIT // 4
+    shapes = {"points": (1, 1)}
+    tensors = struct_buffers.allocate(Arrays, {**shapes, "rows": (most, 2)}, device, ["rows"])
+    assert tensors["rows"].stride() == (1, most)
+    with pytest.raises(errors.ConfigError, match=r"^rows \("):
+        struct_buffers.allocate(Arrays, {**shapes, "rows": (most + 1, 2)}, device, ["rows"])
+    struct_buffers.allocate(Arrays, {**shapes, "rows": (1, most + 1)}, device, ["rows"])
+
+
+@pytest.mark.parametrize("stride", [LIMIT // 4 * 4, LIMIT // 4 * 4 + 4])
+def test_every_array_of_warp_has_strides_of_32_bits(stride):
+    """Warp cuts larger strides off without an error. The check also holds for views that `allocate` did not make."""
+    tensor = torch.empty(4).as_strided((1, 1), (stride // 4, 1))
+    if stride > LIMIT:
+        with pytest.raises(errors.ConfigError, match=r"^wide \(1, 1\): expected rows of at most 2.15 GB"):
+            struct_buffers.view("wide", tensor, float, 2)
+    else:
+        assert struct_buffers.view("wide", tensor, float, 2).strides == (stride, 4)
+
+
+def test_most_agents_with_full_observations_fit_and_one_more_names_the_settings():
+    """The row of a world holds about 28 bytes per pair of agents."""
+
+    def definition(agents):
+        settings = {"num_runners": agents - 5, "use_full_observation": True}
+        return configured_definition("TagContinuous-v0", None, settings)[2]
+
+    most = 8758
+    width = definition(most).observation_spaces["runner_0"].shape[0]
+    assert most * width * 4 <= LIMIT
+    words = r"^TagContinuous-v0: obs \(1, 8759, \d+\): .* use fewer .*; the settings are num_runners=8754, use_full_ob"
+    with pytest.raises(errors.ConfigError, match=words):
+        definition(most + 1)
+
+
+def test_memory_error_names_the_number_of_environments(monkeypatch):
+    monkeypatch.setattr(struct_buffers, "memory", lambda device: 1e6)
+    with pytest.raises(
+        errors.ConfigError, match=r"has left: use fewer .*; the settings are num_envs=90000, max_cycles=7$"
+    ):
+        gpu_envs.make("SimpleTag-v0", num_envs=90_000, device="cpu", max_cycles=7)

@@ -309,11 +309,13 @@ def test_rows_on_a_gpu(env_id):
             torch.testing.assert_close(mine, theirs.cpu(), rtol=0, atol=1e-5)
     with pytest.raises(ActionError, match=r"on cuda:0, got .* on cpu"):
         there.step(action)
-    there.step(action.numpy())
+    there.step(there.sample_actions().cpu().numpy())
+    there.unwrapped.core.raise_pending_errors()
     one = gymnasium.make(f"gpu_envs/{env_id}", agent=f"{GROUP[env_id]}_0", device="cuda", **SMALL[env_id])
-    obs, _ = one.reset(seed=3)
+    obs, info = one.reset(seed=3)
     assert one.observation_space.contains(obs)
-    assert one.observation_space.contains(one.step(one.action_space.sample())[0])
+    one.action_space.seed(3)
+    assert one.observation_space.contains(one.step(one.action_space.sample(info.get("action_mask")))[0])
 
 
 @pytest.mark.gpu
