@@ -19,6 +19,7 @@ import torch
 import warp as wp
 
 from gpu_envs.errors import ConfigError
+from gpu_envs.utils.devices import current_device_kept
 from warp_kernels import building, start
 from warp_kernels.drawing import rasterizer
 
@@ -221,19 +222,20 @@ def rasterize(scene: Scene, size: int | tuple[int, int] = 256) -> torch.Tensor:
     start()
     # On a GPU a thread paints one pixel. On a CPU it paints a whole frame and skips pixels far from each shape.
     block = (1, 1) if device.type == "cuda" else (height, width)
-    with building:  # the first launch compiles
-        command: Any = wp.launch(
-            rasterizer.paint,
-            dim=(worlds, height // block[0], width // block[1]),
-            inputs=[
-                wp.from_torch(shapes),
-                wp.from_torch(view, dtype=wp.vec3),
-                wp.vec3(*scene.surround),
-                wp.vec2i(*block),
-            ],
-            outputs=[wp.from_torch(frames, dtype=wp.vec3ub)],
-            device=wp.device_from_torch(device),
-            record_cmd=True,
-        )
-    command.launch(wp.stream_from_torch(torch.cuda.current_stream(device)) if device.type == "cuda" else None)
+    with current_device_kept(device):
+        with building:  # the first launch compiles
+            command: Any = wp.launch(
+                rasterizer.paint,
+                dim=(worlds, height // block[0], width // block[1]),
+                inputs=[
+                    wp.from_torch(shapes),
+                    wp.from_torch(view, dtype=wp.vec3),
+                    wp.vec3(*scene.surround),
+                    wp.vec2i(*block),
+                ],
+                outputs=[wp.from_torch(frames, dtype=wp.vec3ub)],
+                device=wp.device_from_torch(device),
+                record_cmd=True,
+            )
+        command.launch(wp.stream_from_torch(torch.cuda.current_stream(device)) if device.type == "cuda" else None)
     return frames

@@ -17,6 +17,7 @@ from gpu_envs.runtime.kernels import choose_schedule, choose_threads
 from gpu_envs.runtime.launcher import KernelLauncher
 from gpu_envs.runtime.seeding import seed_keys, write_keys
 from gpu_envs.runtime.validation import changed_numbers, check_core_settings
+from gpu_envs.utils.devices import current_device_kept
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import check_frame, check_worlds
 from warp_kernels import episode
@@ -106,7 +107,7 @@ class EnvBatch:
 
     def _record_launches(self) -> None:
         """Record the launches; needed again only when the memory of an argument moves."""
-        with warp_kernels.building:
+        with warp_kernels.building, current_device_kept(self.device):
             structs = self._buffers.structs(self.env_offset, self.autoreset, self.illegal_actions)
             self._launcher.set_arguments(*structs)
 

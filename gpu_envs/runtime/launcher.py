@@ -13,6 +13,7 @@ import warp as wp
 import warp_kernels
 from gpu_envs.runtime.kernels import MIN_ROWS_PER_SHARD, SHARDS_PER_THREAD, kernel_program, rollout_kernel
 from gpu_envs.runtime.thread_pool import ThreadingHeuristic, acquire_workers, release_workers
+from gpu_envs.utils.devices import current_device_kept
 from warp_kernels.framework.schedules import FUSED, LaunchStage
 from warp_kernels.rules import WORLD, Rules
 
@@ -93,6 +94,10 @@ class KernelLauncher:
             stages: tuple[LaunchStage, ...] = (LaunchStage(rollout_kernel(self.rules, self._fuse_fp)[0], FUSED, (0,)),)
         else:
             stages = getattr(self.program, name)
+        with current_device_kept(self._torch_device):  # recording loads the kernels
+            return self._record_stages(stages)
+
+    def _record_stages(self, stages: Sequence[LaunchStage]) -> list[list[wp.Launch]]:
         params, state, ios = self.arguments
         launches = []
         for (first, end), io in zip(self.shards, ios, strict=True):
@@ -114,12 +119,14 @@ class KernelLauncher:
             name: "step", "reset", "sample", "global_state" or "play".
             steps: Number of steps that one launch plays.
         """
-        launches = self.launches[name]
         if self.device.is_cuda:
-            stream = self._stream()
-            for command in launches[0]:
-                command.launch(stream)
-        elif len(self.shards) == 1:
+            with current_device_kept(self._torch_device):
+                stream = self._stream()
+                for command in self.launches[name][0]:
+                    command.launch(stream)
+            return
+        launches = self.launches[name]
+        if len(self.shards) == 1:
             for command in launches[0]:
                 command.launch()
         else:

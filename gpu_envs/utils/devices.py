@@ -1,6 +1,8 @@
-"""The choice of a device that both torch and Warp can use."""
+"""The choice of a device that both torch and Warp can use, and torch's current GPU."""
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 import warp as wp
@@ -8,7 +10,7 @@ import warp as wp
 import warp_kernels
 from gpu_envs.errors import DeviceError, shown
 
-__all__ = ["resolve_device"]
+__all__ = ["current_device_kept", "resolve_device"]
 
 _EXPECTED = "device: expected 'cpu', 'cuda' or 'cuda:N', got"
 
@@ -48,6 +50,17 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
         if index >= count:
             raise DeviceError(f"device {device!r} was asked for, but the number of GPUs of {library} is {count}")
     return torch.device("cuda", index)
+
+
+def current_device_kept(device: torch.device) -> AbstractContextManager[Any]:
+    """Return a context for work of Warp on a device, after which torch's current GPU is the same as before.
+
+    Warp makes the GPU of a launch the current one and does not restore the previous one. Nothing is done on the CPU,
+    and nothing if the GPU is the current one.
+    """
+    if device.type != "cuda" or torch.cuda.current_device() == device.index:
+        return nullcontext()
+    return torch.cuda.device(device)
 
 
 def _default_device() -> torch.device:
