@@ -197,7 +197,8 @@ def fits(value: Any, hint: str) -> bool:
 def of_fields(kind: type[Any], *place: str | int) -> Iterator[tuple[str, Damage]]:
     """Wrong types, from the hints of a dataclass, and wrong numbers."""
     # what has no effect is as by default, see `gpu_envs.utils.settings.completed`
-    idle = [field.name for field in dataclasses.fields(kind) if field.metadata.get("requires") and kind is not PolicySpec]
+    fields = () if kind is PolicySpec else dataclasses.fields(kind)
+    idle = [field.name for field in fields if field.metadata.get("requires")]
     for name, each in get_type_hints(kind).items():
         hint = each.__name__ if isinstance(each, type) and not hasattr(each, "__args__") else str(each)
         where = ".".join(map(str, (*place, name)))
