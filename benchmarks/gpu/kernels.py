@@ -39,15 +39,15 @@ def tested() -> list[Job]:
     sys.path.insert(0, str(TESTS))
     try:
         from conftest import SMALL  # type: ignore[import-not-found]
-        from crowds import SMALL as CELLS  # type: ignore[import-not-found]
-        from crowds import crowd  # type: ignore[import-not-found]
+        from many_agents import SMALL as CELLS  # type: ignore[import-not-found]
+        from many_agents import many_agents  # type: ignore[import-not-found]
     finally:
         sys.path.remove(str(TESTS))
     ways = [("fused", "cuda"), ("phased", "cuda"), ("play", "cuda"), ("fused", "cpu")]
     cells = ("TagContinuous-v0", {**SMALL["TagContinuous-v0"], **CELLS})
     cases: list[tuple[str, dict[str, Any]]] = [*SMALL.items(), cells]
     jobs: list[Job] = [(*case, schedule, False, kind) for case in cases for schedule, kind in ways]
-    many = crowd(2000, 10, reach=0.8, episode_length=30)
+    many = many_agents(2000, 10, reach=0.8, episode_length=30)
     searches = ("brute", "grid")
     jobs += [("TagContinuous-v0", {**many, "neighbor_search": s}, "phased", False, "cuda") for s in searches]
     return jobs

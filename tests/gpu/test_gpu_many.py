@@ -1,4 +1,4 @@
-"""On a CUDA device: crowds in cells, several environments at once, many worlds, many steps."""
+"""On a CUDA device: many agents in cells, several environments at once, many worlds, many steps."""
 
 import os
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 import torch
 import warp as wp
 from conftest import SMALL
-from crowds import SMALL as CELLS
-from crowds import crowd
+from many_agents import SMALL as CELLS
+from many_agents import many_agents
 from test_gpu import assert_close, assert_devices_agree, assert_play_is_steps, assert_schedules_agree, make
 
 from gpu_envs.runtime.factory import make_core
@@ -20,7 +20,7 @@ SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
 NAMES = ("obs", "reward", "terminated", "truncated", "alive", "valid")
 
 
-# ---------------------------------------------------------------- crowds in cells
+# ---------------------------------------------------------------- many agents in cells
 
 
 @SCHEDULES
@@ -44,7 +44,12 @@ def test_cells_in_random_play(schedule):
 
 def test_cell_search_equals_brute_force():
     """With 2,000 agents, thousands of threads enter the cells at the same time."""
-    settings = {"seed": 1, "schedule": "phased", "fuse_fp": False, **crowd(2000, 10, reach=0.8, episode_length=30)}
+    settings = {
+        "seed": 1,
+        "schedule": "phased",
+        "fuse_fp": False,
+        **many_agents(2000, 10, reach=0.8, episode_length=30),
+    }
     brute, grid = (make_core(TAG, 4, "cuda", neighbor_search=search, **settings) for search in ("brute", "grid"))
     assert torch.equal(brute.reset()[0], grid.reset()[0])
     tags = 0

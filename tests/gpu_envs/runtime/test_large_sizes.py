@@ -82,10 +82,10 @@ def test_more_worlds_than_memory_holds_raise_before_any_is_allocated(env_id, sma
 
 
 def test_agents_of_a_group_share_their_spaces():
-    crowd = roster({"a": 3, "none": 0, "b": 2}, {"a": 4, "none": 1, "b": 5}, dict.fromkeys(("a", "none", "b")))
-    assert crowd["agents"] == ("a_0", "a_1", "a_2", "b_0", "b_1")
-    assert crowd["groups"] == {"a": (0, 1, 2), "b": (3, 4)}
-    spaces = crowd["observation_spaces"]
+    definition = roster({"a": 3, "none": 0, "b": 2}, {"a": 4, "none": 1, "b": 5}, dict.fromkeys(("a", "none", "b")))
+    assert definition["agents"] == ("a_0", "a_1", "a_2", "b_0", "b_1")
+    assert definition["groups"] == {"a": (0, 1, 2), "b": (3, 4)}
+    spaces = definition["observation_spaces"]
     assert spaces["a_0"] is spaces["a_2"]
     assert spaces["b_1"].shape == (5,)
     definition = configured_definition("TagContinuous-v0", None, {"num_runners": 100_000})[2]

@@ -10,7 +10,7 @@ import pytest
 import test_conformance
 import torch
 import warp as wp
-from crowds import SMALL, crowd
+from many_agents import SMALL, many_agents
 
 import gpu_envs
 import warp_kernels
@@ -48,14 +48,14 @@ def assert_same(left, right):
 @pytest.mark.parametrize(
     ("settings", "num_envs", "steps"),
     [
-        (crowd(11, 1, taggers=5, episode_length=20), 60, 60),
-        (crowd(17, 16, episode_length=20), 40, 60),
-        (crowd(60, 3, taggers=20, reach=0.9, episode_length=30), 20, 70),
-        (crowd(120, 16, reach=1.5, spacing=0.3, episode_length=25), 6, 60),
-        (crowd(200, 10, taggers=150, reach=0.2, max_acceleration=0.3), 6, 60),
-        (crowd(300, 5, reach=50.0, runner_exits_game_after_tagged=False), 3, 30),
-        (crowd(500, 20, spacing=30.0, reach=20.0, taggers=60), 3, 40),
-        (crowd(2000, 10, reach=0.8, episode_length=30), 2, 45),
+        (many_agents(11, 1, taggers=5, episode_length=20), 60, 60),
+        (many_agents(17, 16, episode_length=20), 40, 60),
+        (many_agents(60, 3, taggers=20, reach=0.9, episode_length=30), 20, 70),
+        (many_agents(120, 16, reach=1.5, spacing=0.3, episode_length=25), 6, 60),
+        (many_agents(200, 10, taggers=150, reach=0.2, max_acceleration=0.3), 6, 60),
+        (many_agents(300, 5, reach=50.0, runner_exits_game_after_tagged=False), 3, 30),
+        (many_agents(500, 20, spacing=30.0, reach=20.0, taggers=60), 3, 40),
+        (many_agents(2000, 10, reach=0.8, episode_length=30), 2, 45),
     ],
 )
 def test_cell_search_equals_brute_force(settings, num_envs, steps):
@@ -98,7 +98,7 @@ def test_cell_search_equals_brute_force_at_all_positions(place, alive):
     """Agents at rest on a point, along a wall, with exact ties; all runners alive, half of them, few, one."""
     count, taggers, seen, generator = 300, 18, 20, torch.Generator().manual_seed(3)
     torch.manual_seed(4)
-    cores = both(2, crowd(count, seen, taggers=taggers, reach=1.0, max_speed=0.0, autoreset="disabled"))
+    cores = both(2, many_agents(count, seen, taggers=taggers, reach=1.0, max_speed=0.0, autoreset="disabled"))
     spots = torch.stack([PLACES[place](count, cores[0].config.grid_length) for _ in range(2)])
     living = torch.rand(2, count, generator=generator) < alive
     living[:, :taggers] = True  # taggers never leave before the end
@@ -190,7 +190,7 @@ def test_search_is_chosen_by_size():
     assert k_nearest.choose_search(105, 10) == "brute"
     assert k_nearest.choose_search(1000, 10) == "grid"
     assert k_nearest.choose_search(100_000, 0) == "brute"
-    cells = {n: make_core(ID, 1, "cpu", **crowd(n, 10)).world_state["cells"].numel() for n in (105, 1000)}
+    cells = {n: make_core(ID, 1, "cpu", **many_agents(n, 10)).world_state["cells"].numel() for n in (105, 1000)}
     assert cells[105] == 0
     assert 400 < cells[1000] < 1000
     with pytest.raises(ConfigError, match="neighbor_search='grid' needs use_full_observation=False"):
@@ -202,15 +202,15 @@ def bytes_of(core):
 
 
 def test_memory_is_linear_in_agents():
-    small, large = (bytes_of(make_core(ID, 1, "cpu", **crowd(n, 10))) / n for n in (1000, 16_000))
+    small, large = (bytes_of(make_core(ID, 1, "cpu", **many_agents(n, 10))) / n for n in (1000, 16_000))
     assert large < 1.02 * small
     assert large < 1000
 
 
 @pytest.mark.parametrize(
     ("schedule", "settings"),
-    [("fused", SMALL), ("phased", SMALL), ("phased", crowd(100_000, 10))],
-    ids=["fused", "phased", "crowd"],
+    [("fused", SMALL), ("phased", SMALL), ("phased", many_agents(100_000, 10))],
+    ids=["fused", "phased", "many_agents"],
 )
 def test_cell_search_compiles_for_cuda(schedule, settings, tmp_path):
     warp_kernels.start()
@@ -226,7 +226,7 @@ def test_cell_search_compiles_for_cuda(schedule, settings, tmp_path):
 @pytest.mark.slow
 def test_many_agents_observe_their_nearest():
     """20,000 agents: neighbors and tags of a sample of agents against NumPy, after steps of random play."""
-    core = make_core(ID, 1, "cpu", seed=0, **crowd(20_000, 10, reach=1.5))
+    core = make_core(ID, 1, "cpu", seed=0, **many_agents(20_000, 10, reach=1.5))
     core.reset()
     generator = np.random.default_rng(0)
     tags = 0

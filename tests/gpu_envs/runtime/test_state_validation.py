@@ -153,8 +153,8 @@ def test_no_accepted_state_crashes(env_id):
 @pytest.mark.slow
 @pytest.mark.parametrize("neighbor_search", ["brute", "grid"])
 def test_no_accepted_state_crashes_the_neighbor_search(neighbor_search):
-    crowd = {"num_taggers": 10, "num_runners": 70, "episode_length": 9, "neighbor_search": neighbor_search}
-    survive("TagContinuous-v0", crowd, FLOATS)
+    settings = {"num_taggers": 10, "num_runners": 70, "episode_length": 9, "neighbor_search": neighbor_search}
+    survive("TagContinuous-v0", settings, FLOATS)
 
 
 # ---------------------------------------------------------------- what else a state may not hold

@@ -115,8 +115,8 @@ class Openers(LeagueBuilder):
 
     def matches(self, roster, player):
         if player.kind == "champion":
-            everybody = [*roster.frozen(roster.facing(player)), *learning_opponents(roster, player, "newcomer")]
-            return uniform_matches(everybody or ["champion"])
+            opponents = [*roster.frozen(roster.facing(player)), *learning_opponents(roster, player, "newcomer")]
+            return uniform_matches(opponents or ["champion"])
         return [Match("champion", 1.0)]
 
     def build_league(self, result):

@@ -103,29 +103,29 @@ def test_many_policies_act_as_each_alone(env_id, settings, way):
             (policies, rows, [policy.initial_hidden_state(WORLDS, core.obs[:, rows].shape[1]) for policy in policies])
         )
     obs, info = core.reset()
-    for ensemble, who in zip(ensembles, seated, strict=True):
+    for ensemble, assigned in zip(ensembles, seated, strict=True):
         if way == "unread":
             ensemble.on_cpu = False
-            ensemble.assign_on_device(who)
+            ensemble.assign_on_device(assigned)
         else:
-            ensemble.assign(who)
+            ensemble.assign(assigned)
         assert ensemble.paged == (way == "paged")
     episodes = 0
     for _ in range(12):
         random = core.sample_actions().clone()
         action = random.clone()
-        for ensemble, who, (policies, rows, hidden_states) in zip(ensembles, seated, alone, strict=True):
+        for ensemble, assigned, (policies, rows, hidden_states) in zip(ensembles, seated, alone, strict=True):
             ensemble.act(obs, info, greedy=True, into=action)
             acting = info["to_move"][:, rows] if "to_move" in info else torch.ones_like(info["alive"][:, rows])
             mask = info.get("action_mask")
             for index, (policy, hidden_state) in enumerate(zip(policies, hidden_states, strict=True)):
                 if hidden_state is not None:
                     hidden_state.masked_fill_((core.elapsed_steps == 0)[:, None, None], 0.0)
-                mine = acting & (who == index)[:, None]
+                mine = acting & (assigned == index)[:, None]
                 wanted = policy.act(obs[:, rows], None if mask is None else mask[:, rows], True, hidden_state)
                 torch.testing.assert_close(action[:, rows][mine], wanted[mine])
-            nobody = who == -1
-            assert torch.equal(action[:, rows][nobody], random[:, rows][nobody])
+            unassigned = assigned == -1
+            assert torch.equal(action[:, rows][unassigned], random[:, rows][unassigned])
         obs, _, _, _, info = core.step(action)
         episodes += int((core.elapsed_steps == 0).sum())
     assert episodes > WORLDS
@@ -152,14 +152,14 @@ def test_samples_follow_each_policys_probabilities_and_the_seed():
     core, seat = game.core(20_000), game.seats[0]
     policies = [network(core, seat, seed) for seed in range(3)]
     ensemble = SeatPolicies(policies, core, seat)
-    who = torch.arange(20_000) % 3
-    ensemble.assign(who)
+    assigned = torch.arange(20_000) % 3
+    ensemble.assign(assigned)
     obs, info = core.reset(seed=1)
     ensemble.seed(5)
     action = ensemble.act(obs, info).clone()
     for index, policy in enumerate(policies):
         wanted = policy.actor(policy.inputs(obs[0, 0])).softmax(-1)
-        got = torch.bincount(action[who == index, 0], minlength=3) / (who == index).sum()
+        got = torch.bincount(action[assigned == index, 0], minlength=3) / (assigned == index).sum()
         torch.testing.assert_close(got, wanted, atol=0.02, rtol=0.0)
     ensemble.seed(5)
     assert torch.equal(ensemble.act(obs, info)[:, 0], action[:, 0])
@@ -194,13 +194,13 @@ def test_gpu_actions_equal_the_host_without_host_sync():
     policies = [network(host, seat, seed) for seed in range(4)] + [
         network(host, seat, seed, network="gru") for seed in range(3)
     ]
-    who = torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(0))
+    assigned = torch.randint(-1, len(policies), (WORLDS,), generator=torch.Generator().manual_seed(0))
     ensemble, here = SeatPolicies(policies, core, seat), SeatPolicies(policies, host, seat)
     obs, info = core.reset(seed=1)
     seen, host_info = host.reset(seed=1)
-    here.assign(who)
+    here.assign(assigned)
     wanted = here.act(seen, host_info, True, torch.full_like(host.action_buffer, -1))
-    for seated in (who.to("cuda"), who):
+    for seated in (assigned.to("cuda"), assigned):
         into = torch.full_like(core.action_buffer, -1)
         ensemble.assign(seated)
         torch.cuda.synchronize()

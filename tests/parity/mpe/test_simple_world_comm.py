@@ -10,7 +10,7 @@ from parity.mpe.episodes import assert_spaces_match, assert_uniform, compare, sc
 
 TOLERANCE = 1e-5
 VARIANTS = {
-    "crowd": {"num_good": 3, "num_adversaries": 3, "num_obstacles": 2, "num_food": 3, "num_forests": 3},
+    "many agents": {"num_good": 3, "num_adversaries": 3, "num_obstacles": 2, "num_food": 3, "num_forests": 3},
     "duel": {"num_good": 1, "num_adversaries": 1, "num_obstacles": 0, "num_food": 1, "num_forests": 0},
     "leader alone": {"num_good": 2, "num_adversaries": 1, "num_obstacles": 0, "num_food": 1, "num_forests": 1},
 }

@@ -14,7 +14,7 @@ SMALL = {
 }
 
 
-def crowd(agents, seen, taggers=None, spacing=2.0, reach=0.4, **more):
+def many_agents(agents, seen, taggers=None, spacing=2.0, reach=0.4, **more):
     """Return settings for many agents: numbers, mean distance and tagging distance [m]."""
     taggers = max(1, agents // 20) if taggers is None else taggers
     length = spacing * math.sqrt(agents)
