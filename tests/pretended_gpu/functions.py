@@ -31,7 +31,10 @@ class FunctionMode(TorchFunctionMode):
             return handler(self.gpu, func, *args, **kwargs)
         device = kwargs.get("device")
         if device is None and not kwargs.get("pin_memory"):
-            return func(*args, **kwargs)
+            if torch._C._current_graph_task_id() < 0 or self.gpu.requested_device is not None:
+                return func(*args, **kwargs)
+            with self.gpu.requesting(next((device_of(each) for each in args if isinstance(each, Tensor)), CPU)):
+                return func(*args, **kwargs)
         return allocate(self.gpu, func, args, dict(kwargs))
 
 

@@ -158,6 +158,7 @@ class Capture:
         self._operands: list[Tensor | WeakMemory] = []
         self._places: dict[Any, int] = {}
         self._pool: dict[int, torch.UntypedStorage] = {}  # allocated during the capture, by address
+        self._scalars: list[torch.UntypedStorage] = []  # kept, so that no later memory gets their address
         self._before: dict[int, tuple[WeakMemory, Tensor]] = {}  # contents of other memory that was written
         generators = [*graph.generators, gpu.default_generators[stream.device.index]]
         self._generators = [(generator, generator.get_state()) for generator in generators]
@@ -180,8 +181,9 @@ class Capture:
         """Run and record an operation."""
         for tensor in operation.written(args, kwargs):
             self._save(tensor)
-        own_args = replaced(args, Tensor, self._operand)
-        own_kwargs = {name: replaced(value, Tensor, self._operand) for name, value in kwargs.items()}
+        operand = self._operand if operation.name == "copy_" else self._operand_or_value
+        own_args = replaced(args, Tensor, operand)
+        own_kwargs = {name: replaced(value, Tensor, operand) for name, value in kwargs.items()}
         results = operation.func(*args, **kwargs)
         outputs: tuple[Operand, ...] = ()
         if operation.allocates:
@@ -215,15 +217,16 @@ class Capture:
         storage = tensor.untyped_storage()
         key = (storage._cdata, tensor.dtype, layout_of(tensor))
         if key not in self._places:
-            if storage._cdata in self._pool:
-                operand: Tensor | WeakMemory = alias(tensor)
-            elif device_of(tensor).type == "cpu" and tensor.dim() == 0:  # a kernel gets its value as an argument
-                operand = alias(tensor).clone()
-            else:
-                operand = WeakMemory.of(tensor)
             self._places[key] = len(self._operands)
-            self._operands.append(operand)
+            self._operands.append(alias(tensor) if storage._cdata in self._pool else WeakMemory.of(tensor))
         return Operand(self._places[key])
+
+    def _operand_or_value(self, tensor: Tensor) -> Operand:
+        """Return the place of a tensor, or of the present value of a scalar of the CPU, which kernels get as argument."""
+        if device_of(tensor).type == "cuda" or tensor.dim():
+            return self._operand(tensor)
+        self._operands.append(alias(tensor).clone())
+        return Operand(len(self._operands) - 1)
 
     def _save(self, tensor: Tensor) -> None:
         """Keep the contents of memory from before the capture."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 import warp as wp
+from torch.autograd.function import BackwardCFunction
 
 import warp_kernels
+from gpu_envs.runtime.launcher import KernelLauncher
 from pretended_gpu.claims import device_of
 from pretended_gpu.cuda_api import accelerator_functions, cuda_functions
 from pretended_gpu.functions import FunctionMode
@@ -51,6 +53,8 @@ def activate(num_devices: int = 2) -> Iterator[GPUState]:
             patch.setitem(runtime.device_map, device.alias, device)
         patch.setattr(wp, "launch", launch_function(gpu))
         patch.setattr(wp, "stream_from_torch", lambda stream=None: stream or gpu.current_stream(gpu.resolve(None)))
+        patch.setattr(KernelLauncher, "__init__", without_contraction(KernelLauncher.__init__))
+        patch.setattr(BackwardCFunction, "apply", in_function_mode(gpu, BackwardCFunction.apply))
         run = threading.Thread.run
 
         def run_in_modes(thread: threading.Thread) -> None:
@@ -67,6 +71,25 @@ def modes(gpu: GPUState) -> Iterator[None]:
     """Watch the operations of this thread."""
     with OperationMode(gpu), FunctionMode(gpu):
         yield
+
+
+def in_function_mode(gpu: GPUState, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a call that sees claimed devices: torch runs the backward passes of Python functions without modes."""
+
+    def call_in_mode(*args: Any) -> Any:
+        with FunctionMode(gpu):
+            return call(*args)
+
+    return call_in_mode
+
+
+def without_contraction(make: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor of launchers that compiles for a GPU as for the CPU: no fused multiply-adds by default."""
+
+    def make_launcher(self: KernelLauncher, rules: Any, schedule: str, fuse_fp: bool, *settings: Any) -> None:
+        make(self, rules, schedule, False, *settings)
+
+    return make_launcher
 
 
 def grouped_by_device(lists: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:

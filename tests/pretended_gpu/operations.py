@@ -71,6 +71,7 @@ class OperationMode(TorchDispatchMode):
     def __init__(self, gpu: GPUState) -> None:
         super().__init__()
         self.gpu = gpu
+        self._last_device = CPU
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with torch._C.DisableTorchFunction():
@@ -84,9 +85,11 @@ class OperationMode(TorchDispatchMode):
         elif operation.name in ("index", "index_put_", "_index_put_impl_", "index_put"):
             device = self._index(operation, args)
         elif operation.takes_device:
-            device = gpu.requested_device or (device_of(tensors[0]) if tensors else CPU)
+            device = gpu.requested_device or (device_of(tensors[0]) if tensors else self._device_of_backward_pass())
         else:
             device = common_device(operation, tensors)
+        if tensors:
+            self._last_device = device
         default = self._generator(operation, device, kwargs)
         if device.type != "cuda":
             return operation.func(*args, **kwargs)
@@ -106,6 +109,10 @@ class OperationMode(TorchDispatchMode):
         if operation.allocates:
             gpu.allocations += sum(claim(tensor, device) for tensor in tensors_in(results))
         return results
+
+    def _device_of_backward_pass(self) -> torch.device:
+        """Return the device of tensors that torch makes in a backward pass, such as zeros for a missing gradient."""
+        return self._last_device if torch._C._current_graph_task_id() >= 0 else CPU
 
     def _generator(self, operation: Operation, device: torch.device, kwargs: Any) -> RealGenerator | None:
         """Check the generator of an operation; return the default one if it names none and is on a GPU."""

@@ -5,13 +5,7 @@ import torch
 import warp as wp
 from torch import nn
 
-from pretended_gpu import activate
-
-
-@pytest.fixture(autouse=True)
-def gpu():
-    with activate() as gpu:
-        yield gpu
+pytestmark = pytest.mark.usefixtures("gpu")
 
 
 def captured(work, generators=()):
@@ -79,6 +73,18 @@ def test_numbers_of_the_host_are_frozen():
     scalar.fill_(100.0)
     graph.replay()
     assert x.tolist() == [11.0, 11.0]
+
+
+def test_every_scalar_of_the_host_is_frozen_with_its_own_value():
+    """Memory of one scalar may be used again for the next one."""
+    x = torch.zeros((), device="cuda")
+
+    def work():
+        for value in range(20):
+            x.add_(torch.tensor(float(value)))
+
+    captured(work).replay()
+    assert x.item() == sum(range(20))
 
 
 @pytest.mark.parametrize(

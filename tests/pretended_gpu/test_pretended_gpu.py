@@ -13,12 +13,6 @@ from pretended_gpu import activate
 CPU, FIRST, SECOND = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
 
 
-@pytest.fixture
-def gpu():
-    with activate() as gpu:
-        yield gpu
-
-
 def test_activation_is_undone_completely():
     runtime = wp._src.context.runtime
     patched = (torch, torch.cuda, torch.accelerator, torch.backends.cuda, torch._C, wp, runtime, threading.Thread)
@@ -87,19 +81,31 @@ class TestDevices:
             with pytest.raises(RuntimeError, match=f"same device, but found .*{other}"):
                 mix()
 
-    def test_mixed_devices_in_a_backward_pass_raise(self):
-        class Mixed(torch.autograd.Function):
+    def test_devices_are_checked_in_backward_passes(self):
+        class Scaled(torch.autograd.Function):
             @staticmethod
-            def forward(ctx, x):
+            def forward(ctx, x, device):
+                ctx.device = device
                 return x * 2
 
             @staticmethod
             def backward(ctx, gradient):
-                return gradient * torch.ones(3)
+                assert gradient.is_cuda
+                return gradient * torch.ones(3, device=ctx.device), None
 
         x = torch.ones(3, device="cuda", requires_grad=True)
-        with pytest.raises(RuntimeError, match="same device"):
-            Mixed.apply(x).sum().backward()
+        Scaled.apply(x, "cuda").sum().backward()
+        assert x.grad.device == FIRST
+        for wrong in ("cpu", None, "cuda:1"):
+            with pytest.raises(RuntimeError, match="same device"):
+                Scaled.apply(x, wrong).sum().backward()
+
+    def test_zeros_for_missing_gradients_have_the_device_of_the_others(self):
+        x = torch.ones(3, 4, device="cuda", requires_grad=True)
+        first, _ = x.split([2, 2], dim=1)
+        torch.cat([first, first * 2], dim=1).sum().backward()
+        assert x.grad.device == FIRST
+        assert x.grad[:, 2:].sum() == 0
 
     def test_scalars_of_the_host_are_accepted_by_elementwise_operations_only(self):
         x, scalar = torch.ones(3, device="cuda"), torch.tensor(2.0)
