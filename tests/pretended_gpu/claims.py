@@ -22,7 +22,10 @@ def storage_of(tensor: Tensor) -> torch.UntypedStorage | None:
 
 def device_of(tensor: Tensor) -> torch.device:
     """Return the device that a tensor claims."""
-    return getattr(storage_of(tensor), "claimed_device", CPU)
+    storage = storage_of(tensor)
+    if storage is None:
+        return CPU
+    return getattr(storage, "claimed_device", storage.device)
 
 
 def claim(tensor: Tensor, device: torch.device) -> bool:

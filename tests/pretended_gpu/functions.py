@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -26,24 +26,36 @@ class FunctionMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        handler = HANDLERS.get(func)
-        if handler is not None:
+        if (handler := HANDLERS.get(func)) is not None:
             return handler(self.gpu, func, *args, **kwargs)
-        device = kwargs.get("device")
-        if device is None and not kwargs.get("pin_memory"):
-            if torch._C._current_graph_task_id() < 0 or self.gpu.requested_device is not None:
+        if kwargs.get("device") is None and not kwargs.get("pin_memory"):
+            device = gpu_among(args) or gpu_among(kwargs.values())
+            if device is None and torch._C._current_graph_task_id() >= 0:
+                device = self.gpu.requested_device or CPU
+            if device is None:
                 return func(*args, **kwargs)
-            with self.gpu.requesting(next((device_of(each) for each in args if isinstance(each, Tensor)), CPU)):
+            with self.gpu.requesting(device):  # torch allocates where the arguments are
                 return func(*args, **kwargs)
         return allocate(self.gpu, func, args, dict(kwargs))
+
+
+def gpu_among(arguments: Iterable[Any]) -> torch.device | None:
+    """Return the GPU of the first tensor on one; lists are searched, too."""
+    for each in arguments:
+        if isinstance(each, Tensor):
+            if (device := device_of(each)).type == "cuda":
+                return device
+        elif isinstance(each, list | tuple) and (found := gpu_among(each)) is not None:
+            return found
+    return None
 
 
 def allocate(gpu: GPUState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a function with an argument `device`, on the CPU, and let its result claim the device."""
     given, pinned = kwargs.pop("device", None), kwargs.pop("pin_memory", False)
-    device = gpu.resolve(given) if given is not None else CPU
-    if device.type not in ("cpu", "cuda"):
-        return func(*args, **kwargs, device=device)
+    device = CPU if given is None else gpu.resolve(given)
+    if given is not None:
+        kwargs["device"] = CPU if device.type == "cuda" else device
     with gpu.requesting(device):
         result = func(*args, **kwargs)
     return pin(result) if pinned else result
@@ -55,7 +67,7 @@ class Transfer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, gpu: GPUState, device: torch.device, asynchronous: bool) -> Tensor:
         ctx.gpu, ctx.source = gpu, device_of(tensor)
-        with gpu.requesting(device):
+        with torch._C.DisableTorchFunction(), gpu.requesting(device):
             target = torch.empty_like(tensor)
         if asynchronous and device == CPU:
             pin(target)  # torch does so, too

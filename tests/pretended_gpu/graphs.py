@@ -222,7 +222,7 @@ class Capture:
         return Operand(self._places[key])
 
     def _operand_or_value(self, tensor: Tensor) -> Operand:
-        """Return the place of a tensor, or of the present value of a scalar of the CPU, which kernels get as argument."""
+        """Return the place of a tensor, or of the present value of a scalar of the CPU: kernels get the value."""
         if device_of(tensor).type == "cuda" or tensor.dim():
             return self._operand(tensor)
         self._operands.append(alias(tensor).clone())

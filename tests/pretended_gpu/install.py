@@ -77,7 +77,7 @@ def in_function_mode(gpu: GPUState, call: Callable[..., Any]) -> Callable[..., A
     """Return a call that sees claimed devices: torch runs the backward passes of Python functions without modes."""
 
     def call_in_mode(*args: Any) -> Any:
-        with FunctionMode(gpu):
+        with FunctionMode(gpu), gpu.requesting(None):
             return call(*args)
 
     return call_in_mode

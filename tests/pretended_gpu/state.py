@@ -122,8 +122,8 @@ class GPUState:
         return getattr(self._local, "requested", None)
 
     @contextlib.contextmanager
-    def requesting(self, device: torch.device) -> Iterator[None]:
-        """Allocate on a device what a torch function allocates."""
+    def requesting(self, device: torch.device | None) -> Iterator[None]:
+        """Allocate on a device what a torch function allocates; None: where it says itself."""
         before, self._local.requested = self.requested_device, device
         try:
             yield

@@ -62,6 +62,16 @@ class TestDevices:
         with pytest.raises(RuntimeError, match="invalid device ordinal 2"):
             torch.zeros(1, device="cuda:2")
 
+    def test_meta_tensors_have_no_memory_until_they_get_some(self):
+        with torch.device("meta"):
+            net = nn.Linear(3, 2)
+        assert net.weight.is_meta
+        assert net.to_empty(device="cuda:1").weight.device == SECOND
+
+    def test_torch_allocates_where_the_arguments_are(self):
+        assert torch.combinations(torch.arange(4, device="cuda:1"), 2).device == SECOND
+        assert nn.functional.one_hot(torch.arange(4, device="cuda:1")).device == SECOND
+
     @pytest.mark.parametrize("other", ["cpu", "cuda:1"])
     def test_mixed_devices_raise(self, other):
         x, y = torch.ones(3, device="cuda:0"), torch.ones(3, device=other)
