@@ -18,7 +18,7 @@ from trainers.storage import checkpoint, recording_files
 
 ALL_DEVICES = ("cpu", *DEVICES)
 CONTINUOUS = ("td3", "ddpg")
-pytestmark = pytest.mark.usefixtures("gpu")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("gpu")]
 
 
 def config_of(name, device, env_id=None, **learner):
@@ -42,19 +42,17 @@ def assert_resumes_on_all_devices(config, folder):
         assert_equal_checkpoints(last, Trainer(moved, folder / device, middle).run())
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "sac" else pytest.mark.slow) for n in ALGORITHMS])
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_run_of_the_cpu_is_resumed_bit_for_bit(name, tmp_path):
     assert_resumes_on_all_devices(config_of(name, "cpu"), tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "qmix"])
 def test_recurrent_run_of_the_cpu_is_resumed_bit_for_bit(name, tmp_path):
     env_id, learner = ("TagContinuous-v0", {}) if name == "ppo" else ("SimpleSpread-v0", {"window": 4})
     assert_resumes_on_all_devices(config_of(name, "cpu", env_id, network="gru", **learner), tmp_path)
 
 
-@pytest.mark.slow
 def test_run_of_a_gpu_is_resumed_on_the_cpu_and_on_another_gpu(tmp_path):
     config = config_of("ppo", "cuda:0", network="gru")
     whole = Trainer(config, tmp_path / "whole")
@@ -75,7 +73,6 @@ def outputs(run: Path, folder: Path, device: str) -> dict[str, object]:
     return json.loads(file.read_text())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ppo", "dqn", "masac"])
 def test_evaluation_and_cross_play_equal_the_cpu(name, tmp_path):
     Trainer(config_of(name, "cpu"), tmp_path / "run").run()
@@ -84,7 +81,6 @@ def test_evaluation_and_cross_play_equal_the_cpu(name, tmp_path):
         assert outputs(tmp_path / "run", tmp_path, device) == expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("source", ["scripted", "run"])
 def test_recordings_and_clones_equal_the_cpu(source, tmp_path):
     """Episodes are recorded on the device, written, read again and imitated."""
@@ -104,7 +100,6 @@ def test_recordings_and_clones_equal_the_cpu(source, tmp_path):
         assert_equal_checkpoints(checkpoint.find(tmp_path / "cpu"), checkpoint.find(tmp_path / device))
 
 
-@pytest.mark.slow
 def test_train_command_equals_the_cpu(tmp_path):
     for device in ALL_DEVICES:
         words = ["SimplePush-v0", "--device", device, *SMALL[3:]]  # without a preset of its own for each device
