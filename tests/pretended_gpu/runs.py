@@ -29,13 +29,7 @@ DEVICES = ("cuda:0", "cuda:1")
 ON_POLICY = {"rollout_length": 8, "hidden_sizes": (8,)}
 REPLAY = {"rollout_length": 4, "hidden_sizes": (8,), "learning_starts": 32, "batch_size": 16, "replay_size": 256}
 ENV_SETTINGS: dict[str, dict[str, Any]] = {
-    "TagContinuous-v0": {
-        "num_taggers": 2,
-        "num_runners": 4,
-        "num_other_agents_observed": 3,
-        "max_episode_steps": 12,
-        "time_limit": "termination",
-    },
+    "TagContinuous-v0": {"num_taggers": 2, "num_runners": 4, "num_other_agents_observed": 3, "episode_length": 12},
     "SimpleTag-v0": {"max_episode_steps": 6},
     "SimpleSpread-v0": {"max_episode_steps": 6},
     "CartPole-v1": {"max_episode_steps": 9},
