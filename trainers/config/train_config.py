@@ -80,7 +80,7 @@ class TrainConfig:
     num_threads: int = setting(0, ge=0)
     """Number of PyTorch threads on the CPU, at most one per core; 0: PyTorch's default."""
     cuda_graph: bool = True
-    """Capture the rollout as a CUDA graph and replay it; has an effect on a GPU only."""
+    """Capture rollouts and updates as CUDA graphs and replay them; has an effect on a GPU only."""
     algorithm: str = "ppo"
     """Learning algorithm, see `trainers.algorithms.registry`."""
     learner: Any = None

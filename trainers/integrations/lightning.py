@@ -152,7 +152,8 @@ class LearnerModule(LightningModule):
         c.prepare()
         core = make_train_core(c, c.num_envs, c.seed, env_offset=rank * c.num_envs)
         self.ranks, self.iterations = ranks, c.iterations
-        self.learners = LearnerGroup(c, core)
+        # Lightning takes the gradient steps, with its callbacks, so they cannot be captured
+        self.learners = LearnerGroup(dataclasses.replace(c, cuda_graph=False), core)
         self.collector = Collector(c, core, self.learners)
         self.assignments = self.learners.assignments
         self.learners.set_reducer(LightningReducer(self))
@@ -188,6 +189,7 @@ class LearnerModule(LightningModule):
         timer.start()
         row = self.learners.update(self.iteration, lambda: "Lightning's checkpoints are from before")
         timer.mark("update")
+        self.collector.raise_pending_errors()
         episodes = self.collector.episodes.read(self.learners.reducer)
         self.known |= {name: value for name, value in episodes.items() if not math.isnan(value)}
         row |= {f"time/{phase}": value for phase, value in timer.read().items()}
@@ -284,12 +286,18 @@ class LightningReducer(AllReduceReducer):
         self.module = module
         self.wrapped: dict[int, Any] = {}
 
-    def step(self, optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> Tensor:
+    def step(
+        self,
+        optimizer: torch.optim.Optimizer,
+        loss: Tensor,
+        max_norm: float | None = None,
+        active: Tensor | None = None,
+    ) -> Tensor:
         """Take a gradient step by Lightning's wrapper of the optimizer, which counts steps and calls hooks.
 
         The Trainer's `gradient_clip_val`, if set, replaces `max_norm`.
         """
-        return super().step(self._wrapped(optimizer), loss, self.module.max_norm or max_norm)
+        return super().step(self._wrapped(optimizer), loss, self.module.max_norm or max_norm, active)
 
     def _backward(self, loss: Tensor) -> None:
         """Compute gradients of a scalar by Lightning, without DDP's averaging: it needs all parameters in each loss."""

@@ -50,13 +50,7 @@ class Collector:
         self._captured_version = 0  # version of the opponents in the captured rollout
 
     def collect(self) -> None:
-        """Collect one rollout.
-
-        The host synchronizes with the device once, at the end, to detect illegal actions.
-
-        Raises:
-            GpuEnvsError: The environment refused an action.
-        """
+        """Collect one rollout, without host synchronization if it is replayed; see `raise_pending_errors`."""
         if not self.uses_cuda_graph or (self.opponents is not None and self.opponents.waits):
             self._rollout()
         else:
@@ -65,6 +59,13 @@ class Collector:
                 self._replay, self._captured_version = self._capture(), version
             self._replay()
             self.timer.replayed()
+
+    def raise_pending_errors(self) -> None:
+        """Wait for the device, and raise an error if the environment refused an action since the last call.
+
+        Raises:
+            GpuEnvsError: The environment refused an action.
+        """
         self.core.raise_pending_errors()
 
     @torch.no_grad()

@@ -71,14 +71,21 @@ class LearnerGroup:
             Metrics by "policy/metric", averaged over all ranks.
 
         Raises:
+            RolloutOverflowError: A rollout had more truncations than its buffer of final observations holds.
             DivergedError: Metrics or networks are not finite, see `check_finite_training`.
         """
         metrics: dict[str, Tensor] = {}
         for name, assignment in self.assignments.items():
             metrics |= {f"{name}/{key}": value for key, value in assignment.learner.update().items()}
+        rollouts = [assignment.learner.rollout for assignment in self.assignments.values()]
         nets = {name: assignment.learner.net for name, assignment in self.assignments.items()}
         magnitudes = [largest_magnitude(net).to(self.device) for net in nets.values()]
-        values = self.reducer.mean(torch.stack([*magnitudes, *(value.float() for value in metrics.values())])).tolist()
+        overflows = [(rollout.largest_final_count - rollout.capacity).clamp(min=0).double() for rollout in rollouts]
+        means = self.reducer.mean(torch.stack([*magnitudes, *(value.float() for value in metrics.values())]))
+        *values, excess = torch.cat([means.double(), torch.stack(overflows).amax(0, keepdim=True)]).tolist()
+        if excess:  # captured updates do not look at each rollout
+            for rollout in rollouts:
+                rollout.check_count(int(rollout.largest_final_count))
         row = dict(zip(metrics, values[len(nets) :], strict=True))
         check_finite_training(iteration, row, nets, values[: len(nets)], last_saved)
         return row

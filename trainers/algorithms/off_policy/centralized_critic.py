@@ -217,7 +217,7 @@ class JointReplayStore(ReplayStore):
         """Return the rollouts of all policies as steps of all agents, (T, E, ...) by name, with a host sync each."""
         r = self.rollout
         for each in self.all.values():
-            each.rollout.check()
+            each.check_rollout()
         assert r.state is not None
         assert r.joint_action is not None
         outcomes = {name: each.outcome() for name, each in self.all.items()}
