@@ -12,7 +12,7 @@ from gpu_envs.errors import CheckpointError
 from gpu_envs.runtime.core import Core
 from trainers.base.phase_timer import PhaseTimer
 from trainers.base.state import State, select_prefix
-from trainers.config.train_config import TrainConfig
+from trainers.config.train_config import TrainConfig, autocast
 from trainers.runner.agent_assignment import acting_groups
 from trainers.runner.episode_statistics import EpisodeStatistics
 from trainers.runner.learner_group import LearnerGroup
@@ -39,6 +39,7 @@ class Collector:
             learners: Learners that act and store transitions.
             opponents: Other policies in the environments of the learners, if any.
         """
+        self.config = config
         self.core, self.learners, self.opponents = core, learners, opponents
         self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
         self.groups = acting_groups(learners.assignments, core)
@@ -68,8 +69,11 @@ class Collector:
         """
         self.core.raise_pending_errors()
 
-    @torch.no_grad()
     def _rollout(self) -> None:
+        with torch.no_grad(), autocast(self.config):
+            self._play()
+
+    def _play(self) -> None:
         core, timer, opponents = self.core, self.timer, self.opponents
         timer.start()
         for group in self.groups:

@@ -11,7 +11,7 @@ from gpu_envs.runtime.core import Core
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.shard import Shard
 from trainers.base.state import State, select_prefix
-from trainers.config.train_config import TrainConfig
+from trainers.config.train_config import TrainConfig, autocast
 from trainers.distributed.sharded_reducer import reducer_for
 from trainers.models.policy import Policy
 from trainers.runner.agent_assignment import assign_policies
@@ -47,7 +47,7 @@ class LearnerGroup:
         Raises:
             ConfigError: The algorithm does not fit the environment, or needs a learner for every policy.
         """
-        self.device = core.device
+        self.config, self.device = config, core.device
         self.assignments = assign_policies(config, core, policies, shard)
         if shard is not None:
             self.set_reducer(reducer_for(shard))
@@ -75,8 +75,9 @@ class LearnerGroup:
             DivergedError: Metrics or networks are not finite, see `check_finite_training`.
         """
         metrics: dict[str, Tensor] = {}
-        for name, assignment in self.assignments.items():
-            metrics |= {f"{name}/{key}": value for key, value in assignment.learner.update().items()}
+        with autocast(self.config):
+            for name, assignment in self.assignments.items():
+                metrics |= {f"{name}/{key}": value for key, value in assignment.learner.update().items()}
         rollouts = [assignment.learner.rollout for assignment in self.assignments.values()]
         nets = {name: assignment.learner.net for name, assignment in self.assignments.items()}
         magnitudes = [largest_magnitude(net).to(self.device) for net in nets.values()]

@@ -159,7 +159,7 @@ class JointCritic(Network):
         agent = of_place.T.unsqueeze(1).baddbmm(mine, of_mine, alpha=-1.0).transpose(0, 1)  # (B, n, H)
         if code is not None:
             agent = agent + code @ of_own.T
-        return after(agent + world.unsqueeze(1))
+        return after(agent + world.unsqueeze(1)).to(x.dtype)  # autocast returns bfloat16
 
 
 def joint_values(critics: torch.nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:

@@ -88,7 +88,8 @@ class QMIXMixer(nn.Module):
         """Map values (..., n) and states (..., S) to team values (...)."""
         weights = self.first(state).abs().unflatten(-1, (self.agents, -1))
         hidden = nn.functional.elu((values.unsqueeze(-2) @ weights).squeeze(-2) + self.first_bias(state))
-        return (hidden * self.second(state).abs()).sum(-1) + self.second_bias(state).squeeze(-1)
+        team = (hidden * self.second(state).abs()).sum(-1) + self.second_bias(state).squeeze(-1)
+        return team.to(state.dtype)  # autocast returns bfloat16
 
 
 class QMIX:
@@ -313,7 +314,7 @@ class QMIX:
     @staticmethod
     def _values(actor: Network, inputs: Tensor, hidden_state: Tensor | None) -> Tensor:
         """Return values (L, B, n, choices) of inputs, or of hidden states for a GRU."""
-        return actor(inputs) if hidden_state is None else actor.out(hidden_state)
+        return actor(inputs) if hidden_state is None else actor.out(hidden_state).to(inputs.dtype)
 
     def policy(self) -> Policy:
         """Return a frozen copy of the agents' network with its normalizer; it takes the best actions."""

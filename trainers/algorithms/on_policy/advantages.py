@@ -149,7 +149,7 @@ def sequence_batch(
     before = {name: start.flatten(0, 1).masked_fill(~alive[0], 0.0) for name, start in recurrent_state.starts().items()}
     hidden = critic.hidden_states(seen, before["critic"], begins)
     recurrent_state.critic_next.copy_(hidden[-2].view_as(recurrent_state.critic))
-    value = critic.out(hidden).view(r.length + 1, *r.reward.shape[1:])
+    value = critic.out(hidden).to(hidden.dtype).view(r.length + 1, *r.reward.shape[1:])
     final = _final(r, slots, fixed_shapes, normalizer, critic_input)
     hidden_before = hidden[:-1].flatten(0, 1)[r.slot_rows(len(final))]
     final_value = _spread(r, critic.step(final, hidden_before)[0].squeeze(-1))
