@@ -2,7 +2,6 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from time import perf_counter
 from typing import Any, Self, TypeVar
 
@@ -14,6 +13,7 @@ import warp_kernels
 from gpu_envs.runtime.kernels import MIN_ROWS_PER_SHARD, SHARDS_PER_THREAD, kernel_program, rollout_kernel
 from gpu_envs.runtime.thread_pool import ThreadingHeuristic, acquire_workers, release_workers
 from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.world_split import split_worlds
 from warp_kernels.framework.schedules import FUSED, LaunchStage
 from warp_kernels.rules import WORLD, Rules
 
@@ -70,7 +70,7 @@ class KernelLauncher:
         count = min(count, num_envs)
         self.shards = [(0, num_envs)]
         if count > 1:
-            self.shards += pairwise([num_envs * part // count for part in range(count + 1)])
+            self.shards += split_worlds(num_envs, count)
         self.heuristics: defaultdict[str, ThreadingHeuristic] = defaultdict(ThreadingHeuristic)  # by kind of run
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device

@@ -1,7 +1,6 @@
 """One core per device, behind the interface of a single core."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from gpu_envs.runtime.episode_recorder import Episode
 from gpu_envs.runtime.validation import check_elapsed
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import check_frame, check_tensor, check_worlds, plain
+from gpu_envs.utils.world_split import split_worlds
 
 __all__ = ["LIVE", "SHARED", "MultiDeviceCore"]
 
@@ -78,8 +78,7 @@ class MultiDeviceCore:
         devices: Sequence[torch.device],
     ) -> None:
         num_envs = check_value(env_id, "num_envs", num_envs, int, ge=len(devices))  # at least one world per device
-        edges = [num_envs * part // len(devices) for part in range(len(devices) + 1)]
-        self._spans = [slice(first, end) for first, end in pairwise(edges)]
+        self._spans = [slice(first, end) for first, end in split_worlds(num_envs, len(devices))]
         self.shards = [
             make_shard(span.stop - span.start, device, span.start)
             for span, device in zip(self._spans, devices, strict=True)

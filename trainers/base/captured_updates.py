@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from gpu_envs.runtime import cuda_graph
 from gpu_envs.runtime.cuda_graph import CapturedFunction
+from trainers.base.gradients import GradientReducer
 
 __all__ = ["CapturedUpdates", "TrainedLearner"]
 
@@ -22,6 +23,8 @@ class TrainedLearner(Protocol):
     """Device of all tensors."""
     generator: torch.Generator
     """The only generator that the functions draw from."""
+    reducer: GradientReducer
+    """Takes the gradient steps; only some can be captured."""
     optimizers: dict[str, torch.optim.Optimizer]
     """Optimizers by name, whose moments start as zeros."""
 
@@ -78,7 +81,7 @@ class CapturedUpdates:
         Returns:
             The metrics, which later replays do not change.
         """
-        if not self.enabled:
+        if not (self.enabled and self._learner.reducer.can_capture):
             return update()
         recorded = self._recorded.get(name)
         if recorded is None or recorded.addresses != self._addresses():

@@ -63,6 +63,11 @@ class GradientReducer:
     gradient steps. Use `mean` for every value that decides about a gradient step.
     """
 
+    ranks: int = 1
+    """Number of processes."""
+    can_capture: bool = True
+    """Whether gradient steps can be part of a CUDA graph."""
+
     def step(
         self,
         optimizer: torch.optim.Optimizer,

@@ -17,6 +17,7 @@ class AllReduceReducer(GradientReducer):
     def __init__(self, ranks: int) -> None:
         """Store the number of ranks."""
         self.ranks = ranks
+        self.can_capture = ranks == 1
 
     def _all_reduce(self, gradients: list[Tensor]) -> None:
         """Average all gradients in one message."""

@@ -152,8 +152,7 @@ class LearnerModule(LightningModule):
         c.prepare()
         core = make_train_core(c, c.num_envs, c.seed, env_offset=rank * c.num_envs)
         self.ranks, self.iterations = ranks, c.iterations
-        # Lightning takes the gradient steps, with its callbacks, so they cannot be captured
-        self.learners = LearnerGroup(dataclasses.replace(c, cuda_graph=False), core)
+        self.learners = LearnerGroup(c, core)
         self.collector = Collector(c, core, self.learners)
         self.assignments = self.learners.assignments
         self.learners.set_reducer(LightningReducer(self))
@@ -283,6 +282,7 @@ class LightningReducer(AllReduceReducer):
     def __init__(self, module: LearnerModule) -> None:
         """Create the reducer of a module's learners."""
         super().__init__(module.ranks)
+        self.can_capture = False  # Lightning calls its callbacks at every gradient step
         self.module = module
         self.wrapped: dict[int, Any] = {}
 

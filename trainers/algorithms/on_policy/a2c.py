@@ -65,10 +65,9 @@ class A2C(ActorCriticLearner):
 
     def _learn(self) -> dict[str, Tensor]:
         """Take one gradient step on the stored rollout and update the normalizers."""
-        batch = self.agent.batch(self.reducer, self.fixed_shapes)
-        sampler = self.reducer.minibatch_sampler(
-            batch, self.rollout.length, self.rollout.rows_per_step, self.fixed_shapes
-        )
+        fixed_shapes = self.uses_fixed_shapes
+        batch = self.agent.batch(self.reducer, fixed_shapes)
+        sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step, fixed_shapes)
         if sampler.num_decisions == 0:
             return {}
         metrics = self._minibatch_step(batch, sampler.divisor, sampler.active)

@@ -73,6 +73,11 @@ class ActorCriticLearner:
         self.steps += self.agent.next_rollout()
         return metrics
 
+    @property
+    def uses_fixed_shapes(self) -> bool:
+        """Whether batches keep invalid rows: `fixed_shapes`, in a single process."""
+        return self.fixed_shapes and self.reducer.ranks == 1
+
     def _schedule(self, progress: float) -> dict[str, float]:
         """Set what changes over the training, at a fraction of `total_steps`, and return it by name."""
         raise NotImplementedError

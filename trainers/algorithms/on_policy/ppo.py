@@ -73,11 +73,9 @@ class PPO(ActorCriticLearner):
 
         Invalid rows are removed, or masked in sequences and with `fixed_shapes`, before any loss or statistic.
         """
-        c, zero = self.config, torch.zeros((), device=self.device)
-        batch = self.agent.batch(self.reducer, self.fixed_shapes)
-        sampler = self.reducer.minibatch_sampler(
-            batch, self.rollout.length, self.rollout.rows_per_step, self.fixed_shapes
-        )
+        c, zero, fixed_shapes = self.config, torch.zeros((), device=self.device), self.uses_fixed_shapes
+        batch = self.agent.batch(self.reducer, fixed_shapes)
+        sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step, fixed_shapes)
         if sampler.num_decisions == 0:
             return {}
         totals: dict[str, Tensor] = {}
