@@ -50,6 +50,8 @@ SHARED = (
     "env_offset",
     "schedule",
     "threads",
+    "block_dim",
+    "block_dims",
     "render_fps",
 )
 """Attributes that are equal for all shards; those of the first one are returned."""
