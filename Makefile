@@ -26,8 +26,9 @@ test: $(READY)  ## the quick tests; ARGS="-k tag" selects some
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --benchmark-disable $(ARGS)
 
 # Learning runs use every core themselves: no xdist. Exit 5 (no test selected) is no failure here.
-test-slow: $(READY)  ## the tests that take longer, learning included
+test-slow: $(READY)  ## the tests that take longer, learning and a pretended GPU included
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m gpu --pretended-gpu $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/python -m pytest -m "learning and not gpu" $(ARGS) || [ $$? -eq 5 ]
 
 # Environments stay in .nox/. ARGS="-s rllib" runs one session. The exit code is that of the sessions.

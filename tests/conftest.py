@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 import warp as wp
+from pretended_gpu import activate
 
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
@@ -31,10 +32,31 @@ def no_installers(tmp_path_factory):
         yield
 
 
+def pytest_addoption(parser):
+    text = "run tests marked gpu on a pretended GPU, see tests/pretended_gpu/__init__.py"
+    parser.addoption("--pretended-gpu", action="store_true", help=text)
+
+
 def pytest_runtest_setup(item):
-    """Skip tests marked gpu on machines without a GPU."""
-    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
+    """Skip tests marked gpu on machines without a GPU, and those that need a real one on the pretended GPU."""
+    if item.get_closest_marker("gpu") is None:
+        return
+    real = item.get_closest_marker("needs_real_gpu")
+    if not item.config.getoption("--pretended-gpu"):
+        if not torch.cuda.is_available():
+            pytest.skip("needs a CUDA device")
+    elif real is not None:
+        pytest.skip(f"needs a real GPU: {real.kwargs['reason']}")
+
+
+@pytest.fixture(autouse=True)
+def pretended_gpu(request):
+    """Activate the pretended GPU for a test marked gpu, with --pretended-gpu."""
+    if request.node.get_closest_marker("gpu") is None or not request.config.getoption("--pretended-gpu"):
+        yield
+        return
+    with activate():
+        yield
 
 
 # Small, quick to compile, every rule in play. An entry here is all that the general tests need of an environment.

@@ -16,6 +16,7 @@ from gpu_envs.runtime.factory import make_core
 pytestmark = pytest.mark.gpu
 
 TAG = "TagContinuous-v0"
+MEASURES_MEMORY = pytest.mark.needs_real_gpu(reason="uses or measures the memory of the device")
 SCHEDULES = pytest.mark.parametrize("schedule", ["fused", "phased"])
 NAMES = ("obs", "reward", "terminated", "truncated", "alive", "valid")
 
@@ -152,6 +153,7 @@ def test_images_are_equal_on_both_devices(env_id):
 # ---------------------------------------------------------------- many worlds, many steps
 
 
+@MEASURES_MEMORY
 @SCHEDULES
 @pytest.mark.parametrize(("worlds", "needed"), [(1 << 20, 8), (1 << 24, 48)])
 @pytest.mark.parametrize("env_contiguous", [False, True])
@@ -179,6 +181,7 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@MEASURES_MEMORY
 @pytest.mark.parametrize(
     ("env_id", "schedule", "replays"), [("CartPole-v1", "fused", 1000), ("SimpleTag-v0", "phased", 50)]
 )
@@ -205,6 +208,7 @@ def test_no_leak_in_replays(env_id, schedule, replays):
     assert int(core.episode_index.min()) - begun >= replays * 1000 // limit
 
 
+@MEASURES_MEMORY
 @pytest.mark.parametrize("reuse", [False, True])
 def test_no_leak_in_steps(reuse):
     """Python calls; with clones the allocator must find every one of them again."""
@@ -239,6 +243,7 @@ def test_training_runs_and_resumes_on_the_device(tmp_path):
     assert all(policy.actor.body[0].weight.isfinite().all() for policy in map(saved.policy, ("adversary", "agent")))
 
 
+@pytest.mark.needs_real_gpu(reason="kernels are compiled for the CPU")
 def test_kernels_compiled_beforehand_are_found():
     """They are looked for as what benchmarks/gpu/kernels.py makes: machine code for the architecture of this device."""
     make("CartPole-v1")

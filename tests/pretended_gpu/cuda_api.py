@@ -1,0 +1,163 @@
+"""Stand-ins for the functions of torch.cuda, by name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from pretended_gpu.claims import CPU
+from pretended_gpu.generators import RealGenerator
+from pretended_gpu.graphs import graph_classes
+from pretended_gpu.state import GPUState
+from pretended_gpu.streams import Stream, stream_classes
+
+__all__ = ["TOTAL_MEMORY", "accelerator_functions", "cuda_functions"]
+
+TOTAL_MEMORY = 80 << 30
+"""Memory of a pretended GPU [bytes]; the free memory is always three quarters of it."""
+CAPABILITY = (9, 0)
+
+
+def cuda_functions(gpu: GPUState) -> dict[str, Any]:
+    """Return the replacements for attributes of torch.cuda."""
+    stream_class, event_class = stream_classes(gpu)
+    graph_class, graph = graph_classes(gpu)
+    return {
+        "Stream": stream_class,
+        "Event": event_class,
+        "CUDAGraph": graph_class,
+        "graph": graph,
+        **_devices(gpu),
+        **_streams(gpu),
+        **_memory(gpu),
+        **_random(gpu),
+    }
+
+
+def accelerator_functions(gpu: GPUState) -> dict[str, Any]:
+    """Return the replacements for attributes of torch.accelerator, by which torch names any kind of GPU."""
+    return {
+        "is_available": lambda: True,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "device_count": lambda: gpu.num_devices,
+        "current_device_index": lambda: gpu.current_device,
+        "current_stream": lambda device=None: gpu.current_stream(gpu.resolve(device)),
+    }
+
+
+def _devices(gpu: GPUState) -> dict[str, Any]:
+    @contextlib.contextmanager
+    def device(wanted: Any) -> Iterator[None]:
+        before, chosen = gpu.current_device, gpu.resolve(wanted)
+        if chosen.type == "cuda":
+            gpu.current_device = chosen.index
+        try:
+            yield
+        finally:
+            gpu.current_device = before
+
+    def current_device() -> int:
+        gpu.initialized = True
+        return gpu.current_device
+
+    def set_device(wanted: Any) -> None:
+        gpu.current_device = gpu.resolve(wanted).index
+
+    def initialize() -> None:
+        gpu.initialized = True
+
+    def properties(wanted: Any = None) -> SimpleNamespace:
+        index = gpu.resolve(wanted).index
+        return SimpleNamespace(
+            name="pretended GPU",
+            total_memory=TOTAL_MEMORY,
+            multi_processor_count=132,
+            major=CAPABILITY[0],
+            minor=CAPABILITY[1],
+            uuid=f"GPU-{index}",
+        )
+
+    def synchronize(wanted: Any = None) -> None:
+        gpu.resolve(wanted)
+        gpu.synchronize("torch.cuda.synchronize", flagged=False)
+
+    def set_sync_debug_mode(mode: int | str) -> None:
+        gpu.sync_debug_mode = mode if isinstance(mode, str) else ("default", "warn", "error")[mode]
+
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: gpu.initialized,
+        "device_count": lambda: gpu.num_devices,
+        "init": initialize,
+        "_lazy_init": initialize,
+        "device": device,
+        "current_device": current_device,
+        "set_device": set_device,
+        "get_device_properties": properties,
+        "get_device_name": lambda wanted=None: properties(wanted).name,
+        "get_device_capability": lambda wanted=None: CAPABILITY,
+        "synchronize": synchronize,
+        "set_sync_debug_mode": set_sync_debug_mode,
+        "get_sync_debug_mode": lambda: ("default", "warn", "error").index(gpu.sync_debug_mode),
+    }
+
+
+def _streams(gpu: GPUState) -> dict[str, Any]:
+    @contextlib.contextmanager
+    def stream(wanted: Stream | None) -> Iterator[None]:
+        if wanted is None:
+            yield
+            return
+        device, before = gpu.current_device, gpu.current_stream(wanted.device)
+        gpu.current_device = wanted.device.index
+        gpu.set_stream(wanted)
+        try:
+            yield
+        finally:
+            gpu.set_stream(before)
+            gpu.current_device = device
+
+    return {
+        "stream": stream,
+        "set_stream": gpu.set_stream,
+        "current_stream": lambda device=None: gpu.current_stream(gpu.resolve(device)),
+        "default_stream": lambda device=None: gpu.default_streams[gpu.resolve(device).index],
+        "is_current_stream_capturing": lambda: gpu.current_stream(gpu.resolve(None)).is_capturing(),
+        "graph_pool_handle": lambda: (0, 0),
+    }
+
+
+def _memory(gpu: GPUState) -> dict[str, Any]:
+    return {
+        "mem_get_info": lambda device=None: (TOTAL_MEMORY * 3 // 4, TOTAL_MEMORY),
+        "memory_allocated": lambda device=None: 0,
+        "memory_reserved": lambda device=None: 0,
+        "max_memory_allocated": lambda device=None: 0,
+        "reset_peak_memory_stats": lambda device=None: None,
+        "memory_stats": lambda device=None: {"allocation.all.allocated": gpu.allocations},
+        "empty_cache": lambda: None,
+    }
+
+
+def _random(gpu: GPUState) -> dict[str, Any]:
+    def generator(device: Any) -> RealGenerator:
+        chosen = gpu.resolve(device)
+        return gpu.default_generators[0 if chosen == CPU else chosen.index]
+
+    def on_all(call: Callable[[RealGenerator], Any]) -> None:
+        for each in gpu.default_generators:
+            call(each)
+
+    return {
+        "default_generators": gpu.default_generators,
+        "manual_seed": lambda seed: generator(None).manual_seed(seed) and None,
+        "manual_seed_all": lambda seed: on_all(lambda each: each.manual_seed(seed)),
+        "initial_seed": lambda: generator(None).initial_seed(),
+        "get_rng_state": lambda device="cuda": generator(device).get_state(),
+        "set_rng_state": lambda state, device="cuda": generator(device).set_state(state) and None,
+        "get_rng_state_all": lambda: [each.get_state() for each in gpu.default_generators],
+    }
