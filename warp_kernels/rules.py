@@ -71,3 +71,4 @@ class Rules:
     stake: Any = None  # f(params, state, env, agent): loss of an agent that forfeits by an illegal action; default 1
     num_choices: int = 0  # size of every discrete component, where all are equal; loops over choices then unroll
     max_unroll: int = 16  # longest loop over a constant range that Warp unrolls
+    order: str = ""  # order of siblings in phased kernels, set by framework.thread_orders for checks; "" for production
