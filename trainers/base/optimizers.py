@@ -34,7 +34,8 @@ def make_rmsprop(
     """Return RMSprop with the decay `alpha` of squared gradients; other arguments as in `make_adam`."""
     parameters = list(parameters)
     rate: float = _rate(parameters, learning_rate, captured)  # type: ignore[assignment]  # the stubs lack Tensor
-    return torch.optim.RMSprop(parameters, lr=rate, alpha=alpha, eps=eps, capturable=captured)
+    on_gpu = parameters[0].device.type == "cuda"  # where alone RMSprop has a form that can be captured
+    return torch.optim.RMSprop(parameters, lr=rate, alpha=alpha, eps=eps, capturable=captured and on_gpu)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
