@@ -141,22 +141,23 @@ class GradientReducer:
 
     def normalize(self, values: Tensor, valid: Tensor | None = None) -> Tensor:
         """Return values (N,) scaled to mean 0 and standard deviation 1 over those with `valid` (N,) bool; None: all."""
-        mean, variance = self._moments(values, valid)
-        return (values - mean) / (variance.sqrt() + 1e-8)
+        mean, _, deviation = self._moments(values, valid)
+        return (values - mean) / (deviation + 1e-8)
 
     def variance(self, values: Tensor, valid: Tensor | None = None) -> Tensor:
         """Return the variance, a scalar, of the values (N,) with `valid` (N,) bool; None: all."""
         return self._moments(values, valid)[1]
 
-    def _moments(self, values: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of the valid values (N,)."""
+    def _moments(self, values: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return mean, variance and standard deviation of the valid values (N,)."""
         if values.numel() == 0:
-            return values.sum(), values.sum()
+            return values.sum(), values.sum(), values.sum()
         if valid is None:
-            return values.mean(), values.var(correction=0)
+            return values.mean(), values.var(correction=0), values.std(correction=0)
         count = valid.sum().clamp(min=1)
         mean = values.masked_fill(~valid, 0.0).sum() / count
-        return mean, (values - mean).masked_fill(~valid, 0.0).square().sum() / count
+        variance = (values - mean).masked_fill(~valid, 0.0).square().sum() / count
+        return mean, variance, variance.sqrt()
 
     def gather_in_step_order(self, places: Tensor, values: Tensor) -> Tensor:
         """Return the values (N, ...) of all ranks, ordered by step and world.

@@ -60,13 +60,14 @@ class ShardedReducer(AllReduceReducer):
         order = torch.cat(shard.all_gather(step * shard.num_envs_total + shard.offset + world)).argsort()
         return torch.cat(shard.all_gather(values))[order]
 
-    def _moments(self, values: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return mean and variance of all ranks' valid values (N,), computed in two passes."""
+    def _moments(self, values: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return mean, variance and standard deviation of all ranks' valid values (N,), computed in two passes."""
         if valid is not None:
             values = values[valid]
         count, whole = self.sum(torch.stack([torch.full_like(values.sum(), values.numel()), values.sum()]))
         mean = whole / count
-        return mean, self.sum((values - mean).square().sum()) / count
+        variance = self.sum((values - mean).square().sum()) / count
+        return mean, variance, variance.sqrt()
 
 
 class ShardedMinibatchSampler(MinibatchSampler):
