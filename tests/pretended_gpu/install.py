@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -21,49 +22,70 @@ from pretended_gpu.functions import FunctionMode
 from pretended_gpu.generators import generator_class
 from pretended_gpu.operations import OperationMode
 from pretended_gpu.state import GPUState
+from pretended_gpu.streams import Stream
 from pretended_gpu.warp_launches import launch_function, warp_devices
 
 __all__ = ["activate"]
 
 
+NUM_DEVICES = 2
+"""Number of pretended GPUs."""
+
+
 @contextlib.contextmanager
-def activate(num_devices: int = 2) -> Iterator[GPUState]:
+def activate() -> Iterator[GPUState]:
     """Pretend CUDA devices in the block, for torch and for Warp, also in threads that start meanwhile.
 
-    Args:
-        num_devices: Number of GPUs.
+    Streams and generators stay valid from one activation to the next, as caches of the product may hold them.
 
     Yields:
-        Their state, which counts synchronizations and graph launches.
+        State of the GPUs, which counts synchronizations and graph launches.
+
+    Raises:
+        RuntimeError: They are active already.
     """
-    warp_kernels.start()
-    gpu = GPUState(num_devices)
+    gpu, replacements, warp_gpus = prepare()
+    if torch.cuda.Stream is Stream:
+        raise RuntimeError("the pretended GPU is active already")
+    gpu.reset()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch, "Generator", generator_class(gpu))
-        for name, value in cuda_functions(gpu).items():
-            patch.setattr(torch.cuda, name, value)
-        patch.setattr(torch.backends.cuda, "is_built", lambda: True)
-        patch.setattr(torch._C, "_group_tensors_by_device_and_dtype", grouped_by_device)
-        for name, value in accelerator_functions(gpu).items():
-            patch.setattr(torch.accelerator, name, value)
-        devices, runtime = warp_devices(num_devices), wp._src.context.runtime
-        patch.setattr(runtime, "cuda_devices", devices)
-        patch.setattr(runtime, "get_current_cuda_device", lambda: devices[gpu.current_device])
-        for device in devices:
-            patch.setitem(runtime.device_map, device.alias, device)
-        patch.setattr(wp, "launch", launch_function(gpu))
-        patch.setattr(wp, "stream_from_torch", lambda stream=None: stream or gpu.current_stream(gpu.resolve(None)))
-        patch.setattr(KernelLauncher, "__init__", without_contraction(KernelLauncher.__init__))
-        patch.setattr(BackwardCFunction, "apply", in_function_mode(gpu, BackwardCFunction.apply))
-        run = threading.Thread.run
-
-        def run_in_modes(thread: threading.Thread) -> None:
-            with modes(gpu):
-                run(thread)
-
-        patch.setattr(threading.Thread, "run", run_in_modes)
+        for owner, name, value in replacements:
+            patch.setattr(owner, name, value)
+        for device in warp_gpus:
+            patch.setitem(wp._src.context.runtime.device_map, device.alias, device)
         with modes(gpu):
             yield gpu
+
+
+@cache
+def prepare() -> tuple[GPUState, list[tuple[Any, str, Any]], list[wp.Device]]:
+    """Return the GPUs, the attributes to replace with their values, and the GPUs as Warp sees them."""
+    warp_kernels.start()
+    gpu, warp_gpus = GPUState(NUM_DEVICES), warp_devices(NUM_DEVICES)
+    run, runtime = threading.Thread.run, wp._src.context.runtime
+
+    def run_in_modes(thread: threading.Thread) -> None:
+        with modes(gpu):
+            run(thread)
+
+    return (
+        gpu,
+        [
+            (torch, "Generator", generator_class(gpu)),
+            *((torch.cuda, name, value) for name, value in cuda_functions(gpu).items()),
+            *((torch.accelerator, name, value) for name, value in accelerator_functions(gpu).items()),
+            (torch.backends.cuda, "is_built", lambda: True),
+            (torch._C, "_group_tensors_by_device_and_dtype", grouped_by_device),
+            (BackwardCFunction, "apply", in_function_mode(gpu, BackwardCFunction.apply)),
+            (threading.Thread, "run", run_in_modes),
+            (runtime, "cuda_devices", warp_gpus),
+            (runtime, "get_current_cuda_device", lambda: warp_gpus[gpu.current_device]),
+            (wp, "launch", launch_function(gpu)),
+            (wp, "stream_from_torch", lambda stream=None: stream or gpu.current_stream(gpu.resolve(None))),
+            (KernelLauncher, "__init__", without_contraction(KernelLauncher.__init__)),
+        ],
+        warp_gpus,
+    )
 
 
 @contextlib.contextmanager

@@ -65,6 +65,12 @@ class GPUState:
 
     def __init__(self, num_devices: int) -> None:
         self.num_devices = num_devices
+        self.default_streams: list[Stream] = []
+        self.default_generators: list[Any] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """Return to the state of a new process, except for the default streams and generators."""
         self.initialized = False
         self.capture: Capture | None = None
         self.sync_debug_mode = "default"
@@ -72,8 +78,6 @@ class GPUState:
         self.graph_launches: list[Event] = []
         self.kernel_launches = 0
         self.allocations = 0
-        self.default_streams: list[Stream] = []
-        self.default_generators: list[Any] = []
         self._local = threading.local()  # device, streams and requested device of each thread
 
     # ---------------------------------------------------------------- devices and streams

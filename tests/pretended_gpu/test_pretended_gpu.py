@@ -29,6 +29,21 @@ def test_activation_is_undone_completely():
         torch.ones(2, device="cuda")
 
 
+def test_streams_and_generators_outlive_an_activation():
+    """The product caches environments, with the streams of their launches."""
+    streams = []
+    for _ in range(2):
+        with activate() as gpu:
+            assert gpu.synchronizations == []
+            assert not torch.cuda.is_initialized()
+            streams.append(torch.cuda.current_stream("cuda:1"))
+            torch.ones(1, device="cuda").item()
+            torch.cuda.set_device(1)
+            with pytest.raises(RuntimeError, match="active already"), activate():
+                pass
+    assert streams[0] is streams[1]
+
+
 @pytest.mark.usefixtures("gpu")
 class TestDevices:
     def test_tensors_claim_the_device_they_were_made_on(self):
