@@ -83,6 +83,18 @@ def test_rollout_without_valid_rows_changes_nothing():
     assert metrics["gradient_steps"] == 0
 
 
+def test_invalid_rows_with_an_overflowing_ratio_do_not_reach_the_gradient():
+    collector, group = training("TagContinuous-v0", "ppo", SMALL_TAG, WHOLE, True)
+    collector.collect()
+    learner = group.assignments["runner"].learner
+    learner.rollout.valid[3:, 0] = False
+    rollout = learner.rollout
+    rollout.log_prob.masked_fill_(~rollout.valid, -1e6)
+    rollout.obs.masked_fill_(~rollout.valid.unsqueeze(-1), torch.nan)
+    learner.update()
+    assert all(bool(parameter.isfinite().all()) for parameter in learner.net.parameters())
+
+
 def test_overflow_of_final_observations_is_reported_with_the_metrics():
     case = ("SimpleTag-v0", "ppo", {"max_cycles": 4}, {**WHOLE, "truncation_capacity": 1.0})
     collector, group = training(*case, True)
