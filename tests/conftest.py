@@ -5,7 +5,6 @@ import os
 import pytest
 import torch
 import warp as wp
-from pretended_gpu import activate
 
 from gpu_envs.definition.registry import find, list_envs
 from gpu_envs.runtime.factory import LIMIT_NAMES, make_core
@@ -55,6 +54,8 @@ def pretended_gpu(request):
     if request.node.get_closest_marker("gpu") is None or not request.config.getoption("--pretended-gpu"):
         yield
         return
+    from pretended_gpu import activate
+
     with activate():
         yield
 

@@ -81,8 +81,11 @@ class TimingEvent:
         """Return the time until another event [ms].
 
         Raises:
-            RuntimeError: An event has no time: it was not recorded, or in a graph without `external`.
+            RuntimeError: An event has no time (it was not recorded, or in a graph without `external`), or the events
+                are of different GPUs.
         """
+        if self.device != end.device:
+            raise RuntimeError(f"CUDA error: invalid resource handle: events of {self.device} and {end.device}")
         if self.seconds is None or end.seconds is None or not (self.enable_timing and end.enable_timing):
             raise RuntimeError("Both events must be recorded with timing before calculating elapsed time.")
         return (end.seconds - self.seconds) * 1e3

@@ -256,5 +256,10 @@ def test_events_measure_time_and_belong_to_a_device():
         begin.record()
         end.record()
         assert begin.elapsed_time(end) >= 0
-        with torch.cuda.device(1), pytest.raises(RuntimeError, match="does not match"):
-            end.record()
+        other = torch.cuda.Event(enable_timing=True)
+        with torch.cuda.device(1):
+            other.record()
+            with pytest.raises(RuntimeError, match="does not match"):
+                end.record()
+        with pytest.raises(RuntimeError, match="events of cuda:0 and cuda:1"):
+            begin.elapsed_time(other)
