@@ -191,10 +191,12 @@ def _throughputs(result: dict[str, Any], part: str, title: str) -> list[str]:
     lines = []
     for row in (row for row in found if "value" in row):
         layout = "env_contiguous" if row.get("env_contiguous") else ""
-        cells = [row["env"], f"{row['agents']:,}", f"{row['worlds']:,}", row.get("schedule", ""), layout, row["mode"]]
+        blocks = "/".join(str(size) for size in row.get("block_dims", {}).get("step", ()))
+        cells = [row["env"], f"{row['agents']:,}", f"{row['worlds']:,}", row.get("schedule", ""), blocks, layout]
+        cells.append(row["mode"])
         rates = [number(row["value"]), number(row["value"] * row["agents"])]
         lines.append([*cells, *rates, _percent(share(result, row)), row.get("note", "")])
-    head = ["environment", "agents", "worlds", "schedule", "state", "mode", "env-steps/s", "agent-steps/s"]
+    head = ["environment", "agents", "worlds", "schedule", "block", "state", "mode", "env-steps/s", "agent-steps/s"]
     return [f"## {title}", "", *table([*head, "of the bandwidth", ""], lines)] if lines else []
 
 

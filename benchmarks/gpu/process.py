@@ -9,10 +9,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from benchmarks.hardware.provenance import ROOT
 
@@ -45,12 +46,10 @@ def run(
         on_line: Called with each other line of its standard output.
     """
     end = time.monotonic() + seconds
-    begun = log.stat().st_size if log.exists() else 0
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     flags = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}  # no line is lost, and a crash names its place
     with log.open("a", encoding="utf-8") as text:
         text.write(f"\n$ {shlex.join(words)}\n")
-        text.flush()
         process = subprocess.Popen(
             words,
             cwd=ROOT,
@@ -58,35 +57,88 @@ def run(
             text=True,
             errors="replace",
             stdout=subprocess.PIPE,
-            stderr=text,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
         try:
-            for line in _lines(process, end):
-                row = _row(line)
-                if row is not None:
-                    on_row(row)
-                    continue
-                text.write(line + "\n")
-                text.flush()
-                on_line(line)
-            code = process.wait(max(0.1, end - time.monotonic()))
-        except (TimeoutError, subprocess.TimeoutExpired):
-            _end(process)
-            return Outcome(f"cut after {seconds:.0f} s", _tail(log, begun))
+            output = _Output(process, text, on_row, on_line)
+            in_time = output.follow(process, end)
         finally:
             _end(process)
+        output.drain()
+    if not in_time:
+        return Outcome(f"cut after {seconds:.0f} s", tuple(output.tail))
+    code = process.wait(GRACE)
     if code == 0:
         return Outcome("done")
-    said = _tail(log, begun)
     if code < 0:
-        return Outcome(f"crashed: {signal.Signals(-code).name}", said)
-    return Outcome(f"failed ({code}): {said[-1][:300] if said else 'no output'}", said)
+        return Outcome(f"crashed: {signal.Signals(-code).name}", tuple(output.tail))
+    return Outcome(f"failed ({code}): {output.last_error or output.last or 'no output'}"[:300], tuple(output.tail))
 
 
 def without_core_dumps() -> None:
     """Let no process of the report write its memory to a file when it is aborted."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+class _Output:
+    """Lines of both streams of a process, passed on and written to a log as they come."""
+
+    def __init__(
+        self,
+        process: "subprocess.Popen[str]",
+        log: TextIO,
+        on_row: Callable[[dict[str, Any]], None],
+        on_line: Callable[[str], Any],
+    ) -> None:
+        self.log, self.on_row, self.on_line = log, on_row, on_line
+        self.tail: deque[str] = deque(maxlen=TAIL)
+        self.last = self.last_error = ""
+        self._lines: queue.SimpleQueue[tuple[bool, str | None]] = queue.SimpleQueue()
+        self._open = 2
+        for stream, error in ((process.stdout, False), (process.stderr, True)):
+            threading.Thread(target=self._read, args=(stream, error), daemon=True).start()
+
+    def follow(self, process: "subprocess.Popen[str]", end: float) -> bool:
+        """Take lines until the process ends; return whether it did in time."""
+        while time.monotonic() < end:
+            ended = process.poll() is not None
+            if not self._take(0.1) and ended:  # its children may keep the output open
+                return True
+        return False
+
+    def drain(self) -> None:
+        """Take the lines that are left after the process ended."""
+        end = time.monotonic() + GRACE
+        while self._open and time.monotonic() < end:
+            self._take(0.1)
+
+    def _read(self, stream: TextIO, error: bool) -> None:
+        for line in stream:
+            self._lines.put((error, line.rstrip("\n")))
+        self._lines.put((error, None))
+
+    def _take(self, seconds: float) -> bool:
+        """Take one line and return whether there was one."""
+        try:
+            error, line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        if line is None:
+            self._open -= 1
+            return True
+        row = None if error else _row(line)
+        if row is not None:
+            self.on_row(row)
+            return True
+        self.log.write(line + "\n")
+        self.log.flush()
+        if line.strip():
+            self.tail.append(line[:300])
+            self.last, self.last_error = line, line if error else self.last_error
+        if not error:
+            self.on_line(line)
+        return True
 
 
 def _row(line: str) -> dict[str, Any] | None:
@@ -97,35 +149,6 @@ def _row(line: str) -> dict[str, Any] | None:
         return json.loads(line.removeprefix("ROW "))
     except json.JSONDecodeError:
         return None
-
-
-def _lines(process: "subprocess.Popen[str]", end: float) -> Iterator[str]:
-    """Yield the lines of the standard output until it is closed, or the process has ended and no line follows.
-
-    Raises:
-        TimeoutError: Neither happened in time.
-    """
-    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-
-    def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            lines.put(line.rstrip("\n"))
-        lines.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    while (left := end - time.monotonic()) > 0:
-        ended = process.poll() is not None  # its children may keep the output open
-        try:
-            line = lines.get(timeout=min(left, GRACE))
-        except queue.Empty:
-            if ended:
-                return
-            continue
-        if line is None:
-            return
-        yield line
-    raise TimeoutError
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
@@ -148,11 +171,3 @@ def _alive(process: "subprocess.Popen[str]") -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def _tail(log: Path, begun: int) -> tuple[str, ...]:
-    """Return the last lines of the log that were written after the command."""
-    with log.open("rb") as file:
-        file.seek(begun)
-        lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    return tuple(line[:300] for line in lines[1:][-TAIL:])

@@ -3,11 +3,11 @@
 python -m benchmarks.gpu                         all parts on the GPU, within eight minutes
 python -m benchmarks.gpu --only tests goals      some parts
 python -m benchmarks.gpu --tiny --device cpu     the same machinery on any machine, within a minute: no figures
-python -m benchmarks.gpu.wheels                  lists the wheels for a machine without network access
 
 The facts of the machine come first, before a package of this project is imported. A part that fails, crashes, times out
 or lacks a package is listed with the reason, and the other parts continue. The result file is replaced atomically after
-each part. The exit code is 1 if a part failed.
+each part. The exit code is 1 if a part failed. For a machine without network access, ``python -m benchmarks.gpu.wheels``
+lists the wheels to carry.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.gpu import page, plan, process, requirements
 from benchmarks.gpu.outcomes import PytestOutcomes
-from benchmarks.gpu.process import GRACE, Outcome
+from benchmarks.gpu.process import Outcome
 from benchmarks.gpu.results import GpuReport
 from benchmarks.hardware.provenance import ROOT
 
@@ -37,7 +37,7 @@ def report(given: argparse.Namespace) -> GpuReport:
         given: Options of the command line.
     """
     begun = time.monotonic()
-    kept = GpuReport(given.out, given.words, given.tiny)
+    kept = GpuReport(given.out, given.words, given.tiny, keep=bool(given.only))
     parts = [part for part in plan.PLAN if not given.only or part.name in given.only or part.name == "machine"]
     scale = given.seconds / sum(part.seconds for part in plan.PLAN)
     for index, part in enumerate(parts):
@@ -46,8 +46,8 @@ def report(given: argparse.Namespace) -> GpuReport:
         _play(part, min(left, scale * part.seconds) if part.capped else left, given, kept)
         if part.name != "machine":
             continue
-        if given.only and (earlier := kept.keep_earlier()):
-            print(f"parts of an earlier run in {kept.path.name}: {', '.join(earlier)}", flush=True)
+        if kept.kept:
+            print(f"parts of an earlier run in {kept.path.name}: {', '.join(kept.kept)}", flush=True)
         if lacking := requirements.missing(requirements.needed()):
             print(_missing_line(lacking), flush=True)
         kept.result["problem"] = _no_gpu(kept, given.device)
@@ -65,11 +65,12 @@ def _play(part: plan.ReportSection, seconds: float, given: argparse.Namespace, k
     outcome = Outcome("interrupted")
     try:
         reason = plan.obstacle(part, given.device, kept.machine.get("arch"))
+        seconds -= 2 * process.GRACE  # to end a process that ignores signals
         if reason or seconds < 1.0:
             outcome = Outcome(reason or "left out: no time left")
         else:
             words = plan.command(part.name, given.device, given.tiny, kept.machine.get("arch"))
-            outcome = _run(part.name, words, max(1.0, seconds - 2 * GRACE), kept)
+            outcome = _run(part.name, words, seconds, kept)
     finally:
         kept.end(part.name, outcome, time.monotonic() - started)
     print(f"    {entry['status']}, {entry['seconds']:.0f} s", flush=True)

@@ -29,13 +29,16 @@ class GpuReport:
         out: Folder of the files.
         words: Options of the command line.
         tiny: Whether the run is a trial.
+        keep: Whether parts of an earlier result of the machine are kept until they are run again.
     """
 
-    def __init__(self, out: Path, words: Sequence[str], tiny: bool) -> None:
+    def __init__(self, out: Path, words: Sequence[str], tiny: bool, keep: bool = False) -> None:
         self.out = out
         self.out.mkdir(parents=True, exist_ok=True)
         self.log = out / "log.txt"
         self.log.unlink(missing_ok=True)
+        self.keep = keep
+        self.kept: list[str] = []  # names of the parts of an earlier result
         self.named = False
         self.written = 0.0
         self.result: dict[str, Any] = {
@@ -60,13 +63,15 @@ class GpuReport:
 
     @property
     def failures(self) -> list[str]:
-        """Names of the parts that failed."""
-        return [name for name, part in self.result["parts"].items() if part["status"].startswith(FAILURES)]
+        """Names of the parts of this run that failed."""
+        parts = self.result["parts"].items()
+        return [name for name, part in parts if name not in self.kept and part["status"].startswith(FAILURES)]
 
     def begin(self, name: str, title: str) -> dict[str, Any]:
         """Add a part, in place of an earlier result, and return its entry."""
         entry = {"title": title, "status": "running", "seconds": 0.0, "date": _now(), "rows": []}
         self.result["parts"][name] = entry
+        self.kept = [other for other in self.kept if other != name]
         return entry
 
     def add(self, name: str, row: dict[str, Any]) -> None:
@@ -88,22 +93,21 @@ class GpuReport:
         entry |= {"status": outcome.status, "seconds": round(seconds, 1)}
         if outcome.output:
             entry["output"] = list(outcome.output)
+        if name == "machine" and self.keep:
+            self._keep_earlier()
         self.write()
 
-    def keep_earlier(self) -> list[str]:
-        """Take over the other parts of an earlier result of this machine and return their names.
-
-        None is taken from another commit, from changed files, or with other versions on the machine.
-        """
+    def _keep_earlier(self) -> None:
+        """Take over parts, but not of another commit, of changed files, or with other versions on the machine."""
         if not self.path.exists():
-            return []
+            return
         earlier = json.loads(self.path.read_text("utf-8"))
         same = all(earlier[key] == self.result[key] for key in ("commit", "tiny", "machine"))
         if not same or self.result["commit"] == UNKNOWN or self.result["commit"].endswith(CHANGED):
-            return []
+            return
         parts = earlier["parts"] | self.result["parts"]
         self.result["parts"] = {part.name: parts[part.name] for part in PLAN if part.name in parts}
-        return [name for name in earlier["parts"] if name != "machine"]
+        self.kept = [name for name in self.result["parts"] if name != "machine"]
 
     def _write_sometimes(self) -> None:
         if self.named and time.monotonic() - self.written > BETWEEN:

@@ -27,7 +27,7 @@ class WheelError(Exception):
 
 
 def pins(names: Iterable[str], python: str, machine: str) -> list[str]:
-    """Return ``NAME==VERSION`` of packages and of everything that they require, except torch and what it requires.
+    """Return ``NAME==VERSION`` of packages and all their requirements, except torch and its requirements.
 
     Args:
         names: Names of packages.
@@ -40,11 +40,11 @@ def pins(names: Iterable[str], python: str, machine: str) -> list[str]:
     from packaging.utils import canonicalize_name
 
     lines = [line for line in PINNED.read_text("utf-8").splitlines() if "==" in line]
-    pinned = {canonicalize_name(line.partition("==")[0]): line for line in lines}
-    carried = sorted(_closure(names, python, machine) - _closure(["torch"], python, machine))
-    if unknown := [name for name in carried if name not in pinned]:
+    pinned = {str(canonicalize_name(line.partition("==")[0])): line for line in lines}
+    carried = _closure(names, python, machine) - _closure(["torch"], python, machine)
+    if unknown := sorted(carried - pinned.keys()):
         raise WheelError(f"{PINNED.name}: expected a version of {', '.join(unknown)}; add it")
-    return [pinned[name] for name in carried]
+    return [pinned[name] for name in sorted(carried)]
 
 
 def download_command(names: Iterable[str], python: str, machine: str) -> str:
@@ -59,7 +59,7 @@ def download_command(names: Iterable[str], python: str, machine: str) -> str:
 
 
 def _closure(names: Iterable[str], python: str, machine: str) -> set[str]:
-    """Return the canonical names of packages and of everything that they require there."""
+    """Return the canonical names of packages and all their requirements there."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
