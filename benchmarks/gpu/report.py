@@ -6,8 +6,8 @@ python -m benchmarks.gpu --tiny --device cpu     the same machinery on any machi
 
 The facts of the machine come first, before a package of this project is imported. A part that fails, crashes, times out
 or lacks a package is listed with the reason, and the other parts continue. The result file is replaced atomically after
-each part. The exit code is 1 if a part failed. For a machine without network access, ``python -m benchmarks.gpu.wheels``
-lists the wheels to carry.
+each part. The exit code is 1 if a part failed. ``python -m benchmarks.gpu.wheels`` lists the wheels for a machine
+without network access.
 """
 
 import argparse

@@ -40,7 +40,7 @@ def test_captured_update_equals_the_plain_one(case, gpu, tmp_path, monkeypatch):
         train(configuration(env_id, algorithm, device, learner, eval_episodes=0), tmp_path / device)
         for device in DEVICES
     ]
-    monkeypatch.setattr(CapturedUpdates, "run", lambda self, name, update: update())
+    monkeypatch.setattr(CapturedUpdates, "captured", lambda self, name, update: update)
     plain = train(configuration(env_id, algorithm, "cuda:0", learner, eval_episodes=0), tmp_path / "plain")
     for each in found:
         assert_equal_runs(plain, each)
@@ -83,7 +83,7 @@ def captures(monkeypatch):
     return names
 
 
-def test_a_loaded_state_keeps_the_graph_and_a_moved_tensor_does_not(gpu, captures, tmp_path):
+def test_graph_stays_after_a_load_and_is_captured_again_after_a_move(gpu, captures, tmp_path):
     case = ("CartPole-v1", "ppo", {})
     trainer, other = trainer_of(case, tmp_path / "one"), trainer_of(case, tmp_path / "other")
     for _ in range(2):
@@ -107,7 +107,7 @@ def test_a_loaded_state_keeps_the_graph_and_a_moved_tensor_does_not(gpu, capture
     assert trainer.row["agent/policy_loss"] == other.row["agent/policy_loss"]
 
 
-def test_a_failed_update_leaves_the_learner_unchanged(gpu, tmp_path, monkeypatch):
+def test_failed_update_leaves_the_learner_unchanged(gpu, tmp_path, monkeypatch):
     trainer = trainer_of(("CartPole-v1", "ppo", {}), tmp_path)
     trainer.collector.collect()
     learner = trainer.assignments["agent"].learner

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -17,7 +18,7 @@ __all__ = ["CapturedUpdates", "TrainedLearner"]
 
 
 class TrainedLearner(Protocol):
-    """What `CapturedUpdates` needs of a learner."""
+    """Attributes of a learner that `CapturedUpdates` uses."""
 
     device: torch.device
     """Device of all tensors."""
@@ -45,7 +46,7 @@ class _RecordedUpdate:
 
 
 class CapturedUpdates:
-    """Run functions that train one learner. With `enabled` each is captured once as a CUDA graph and then replayed.
+    """Functions that train one learner. With `enabled` each is captured once as a CUDA graph and then replayed.
 
     A captured function must do the same work on the same tensors at every call. It must not read from the device. If a
     tensor of the learner has moved since the capture, such as a moment of the optimizer, the function is captured
@@ -71,18 +72,22 @@ class CapturedUpdates:
         self._learner, self._read, self._changed_besides = learner, read, changed
         self._recorded: dict[str, _RecordedUpdate] = {}
 
-    def run(self, name: str, update: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Call a function, or replay its graph.
+    def captured(self, name: str, update: Callable[[], dict[str, Tensor]]) -> Callable[[], dict[str, Tensor]]:
+        """Return a function that replays the graph of another, or that function itself if nothing is captured.
 
         Args:
             name: Name of the function; one graph is kept per name.
             update: Function without arguments. It returns metrics, scalars on the device by name.
 
         Returns:
-            The metrics, which later replays do not change.
+            Function with the same results. Later replays do not change them.
         """
         if not (self.enabled and self._learner.reducer.can_capture):
-            return update()
+            return update
+        return partial(self._replay, name, update)
+
+    def _replay(self, name: str, update: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Replay a graph, after its capture if there is none or a tensor has moved."""
         recorded = self._recorded.get(name)
         if recorded is None or recorded.addresses != self._addresses():
             recorded = self._recorded[name] = self._capture(update)

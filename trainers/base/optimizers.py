@@ -56,9 +56,9 @@ def step_where(optimizer: torch.optim.Optimizer, active: Tensor) -> None:
     """Take an optimizer's step if a flag on the device is set, without host synchronization.
 
     Args:
-        optimizer: Optimizer whose gradients are computed. If the flag is not set, parameters and moments keep their
-            values.
-        active: Scalar bool.
+        optimizer: Optimizer whose gradients are computed. If the flag is not set, parameters and moments of any shape
+            keep their values.
+        active: () bool.
     """
     if optimizer.defaults.get("fused"):  # such steps have a flag themselves, for the overflows of scaled gradients
         optimizer.found_inf = (~active).float()  # type: ignore[attr-defined]

@@ -192,7 +192,7 @@ class RolloutBuffer:
         return count
 
     def slot_rows(self, slots: int) -> Tensor:
-        """Return the rows, among T * E * n, of the first `slots` final observations; 0 for unused ones."""
+        """Return the rows (slots,), among T * E * n, of the first final observations; 0 for unused slots."""
         rows = torch.arange(self.valid.numel(), device=self.device)
         return rows.new_zeros(self.capacity + 1).index_copy_(0, self.final_slot.flatten(), rows)[:slots]
 

@@ -217,7 +217,7 @@ class DQN:
         """Take one gradient step, and move the target network if it is due; both are captured on a GPU."""
         self.gradient_steps += 1
         due = self.gradient_steps % self.config.target_every == 0
-        return self.updates.run(f"target {due}", partial(self._minibatch_step, due))
+        return self.updates.captured(f"target {due}", partial(self._minibatch_step, due))()
 
     def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
         """Take one Adam step on the Huber loss of sampled steps (B, n)."""

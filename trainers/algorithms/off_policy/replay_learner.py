@@ -211,9 +211,10 @@ class ReplayLearner:
         self.rollout.end_step(transition)
 
     def update(self) -> dict[str, Tensor]:
-        """Move the rollout to the replay and learn from it; return metrics, empty before `learning_starts`.
+        """Move the rollout to the replay and learn from it; gradient steps are CUDA graphs if the spec is `captured`.
 
-        Gradient steps are CUDA graphs if `LearnerSpec.captured` is set.
+        Returns:
+            Metrics, scalars on the device; empty before `learning_starts`.
         """
         c = self.experience.config
         self._store_rollout()

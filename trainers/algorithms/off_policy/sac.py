@@ -128,7 +128,7 @@ class SAC(ReplayLearner):
         self.exploring.fill_(self.steps < self.config.learning_starts)
 
     def _learn(self) -> dict[str, Tensor]:
-        return self.updates.run("step", self._gradient_step)
+        return self.updates.captured("step", self._gradient_step)()
 
     def _gradient_step(self) -> dict[str, Tensor]:
         """Take one step of critics, policy and temperature, and move the target networks."""

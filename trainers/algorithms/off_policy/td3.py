@@ -129,7 +129,7 @@ class TD3(ReplayLearner):
     def _learn(self) -> dict[str, Tensor]:
         self.gradient_steps += 1
         due = self.gradient_steps % self.config.policy_delay == 0
-        return self.updates.run(f"policy {due}", partial(self._gradient_step, due))
+        return self.updates.captured(f"policy {due}", partial(self._gradient_step, due))()
 
     def _gradient_step(self, learn_policy: bool) -> dict[str, Tensor]:
         """Take one step of the critics and, with `learn_policy`, of the policy and the target networks."""

@@ -70,15 +70,14 @@ class A2C(ActorCriticLearner):
         sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step, fixed_shapes)
         if sampler.num_decisions == 0:
             return {}
-        metrics = self._minibatch_step(batch, sampler.divisor, sampler.active)
+        loss, metrics = self._loss(batch, sampler.divisor)
+        metrics["grad_norm"] = self.reducer.step(self.optimizer, loss, self.config.max_grad_norm, sampler.active)
         metrics["explained_variance"] = explained_variance(batch, self.reducer)
         self.agent.update_normalizer(batch, self.reducer.sum)
         return metrics
 
-    def _minibatch_step(
-        self, batch: dict[str, Tensor], divisor: Tensor | float | None, active: Tensor | None
-    ) -> dict[str, Tensor]:
-        """Take one gradient step on the whole rollout; `divisor` and `active` as in `MinibatchSampler`."""
+    def _loss(self, batch: dict[str, Tensor], divisor: Tensor | float | None) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of the whole rollout, and metrics; `divisor` as in `MinibatchSampler`."""
         c, part = self.config, minibatch(batch, None, self.net.critic_input)
         valid = part.get("valid")
         params = forward_batch(self.actor, part["obs"], part, "actor")
@@ -89,6 +88,5 @@ class A2C(ActorCriticLearner):
         value_loss = 0.5 * masked_mean((value - part["returns"]).square(), valid, divisor)
         bonus = masked_mean(entropy, valid, divisor)
         loss = policy_loss + c.value_coef * value_loss - c.entropy_coef * bonus
-        grad_norm = self.reducer.step(self.optimizer, loss, c.max_grad_norm, active)
-        losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": bonus, "grad_norm": grad_norm}
-        return {name: each.detach() for name, each in losses.items()}
+        losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": bonus}
+        return loss, {name: each.detach() for name, each in losses.items()}

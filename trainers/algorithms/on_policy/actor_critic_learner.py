@@ -67,7 +67,7 @@ class ActorCriticLearner:
             Metrics, scalars on the device; empty if no row is valid.
         """
         schedules = self._schedule(self.steps / self.total_steps)
-        metrics = self.updates.run("update", self._learn)
+        metrics = self.updates.captured("update", self._learn)()
         if metrics:
             metrics |= {name: torch.full((), value, device=self.device) for name, value in schedules.items()}
         self.steps += self.agent.next_rollout()

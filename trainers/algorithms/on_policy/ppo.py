@@ -84,7 +84,9 @@ class PPO(ActorCriticLearner):
             kl_before = totals["approx_kl"].clone() if totals else zero
             minibatches = sampler.minibatches(min(c.num_minibatches, sampler.max_minibatches), self.generator)
             for rows, divisor in minibatches:
-                for name, value in self._minibatch_step(batch, rows, divisor, active).items():
+                loss, measured = self._loss(batch, rows, divisor)
+                measured["grad_norm"] = self.reducer.step(self.optimizer, loss, c.max_grad_norm, active)
+                for name, value in measured.items():
                     counted = value if active is None else torch.where(active, value, 0.0)
                     totals[name] = totals[name] + counted if name in totals else counted
                 gradient_steps = gradient_steps + (1.0 if active is None else active)
@@ -100,10 +102,10 @@ class PPO(ActorCriticLearner):
         self.agent.update_normalizer(batch, self.reducer.sum)
         return metrics
 
-    def _minibatch_step(
-        self, batch: dict[str, Tensor], rows: Tensor, divisor: Tensor | float | None, active: Tensor | None
-    ) -> dict[str, Tensor]:
-        """Take one Adam step on the clipped objective, eq. 9; `divisor` and `active` as in `MinibatchSampler`."""
+    def _loss(
+        self, batch: dict[str, Tensor], rows: Tensor, divisor: Tensor | float | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the clipped objective of a minibatch, eq. 9, and metrics; `divisor` as in `MinibatchSampler`."""
         c, part = self.config, minibatch(batch, rows, self.net.critic_input)
         valid, advantage, returns = part.get("valid"), part["advantage"], part["returns"]
         params = forward_batch(self.actor, part["obs"], part, "actor")
@@ -123,14 +125,12 @@ class PPO(ActorCriticLearner):
         value_loss = 0.5 * masked_mean(error, valid, divisor)
 
         loss = policy_loss + c.value_coef * value_loss - self.entropy_coef * masked_mean(entropy, valid, divisor)
-        grad_norm = self.reducer.step(self.optimizer, loss, c.max_grad_norm, active)
         with torch.no_grad():
-            return {
+            return loss, {
                 "policy_loss": policy_loss.detach(),
                 "value_loss": value_loss.detach(),
                 "entropy": masked_mean(entropy, valid, divisor),
                 # Schulman 2020: unbiased and never negative
                 "approx_kl": masked_mean(ratio - 1 - log_ratio, valid, divisor),
                 "clip_fraction": masked_mean(((ratio - 1).abs() > c.clip_range).float(), valid, divisor),
-                "grad_norm": grad_norm,
             }
