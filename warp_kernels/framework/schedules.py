@@ -52,7 +52,7 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
         fuse_fp: Allow the compiler to contract a * b + c. Without it, schedules agree bit for bit, and devices nearly.
     """
     name = _module(rules, schedule, fuse_fp)
-    parts = step_phases(rules)
+    parts = step_phases(rules, in_slots=schedule == "phased")
     if schedule == "fused":
         step, reset = _fused(rules, parts, name)
         sample: tuple[LaunchStage, ...] = (_fused_sample(rules, name),)
