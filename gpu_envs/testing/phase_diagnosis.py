@@ -55,7 +55,7 @@ def _first_difference(subject: "Subject", one: Core, other: Core, first: int) ->
 
     ``other`` holds the worlds of ``one`` from ``first`` on, and gets their state before every phase.
     """
-    parts = step_phases(subject.definition.rules)
+    parts = step_phases(subject.definition.rules, in_slots=True)
     for core in (one, other):
         core.reset()
     mine = slice(first, first + other.num_envs)

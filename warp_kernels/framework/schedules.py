@@ -67,7 +67,7 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
 def _build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
     """Build the kernels of "fused", "phased" or REORDERED."""
     name = _module(rules, schedule, fuse_fp)
-    parts = step_phases(rules)
+    parts = step_phases(rules, in_slots=schedule != "fused")
     phased = partial(_phased, rules, module=name, reorderable=schedule == REORDERED)
     if schedule == "fused":
         step, reset = _fused(rules, parts, name)
