@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-libraries test-pythons test-gpu docs lint format bench bench-quick bench-peers gpu-report build clean
+.PHONY: help install train test test-slow test-libraries test-pythons test-gpu docs lint format bench bench-quick bench-peers kernels gpu-report build clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1	\2/' | expand -t 22
@@ -69,6 +69,10 @@ bench-quick: $(READY)  ## a short run of the benchmarks (1 minute), in out/bench
 
 bench-peers: $(READY)  ## install the compared libraries, each in its own environment under out/peers
 	$(BIN)/python -m benchmarks.peers.install $(ARGS)
+
+# Needs no GPU. ARGS="--only SimpleTag-v0" records some.
+kernels: $(READY)  ## record registers, stack and occupancy of all GPU kernels, in docs/kernels.md (5 minutes)
+	$(BIN)/python -m nox -s ptxas -- record $(ARGS)
 
 # Runs without .venv, in the Python that has torch for this machine's GPU. Installs nothing.
 gpu-report:  ## tests and measurements on a GPU (8 minutes); PYTHON= chooses the Python, see docs/guides/gpu.md

@@ -25,7 +25,7 @@ LIMIT = "15m"  # for the tests of a session, and for building the site
 
 
 # These sessions run tests/libraries/test_<session>*.py; the session `together` runs the other files.
-ALONE = ("benchmarl", "browser", "docs", "ray", "recipes", "rllib")
+ALONE = ("benchmarl", "browser", "docs", "ptxas", "ray", "recipes", "rllib")
 
 EVERY_LAYER = (
     "gpu_envs/runtime/test_conformance.py",
@@ -54,6 +54,16 @@ def benchmarl(session: nox.Session) -> None:
 def browser(session: nox.Session) -> None:
     """The page of the viewer in headless Chromium, which must be installed."""
     test(session)
+
+
+@nox.session
+def ptxas(session: nox.Session) -> None:
+    """Registers and stack of all GPU kernels, by NVIDIA's assembler; `-- record` records them and writes the page."""
+    if session.posargs[:1] == ["record"]:
+        prepare(session)
+        limited(session, "-m", "benchmarks.kernels", *session.posargs[1:])
+    else:
+        test(session)
 
 
 @nox.session
@@ -115,7 +125,8 @@ def prepare(session: nox.Session) -> None:
     lines = [re.sub(r"\[.*\]", "", pin) for pin in merged.values()]  # pip takes no extras in constraints
     constraints.write_text("\n".join(lines) + "\n")
     share(session)
-    session.install("--disable-pip-version-check", "-c", str(constraints), "-r", str(wanted))
+    few = ("--no-deps",) if session.name == "ptxas" else ()  # nvcc, which is not used, needs 80 MB more
+    session.install("--disable-pip-version-check", *few, "-c", str(constraints), "-r", str(wanted))
     listed = session.run_install("python", "-m", "pip", "list", "--local", "--format=freeze", silent=True) or ""
     loose = [line for line in str(listed).splitlines() if spelled(line) not in {*merged, "pip", "setuptools", "wheel"}]
     if loose:

@@ -60,6 +60,8 @@ class Rules:
     continuous: bool  # actions are boxes (io.control), not choices (io.choice)
     phases: tuple[Phase, ...]  # phases of a step, in order
     observe: Any  # agent phase that writes the agent's row of io.obs, io.action_mask, io.to_move and its own memory
+    observe_slot: Any = None  # f(params, state, io, env, agent, slot): part of the row of observe; all parts equal it
+    observe_slots: int = 0  # number of those parts S; part s writes the columns s, S + s, 2 S + s, ...
     legal: Any = None  # agent phase that writes io.action_mask and io.to_move; observe then writes only io.obs
     reset: Any = None  # f(params, state, env, rng): start an episode
     reset_agent: Any = None  # f(params, state, env, agent, rng), after reset: per-agent part of the start
@@ -71,3 +73,4 @@ class Rules:
     stake: Any = None  # f(params, state, env, agent): loss of an agent that forfeits by an illegal action; default 1
     num_choices: int = 0  # size of every discrete component, where all are equal; loops over choices then unroll
     max_unroll: int = 16  # longest loop over a constant range that Warp unrolls
+    order: str = ""  # order of siblings in phased kernels, set by framework.thread_orders for checks; "" for production

@@ -99,7 +99,7 @@ def throughputs(
     except Exception as error:  # noqa: BLE001  # reported; the next case may fit
         yield about | failed(error)
         return
-    about |= {"agents": core.num_agents, "schedule": core.schedule}
+    about |= {"agents": core.num_agents, "schedule": core.schedule, "block_dims": core.block_dims}
     for mode in modes:
         try:
             call, steps = calls(core, mode, actions)

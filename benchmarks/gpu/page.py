@@ -148,7 +148,7 @@ def markdown(result: dict[str, Any]) -> str:
     if result["tiny"]:
         text += ["A tiny run, to try the report out: none of its figures means anything.", ""]
     text += [f"`{result['command']}`, {result['date']}, commit {result['commit']}.", ""]
-    text += [f"{result['versions']}.", ""] if result.get("versions") else []
+    text += [f"{result['problem']}.", ""] if result.get("problem") else []
     text += table(["machine", ""], [[key, str(value)] for key, value in result["machine"].items()])
     rate = bandwidth(result)
     text += [f"Memory is copied at {number(rate)}B/s (read + write)." if rate else "The bandwidth is not known.", ""]
@@ -178,8 +178,11 @@ def markdown(result: dict[str, Any]) -> str:
 
 
 def _tests(result: dict[str, Any]) -> list[str]:
-    found = rows(result, "tests", unit="tests")
-    return ["## Tests", "", ", ".join(f"{row['value']} {row['what']}" for row in found) + ".", ""] if found else []
+    text = []
+    for part, title in (("smoke", "Smoke tests"), ("tests", "Tests")):
+        if found := rows(result, part, unit="tests"):
+            text += [f"## {title}", "", ", ".join(f"{row['value']} {row['what']}" for row in found) + ".", ""]
+    return text
 
 
 def _throughputs(result: dict[str, Any], part: str, title: str) -> list[str]:
@@ -188,10 +191,12 @@ def _throughputs(result: dict[str, Any], part: str, title: str) -> list[str]:
     lines = []
     for row in (row for row in found if "value" in row):
         layout = "env_contiguous" if row.get("env_contiguous") else ""
-        cells = [row["env"], f"{row['agents']:,}", f"{row['worlds']:,}", row.get("schedule", ""), layout, row["mode"]]
+        blocks = "/".join(str(size) for size in row.get("block_dims", {}).get("step", ()))
+        cells = [row["env"], f"{row['agents']:,}", f"{row['worlds']:,}", row.get("schedule", ""), blocks, layout]
+        cells.append(row["mode"])
         rates = [number(row["value"]), number(row["value"] * row["agents"])]
         lines.append([*cells, *rates, _percent(share(result, row)), row.get("note", "")])
-    head = ["environment", "agents", "worlds", "schedule", "state", "mode", "env-steps/s", "agent-steps/s"]
+    head = ["environment", "agents", "worlds", "schedule", "block", "state", "mode", "env-steps/s", "agent-steps/s"]
     return [f"## {title}", "", *table([*head, "of the bandwidth", ""], lines)] if lines else []
 
 
@@ -250,7 +255,11 @@ def _errors(result: dict[str, Any]) -> list[str]:
         [name, label(row), row["error"]] for name in result["parts"] for row in rows(result, name) if "error" in row
     ]
     escaped = [[cell.replace("|", "\\|") for cell in line] for line in found]
-    return ["## What failed", "", *table(["part", "what", "why"], escaped)] if found else []
+    text = ["## What failed", "", *table(["part", "what", "why"], escaped)] if found else []
+    for part in result["parts"].values():
+        if part.get("output"):
+            text += [f"## Last lines of: {part['title']}", "", "```text", *part["output"], "```", ""]
+    return text
 
 
 def _percent(part: float | None) -> str:

@@ -3,15 +3,12 @@
 import argparse
 import dataclasses
 import json
-import os
-import platform
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,10 +16,9 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import peers
-from benchmarks.gpu.driver import driver_version
 from benchmarks.gpu.measure import failed, free, throughputs
 from benchmarks.throughput.cases import many_agent_settings
-from benchmarks.throughput.roofline import copy_bandwidth, traffic
+from benchmarks.throughput.roofline import traffic
 from gpu_envs.runtime.factory import make_core
 
 Rows = Iterator[dict[str, Any]]
@@ -56,39 +52,6 @@ TINY = Scale(
     training_worlds=4,
 )
 """Sizes for a trial on any machine."""
-
-
-def machine(device: torch.device, scale: Scale) -> Rows:
-    """Yield hardware, versions and the copy bandwidth of the roofline model."""
-    about: dict[str, Any] = {
-        "device": str(device),
-        "name": "cpu",
-        "cores": len(os.sched_getaffinity(0)),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
-    for package in ("warp-lang", "numpy", "gymnasium", "pettingzoo", "jax", "jaxmarl", "gymnax", "vmas"):
-        try:
-            about[package] = version(package)
-        except PackageNotFoundError:
-            about[package] = "not installed"
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        major, minor = torch.cuda.get_device_capability(device)
-        about |= {
-            "name": properties.name,
-            "memory_gib": round(properties.total_memory / 2**30, 1),
-            "arch": 10 * major + minor,
-        }
-        about |= {
-            "multiprocessors": properties.multi_processor_count,
-            "cuda": torch.version.cuda,
-            "driver": driver_version(),
-        }
-    yield {"machine": about}
-    rate = copy_bandwidth(device, size=(16 << 20) if scale is TINY else None)
-    yield {"what": "copy of memory, read + write", "unit": "B/s", "value": rate.median, **_ends(rate)}
 
 
 def goals(device: torch.device, scale: Scale) -> Rows:
@@ -240,12 +203,7 @@ def _peer(peer: peers.GpuPeer, device: torch.device, scale: Scale) -> Rows:
     return peers.measured(peer, device, scale.headline, scale.seconds)
 
 
-def _ends(spread: Any) -> dict[str, float]:
-    return {"low": spread.low, "high": spread.high}
-
-
 PARTS: dict[str, Callable[[torch.device, Scale], Rows]] = {
-    "machine": machine,
     "goals": goals,
     "sweep": sweep,
     "many-agents": many_agents,

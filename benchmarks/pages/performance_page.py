@@ -20,7 +20,7 @@ within one run. Figures are medians with quartiles (start-up times: with their r
 ratios of adjacent samples. A sample counts if other processes used at most 5 % of the machine. If there are too few
 such samples, the least disturbed are used, the tables list the use by other processes, and targets are not judged.
 The C step is the same work in scalar C with OpenMP (`benchmarks/hardware/bounds/`), tested to give the same results.
-[Benchmarks](guides/benchmark.md) has the commands.
+[Benchmarks](guides/benchmark.md) has the commands. [Kernels](kernels.md) has the resources of the GPU kernels.
 """
 GOALS = """\
 ## Targets

@@ -6,13 +6,12 @@ Temporary values, parameters (they stay in the caches), ends of episodes and rea
 """
 
 import dataclasses
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from benchmarks.hardware.bandwidth import copy_rates
 from benchmarks.throughput.timing import Spread
 from gpu_envs.runtime.core import Core
 from gpu_envs.runtime.factory import make_core
@@ -159,45 +158,8 @@ def _small_copy(core: Core) -> Core:
 
 
 def copy_bandwidth(device: torch.device | str, size: int | None = None, repeats: int = 10) -> Spread:
-    """Measure how many bytes a second a device reads and writes together, by copying a large tensor.
-
-    Args:
-        device: Device; on a CPU ``torch.get_num_threads()`` threads are used.
-        size: Bytes of the tensor; None takes 2 GiB on a GPU (at most a quarter of the free memory) and 256 MiB on a
-        CPU,
-            many times the size of the caches.
-        repeats: Number of timed copies.
-
-    Returns:
-        Median and quartiles [bytes/s]: twice the size over the time of a copy.
-    """
-    device = device if isinstance(device, torch.device) else torch.device(device)
-    if size is None:
-        size = min(2 << 30, torch.cuda.mem_get_info(device)[0] // 4) if device.type == "cuda" else 256 << 20
-    source = torch.randint(-(2**31), 2**31 - 1, (size // 4,), dtype=torch.int32, device=device)  # zeros may go faster
-    target = torch.empty_like(source)
-    for _ in range(3):
-        target.copy_(source)
-    seconds = list(_copies(source, target, repeats))
-    return Spread.of([2 * source.numel() * source.element_size() / lasted for lasted in seconds])
-
-
-def _copies(source: torch.Tensor, target: torch.Tensor, repeats: int) -> Iterator[float]:
-    """Return the seconds of every copy."""
-    if source.device.type != "cuda":
-        for _ in range(repeats):
-            begin = time.perf_counter()
-            target.copy_(source)
-            yield time.perf_counter() - begin
-        return
-    with torch.cuda.device(source.device):
-        for _ in range(repeats):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            target.copy_(source)
-            end.record()
-            end.synchronize()
-            yield begin.elapsed_time(end) / 1e3
+    """Return median and quartiles of ``benchmarks.hardware.bandwidth.copy_rates`` [bytes/s]."""
+    return Spread.of(copy_rates(device, size, repeats))
 
 
 def share(core_traffic: Traffic, env_steps_per_second: float, bandwidth: float) -> float:

@@ -53,6 +53,8 @@ class Core(EnvBatch):
             device.
         threads: Maximum number of CPU threads; None chooses by the size of the batch. Steps of a few microseconds use
             one thread.
+        block_dim: Threads per block of GPU kernels: 32, 64, 128 or 256. None chooses by the size of each launch and the
+            number of multiprocessors. Ignored on a CPU; it does not change results.
         fuse_fp: Allow the compiler to contract multiply-adds. None allows it on a GPU only, so that CPU schedules agree
             bit for bit.
         env_contiguous: Store State with the world axis contiguous in memory.

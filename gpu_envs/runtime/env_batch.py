@@ -44,6 +44,7 @@ class EnvBatch:
         illegal_actions: str = "error",
         schedule: str | None = None,
         threads: int | None = None,
+        block_dim: int | None = None,
         fuse_fp: bool | None = None,
         env_contiguous: bool = False,
         domain_randomization: Mapping[str, tuple[float, float]] | None = None,
@@ -53,7 +54,9 @@ class EnvBatch:
         env_contiguous = check_value(env_id, "env_contiguous", env_contiguous, bool)
         fuse_fp = check_value(env_id, "fuse_fp", fuse_fp, bool | None)
         self.domain_randomization = parameters.check_ranges(env_id, definition, config, domain_randomization)
-        check_core_settings(env_id, rules, num_envs, autoreset, env_offset, illegal_actions, schedule, threads)
+        check_core_settings(
+            env_id, rules, num_envs, autoreset, env_offset, illegal_actions, schedule, threads, block_dim
+        )
         self.id = env_id
         self.config = config
         self.definition = definition
@@ -72,8 +75,9 @@ class EnvBatch:
         self.schedule = schedule or choose_schedule(self.num_agents, device)
         self.threads = (threads or choose_threads(num_envs, self.num_agents, device)) if device.type == "cpu" else 1
         self.threads = min(self.threads, num_envs)
+        self.block_dim = block_dim
         fuse = device.type == "cuda" if fuse_fp is None else fuse_fp
-        self._launcher = KernelLauncher(rules, self.schedule, fuse, num_envs, self.threads, device)
+        self._launcher = KernelLauncher(rules, self.schedule, fuse, num_envs, self.threads, device, block_dim)
         slots, ranges = len(self._launcher.shards), self.domain_randomization
         try:
             buffers = self._buffers = EnvBuffers(definition, num_envs, slots, device, env_contiguous, ranges)
@@ -201,6 +205,11 @@ class EnvBatch:
         A policy may write its actions here and pass the buffer to ``step``, which then skips a copy.
         """
         return self._buffers.action
+
+    @property
+    def block_dims(self) -> dict[str, tuple[int, ...]]:
+        """Threads per block of every GPU kernel, in order, by kind of launch: "step", "reset", ...; empty on a CPU."""
+        return self._launcher.block_dims
 
     @property
     def elapsed_steps(self) -> torch.Tensor:

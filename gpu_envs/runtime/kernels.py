@@ -1,4 +1,4 @@
-"""Kernels, built once per process, and the choice of schedule and threads."""
+"""Kernels, built once per process, and the choice of schedule, threads and threads per block."""
 
 import os
 from functools import cache
@@ -10,10 +10,13 @@ from warp_kernels.framework.schedules import Program, build, build_play
 from warp_kernels.rules import Rules
 
 __all__ = [
+    "BLOCKS_PER_MULTIPROCESSOR",
+    "BLOCK_DIMS",
     "MAX_FUSED_AGENTS",
     "MIN_ROWS_PER_SHARD",
     "MIN_ROWS_PER_THREAD",
     "SHARDS_PER_THREAD",
+    "choose_block_dim",
     "choose_schedule",
     "choose_threads",
     "kernel_program",
@@ -32,6 +35,12 @@ MIN_ROWS_PER_SHARD = 1024
 SHARDS_PER_THREAD = 8
 """Most shards per CPU thread; a late thread runs fewer of them."""
 
+BLOCK_DIMS = (32, 64, 128, 256)
+"""Sizes of the blocks of GPU launches [threads]. Warp compiles for 256; any number of registers fits."""
+
+BLOCKS_PER_MULTIPROCESSOR = 4
+"""Fewest blocks per multiprocessor with which a larger block is used; the busiest one then has at most 5 for 4."""
+
 
 @cache
 def kernel_program(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
@@ -48,6 +57,20 @@ def rollout_kernel(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
 def choose_schedule(num_agents: int, device: torch.device) -> str:
     """Return "fused" on a CPU, and with few agents on a GPU; else "phased"."""
     return "fused" if device.type == "cpu" or num_agents <= MAX_FUSED_AGENTS else "phased"
+
+
+def choose_block_dim(num_threads: int, num_multiprocessors: int) -> int:
+    """Return the threads per block of a GPU launch: the most that still give every multiprocessor several blocks.
+
+    Small launches use the smallest blocks, to occupy as many multiprocessors as possible. Large launches use large
+    blocks, because the number of blocks that a multiprocessor can hold is limited.
+
+    Args:
+        num_threads: Number of threads of the launch.
+        num_multiprocessors: Number of multiprocessors of the GPU.
+    """
+    enough = BLOCKS_PER_MULTIPROCESSOR * num_multiprocessors
+    return max((size for size in BLOCK_DIMS if num_threads >= size * enough), default=BLOCK_DIMS[0])
 
 
 def choose_threads(num_envs: int, num_agents: int, device: torch.device) -> int:

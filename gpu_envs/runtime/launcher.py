@@ -2,7 +2,6 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from time import perf_counter
 from typing import Any, Self, TypeVar
 
@@ -11,9 +10,16 @@ import torch
 import warp as wp
 
 import warp_kernels
-from gpu_envs.runtime.kernels import MIN_ROWS_PER_SHARD, SHARDS_PER_THREAD, kernel_program, rollout_kernel
+from gpu_envs.runtime.kernels import (
+    MIN_ROWS_PER_SHARD,
+    SHARDS_PER_THREAD,
+    choose_block_dim,
+    kernel_program,
+    rollout_kernel,
+)
 from gpu_envs.runtime.thread_pool import ThreadingHeuristic, acquire_workers, release_workers
 from gpu_envs.utils.devices import current_device_kept
+from gpu_envs.utils.world_split import split_worlds
 from warp_kernels.framework.schedules import FUSED, LaunchStage
 from warp_kernels.rules import WORLD, Rules
 
@@ -46,6 +52,7 @@ class KernelLauncher:
         num_envs: Number of worlds E.
         threads: Maximum number of CPU threads. Shorter runs use one thread.
         device: Device of the tensors.
+        block_dim: Threads per block of every GPU launch; None chooses by launch and GPU.
 
     Attributes:
         arguments: Params, State and IO structs of all launches; they keep the memory of their arrays.
@@ -54,7 +61,14 @@ class KernelLauncher:
     """
 
     def __init__(
-        self, rules: Rules, schedule: str, fuse_fp: bool, num_envs: int, threads: int, device: torch.device
+        self,
+        rules: Rules,
+        schedule: str,
+        fuse_fp: bool,
+        num_envs: int,
+        threads: int,
+        device: torch.device,
+        block_dim: int | None = None,
     ) -> None:
         self.rules = rules
         with warp_kernels.building:
@@ -70,10 +84,11 @@ class KernelLauncher:
         count = min(count, num_envs)
         self.shards = [(0, num_envs)]
         if count > 1:
-            self.shards += pairwise([num_envs * part // count for part in range(count + 1)])
+            self.shards += split_worlds(num_envs, count)
         self.heuristics: defaultdict[str, ThreadingHeuristic] = defaultdict(ThreadingHeuristic)  # by kind of run
         self._streams: dict[int, wp.Stream] = {}
         self._torch_device = device
+        self._block_dim = block_dim
 
     def set_arguments(self, params: wp.array, state: Any, ios: list[Any]) -> None:
         """Set the arguments of all launches. A launch is recorded at its first run, which compiles its module.
@@ -87,6 +102,25 @@ class KernelLauncher:
         """
         self.arguments = (params, state, ios)
         self.launches = _LazyValues(self._record)
+
+    @property
+    def block_dims(self) -> dict[str, tuple[int, ...]]:
+        """Threads per block of every kernel, by kind of launch; empty on a CPU."""
+        if self.device.is_cpu:
+            return {}
+        names = ("step", "reset", "sample", "global_state")
+        sizes = {name: tuple(self._block_dim_of(stage.over) for stage in getattr(self.program, name)) for name in names}
+        if self._schedule == "fused":
+            sizes["play"] = (self._block_dim_of(FUSED),)
+        return {name: each for name, each in sizes.items() if each}
+
+    def _block_dim_of(self, over: str | int) -> int:
+        """Return the threads per block of a kernel that runs over an index set of every world."""
+        if self._block_dim is not None:
+            return self._block_dim
+        num_envs = self.shards[0][1]
+        multiprocessors = torch.cuda.get_device_properties(self._torch_device).multi_processor_count
+        return choose_block_dim(num_envs * (over if isinstance(over, int) else 1), multiprocessors)
 
     def _record(self, name: str) -> list[list[wp.Launch]]:
         """Record the launches of one kind, by shard and in order."""
@@ -108,7 +142,13 @@ class KernelLauncher:
                 dim: Any = (threads, 1) if over == FUSED else (count, 1 if over == WORLD else over)
                 bounds = [first, end, threads] if over == FUSED else [first]
                 inputs = [*bounds, *more, params, state, io]
-                commands.append(wp.launch(kernel, dim, inputs=inputs, device=self.device, record_cmd=True))
+                command: Any = wp.launch(kernel, dim, inputs=inputs, device=self.device, record_cmd=True)
+                if self.device.is_cuda:
+                    # wp.launch(block_dim=) would compile the module once per size, into equal code: only tile
+                    # operations depend on the size, and rules have none. Kernels compiled for the largest blocks, by
+                    # default, run in smaller ones.
+                    command.block_dim = self._block_dim_of(over)
+                commands.append(command)
             launches.append(commands)
         return launches
 

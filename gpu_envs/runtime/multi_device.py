@@ -1,7 +1,6 @@
 """One core per device, behind the interface of a single core."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from gpu_envs.runtime.episode_recorder import Episode
 from gpu_envs.runtime.validation import check_elapsed
 from gpu_envs.utils.settings import check_value
 from gpu_envs.utils.tensor_checks import check_frame, check_tensor, check_worlds, plain
+from gpu_envs.utils.world_split import split_worlds
 
 __all__ = ["LIVE", "SHARED", "MultiDeviceCore"]
 
@@ -50,6 +50,8 @@ SHARED = (
     "env_offset",
     "schedule",
     "threads",
+    "block_dim",
+    "block_dims",
     "render_fps",
 )
 """Attributes that are equal for all shards; those of the first one are returned."""
@@ -78,8 +80,7 @@ class MultiDeviceCore:
         devices: Sequence[torch.device],
     ) -> None:
         num_envs = check_value(env_id, "num_envs", num_envs, int, ge=len(devices))  # at least one world per device
-        edges = [num_envs * part // len(devices) for part in range(len(devices) + 1)]
-        self._spans = [slice(first, end) for first, end in pairwise(edges)]
+        self._spans = [slice(first, end) for first, end in split_worlds(num_envs, len(devices))]
         self.shards = [
             make_shard(span.stop - span.start, device, span.start)
             for span, device in zip(self._spans, devices, strict=True)

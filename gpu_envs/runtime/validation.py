@@ -7,6 +7,7 @@ import torch
 
 from gpu_envs.errors import ConfigError, shown
 from gpu_envs.runtime.buffers import AUTORESET
+from gpu_envs.runtime.kernels import BLOCK_DIMS
 from gpu_envs.utils.settings import MAX_INT
 from gpu_envs.utils.tensor_checks import check_tensor, plain
 from warp_kernels import philox
@@ -57,6 +58,7 @@ def check_core_settings(
     illegal_actions: Any,
     schedule: Any,
     threads: Any,
+    block_dim: Any,
 ) -> None:
     """Raise an error if a setting of a core is invalid.
 
@@ -84,6 +86,13 @@ def check_core_settings(
     demand(isinstance(autoreset, str) and autoreset in AUTORESET, "autoreset", f"one of {modes}", autoreset)
     demand(schedule is None or word(schedule, "fused", "phased"), "schedule", "'fused', 'phased' or None", schedule)
     demand(threads is None or whole(threads, 1), "threads", "an int >= 1 or None", threads)
+    sizes = ", ".join(map(str, BLOCK_DIMS))
+    demand(
+        block_dim is None or (whole(block_dim, 1) and block_dim in BLOCK_DIMS),
+        "block_dim",
+        f"{sizes} or None",
+        block_dim,
+    )
     words = "'error', 'saturate', or 'loss' where agents take turns"
     can = ("error", "saturate", "loss") if rules.turn_based else ("error", "saturate")
     demand(word(illegal_actions, *can), "illegal_actions", words, illegal_actions)

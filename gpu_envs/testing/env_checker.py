@@ -31,9 +31,9 @@ def check_env(id_or_env: Any, **config: Any) -> None:
     - that later steps leave returned results unchanged;
     - saved state and random rollouts.
 
-    It compares, bit for bit, equal seeds, single worlds and batches, schedules, and siblings in reverse order. It uses
-    separate cores on the CPU with shortened time limits, and compiles the rules three times, or four times if they have
-    ``legal``.
+    It compares, bit for bit, equal seeds, single worlds and batches, schedules, and siblings in three other orders. It
+    uses separate cores on the CPU with shortened time limits, and compiles the rules three times, or four times if they
+    have ``legal``.
 
     Args:
         id_or_env: An id, or an environment of this library (a core, or an object with ``.core``) with its settings.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from gpu_envs.runtime.core import Core
-from warp_kernels.framework.reversed_order import reverse_order
 from warp_kernels.framework.step import step_phases
+from warp_kernels.framework.thread_orders import ORDERS, reorder
 from warp_kernels.rules import AGENT, WORLD
 
 if TYPE_CHECKING:
@@ -24,11 +24,10 @@ AUTHORS = {"begin_world": "reset", "rejoin": "reset_agent", "reobserve": "observ
 
 def find_order_dependence(subject: "Subject") -> str:
     """Return a description of the phase in which the order of siblings matters; empty if there is none."""
-    d = subject.definition
-    one, other = (
-        subject.core(definition=replace(d, rules=r), schedule="phased") for r in (d.rules, reverse_order(d.rules))
-    )
-    found = _first_difference(subject, one, other, 0)
+    d, found = subject.definition, None
+    for order in ORDERS:
+        other = subject.core(definition=replace(d, rules=reorder(d.rules, order)), schedule="phased")
+        found = found or _first_difference(subject, subject.core(schedule="phased"), other, 0)
     if not found:
         return ""
     over = "agents" if found[1] == AGENT else "worlds" if found[1] == WORLD else f"its {found[1]} items"
@@ -56,7 +55,7 @@ def _first_difference(subject: "Subject", one: Core, other: Core, first: int) ->
 
     ``other`` holds the worlds of ``one`` from ``first`` on, and gets their state before every phase.
     """
-    parts = step_phases(subject.definition.rules)
+    parts = step_phases(subject.definition.rules, in_slots=True)
     for core in (one, other):
         core.reset()
     mine = slice(first, first + other.num_envs)

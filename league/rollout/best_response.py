@@ -107,6 +107,7 @@ class BestResponseTraining:
         self.collector.timer.start()
         metrics = self.learners.update(self.iteration + 1, lambda: "nothing of this training was kept")
         self.collector.timer.mark("update")
+        self.collector.raise_pending_errors()
         self.iteration, self.steps = self.iteration + 1, self.steps + self.config.rollout_steps
         tally = self.opponents.read()
         self.tallies.append(tally)

@@ -100,6 +100,13 @@ def test_random_play_is_step_after_step(env_id, schedule):
     assert_play_is_steps(*(make(env_id, schedule=schedule, reuse_buffers=True) for _ in range(2)))
 
 
+@pytest.mark.parametrize("schedule", ["fused", "phased"])
+def test_block_size_changes_no_result(schedule):
+    small, large = (make("SimpleTag-v0", num_envs=3000, schedule=schedule, block_dim=size) for size in (32, 256))
+    assert {size for sizes in small.block_dims.values() for size in sizes} == {32}
+    assert_schedules_agree(small, large)
+
+
 def test_capture_needs_reused_buffers():
     core = make("SimpleTag-v0")
     core.reset()

@@ -7,31 +7,52 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from trainers.base.optimizers import step_where
 from trainers.base.state import parameters_of
 
 __all__ = ["LOCAL_REDUCER", "GradientReducer", "MinibatchSampler", "linear_schedule"]
+
+
+LAST_KEY = 2**62  # sort key behind all random ones
 
 
 class MinibatchSampler:
     """Shuffle the rows, or sequences, of a batch and split them into minibatches."""
 
     num_decisions: int
-    """Number of decisions to learn from, equal on all ranks."""
+    """Number of decisions to learn from, equal on all ranks; with fixed shapes, an upper bound."""
     max_minibatches: int
     """Largest number of minibatches that the batch can be split into."""
     divisor: Tensor | float | None = None
     """Divisor of losses on the whole batch, see `trainers.models.normalization.masked_mean`."""
+    active: Tensor | None = None
+    """With fixed shapes: whether the batch holds a decision to learn from, a scalar bool on the device."""
 
-    def __init__(self, batch: dict[str, Tensor], reducer: GradientReducer) -> None:
-        """Count the rows of `batch`, tensors (B, ...); ranks agree on the smallest count."""
+    def __init__(self, batch: dict[str, Tensor], reducer: GradientReducer, fixed_shapes: bool = False) -> None:
+        """Count the rows of `batch`, tensors (B, ...); ranks agree on the smallest count.
+
+        With `fixed_shapes` nothing is read from the device: minibatches keep the rows without decisions, see "valid".
+        """
         valid, self.size, self.device = batch.get("valid"), batch["obs"].shape[0], batch["obs"].device
+        self._valid: Tensor | None = None
+        if fixed_shapes:
+            assert valid is not None
+            self._valid, self.active = valid.flatten(1).any(1) if valid.dim() > 1 else valid, valid.any()
+            self.num_decisions = self.max_minibatches = self.size
+            return
         self.num_decisions = reducer.all_reduce_min(self.size if valid is None else int(valid.sum()))
         self.max_minibatches = reducer.all_reduce_min(self.size)
 
     def minibatches(self, number: int, generator: torch.Generator) -> list[tuple[Tensor, Tensor | float | None]]:
         """Return `number` random minibatches, each as its rows (B,) and the divisor of losses on them."""
-        order = torch.randperm(self.size, generator=generator, device=self.device)
-        return [(rows, None) for rows in order.tensor_split(number)]
+        if self._valid is None:
+            order = torch.randperm(self.size, generator=generator, device=self.device)
+            return [(rows, None) for rows in order.tensor_split(number)]
+        # `randperm` of few rows on a GPU uses the host. Rows without decisions come last, so all minibatches get
+        # equally many rows with one.
+        keys = torch.randint(LAST_KEY, (self.size,), generator=generator, device=self.device)
+        order = keys.masked_fill(~self._valid, LAST_KEY).argsort()
+        return [(order[first::number], None) for first in range(number)]
 
 
 class GradientReducer:
@@ -42,13 +63,25 @@ class GradientReducer:
     gradient steps. Use `mean` for every value that decides about a gradient step.
     """
 
-    def step(self, optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> Tensor:
+    ranks: int = 1
+    """Number of processes."""
+    can_capture: bool = True
+    """Whether gradient steps can be part of a CUDA graph."""
+
+    def step(
+        self,
+        optimizer: torch.optim.Optimizer,
+        loss: Tensor,
+        max_norm: float | None = None,
+        active: Tensor | None = None,
+    ) -> Tensor:
         """Take one gradient step on all parameters of an optimizer.
 
         Args:
             optimizer: One of the learner's `optimizers`.
             loss: Scalar.
             max_norm: Largest global norm of the gradient, applied after averaging over ranks; None: no clipping.
+            active: Flag on the device, a scalar bool: take the step only if it is set. None: take the step.
 
         Returns:
             The gradient's norm before clipping, a scalar.
@@ -61,7 +94,10 @@ class GradientReducer:
         norm = nn.utils.get_total_norm(gradients)
         if max_norm is not None:
             nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
-        optimizer.step()
+        if active is None:
+            optimizer.step()
+        else:
+            step_where(optimizer, active)
         return norm
 
     _backward: Callable[[Tensor], None] = staticmethod(Tensor.backward)
@@ -90,25 +126,38 @@ class GradientReducer:
         """
         return None
 
-    def minibatch_sampler(self, batch: dict[str, Tensor], length: int, rows_per_step: int) -> MinibatchSampler:
+    def minibatch_sampler(
+        self, batch: dict[str, Tensor], length: int, rows_per_step: int, fixed_shapes: bool = False
+    ) -> MinibatchSampler:
         """Return the sampler of minibatches from a batch, tensors (B, ...).
 
         Args:
             batch: Decisions of a rollout; "rows" (B,) are their indices among the rollout's rows.
             length: Steps of the rollout, T.
             rows_per_step: Rows of this rank per step, E * n.
+            fixed_shapes: Read nothing from the device; a single process only.
         """
-        return MinibatchSampler(batch, self)
+        return MinibatchSampler(batch, self, fixed_shapes)
 
-    def normalize(self, values: Tensor) -> Tensor:
-        """Return values (N,) scaled to mean 0 and standard deviation 1."""
+    def normalize(self, values: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Return values (N,) scaled to mean 0 and standard deviation 1 over those with `valid` (N,) bool; None: all."""
+        mean, _, deviation = self._moments(values, valid)
+        return (values - mean) / (deviation + 1e-8)
+
+    def variance(self, values: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Return the variance, a scalar, of the values (N,) with `valid` (N,) bool; None: all."""
+        return self._moments(values, valid)[1]
+
+    def _moments(self, values: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return mean, variance and standard deviation of the valid values (N,)."""
         if values.numel() == 0:
-            return values
-        return (values - values.mean()) / (values.std(correction=0) + 1e-8)
-
-    def variance(self, values: Tensor) -> Tensor:
-        """Return the variance of values (N,), a scalar."""
-        return values.var(correction=0)
+            return values.sum(), values.sum(), values.sum()
+        if valid is None:
+            return values.mean(), values.var(correction=0), values.std(correction=0)
+        count = valid.sum().clamp(min=1)
+        mean = values.masked_fill(~valid, 0.0).sum() / count
+        variance = (values - mean).masked_fill(~valid, 0.0).square().sum() / count
+        return mean, variance, variance.sqrt()
 
     def gather_in_step_order(self, places: Tensor, values: Tensor) -> Tensor:
         """Return the values (N, ...) of all ranks, ordered by step and world.

@@ -59,8 +59,16 @@ class LearnerSpec:
     """All A agents of a world, in order; () if the learner does not use them."""
     policy: str = ""
     """Name of the policy to train, as in `agents`."""
+    cuda_graph: bool = False
+    """Capture updates as CUDA graphs; has an effect on a GPU only."""
     shard: Shard | None = None
     """Position of these E worlds among those of all processes; None: a single process."""
+
+    @property
+    def captured(self) -> bool:
+        """Whether the updates of this learner are captured as CUDA graphs: on a GPU, by a single process."""
+        alone = self.shard is None or self.shard.ranks == 1
+        return self.cuda_graph and alone and torch.device(self.device).type == "cuda"
 
     @property
     def num_envs_total(self) -> int:

@@ -37,6 +37,7 @@ from torch import Tensor, distributed
 
 from gpu_envs import errors
 from gpu_envs.errors import ConfigError, GpuEnvsError
+from gpu_envs.utils.world_split import split_worlds
 from trainers.base.device_memory import free_memory
 
 __all__ = ["Shard", "all_reduce_sum", "check_ranks", "check_same_hardware", "transport_device"]
@@ -74,9 +75,8 @@ class Shard:
             ConfigError: There are more ranks than worlds.
         """
         check_ranks(ranks, num_envs_total)
-        each, more = divmod(num_envs_total, ranks)
-        offset = rank * each + min(rank, more)
-        return cls(rank, ranks, num_envs_total, offset, each + (rank < more), torch.device(device))
+        first, end = split_worlds(num_envs_total, ranks)[rank]
+        return cls(rank, ranks, num_envs_total, first, end - first, torch.device(device))
 
     @classmethod
     def from_env(cls, num_envs_total: int, device: torch.device | str = "cpu") -> Shard:

@@ -56,11 +56,14 @@ def load_state(
             check_tensors(f"learner state {which}.{i}", moments, own)
             check_finite(f"learner state {which}.{i}", moments)
             # Adam keeps its step count on the host unless it is fused or capturable
-            optimizer.state[parameter] = {
-                name: value.to(parameter.device if value.dim() or _fused(optimizer) else "cpu", copy=True)
-                for name, value in moments.items()
-                if isinstance(value, Tensor)
-            }
+            _restore_moments(
+                optimizer.state[parameter],
+                {
+                    name: value.to(parameter.device if value.dim() or _fused(optimizer) else "cpu", copy=True)
+                    for name, value in moments.items()
+                    if isinstance(value, Tensor)
+                },
+            )
     for name in counters:
         if not isinstance(state.get(name), int | float):
             raise CheckpointError(f"learner state {name}: expected a number, got {state.get(name)!r:.80}")
@@ -87,6 +90,15 @@ def restore_generator(where: str, generator: torch.Generator, stream: Any) -> No
 def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[Tensor]:
     """Return the parameters of an optimizer, tensors of any shape (...), in order."""
     return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _restore_moments(own: dict[str, Any], moments: dict[str, Tensor]) -> None:
+    """Set the moments of a parameter, in place if it has them, since a CUDA graph may use their memory."""
+    if own.keys() != moments.keys():
+        own.clear()
+        own.update(moments)
+    for name, value in moments.items():
+        own[name].copy_(value)
 
 
 def _fused(optimizer: torch.optim.Optimizer) -> bool:

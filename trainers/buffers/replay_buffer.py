@@ -33,7 +33,8 @@ class ReplayBuffer:
     """The last L steps of E worlds, as buffers (L, E, ...) by name.
 
     Consecutive steps of a world stay adjacent, so that windows of several steps can be sampled for n-step returns or
-    recurrent networks. The host tracks the ring's position, so nothing is read from the device.
+    recurrent networks. The host tracks the ring's position, so nothing is read from the device. A copy on the device
+    serves draws, which can be captured as a CUDA graph.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class ReplayBuffer:
             for name, (shape, dtype) in fields.items()
         }
         self.position, self.filled = 0, 0
+        self.oldest, self.num_steps = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(2))
+        """Row of the oldest step, and number of steps per world, on the device."""
 
     def _shape(self, name: str, shape: tuple[int, ...], num_envs: int) -> tuple[int, ...]:
         return self.length, self.num_envs_total if name == PRIORITY else num_envs, *shape
@@ -106,21 +109,31 @@ class ReplayBuffer:
         for name, buffer in self.buffers.items():
             buffer[self.position : self.position + first].copy_(steps[name][:first])
             buffer[: count - first].copy_(steps[name][first:])
-        self.position = (self.position + count) % self.length
-        self.filled = min(self.filled + count, self.length)
+        self._set_position((self.position + count) % self.length, min(self.filled + count, self.length))
+
+    def _set_position(self, position: int, filled: int) -> None:
+        """Set the row of the next step and the number of steps per world."""
+        self.position, self.filled = position, filled
+        self.oldest.fill_(position if filled == self.length else 0)
+        self.num_steps.fill_(filled)
 
     def draw(self, count: int, generator: torch.Generator, window: int = 1) -> tuple[Tensor, Tensor]:
         """Draw places uniformly: (time, env), both (count,) int64, such that `window` steps follow in order.
 
         Places are among the worlds of all ranks; `local_places` selects those of this rank.
         """
-        starts = self.filled - window + 1
-        age = torch.randint(max(starts, 1), (count,), generator=generator, device=self.device)
+        # a remainder of 2^62 values: their number is on the device, and its probabilities differ by less than 2^-30
+        drawn = torch.randint(2**62, (count,), generator=generator, device=self.device)
+        age = drawn % self._starts(window)
         env = torch.randint(self.num_envs_total, (count,), generator=generator, device=self.device)
         return (self.oldest + age) % self.length, env
 
+    def _starts(self, window: int) -> Tensor:
+        """Return the number of steps per world that `window - 1` steps follow, at least 1, a scalar."""
+        return (self.num_steps - window + 1).clamp(min=1)
+
     def draw_prioritized(
-        self, count: int, generator: torch.Generator, beta: float, window: int = 1
+        self, count: int, generator: torch.Generator, beta: Tensor, window: int = 1
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Draw places with probabilities proportional to the field `PRIORITY`, and importance weights.
 
@@ -129,8 +142,8 @@ class ReplayBuffer:
         Args:
             count: Number of places.
             generator: Generator of the draws.
-            beta: Strength of the correction, in [0, 1]: weights are `P^-beta` of the probabilities P, divided by the
-                largest.
+            beta: Strength of the correction, a scalar in [0, 1]: weights are `P^-beta` of the probabilities P, divided
+                by the largest.
             window: As in `draw`.
 
         Returns:
@@ -138,7 +151,7 @@ class ReplayBuffer:
         """
         priority = self.buffers[PRIORITY]
         age = (torch.arange(self.length, device=self.device) - self.oldest) % self.length
-        allowed = (age < max(self.filled - window + 1, 1)).unsqueeze(1)
+        allowed = (age < self._starts(window)).unsqueeze(1)
         below = cumulative_weights(priority.masked_fill(~allowed, 0.0).flatten().double())
         strata = torch.arange(count, device=self.device)
         draws = torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
@@ -165,11 +178,6 @@ class ReplayBuffer:
             priority = self.shard.sum(torch.zeros_like(time, dtype=priority.dtype).index_copy_(0, own, priority))
         self.buffers[PRIORITY][time, env] = priority
 
-    @property
-    def oldest(self) -> int:
-        """Row of the oldest step."""
-        return self.position if self.filled == self.length else 0
-
     def at(self, time: Tensor, env: Tensor) -> dict[str, Tensor]:
         """Return the fields at places, tensors (count, ...) by name, except priorities."""
         return {name: buffer[time, env] for name, buffer in self.buffers.items() if name != PRIORITY}
@@ -195,7 +203,7 @@ class ReplayBuffer:
                 got = tuple(each.shape) if isinstance(each, Tensor) else "nothing"
                 raise CheckpointError(f"learner state replay.{name}: expected shape {shape}, got {got}")
             buffer[:filled].copy_(each)
-        self.position, self.filled = position, filled
+        self._set_position(position, filled)
 
 
 def _count(state: State, name: str, most: int) -> int:

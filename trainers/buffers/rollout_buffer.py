@@ -14,6 +14,9 @@ from trainers.base.transition import Transition
 __all__ = ["BatchedRolloutBuffer", "RolloutBuffer", "RolloutOverflowError", "final_obs_capacity"]
 
 
+WITHOUT_TIME = ("final_obs", "final_count", "largest_final_count")  # buffers without a time axis
+
+
 class RolloutOverflowError(GpuEnvsError, RuntimeError):
     """A rollout has more truncated agents than its buffer of final observations has rows."""
 
@@ -81,6 +84,7 @@ class RolloutBuffer:
         self.final_obs = torch.zeros((capacity + 1, obs_width), device=device)
         self.final_slot = torch.full(steps, capacity, dtype=torch.int64, device=device)
         self.final_count = torch.zeros((), dtype=torch.int64, device=device)
+        self.largest_final_count = torch.zeros((), dtype=torch.int64, device=device)  # of all rollouts so far
         self.final_state: Tensor | None = None  # (T, E, S)
 
     def begin_step(
@@ -176,13 +180,21 @@ class RolloutBuffer:
         Raises:
             RolloutOverflowError: Some final observations did not fit.
         """
-        count = int(self.final_count)
+        return self.check_count(int(self.final_count))
+
+    def check_count(self, count: int) -> int:
+        """Return a number of final observations; raise RolloutOverflowError if they do not fit."""
         if count > self.capacity:
             raise RolloutOverflowError(
                 f"rollout of {self.length} steps had {count} truncated agents, its buffer of final observations holds "
                 f"{self.capacity}: raise truncation_capacity (truncations per agent and rollout)"
             )
         return count
+
+    def slot_rows(self, slots: int) -> Tensor:
+        """Return the rows (slots,), among T * E * n, of the first final observations; 0 for unused slots."""
+        rows = torch.arange(self.valid.numel(), device=self.device)
+        return rows.new_zeros(self.capacity + 1).index_copy_(0, self.final_slot.flatten(), rows)[:slots]
 
     def rewind(self) -> None:
         """Restart the rollout."""
@@ -191,6 +203,7 @@ class RolloutBuffer:
 
     def clear(self) -> None:
         """Start the next rollout in the same buffers."""
+        torch.maximum(self.largest_final_count, self.final_count, out=self.largest_final_count)
         self.rewind()
         self.episode_starts[0].copy_(self.episode_starts[-1])
 
@@ -223,7 +236,7 @@ class BatchedRolloutBuffer(RolloutBuffer):
         """Make the rollouts' buffers views of a buffer (P, ...), and store it time-major if it has a time axis."""
         for part, own in zip(self.parts, whole, strict=True):
             setattr(part, name, own)
-        setattr(self, name, whole if name in ("final_obs", "final_count") else whole.transpose(0, 1))
+        setattr(self, name, whole if name in WITHOUT_TIME else whole.transpose(0, 1))
 
     def _make(self, name: str, like: Tensor) -> None:
         self._share(name, torch.stack([_buffer(self.length, each) for each in like]))

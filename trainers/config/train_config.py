@@ -30,6 +30,7 @@ __all__ = [
     "OPTION_FIELDS",
     "CoreFactory",
     "TrainConfig",
+    "autocast",
     "changed",
     "make_eval_core",
     "make_train_core",
@@ -77,10 +78,15 @@ class TrainConfig:
     """Stop when the mean return per agent over the last 100 episodes reaches this value in every group."""
     deterministic: bool = False
     """Use only deterministic algorithms of PyTorch; operations without one raise an error."""
+    precision: str = setting("float32", choices=("float32", "bfloat16"))
+    """Numbers in matrix products and convolutions of the networks: "float32", or "bfloat16" by autocast.
+    Weights, optimizer and losses stay float32."""
+    matmul_precision: str = setting("highest", choices=("highest", "high", "medium"))
+    """Precision of float32 matrix products, see `torch.set_float32_matmul_precision`; "high" uses TF32 on a GPU."""
     num_threads: int = setting(0, ge=0)
     """Number of PyTorch threads on the CPU, at most one per core; 0: PyTorch's default."""
     cuda_graph: bool = True
-    """Capture the rollout as a CUDA graph and replay it; has an effect on a GPU only."""
+    """Capture rollouts and updates as CUDA graphs and replay them; has an effect on a GPU only."""
     algorithm: str = "ppo"
     """Learning algorithm, see `trainers.algorithms.registry`."""
     learner: Any = None
@@ -169,18 +175,27 @@ class TrainConfig:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Apply the number of threads and the determinism to PyTorch within the block."""
-        threads = torch.get_num_threads()
+        """Apply the number of threads, the determinism and `matmul_precision` to PyTorch within the block."""
+        threads, matmul_precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
         strict = torch.are_deterministic_algorithms_enabled()
         warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
         self.apply_num_threads()
+        torch.set_float32_matmul_precision(self.matmul_precision)
         if self.deterministic:
             torch.use_deterministic_algorithms(True)
         try:
             yield
         finally:
             torch.set_num_threads(threads)
+            torch.set_float32_matmul_precision(matmul_precision)
             torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+
+
+def autocast(config: TrainConfig) -> torch.autocast:
+    """Return the context in which the networks of a training compute, see `TrainConfig.precision`."""
+    kind = torch.device(config.device).type
+    # without the cache of converted weights, which a CUDA graph would keep from its capture
+    return torch.autocast(kind, torch.bfloat16, enabled=config.precision == "bfloat16", cache_enabled=False)
 
 
 OPTION_FIELDS = tuple(

@@ -17,6 +17,7 @@ class AllReduceReducer(GradientReducer):
     def __init__(self, ranks: int) -> None:
         """Store the number of ranks."""
         self.ranks = ranks
+        self.can_capture = ranks == 1
 
     def _all_reduce(self, gradients: list[Tensor]) -> None:
         """Average all gradients in one message."""
@@ -46,18 +47,11 @@ class ShardedReducer(AllReduceReducer):
         """Return the divisor (a scalar) with which the mean over ranks of sums equals the mean over all rows."""
         return self.sum(valid.sum()).clamp(min=1) / self.ranks
 
-    def minibatch_sampler(self, batch: dict[str, Tensor], length: int, rows_per_step: int) -> MinibatchSampler:
+    def minibatch_sampler(
+        self, batch: dict[str, Tensor], length: int, rows_per_step: int, fixed_shapes: bool = False
+    ) -> MinibatchSampler:
         """Return the sampler of this rank's share of the minibatches of all ranks; arguments as in the base class."""
         return ShardedMinibatchSampler(batch, length, rows_per_step, self.shard)
-
-    def normalize(self, values: Tensor) -> Tensor:
-        """Return values (N,) normalized by the mean and standard deviation of all ranks' values."""
-        mean, variance = self._moments(values)
-        return (values - mean) / (variance.sqrt() + 1e-8)
-
-    def variance(self, values: Tensor) -> Tensor:
-        """Return the variance of all ranks' values (N,), a scalar."""
-        return self._moments(values)[1]
 
     def gather_in_step_order(self, places: Tensor, values: Tensor) -> Tensor:
         """Return the values (N, ...) of all ranks, ordered by step and world."""
@@ -66,11 +60,14 @@ class ShardedReducer(AllReduceReducer):
         order = torch.cat(shard.all_gather(step * shard.num_envs_total + shard.offset + world)).argsort()
         return torch.cat(shard.all_gather(values))[order]
 
-    def _moments(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean and variance of all ranks' values, computed in two passes."""
+    def _moments(self, values: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return mean, variance and standard deviation of all ranks' valid values (N,), computed in two passes."""
+        if valid is not None:
+            values = values[valid]
         count, whole = self.sum(torch.stack([torch.full_like(values.sum(), values.numel()), values.sum()]))
         mean = whole / count
-        return mean, self.sum((values - mean).square().sum()) / count
+        variance = self.sum((values - mean).square().sum()) / count
+        return mean, variance, variance.sqrt()
 
 
 class ShardedMinibatchSampler(MinibatchSampler):

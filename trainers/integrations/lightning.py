@@ -188,6 +188,7 @@ class LearnerModule(LightningModule):
         timer.start()
         row = self.learners.update(self.iteration, lambda: "Lightning's checkpoints are from before")
         timer.mark("update")
+        self.collector.raise_pending_errors()
         episodes = self.collector.episodes.read(self.learners.reducer)
         self.known |= {name: value for name, value in episodes.items() if not math.isnan(value)}
         row |= {f"time/{phase}": value for phase, value in timer.read().items()}
@@ -281,15 +282,22 @@ class LightningReducer(AllReduceReducer):
     def __init__(self, module: LearnerModule) -> None:
         """Create the reducer of a module's learners."""
         super().__init__(module.ranks)
+        self.can_capture = False  # Lightning calls its callbacks at every gradient step
         self.module = module
         self.wrapped: dict[int, Any] = {}
 
-    def step(self, optimizer: torch.optim.Optimizer, loss: Tensor, max_norm: float | None = None) -> Tensor:
+    def step(
+        self,
+        optimizer: torch.optim.Optimizer,
+        loss: Tensor,
+        max_norm: float | None = None,
+        active: Tensor | None = None,
+    ) -> Tensor:
         """Take a gradient step by Lightning's wrapper of the optimizer, which counts steps and calls hooks.
 
         The Trainer's `gradient_clip_val`, if set, replaces `max_norm`.
         """
-        return super().step(self._wrapped(optimizer), loss, self.module.max_norm or max_norm)
+        return super().step(self._wrapped(optimizer), loss, self.module.max_norm or max_norm, active)
 
     def _backward(self, loss: Tensor) -> None:
         """Compute gradients of a scalar by Lightning, without DDP's averaging: it needs all parameters in each loss."""

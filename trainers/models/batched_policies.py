@@ -132,12 +132,12 @@ class _Networks:
             hidden_state.copy_(rows.view_as(hidden_state))
         for layer in self.out:
             rows = layer(rows)
-        return rows.view(*x.shape[:-1], rows.shape[-1])
+        return rows.to(x.dtype).view(*x.shape[:-1], rows.shape[-1])  # autocast returns bfloat16
 
     def _remember(self, rows: Tensor, before: Tensor) -> Tensor:
         """Return the next hidden states, as `nn.GRUCell` computes them."""
-        forget_in, keep_in, new_in = self.inward(rows).chunk(3, -1)
-        forget_on, keep_on, new_on = self.onward(before).chunk(3, -1)
+        forget_in, keep_in, new_in = self.inward(rows).to(before.dtype).chunk(3, -1)
+        forget_on, keep_on, new_on = self.onward(before).to(before.dtype).chunk(3, -1)
         new = torch.tanh(new_in + torch.sigmoid(forget_in + forget_on) * new_on)
         return torch.lerp(new, before, torch.sigmoid(keep_in + keep_on))
 

@@ -117,7 +117,7 @@ class Network(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., D) to (..., outputs); feedforward networks only."""
         assert self.cell is None, "a recurrent network needs step() or unroll()"
-        return self.body(self._features(x))
+        return self.body(self._features(x)).to(x.dtype)  # autocast returns bfloat16
 
     def step(self, x: Tensor, hidden_state: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Compute one time step from inputs (..., D) and `hidden_state` (..., H).
@@ -129,8 +129,8 @@ class Network(nn.Module):
             return self(x), hidden_state
         assert hidden_state is not None
         rows = self.body(x).flatten(0, -2)
-        new = self.cell(rows, hidden_state.reshape(-1, self.hidden_width)).view_as(hidden_state)
-        return self.out(new), new
+        new = self.cell(rows, hidden_state.reshape(-1, self.hidden_width)).to(x.dtype).view_as(hidden_state)
+        return self.out(new).to(x.dtype), new
 
     def unroll(self, x: Tensor, hidden_state: Tensor | None, begins: Tensor) -> Tensor:
         """Compute T time steps, with gradients through all of them.
@@ -146,7 +146,7 @@ class Network(nn.Module):
         if self.cell is None:
             return self(x)
         assert hidden_state is not None
-        return self.out(self.hidden_states(x, hidden_state, begins))
+        return self.out(self.hidden_states(x, hidden_state, begins)).to(x.dtype)
 
     def hidden_states(self, x: Tensor, hidden_state: Tensor, begins: Tensor) -> Tensor:
         """Return the hidden states after every step (T, N, H), the inputs of `out`; arguments as in `unroll`."""
@@ -155,13 +155,13 @@ class Network(nn.Module):
         remembered: list[Tensor] = []
         for t in range(x.shape[0]):
             remembered.append(self.cell(features[t], (remembered[-1] if t else hidden_state) * kept[t]))
-        return torch.stack(remembered)
+        return torch.stack(remembered).to(x.dtype)
 
     def _features(self, x: Tensor) -> Tensor:
         if self.convolutions is None:
             return x
         size = math.prod(self.picture)
-        seen = self.convolutions(x[..., :size].reshape(-1, *self.picture))
+        seen = self.convolutions(x[..., :size].reshape(-1, *self.picture)).to(x.dtype)
         return torch.cat([seen.view(*x.shape[:-1], seen.shape[-1]), x[..., size:]], -1)
 
 

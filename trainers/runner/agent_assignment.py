@@ -187,6 +187,7 @@ def assign_policies(
             turn_based=core.to_move is not None,
             agents=players,
             policy=name,
+            cuda_graph=config.cuda_graph,
             shard=shard,
         )
         assignments[name] = PolicyAssignment(tuple(members), agents, make(config.learner, problem), whole)

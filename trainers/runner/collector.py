@@ -12,7 +12,7 @@ from gpu_envs.errors import CheckpointError
 from gpu_envs.runtime.core import Core
 from trainers.base.phase_timer import PhaseTimer
 from trainers.base.state import State, select_prefix
-from trainers.config.train_config import TrainConfig
+from trainers.config.train_config import TrainConfig, autocast
 from trainers.runner.agent_assignment import acting_groups
 from trainers.runner.episode_statistics import EpisodeStatistics
 from trainers.runner.learner_group import LearnerGroup
@@ -39,6 +39,7 @@ class Collector:
             learners: Learners that act and store transitions.
             opponents: Other policies in the environments of the learners, if any.
         """
+        self.config = config
         self.core, self.learners, self.opponents = core, learners, opponents
         self.info: Mapping[str, Tensor] = core.reset(seed=config.seed)[1]
         self.groups = acting_groups(learners.assignments, core)
@@ -50,13 +51,7 @@ class Collector:
         self._captured_version = 0  # version of the opponents in the captured rollout
 
     def collect(self) -> None:
-        """Collect one rollout.
-
-        The host synchronizes with the device once, at the end, to detect illegal actions.
-
-        Raises:
-            GpuEnvsError: The environment refused an action.
-        """
+        """Collect one rollout, without host synchronization if it is replayed; see `raise_pending_errors`."""
         if not self.uses_cuda_graph or (self.opponents is not None and self.opponents.waits):
             self._rollout()
         else:
@@ -65,10 +60,20 @@ class Collector:
                 self._replay, self._captured_version = self._capture(), version
             self._replay()
             self.timer.replayed()
+
+    def raise_pending_errors(self) -> None:
+        """Wait for the device, and raise an error if the environment refused an action since the last call.
+
+        Raises:
+            GpuEnvsError: The environment refused an action.
+        """
         self.core.raise_pending_errors()
 
-    @torch.no_grad()
     def _rollout(self) -> None:
+        with torch.no_grad(), autocast(self.config):
+            self._play()
+
+    def _play(self) -> None:
         core, timer, opponents = self.core, self.timer, self.opponents
         timer.start()
         for group in self.groups:

@@ -11,7 +11,7 @@ from gpu_envs.runtime.core import Core
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.shard import Shard
 from trainers.base.state import State, select_prefix
-from trainers.config.train_config import TrainConfig
+from trainers.config.train_config import TrainConfig, autocast
 from trainers.distributed.sharded_reducer import reducer_for
 from trainers.models.policy import Policy
 from trainers.runner.agent_assignment import assign_policies
@@ -47,7 +47,7 @@ class LearnerGroup:
         Raises:
             ConfigError: The algorithm does not fit the environment, or needs a learner for every policy.
         """
-        self.device = core.device
+        self.config, self.device = config, core.device
         self.assignments = assign_policies(config, core, policies, shard)
         if shard is not None:
             self.set_reducer(reducer_for(shard))
@@ -71,14 +71,22 @@ class LearnerGroup:
             Metrics by "policy/metric", averaged over all ranks.
 
         Raises:
+            RolloutOverflowError: A rollout had more truncations than its buffer of final observations holds.
             DivergedError: Metrics or networks are not finite, see `check_finite_training`.
         """
         metrics: dict[str, Tensor] = {}
-        for name, assignment in self.assignments.items():
-            metrics |= {f"{name}/{key}": value for key, value in assignment.learner.update().items()}
+        with autocast(self.config):
+            for name, assignment in self.assignments.items():
+                metrics |= {f"{name}/{key}": value for key, value in assignment.learner.update().items()}
+        rollouts = [assignment.learner.rollout for assignment in self.assignments.values()]
         nets = {name: assignment.learner.net for name, assignment in self.assignments.items()}
         magnitudes = [largest_magnitude(net).to(self.device) for net in nets.values()]
-        values = self.reducer.mean(torch.stack([*magnitudes, *(value.float() for value in metrics.values())])).tolist()
+        overflows = [(rollout.largest_final_count - rollout.capacity).clamp(min=0).double() for rollout in rollouts]
+        means = self.reducer.mean(torch.stack([*magnitudes, *(value.float() for value in metrics.values())]))
+        *values, excess = torch.cat([means.double(), torch.stack(overflows).amax(0, keepdim=True)]).tolist()
+        if excess:  # captured updates do not look at each rollout
+            for rollout in rollouts:
+                rollout.check_count(int(rollout.largest_final_count))
         row = dict(zip(metrics, values[len(nets) :], strict=True))
         check_finite_training(iteration, row, nets, values[: len(nets)], last_saved)
         return row

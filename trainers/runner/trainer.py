@@ -174,6 +174,7 @@ class Trainer:
         timer.start()
         metrics = self.learners.update(self.iteration + 1, self._last_saved)
         timer.mark("update")
+        self.collector.raise_pending_errors()
         episodes = self.episodes.read(self.learners.reducer)
         timer.mark("storage")
         self.iteration += 1

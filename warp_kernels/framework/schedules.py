@@ -6,8 +6,8 @@ same functions in the same order and agree bit for bit on a CPU, because phases 
 """
 
 import hashlib
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import warp as wp
@@ -16,11 +16,13 @@ from warp_kernels import episode
 from warp_kernels.episode import IO
 from warp_kernels.framework.dense_io import dense_io
 from warp_kernels.framework.step import Parts, step_phases
+from warp_kernels.framework.thread_orders import permutation
 from warp_kernels.rules import AGENT, LAST, WORLD, Phase, Rules, agent_phase
 
 __all__ = ["FUSED", "MANY_AGENTS", "LaunchStage", "Program", "build", "build_play"]
 
 FUSED = "fused"  # all phases of a world
+REORDERED = "reordered"  # the phased schedule with the order of siblings as arguments
 MANY_AGENTS = 128  # with more agents, a call per phase and world costs nothing compared with the loop over them
 
 
@@ -29,7 +31,7 @@ class LaunchStage(NamedTuple):
 
     kernel: Any  # of Warp
     over: str | int  # index set of its threads: FUSED or WORLD for worlds, or the number of threads per world
-    more: tuple[int, ...] = ()  # further arguments of a fused kernel, behind its worlds
+    more: tuple[int, ...] = ()  # further integer arguments, behind the worlds
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,45 @@ def build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
         rules: The environment's rules.
         schedule: "fused" or "phased".
         fuse_fp: Allow the compiler to contract a * b + c. Without it, schedules agree bit for bit, and devices nearly.
+
+    Raises:
+        ValueError: The schedule is fused, and the rules have another order of siblings.
     """
+    if rules.order:
+        if schedule != "phased":
+            raise ValueError(f"schedule: expected 'phased' for rules with order {rules.order!r}, got {schedule!r}")
+        return _in_order(_build(replace(rules, order=""), REORDERED, fuse_fp), rules.order)
+    return _build(rules, schedule, fuse_fp)
+
+
+@cache
+def _build(rules: Rules, schedule: str, fuse_fp: bool) -> Program:
+    """Build the kernels of "fused", "phased" or REORDERED."""
     name = _module(rules, schedule, fuse_fp)
-    parts = step_phases(rules)
+    parts = step_phases(rules, in_slots=schedule != "fused")
+    phased = partial(_phased, rules, module=name, reorderable=schedule == REORDERED)
     if schedule == "fused":
         step, reset = _fused(rules, parts, name)
         sample: tuple[LaunchStage, ...] = (_fused_sample(rules, name),)
     else:
-        step = _phased(rules, (*parts.play, *parts.start), name, "step")
-        reset = _phased(rules, (*parts.renew, *parts.start), name, "reset")
-        sample = _phased(rules, (_sample(rules),), name, "sample")
+        step = phased((*parts.play, *parts.start), name="step")
+        reset = phased((*parts.renew, *parts.start), name="reset")
+        sample = phased((_sample(rules),), name="sample")
     states = (agent_phase(rules.global_state),) if rules.global_state else ()
-    return Program(step, reset, sample, _phased(rules, states, name, "state"), wp.get_module(name))
+    return Program(step, reset, sample, phased(states, name="state"), wp.get_module(name))
+
+
+def _in_order(program: Program, order: str) -> Program:
+    """Set the order of siblings of reorderable kernels."""
+
+    def ordered(stages: tuple[LaunchStage, ...]) -> tuple[LaunchStage, ...]:
+        return tuple(
+            stage if stage.over == WORLD else stage._replace(more=permutation(order, int(stage.over)))
+            for stage in stages
+        )
+
+    step, reset, sample, states = map(ordered, (program.step, program.reset, program.sample, program.global_state))
+    return Program(step, reset, sample, states, program.module)
 
 
 def build_play(rules: Rules, fuse_fp: bool) -> tuple[Any, Any]:
@@ -234,11 +263,16 @@ def _fused_sample(rules: Rules, module: str) -> LaunchStage:
     return LaunchStage(fused, FUSED)
 
 
-def _phased(rules: Rules, phases: tuple[Phase, ...], module: str, name: str) -> tuple[LaunchStage, ...]:
-    """Build one kernel per phase, with a thread per world, or per world and index."""
+def _phased(
+    rules: Rules, phases: tuple[Phase, ...], module: str, name: str, reorderable: bool
+) -> tuple[LaunchStage, ...]:
+    """Build one kernel per phase, with a thread per world, or per world and index.
+
+    Reorderable kernels take factor and shift of :func:`~warp_kernels.framework.thread_orders.permutation`.
+    """
     Params, State = rules.params, rules.state
 
-    def kernel(number: int, phase: Phase) -> Any:
+    def kernel(number: int, phase: Phase, count: Any) -> Any:
         run = phase.run
         if phase.over == WORLD:
 
@@ -250,7 +284,22 @@ def _phased(rules: Rules, phases: tuple[Phase, ...], module: str, name: str) -> 
 
             return world_kernel
 
-        @wp.kernel(module=module, name=f"{name}_{number}_{'agent' if phase.over == AGENT else 'item'}")
+        of = "agent" if phase.over == AGENT else "item"
+
+        if reorderable:
+
+            @wp.kernel(module=module, name=f"{name}_{number}_{of}")
+            def reorderable_kernel(
+                first: int, factor: int, shift: int, params: wp.array(dtype=Params), state: State, io: IO
+            ):
+                row, thread = wp.tid()
+                env = first + row
+                index = int((wp.int64(thread) * wp.int64(factor) + wp.int64(shift)) % wp.int64(count))
+                run(params[wp.min(env, params.shape[0] - 1)], state, io, env, index)
+
+            return reorderable_kernel
+
+        @wp.kernel(module=module, name=f"{name}_{number}_{of}")
         def index_kernel(first: int, params: wp.array(dtype=Params), state: State, io: IO):
             row, index = wp.tid()
             env = first + row
@@ -259,4 +308,6 @@ def _phased(rules: Rules, phases: tuple[Phase, ...], module: str, name: str) -> 
         return index_kernel
 
     sizes = [rules.num_agents if phase.over == AGENT else phase.over for phase in phases]
-    return tuple(LaunchStage(kernel(n, phase), size) for n, (phase, size) in enumerate(zip(phases, sizes, strict=True)))
+    return tuple(
+        LaunchStage(kernel(n, phase, size), size) for n, (phase, size) in enumerate(zip(phases, sizes, strict=True))
+    )

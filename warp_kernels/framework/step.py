@@ -23,7 +23,7 @@ class Parts:
     start: tuple[Phase, ...]  # phases of worlds where an episode starts
 
 
-def step_phases(rules: Rules, without_observation: bool = False) -> Parts:
+def step_phases(rules: Rules, without_observation: bool = False, in_slots: bool = False) -> Parts:
     """Return the phases of a whole step and of a reset by mask.
 
     Args:
@@ -31,8 +31,11 @@ def step_phases(rules: Rules, without_observation: bool = False) -> Parts:
         without_observation: Observe only the ends of episodes, and do not check actions. Needs ``rules.legal``. For
             steps whose observations are not read and whose actions were sampled, see
             :func:`~warp_kernels.framework.schedules.build_play`.
+        in_slots: Observe by a thread per agent and slot, where rules have ``observe_slot`` and no action masks.
     """
     Params, State = rules.params, rules.state
+    slots, look_at_slot = rules.observe_slots, rules.observe_slot
+    in_slots = in_slots and look_at_slot is not None and not rules.masked
     if rules.continuous:
         check, clear = episode.continuous_check(rules.action_size)
     else:
@@ -94,6 +97,18 @@ def step_phases(rules: Rules, without_observation: bool = False) -> Parts:
             while column >= 0:
                 io.obs[env, agent, column] = 0.0
                 column -= 1
+
+    @wp.func(inline=True)
+    def observe_slots(params: Params, state: State, io: IO, env: int, item: int):
+        agent = item // slots
+        slot = item - agent * slots
+        if io.valid[env, agent]:
+            look_at_slot(params, state, io, env, agent, slot)
+        else:
+            column = int(slot)
+            while column < int(io.obs.shape[2]):
+                io.obs[env, agent, column] = 0.0
+                column += slots
 
     @wp.func(inline=True)
     def at_limit(io: IO, env: int):
@@ -219,23 +234,33 @@ def step_phases(rules: Rules, without_observation: bool = False) -> Parts:
             look_around(params, state, io, env, agent)
 
     @wp.func(inline=True)
+    def reobserve_slots(params: Params, state: State, io: IO, env: int, item: int):
+        if io.restart[env]:
+            agent = item // slots
+            look_at_slot(params, state, io, env, agent, item - agent * slots)
+
+    @wp.func(inline=True)
     def restarts(io: IO, env: int):
         return io.restart[env]
 
     own = [_when_active(rules, phase, allow_illegal) for phase in rules.phases]
     survey = [_where(rules, phase, restarts) for phase in rules.build_grid]
     begun = [world_phase(begin_world)] if has_start else []
+    observes, reobserves = agent_phase(observe), agent_phase(reobserve)
+    if in_slots:
+        items = rules.num_agents * slots
+        observes, reobserves = Phase(items, observe_slots, "observe"), Phase(items, reobserve_slots, "reobserve")
     return Parts(
         play=(
             agent_phase(begin),
             world_phase(advance_clock),
             *own,
-            agent_phase(observe),
+            observes,
             agent_phase(leave),
             world_phase(turn),
         ),
         renew=(world_phase(start_anew), agent_phase(withdraw)),
-        start=(*begun, agent_phase(rejoin), *survey, agent_phase(reobserve)),
+        start=(*begun, agent_phase(rejoin), *survey, reobserves),
     )
 
 

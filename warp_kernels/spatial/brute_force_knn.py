@@ -9,12 +9,24 @@ import warp as wp
 
 from warp_kernels.rules import LAST
 
-__all__ = ["FAR", "FINITE", "distance", "distance_of", "key", "row_of", "sweep"]
+__all__ = ["FAR", "FINITE", "distance", "distance_of", "key", "on_gpu", "row_of", "sweep"]
 
 FAR = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
 """Key of an empty slot, larger than every other key."""
 FINITE = wp.constant(3.4028234e38)
 """Largest finite float32."""
+
+
+@wp.func_native("""
+#if defined(__CUDA_ARCH__)
+return true;
+#else
+return false;
+#endif
+""")
+def on_gpu() -> bool:
+    """Return whether the kernel is compiled for a GPU, as a constant of the compiler."""
+    ...
 
 
 @wp.func(inline=True)
@@ -48,6 +60,10 @@ def sweep(num_agents: int, count: int) -> Any:
 
     The neighbors found last time are still close. Their distances now bound the distance of the nearest agents, which
     leaves few agents to sort. The first loop suits a CPU's vector units: scalars at constant strides, no branches.
+
+    A CPU counts, for every agent left, the nearer ones. A GPU would keep the arrays for that in local memory, because
+    their indices are computed. It inserts every agent into a sorted list instead, which stays in registers up to about
+    100 neighbors. Both give equal results bit for bit.
     """
     ROOM = -(-(count + 4) // 8) * 8  # keys sorted at once
     Keys = wp.types.vector(length=ROOM, dtype=wp.uint64)
@@ -111,7 +127,7 @@ def sweep(num_agents: int, count: int) -> Any:
         env: int,
         agent: int,
     ):
-        """Return the keys of the nearest other agents. ``near`` holds the rows of the last search and gets the new."""
+        """Write the rows of the nearest other agents, nearest first; ``near`` holds those of the last search."""
         place = wp.array(ptr=pos.ptr, shape=(pos.shape[0], num_agents, 2), dtype=float)
         seen = wp.array(ptr=shown.ptr, shape=(pos.shape[0], num_agents), dtype=wp.bool)
         here = pos[env, agent]
@@ -134,19 +150,24 @@ def sweep(num_agents: int, count: int) -> Any:
                 rest = left & (left - wp.uint64(1))
                 other = base + int(wp.bit_count((left ^ rest) - wp.uint64(1)))
                 left = rest
-                if listed == ROOM:  # keep the nearest and continue after them
-                    kept = in_order(found, listed)
-                    listed = int(0)
-                    while listed < count:
-                        found[listed & LAST] = kept[listed & LAST]
-                        listed += 1
-                dist = distance_to(place, seen, env, other & LAST, here)
-                found[listed & LAST] = key(dist, other)
-                listed += 1
+                fresh = key(distance_to(place, seen, env, other & LAST, here), other)
+                if on_gpu():
+                    for k in range(count - 1, 0, -1):
+                        found[k] = wp.min(found[k], wp.max(found[k - 1], fresh))
+                    found[0] = wp.min(found[0], fresh)
+                else:
+                    if listed == ROOM:  # keep the nearest and continue after them
+                        kept = in_order(found, listed)
+                        listed = int(0)
+                        while listed < count:
+                            found[listed & LAST] = kept[listed & LAST]
+                            listed += 1
+                    found[listed & LAST] = fresh
+                    listed += 1
             base += 64
-        ordered = in_order(found, listed)
+        if not on_gpu():
+            found = in_order(found, listed)
         for slot in range(count):
-            near[env, agent, slot] = wp.where(ordered[slot] == FAR, -1, row_of(ordered[slot]))
-        return ordered
+            near[env, agent, slot] = wp.where(found[slot] == FAR, -1, row_of(found[slot]))
 
     return nearest

@@ -12,7 +12,7 @@ from warp_kernels.episode import IO
 from warp_kernels.rules import Rules, agent_phase
 from warp_kernels.spatial import cell_grid
 from warp_kernels.spatial.brute_force_knn import distance, distance_of, row_of
-from warp_kernels.tag.tag_observation import TWO_PI, observation, observation_width
+from warp_kernels.tag.tag_observation import TWO_PI, nearest_phase, observation, observation_width
 
 __all__ = ["Params", "State", "global_state_width", "observation_width", "rules"]
 
@@ -54,7 +54,7 @@ class State:
     caught_by: wp.array2d(dtype=int)  # (E, A) row of the tagger that tags this runner in this step, or -1
     tags: wp.array2d(dtype=int)  # (E, number of taggers) runners that a tagger tags in this step
     left: wp.array(dtype=int)  # (E,) 1: a runner stays in the game after this step
-    near: wp.array3d(dtype=int)  # (E, A, K) nearest rows of the last observation, -1 for none; empty if unused
+    near: wp.array3d(dtype=int)  # (E, A, K) nearest shown agents, nearest first, -1 for none; empty if all are observed
     cells: wp.array2d(dtype=int)  # (E, cells) grid of spatial/cell_grid.py; empty without, as the next three
     slot: wp.array2d(dtype=int)  # (E, A) index of an agent in its cell
     who: wp.array2d(dtype=int)  # (E, A) rows in the order of cells
@@ -258,6 +258,9 @@ def rules(
         f"{num_taggers} {num_runners} {num_acceleration_levels} {num_turn_levels} {num_observed} {full} {start} {grid}"
     )
     survey = cell_grid.build_grid(Params, State, num_agents, num_observed) if grid else ()
+    if not full:
+        survey = (*survey, nearest_phase(Params, State, num_agents, num_observed, grid))
+    observe, observe_slot = observation(Params, State, num_agents, num_taggers, num_observed, full)
     few_taggers = (
         num_taggers * num_taggers <= num_agents
     )  # search all of them: with few taggers the cell search visits many cells
@@ -277,7 +280,9 @@ def rules(
         ),
         build_grid=survey,
         reset_agent=reset_agent,
-        observe=observation(Params, State, num_agents, num_taggers, num_observed, full, grid),
+        observe=observe,
+        observe_slot=observe_slot,
+        observe_slots=num_agents - 1 if full else num_observed,
         global_state=global_state,
         max_unroll=16 if num_agents > 16 else 1,
     )

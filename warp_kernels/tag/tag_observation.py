@@ -5,10 +5,11 @@ from typing import Any
 import warp as wp
 
 from warp_kernels.episode import IO
+from warp_kernels.rules import agent_phase
 from warp_kernels.spatial import brute_force_knn, cell_grid
 from warp_kernels.spatial.brute_force_knn import FAR, row_of
 
-__all__ = ["FEATURES", "TWO_PI", "observation", "observation_width"]
+__all__ = ["FEATURES", "TWO_PI", "nearest_phase", "observation", "observation_width"]
 
 TWO_PI = wp.constant(6.2831855)  # [rad]
 FEATURES = 7  # per observed agent: dx, dy, d speed, d acceleration, d direction, type, alive
@@ -19,14 +20,46 @@ def observation_width(num_agents: int, num_observed: int, full: bool) -> int:
     return FEATURES * (num_agents - 1 if full else num_observed) + 1
 
 
+def nearest_phase(Params: type, State: type, num_agents: int, num_observed: int, grid: bool) -> Any:
+    """Build the agent phase that writes ``state.near``, the K nearest shown agents, for agents that are shown.
+
+    Nearest first, lowest row first for equal distances, -1 in unused slots. The arguments are those of
+    :func:`warp_kernels.tag.tag_continuous.rules`.
+    """
+    nearest_of_all = brute_force_knn.sweep(num_agents, num_observed)
+    nearest_others = cell_grid.search(num_agents, num_observed, num_observed)
+
+    @wp.func(inline=True)
+    def look_among_all(params: Params, state: State, io: IO, env: int, agent: int):
+        if state.shown[env, agent]:
+            nearest_of_all(state.pos, state.shown, state.near, env, agent)
+
+    @wp.func(inline=True)
+    def look_in_cells(params: Params, state: State, io: IO, env: int, agent: int):
+        if state.shown[env, agent]:
+            found = nearest_others(
+                state.cells,
+                state.who,
+                state.spot,
+                env,
+                agent,
+                state.pos[env, agent],
+                params.grid_length,
+                num_agents,
+                float(wp.inf),
+            )
+            for slot in range(num_observed):
+                state.near[env, agent, slot] = wp.where(found[slot] == FAR, -1, row_of(found[slot]))
+
+    return agent_phase(look_in_cells if grid else look_among_all)
+
+
 def observation(
-    Params: type, State: type, num_agents: int, num_taggers: int, num_observed: int, full: bool, grid: bool
-) -> Any:
-    """Build ``Rules.observe``; the arguments are those of :func:`warp_kernels.tag.tag_continuous.rules`."""
+    Params: type, State: type, num_agents: int, num_taggers: int, num_observed: int, full: bool
+) -> tuple[Any, Any]:
+    """Build ``Rules.observe`` and ``Rules.observe_slot``; the arguments are those of ``tag_continuous.rules``."""
     slots = num_agents - 1 if full else num_observed
     Slots = wp.types.vector(length=max(num_observed, 1), dtype=float)
-    nearest_of_all = brute_force_knn.sweep(num_agents, max(num_observed, 1))
-    nearest_others = cell_grid.search(num_agents, num_observed, max(num_observed, 1))
 
     @wp.func(inline=True)
     def look_at(params: Params, state: State, io: IO, env: int, agent: int, other: int, slot: int):
@@ -45,6 +78,11 @@ def observation(
         io.obs[env, agent, 6 * slots + slot] = wp.where(state.shown[env, other], 1.0, 0.0)
 
     @wp.func(inline=True)
+    def look_at_time(params: Params, io: IO, env: int, agent: int):
+        """Write the time, the last number."""
+        io.obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
+
+    @wp.func(inline=True)
     def observe_all(params: Params, state: State, io: IO, env: int, agent: int):
         """Write every other agent in row order, then the time."""
         slot = int(0)
@@ -52,11 +90,11 @@ def observation(
             if other != agent:
                 look_at(params, state, io, env, agent, other, slot)
                 slot += 1
-        io.obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
+        look_at_time(params, io, env, agent)
 
     @wp.func(inline=True)
-    def show(params: Params, state: State, io: IO, env: int, agent: int, found: Any):
-        """Write the features of the agents found, zeros in unused slots, then the time.
+    def observe_nearest(params: Params, state: State, io: IO, env: int, agent: int):
+        """Write the K nearest agents, zeros in unused slots, then the time.
 
         Values are gathered first and then written to an array of constant size, which the CPU compiler vectorizes.
         """
@@ -73,10 +111,11 @@ def observation(
         accelerations = wp.array(ptr=state.acceleration.ptr, shape=(n, num_agents), dtype=float)
         directions = wp.array(ptr=state.direction.ptr, shape=(n, num_agents), dtype=float)
         seen = wp.array(ptr=state.shown.ptr, shape=(n, num_agents), dtype=wp.bool)
+        near = wp.array(ptr=state.near.ptr, shape=(n, num_agents, num_observed), dtype=int)
         slot = int(0)
         while slot < num_observed:
-            if found[slot] != FAR:
-                other = row_of(found[slot])
+            other = near[env, agent, slot]
+            if other >= 0:
                 x[slot] = places[env, other, 0] - places[env, agent, 0]
                 y[slot] = places[env, other, 1] - places[env, agent, 1]
                 speed[slot] = speeds[env, other] - speeds[env, agent]
@@ -98,27 +137,23 @@ def observation(
             obs[env, agent, 5 * slots + slot] = tagger[slot]
             obs[env, agent, 6 * slots + slot] = shown[slot]
             slot += 1
-        obs[env, agent, FEATURES * slots] = float(io.step[env]) / float(params.episode_length)
+        look_at_time(params, io, env, agent)
 
     @wp.func(inline=True)
-    def observe_nearest(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write the K nearest alive agents, nearest first (lowest row first for equal distances), then the time."""
-        show(params, state, io, env, agent, nearest_of_all(state.pos, state.shown, state.near, env, agent))
+    def observe_slot(params: Params, state: State, io: IO, env: int, agent: int, slot: int):
+        """Write the features of one observed agent, or zeros in an unused slot; slot 0 also writes the time."""
+        other = int(slot)
+        if wp.static(full):
+            if slot >= agent:
+                other = slot + 1
+        else:
+            other = state.near[env, agent, slot]
+        if other >= 0:
+            look_at(params, state, io, env, agent, other, slot)
+        else:
+            for feature in range(FEATURES):
+                io.obs[env, agent, feature * slots + slot] = 0.0
+        if slot == 0:
+            look_at_time(params, io, env, agent)
 
-    @wp.func(inline=True)
-    def observe_in_cells(params: Params, state: State, io: IO, env: int, agent: int):
-        """Write the same, found in the cells around the agent."""
-        found = nearest_others(
-            state.cells,
-            state.who,
-            state.spot,
-            env,
-            agent,
-            state.pos[env, agent],
-            params.grid_length,
-            num_agents,
-            float(wp.inf),
-        )
-        show(params, state, io, env, agent, found)
-
-    return observe_all if full else observe_in_cells if grid else observe_nearest
+    return (observe_all if full else observe_nearest), observe_slot

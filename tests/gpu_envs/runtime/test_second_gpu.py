@@ -35,6 +35,8 @@ def gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", device)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: SimpleNamespace(cuda_stream=device.index))
     monkeypatch.setattr(wp, "stream_from_torch", lambda stream: stream.cuda_stream)
+    properties = SimpleNamespace(multi_processor_count=132)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     return state
 
 

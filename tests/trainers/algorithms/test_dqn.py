@@ -203,11 +203,11 @@ def test_draws_are_proportional_to_priorities():
     table = torch.tensor([[1.0, 0.0], [2.0, 3.0], [4.0, 0.0], [0.0, 6.0]])
     replay.buffers["priority"].copy_(table)
     assert replay.oldest == 2
-    time, env, weight = replay.draw_prioritized(1600, torch.Generator().manual_seed(0), beta=0.5)
+    time, env, weight = replay.draw_prioritized(1600, torch.Generator().manual_seed(0), beta=torch.tensor(0.5))
     counts = torch.zeros(4, 2).index_put_((time, env), torch.ones(1600), accumulate=True)
     torch.testing.assert_close(counts, table * 100, rtol=0, atol=1.01)  # draws are stratified
     torch.testing.assert_close(weight, table[time, env] ** -0.5)  # (1 / (N P)) ^ beta over its largest, that of 1
-    time, env, _ = replay.draw_prioritized(1600, torch.Generator().manual_seed(0), beta=0.5, window=2)
+    time, env, _ = replay.draw_prioritized(1600, torch.Generator().manual_seed(0), beta=torch.tensor(0.5), window=2)
     assert set(time.tolist()) == {0, 2, 3}, "row 1 is the newest: nothing follows it yet"
 
 
@@ -223,7 +223,7 @@ def test_priorities_are_errors_to_the_power_alpha():
     action = learner.replay.buffers["action"][time, env, 0]
     value = torch.tensor([1.0, 2.0]) * torch.tensor([2.0, 1.0])[action]
     error = (value - torch.tensor([1 + 0.5 * 2, 2.0])).abs()  # world 2 at step 0, world 0 at its end
-    metrics = learner._minibatch_step(0.4)
+    metrics = learner._gradient_step()
     torch.testing.assert_close(priority[time, env], error.sqrt())
     torch.testing.assert_close(metrics["q_loss"], ((error - 0.5) * torch.tensor([1.0, 0.25])).mean())  # Huber loss
     play_by_hand(learner)

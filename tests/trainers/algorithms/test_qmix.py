@@ -155,7 +155,7 @@ def test_team_targets_match_hand_computation():
             return found.setdefault("loss", loss.detach())
 
     learner.reducer = Seen()
-    learner._minibatch_step()
+    learner._gradient_step()
     action = batch["action"][time, env]
     x = torch.tensor([[1.0, 2.0], [0.0, 3.0], [1.0, 2.0], [2.0, 3.0], [1.0, 2.0], [2.0, 3.0]])
     team = (x * (1 + action)).sum(-1) + torch.tensor([2, 1, 2, 2, 2, 2])
@@ -234,7 +234,7 @@ def test_gradients_depend_on_the_stored_hidden_state(burn_in):
         drive(core, learner, 4)
         learner.replay.buffers["hidden_state"] += shift
         learner.replay.buffers["episode_starts"].zero_()
-        losses.append(float(learner._minibatch_step()["q_loss"]))
+        losses.append(float(learner._gradient_step()["q_loss"]))
     assert losses[0] != losses[1]
 
 

@@ -81,7 +81,7 @@ def score(trainer: Trainer) -> float:
 )
 def test_replay_learners_solve_identity(algorithm, kind, masked, target, tmp_path):
     longer = algorithm in JOINT or kind == "multi_discrete"
-    config = configured(algorithm, 60 if longer else 30, learning_rate=0.01)
+    config = configured(algorithm, 100 if longer else 40, learning_rate=0.005)
     if kind != "discrete":  # where group "odd" has its own answer
         config = dataclasses.replace(config, sharing="all")
     trainer = trained(config, tmp_path, identity(kind, masked))

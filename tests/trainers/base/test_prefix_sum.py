@@ -87,11 +87,11 @@ class NoFloatCumsum(TorchFunctionMode):
 def prioritized():
     buffer = ReplayBuffer.__new__(ReplayBuffer)
     buffer.device, buffer.length, buffer.num_envs_total = torch.device("cpu"), 50, 4
-    buffer.position, buffer.filled = 30, 30
+    buffer.oldest, buffer.num_steps = torch.tensor(0), torch.tensor(30)
     priority = torch.rand(50, 4, generator=torch.Generator().manual_seed(3))
     priority[::3] = 0
     buffer.buffers = {PRIORITY: priority}
-    return buffer.draw_prioritized(64, torch.Generator().manual_seed(4), 0.5)
+    return buffer.draw_prioritized(64, torch.Generator().manual_seed(4), torch.tensor(0.5))
 
 
 def mixed():

@@ -159,7 +159,7 @@ class JointCritic(Network):
         agent = of_place.T.unsqueeze(1).baddbmm(mine, of_mine, alpha=-1.0).transpose(0, 1)  # (B, n, H)
         if code is not None:
             agent = agent + code @ of_own.T
-        return after(agent + world.unsqueeze(1))
+        return after(agent + world.unsqueeze(1)).to(x.dtype)  # autocast returns bfloat16
 
 
 def joint_values(critics: torch.nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:
@@ -217,7 +217,7 @@ class JointReplayStore(ReplayStore):
         """Return the rollouts of all policies as steps of all agents, (T, E, ...) by name, with a host sync each."""
         r = self.rollout
         for each in self.all.values():
-            each.rollout.check()
+            each.check_rollout()
         assert r.state is not None
         assert r.joint_action is not None
         outcomes = {name: each.outcome() for name, each in self.all.items()}

@@ -6,7 +6,9 @@ n-step returns and prioritized replay (Schaul et al. 2016); see Hessel et al. 20
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +17,11 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule, target_copy
+from trainers.algorithms.off_policy.replay_learner import mean_metrics
+from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
+from trainers.base.optimizers import make_adam, set_learning_rate
 from trainers.base.random_streams import stream_of_shard
 from trainers.base.serialization import check_tensors
 from trainers.base.state import State, load_state, save_state, select_prefix
@@ -90,9 +95,14 @@ class DQN:
         self.target = target_copy(self.actor)
         self.net = nn.ModuleDict({"normalizer": self.normalizer, "actor": self.actor, "target": self.target})
         self.net.to(self.device)
-        adam = torch.optim.Adam(self.actor.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
+        adam = make_adam(self.actor.parameters(), config.learning_rate, spec.captured, eps=1e-5)
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": adam}
+        # on the device, so that captured rollouts and gradient steps see their changes
         self.epsilon = torch.full((), config.epsilon, device=self.device)
+        self.beta = torch.full((), config.priority_beta, device=self.device)
+        self.updates = CapturedUpdates(
+            spec.captured, self, lambda: (*self.replay.buffers.values(),), self._changed_priorities
+        )
         capacity = final_obs_capacity(
             config.rollout_length, spec.time_limit, shape[0] * shape[1], config.truncation_capacity
         )
@@ -141,7 +151,8 @@ class DQN:
     def update(self) -> dict[str, Tensor]:
         """Move the rollout to the replay and learn from it once it holds enough steps; return metrics."""
         c, r = self.config, self.rollout
-        r.check()
+        if not self.updates.enabled:  # otherwise the trainer does, with the metrics
+            r.check()
         decided = r.valid if r.to_move is None else r.valid & r.to_move[:-1]
         if c.normalize_obs:
             self.normalizer.update(r.obs, decided, self.reducer.sum)
@@ -150,13 +161,10 @@ class DQN:
         r.clear()
         metrics = {"epsilon": self.epsilon.clone()}
         progress = self.steps / self.total_steps
-        self.optimizers["adam"].param_groups[0]["lr"] = linear_schedule(
-            c.learning_rate, c.learning_rate_final, progress
-        )
+        set_learning_rate(self.optimizers["adam"], linear_schedule(c.learning_rate, c.learning_rate_final, progress))
         if self.steps >= c.learning_starts and self.replay.filled >= c.n_step:
-            beta = linear_schedule(c.priority_beta, 1.0, progress)
-            steps = [self._minibatch_step(beta) for _ in range(c.updates)]
-            metrics |= {name: torch.stack([step[name] for step in steps]).mean() for name in steps[0]}
+            self.beta.fill_(linear_schedule(c.priority_beta, 1.0, progress))
+            metrics |= mean_metrics([self._gradient_step() for _ in range(c.updates)])
         self.epsilon.fill_(c.epsilon_at(progress))
         return metrics
 
@@ -201,11 +209,21 @@ class DQN:
             steps[PRIORITY] = torch.where(top > 0, top, 1.0) * valid.any(-1)
         replay.add(steps)
 
-    def _minibatch_step(self, beta: float) -> dict[str, Tensor]:
+    def _changed_priorities(self) -> Sequence[Tensor]:
+        """Return the priorities, which gradient steps change."""
+        return (self.replay.buffers[PRIORITY],) if self.config.prioritized else ()
+
+    def _gradient_step(self) -> dict[str, Tensor]:
+        """Take one gradient step, and move the target network if it is due; both are captured on a GPU."""
+        self.gradient_steps += 1
+        due = self.gradient_steps % self.config.target_every == 0
+        return self.updates.captured(f"target {due}", partial(self._minibatch_step, due))()
+
+    def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
         """Take one Adam step on the Huber loss of sampled steps (B, n)."""
         c, replay = self.config, self.replay
         if c.prioritized:
-            when, where, weight = replay.draw_prioritized(c.batch_size, self.generator, beta, c.n_step)
+            when, where, weight = replay.draw_prioritized(c.batch_size, self.generator, self.beta, c.n_step)
         else:
             when, where = replay.draw(c.batch_size, self.generator, c.n_step)
             weight = torch.ones(c.batch_size, device=self.device)
@@ -218,8 +236,7 @@ class DQN:
         error = nn.functional.smooth_l1_loss(value, target, reduction="none")
         loss = masked_mean(error * weight.unsqueeze(1), known, count)
         grad_norm = self.reducer.step(self.optimizers["adam"], loss, c.max_grad_norm)
-        self.gradient_steps += 1
-        if self.gradient_steps % c.target_every == 0:
+        if move_target:
             polyak_update(self.target, self.actor, c.tau)
         with torch.no_grad():
             if c.prioritized:

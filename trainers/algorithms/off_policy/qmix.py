@@ -9,6 +9,7 @@ when the window was played, as in R2D2 (Kapturowski et al. 2019, section 3).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +18,11 @@ from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.off_policy.q_learning import QConfig, best_value, explore, linear_schedule, target_copy
+from trainers.algorithms.off_policy.replay_learner import mean_metrics
+from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
+from trainers.base.optimizers import make_adam, set_learning_rate
 from trainers.base.random_streams import stream_of_shard
 from trainers.base.serialization import check_tensors
 from trainers.base.state import State, load_state, save_state, select_prefix
@@ -84,7 +88,8 @@ class QMIXMixer(nn.Module):
         """Map values (..., n) and states (..., S) to team values (...)."""
         weights = self.first(state).abs().unflatten(-1, (self.agents, -1))
         hidden = nn.functional.elu((values.unsqueeze(-2) @ weights).squeeze(-2) + self.first_bias(state))
-        return (hidden * self.second(state).abs()).sum(-1) + self.second_bias(state).squeeze(-1)
+        team = (hidden * self.second(state).abs()).sum(-1) + self.second_bias(state).squeeze(-1)
+        return team.to(state.dtype)  # autocast returns bfloat16
 
 
 class QMIX:
@@ -138,8 +143,9 @@ class QMIX:
             normalizers["state_normalizer"] = self.state_normalizer
         self.net = nn.ModuleDict({"learned": learned, **targets, **normalizers})
         self.net.to(self.device)
-        adam = torch.optim.Adam(learned.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
+        adam = make_adam(learned.parameters(), config.learning_rate, spec.captured, eps=1e-5)
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": adam}
+        self.updates = CapturedUpdates(spec.captured, self, lambda: (*self.replay.buffers.values(),))
         self.epsilon = torch.full((), config.epsilon, device=self.device)
         self.hidden_state = torch.zeros((envs, agents, self.actor.hidden_width), device=self.device)
         self.burn_in = config.burn_in if self.actor.hidden_width else 0
@@ -201,7 +207,8 @@ class QMIX:
     def update(self) -> dict[str, Tensor]:
         """Move the rollout to the replay and learn from it once it holds enough steps; return metrics."""
         c, r = self.config, self.rollout
-        r.check()
+        if not self.updates.enabled:  # otherwise the trainer does, with the metrics
+            r.check()
         if c.normalize_obs:
             self.normalizer.update(r.obs, r.valid, self.reducer.sum)
             if r.state is not None:
@@ -211,12 +218,9 @@ class QMIX:
         r.clear()
         metrics = {"epsilon": self.epsilon.clone()}
         progress = self.steps / self.total_steps
-        self.optimizers["adam"].param_groups[0]["lr"] = linear_schedule(
-            c.learning_rate, c.learning_rate_final, progress
-        )
+        set_learning_rate(self.optimizers["adam"], linear_schedule(c.learning_rate, c.learning_rate_final, progress))
         if self.steps >= c.learning_starts and self.replay.filled >= self.window:
-            steps = [self._minibatch_step() for _ in range(c.updates)]
-            metrics |= {name: torch.stack([step[name] for step in steps]).mean() for name in steps[0]}
+            metrics |= mean_metrics([self._gradient_step() for _ in range(c.updates)])
         self.epsilon.fill_(c.epsilon_at(progress))
         return metrics
 
@@ -247,7 +251,13 @@ class QMIX:
             steps["hidden_state"] = self.remembered.masked_fill(~r.valid.unsqueeze(-1), 0.0)
         return steps
 
-    def _minibatch_step(self) -> dict[str, Tensor]:
+    def _gradient_step(self) -> dict[str, Tensor]:
+        """Take one gradient step, and move the target networks if it is due; both are captured on a GPU."""
+        self.gradient_steps += 1
+        due = self.gradient_steps % self.config.target_every == 0
+        return self.updates.captured(f"target {due}", partial(self._minibatch_step, due))()
+
+    def _minibatch_step(self, move_target: bool) -> dict[str, Tensor]:
         """Take one Adam step on the squared error of the team values, over sampled windows (L, B)."""
         c = self.config
         time, env, _ = self.replay.local_places(*self.replay.draw(c.batch_size, self.generator, self.window))
@@ -275,8 +285,7 @@ class QMIX:
         count = self.reducer.divisor(known)
         loss = masked_mean((team - target).square(), known, count)
         grad_norm = self.reducer.step(self.optimizers["adam"], loss, c.max_grad_norm)
-        self.gradient_steps += 1
-        if self.gradient_steps % c.target_every == 0:
+        if move_target:
             polyak_update(self.target_actor, self.actor, c.tau)
             polyak_update(self.target_mixer, self.mixer, c.tau)
         return {"q_loss": loss.detach(), "q_value": masked_mean(team.detach(), known, count), "grad_norm": grad_norm}
@@ -305,7 +314,7 @@ class QMIX:
     @staticmethod
     def _values(actor: Network, inputs: Tensor, hidden_state: Tensor | None) -> Tensor:
         """Return values (L, B, n, choices) of inputs, or of hidden states for a GRU."""
-        return actor(inputs) if hidden_state is None else actor.out(hidden_state)
+        return actor(inputs) if hidden_state is None else actor.out(hidden_state).to(inputs.dtype)
 
     def policy(self) -> Policy:
         """Return a frozen copy of the agents' network with its normalizer; it takes the best actions."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gpu_envs.errors import ConfigError
 from gpu_envs.utils.settings import check_settings, setting
 from trainers.algorithms.learner import CentralInput
+from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.random_streams import SingleStream, stream_of_rows, stream_of_shard
@@ -27,7 +28,6 @@ __all__ = [
     "ReplayConfig",
     "ReplayLearner",
     "ReplayStore",
-    "adam",
     "critic_step",
     "critic_values",
     "mean_metrics",
@@ -102,7 +102,7 @@ class ReplayStore:
                 f"{config.names}: expected agents that all act at every step, got a turn-based game; use ppo or dqn"
             )
         shape = (spec.num_envs, spec.num_agents)
-        self.config, self.device = config, torch.device(spec.device)
+        self.config, self.device, self.captured = config, torch.device(spec.device), spec.captured
         self.rollout = RolloutBuffer(
             config.rollout_length,
             shape,
@@ -132,9 +132,9 @@ class ReplayStore:
         return ReplayBuffer(c.replay_size, spec.num_envs, fields, self.device, c.rollout_length, spec.shard)
 
     def store_rollout(self) -> None:
-        """Move the rollout to the replay (one host sync, see `RolloutBuffer.check`)."""
+        """Move the rollout to the replay."""
         r = self.rollout
-        r.check()
+        self.check_rollout()
         obs, next_obs = zero_invalid(r.obs, r.valid), zero_invalid(r.next_obs(), r.valid & ~r.terminated)
         steps = {"obs": obs, "next_obs": next_obs, "action": zero_invalid(r.action, r.valid), **self.outcome()}
         if r.mask is not None:
@@ -143,6 +143,11 @@ class ReplayStore:
             steps |= {"mask": r.mask[:-1], "next_mask": r.mask[1:]}
         self.replay.add(steps)
         r.clear()
+
+    def check_rollout(self) -> None:
+        """Raise RolloutOverflowError as `RolloutBuffer.check`; with captured updates the trainer does, with metrics."""
+        if not self.captured:
+            self.rollout.check()
 
     def outcome(self) -> dict[str, Tensor]:
         """Return reward, termination and validity of the rollout's steps, (T, E, n) by name."""
@@ -174,7 +179,10 @@ class ReplayStore:
 
 
 class ReplayLearner:
-    """Learner with an actor, a rollout and a replay. A subclass builds the networks and defines `act` and `update`."""
+    """Learner with an actor, a rollout and a replay.
+
+    A subclass builds the networks and defines `act`, `_learn` and `_schedule`.
+    """
 
     central_input: CentralInput = None
     """Input that the critics need besides the agents' own observations."""
@@ -186,16 +194,44 @@ class ReplayLearner:
     """Rollout and replay."""
     rollout: RolloutBuffer
     """Rollout of the experience."""
+    net: nn.ModuleDict
+    """All networks and normalizers."""
+    optimizers: dict[str, torch.optim.Optimizer]
+    """Optimizers by name."""
 
     def __init__(self, spec: LearnerSpec) -> None:
-        """Set the device and the random streams."""
+        """Set the device, the random streams and the capture of gradient steps."""
         self.device, self.steps = torch.device(spec.device), 0
         self.generator = torch.Generator(self.device).manual_seed(spec.seed)
         self.stream, self.num_envs_total = stream_of_shard(self.generator, spec.shard), spec.num_envs_total
+        self.updates = CapturedUpdates(spec.captured, self, lambda: (*self.experience.replay.buffers.values(),))
 
     def observe(self, transition: Transition) -> None:
         """Store the results of the last actions."""
         self.rollout.end_step(transition)
+
+    def update(self) -> dict[str, Tensor]:
+        """Move the rollout to the replay and learn from it; gradient steps are CUDA graphs if the spec is `captured`.
+
+        Returns:
+            Metrics, scalars on the device; empty before `learning_starts`.
+        """
+        c = self.experience.config
+        self._store_rollout()
+        found: list[dict[str, Tensor]] = []
+        if self.steps >= c.learning_starts:
+            found = [self._learn() for _ in range(c.updates)]
+        metrics = mean_metrics(found)
+        self._schedule()
+        return metrics
+
+    def _learn(self) -> dict[str, Tensor]:
+        """Take one gradient step on sampled steps; return metrics, scalars on the device."""
+        raise NotImplementedError
+
+    def _schedule(self) -> None:
+        """Set what changes over the training, for the next rollout."""
+        raise NotImplementedError
 
     def _store_rollout(self) -> None:
         """Move the rollout to the replay and count its steps."""
@@ -207,11 +243,6 @@ class ReplayLearner:
     def _normalize(self) -> None:
         """Add the rollout's observations to the running statistics."""
         self.normalizer.update(self.rollout.obs, self.rollout.valid, self.reducer.sum)
-
-
-def adam(net: Iterable[nn.Parameter], config: ReplayConfig) -> torch.optim.Optimizer:
-    """Return Adam for the given parameters."""
-    return torch.optim.Adam(net, lr=config.learning_rate, fused=True)
 
 
 def critic_values(critics: nn.ModuleList, situation: Tensor, code: Tensor | None = None) -> Tensor:

@@ -26,12 +26,11 @@ from trainers.algorithms.off_policy.replay_learner import (
     ReplayConfig,
     ReplayLearner,
     ReplayStore,
-    adam,
     critic_step,
     critic_values,
-    mean_metrics,
 )
 from trainers.base.learner_spec import LearnerSpec
+from trainers.base.optimizers import make_adam
 from trainers.base.random_streams import SingleStream
 from trainers.base.state import State, load_state, save_state
 from trainers.models.action_heads import CategoricalHead, TanhGaussianHead, action_spec, make_head
@@ -89,7 +88,9 @@ class SAC(ReplayLearner):
         self.net.to(self.device)
         learned = {"actor": self.actor.parameters(), "critic": self.critics.parameters()}
         learned["temperature"] = iter([self.log_temperature])
-        self.optimizers = {name: adam(parameters, config) for name, parameters in learned.items()}
+        self.optimizers = {
+            name: make_adam(parameters, config.learning_rate, spec.captured) for name, parameters in learned.items()
+        }
         self.experience = self._make_experience(spec)
         self.rollout = self.experience.rollout
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
@@ -123,18 +124,18 @@ class SAC(ReplayLearner):
         self.rollout.store_action(action)
         return action
 
-    def update(self) -> dict[str, Tensor]:
-        """Move the rollout to the replay and learn from it; return metrics, empty before `learning_starts`."""
-        c = self.config
-        self._store_rollout()
-        found: list[dict[str, Tensor]] = []
-        if self.steps >= c.learning_starts:
-            for _ in range(c.updates):
-                batch = self._prepare_batch(self.experience.draw(self.generator))
-                found += [self._critic_step(batch), self._actor_step(batch)]
-                polyak_update(self.target_critics, self.critics, c.tau)
-        self.exploring.fill_(self.steps < c.learning_starts)
-        return mean_metrics(found)
+    def _schedule(self) -> None:
+        self.exploring.fill_(self.steps < self.config.learning_starts)
+
+    def _learn(self) -> dict[str, Tensor]:
+        return self.updates.captured("step", self._gradient_step)()
+
+    def _gradient_step(self) -> dict[str, Tensor]:
+        """Take one step of critics, policy and temperature, and move the target networks."""
+        batch = self._prepare_batch(self.experience.draw(self.generator))
+        metrics = self._critic_step(batch) | self._actor_step(batch)
+        polyak_update(self.target_critics, self.critics, self.config.tau)
+        return metrics
 
     @torch.no_grad()
     def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -235,7 +236,7 @@ class SAC(ReplayLearner):
         """Restore the result of `state_dict`; raise CheckpointError at the first mismatch."""
         self.steps = load_state(state, self.net, self.optimizers, self.generator, "steps")["steps"]
         self.experience.load_state_dict(state)
-        self.exploring.fill_(self.steps < self.config.learning_starts)
+        self._schedule()
 
 
 def entropy_of(table: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from gymnasium import spaces
@@ -20,12 +21,11 @@ from trainers.algorithms.off_policy.replay_learner import (
     ReplayConfig,
     ReplayLearner,
     ReplayStore,
-    adam,
     critic_step,
     critic_values,
-    mean_metrics,
 )
 from trainers.base.learner_spec import LearnerSpec
+from trainers.base.optimizers import make_adam
 from trainers.base.random_streams import SingleStream, normal, uniform
 from trainers.base.state import State, load_state, save_state
 from trainers.models.action_heads import CategoricalHead, GaussianHead, action_spec, make_head
@@ -80,7 +80,9 @@ class TD3(ReplayLearner):
         parts |= {"target_actor": self.target_actor, "target_critics": self.target_critics}
         self.net = nn.ModuleDict(parts).to(self.device)
         learned = {"actor": self.actor, "critic": self.critics}
-        self.optimizers = {name: adam(net.parameters(), config) for name, net in learned.items()}
+        self.optimizers = {
+            name: make_adam(net.parameters(), config.learning_rate, spec.captured) for name, net in learned.items()
+        }
         self.experience = self._make_experience(spec)
         self.rollout = self.experience.rollout
         # on the device, and changed only between rollouts, so that a rollout can be captured as a CUDA graph
@@ -124,23 +126,20 @@ class TD3(ReplayLearner):
         self.rollout.store_action(action)
         return action
 
-    def update(self) -> dict[str, Tensor]:
-        """Move the rollout to the replay and learn from it; return metrics, empty before `learning_starts`."""
-        c = self.config
-        self._store_rollout()
-        found: list[dict[str, Tensor]] = []
-        if self.steps >= c.learning_starts:
-            for _ in range(c.updates):
-                batch = self._prepare_batch(self.experience.draw(self.generator))
-                found.append(self._critic_step(batch))
-                self.gradient_steps += 1
-                if self.gradient_steps % c.policy_delay == 0:
-                    found.append(self._actor_step(batch))
-                    polyak_update(self.target_actor, self.actor, c.tau)
-                    polyak_update(self.target_critics, self.critics, c.tau)
-        metrics = mean_metrics(found) | ({"noise": self.noise.clone()} if found else {})
-        self._schedule()
-        return metrics
+    def _learn(self) -> dict[str, Tensor]:
+        self.gradient_steps += 1
+        due = self.gradient_steps % self.config.policy_delay == 0
+        return self.updates.captured(f"policy {due}", partial(self._gradient_step, due))()
+
+    def _gradient_step(self, learn_policy: bool) -> dict[str, Tensor]:
+        """Take one step of the critics and, with `learn_policy`, of the policy and the target networks."""
+        batch = self._prepare_batch(self.experience.draw(self.generator))
+        metrics = self._critic_step(batch)
+        if learn_policy:
+            metrics |= self._actor_step(batch)
+            polyak_update(self.target_actor, self.actor, self.config.tau)
+            polyak_update(self.target_critics, self.critics, self.config.tau)
+        return metrics | {"noise": self.noise.clone()}
 
     @torch.no_grad()
     def _prepare_batch(self, sampled: dict[str, Tensor]) -> dict[str, Tensor]:

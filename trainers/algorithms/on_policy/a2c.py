@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from gpu_envs.utils.settings import setting
@@ -18,6 +17,7 @@ from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearne
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
 from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
+from trainers.base.optimizers import make_adam, make_rmsprop, set_learning_rate
 from trainers.models.normalization import masked_mean
 
 __all__ = ["A2C", "A2CConfig"]
@@ -51,34 +51,33 @@ class A2C(ActorCriticLearner):
         super().__init__(config, spec)
         self.config = config
         if config.optimizer == "adam":
-            self.optimizer = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
+            self.optimizer = make_adam(self.net.parameters(), config.learning_rate, spec.captured, eps=1e-5)
         else:
-            self.optimizer = torch.optim.RMSprop(self.net.parameters(), lr=config.learning_rate, alpha=0.99, eps=1e-5)
+            self.optimizer = make_rmsprop(
+                self.net.parameters(), config.learning_rate, spec.captured, alpha=0.99, eps=1e-5
+            )
         self.optimizers = {config.optimizer: self.optimizer}
 
-    def update(self) -> dict[str, Tensor]:
-        """Take one gradient step on the stored rollout.
+    def _schedule(self, progress: float) -> dict[str, float]:
+        learning_rate = linear_schedule(self.config.learning_rate, self.config.learning_rate_final, progress)
+        set_learning_rate(self.optimizer, learning_rate)
+        return {"learning_rate": learning_rate}
 
-        Returns:
-            Metrics, scalars on the device; empty if no row is valid.
-        """
-        c, progress = self.config, self.steps / self.total_steps
-        learning_rate = linear_schedule(c.learning_rate, c.learning_rate_final, progress)
-        self.optimizer.param_groups[0]["lr"] = learning_rate
-
-        batch = self.agent.batch(self.reducer)
-        sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step)
-        metrics: dict[str, Tensor] = {}
-        if sampler.num_decisions > 0:
-            metrics = self._minibatch_step(batch, sampler.divisor)
-            metrics["explained_variance"] = explained_variance(batch, self.reducer)
-            metrics["learning_rate"] = torch.full((), learning_rate, device=self.device)
-            self.agent.update_normalizer(batch, self.reducer.sum)
-        self.steps += self.agent.next_rollout()
+    def _learn(self) -> dict[str, Tensor]:
+        """Take one gradient step on the stored rollout and update the normalizers."""
+        fixed_shapes = self.uses_fixed_shapes
+        batch = self.agent.batch(self.reducer, fixed_shapes)
+        sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step, fixed_shapes)
+        if sampler.num_decisions == 0:
+            return {}
+        loss, metrics = self._loss(batch, sampler.divisor)
+        metrics["grad_norm"] = self.reducer.step(self.optimizer, loss, self.config.max_grad_norm, sampler.active)
+        metrics["explained_variance"] = explained_variance(batch, self.reducer)
+        self.agent.update_normalizer(batch, self.reducer.sum)
         return metrics
 
-    def _minibatch_step(self, batch: dict[str, Tensor], divisor: Tensor | float | None) -> dict[str, Tensor]:
-        """Take one gradient step on the whole rollout; `divisor` as in `MinibatchSampler`."""
+    def _loss(self, batch: dict[str, Tensor], divisor: Tensor | float | None) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of the whole rollout, and metrics; `divisor` as in `MinibatchSampler`."""
         c, part = self.config, minibatch(batch, None, self.net.critic_input)
         valid = part.get("valid")
         params = forward_batch(self.actor, part["obs"], part, "actor")
@@ -89,6 +88,5 @@ class A2C(ActorCriticLearner):
         value_loss = 0.5 * masked_mean((value - part["returns"]).square(), valid, divisor)
         bonus = masked_mean(entropy, valid, divisor)
         loss = policy_loss + c.value_coef * value_loss - c.entropy_coef * bonus
-        grad_norm = self.reducer.step(self.optimizer, loss, c.max_grad_norm)
-        losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": bonus, "grad_norm": grad_norm}
-        return {name: each.detach() for name, each in losses.items()}
+        losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": bonus}
+        return loss, {name: each.detach() for name, each in losses.items()}

@@ -57,14 +57,14 @@ class ActorCriticAgent:
         self.rollout.store_action(action, log_prob)
         return self.head.to_env(action)
 
-    def batch(self, reducer: GradientReducer = LOCAL_REDUCER) -> dict[str, Tensor]:
+    def batch(self, reducer: GradientReducer = LOCAL_REDUCER, fixed_shapes: bool = False) -> dict[str, Tensor]:
         """Return the rollout's decisions with values and advantages, see `row_batch` and `sequence_batch`.
 
-        The host synchronizes with the device.
+        The host synchronizes with the device unless `fixed_shapes` is set.
         """
         if self.recurrent_state is None:
-            return row_batch(self.rollout, self.net, self.config, reducer)
-        return sequence_batch(self.rollout, self.net, self.recurrent_state, self.config, reducer)
+            return row_batch(self.rollout, self.net, self.config, reducer, fixed_shapes)
+        return sequence_batch(self.rollout, self.net, self.recurrent_state, self.config, reducer, fixed_shapes)
 
     def update_normalizer(self, batch: dict[str, Tensor], total: Callable[[Tensor], Tensor]) -> None:
         """Update the normalizers, after gradient steps; see `update_normalizers`."""

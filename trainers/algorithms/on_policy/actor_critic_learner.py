@@ -1,6 +1,8 @@
-"""Base of the on-policy learners: acting, storing, and the state that a checkpoint holds."""
+"""Base of the on-policy learners: acting, storing, updates as CUDA graphs, and the state that a checkpoint holds."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -8,6 +10,7 @@ from torch import Tensor
 from trainers.algorithms.learner import CentralInput
 from trainers.algorithms.on_policy.actor_critic import ActorCriticConfig
 from trainers.algorithms.on_policy.actor_critic_agent import ActorCriticAgent
+from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.base.learner_spec import LearnerSpec
 from trainers.base.state import State, load_state, save_state
@@ -18,7 +21,7 @@ __all__ = ["ActorCriticLearner"]
 
 
 class ActorCriticLearner:
-    """Learner with an actor, a critic and a rollout. A subclass sets the optimizer and defines `update`."""
+    """Learner with an actor, a critic and a rollout. A subclass sets the optimizer and defines `_learn`."""
 
     reducer: GradientReducer = LOCAL_REDUCER
     """Sum of gradients and statistics over the processes that train together."""
@@ -26,6 +29,8 @@ class ActorCriticLearner:
     """Optimizer of actor and critic."""
     optimizers: dict[str, torch.optim.Optimizer]
     """The optimizer by its name in checkpoints."""
+    fixed_shapes: bool
+    """Keep invalid rows, masked, in batches, so that an update reads nothing from the device and can be captured."""
 
     def __init__(self, config: ActorCriticConfig, spec: LearnerSpec) -> None:
         """Build networks and buffers."""
@@ -35,6 +40,8 @@ class ActorCriticLearner:
         self.device, self.generator, self.rollout = agent.device, agent.generator, agent.rollout
         self.net = net = agent.net
         self.actor, self.critic, self.head = net.actor, net.critic, net.head
+        self.fixed_shapes = spec.captured
+        self.updates = CapturedUpdates(spec.captured, self, self._read)
 
     def act(
         self,
@@ -49,6 +56,41 @@ class ActorCriticLearner:
     def observe(self, transition: Transition) -> None:
         """Store the results of the last actions."""
         self.rollout.end_step(transition)
+
+    def update(self) -> dict[str, Tensor]:
+        """Learn from the stored rollout.
+
+        The whole update is one CUDA graph if `LearnerSpec.captured` is set. The normalizers are updated after the
+        gradient steps, so that the first probability ratios are exactly 1.
+
+        Returns:
+            Metrics, scalars on the device; empty if no row is valid.
+        """
+        schedules = self._schedule(self.steps / self.total_steps)
+        metrics = self.updates.captured("update", self._learn)()
+        if metrics:
+            metrics |= {name: torch.full((), value, device=self.device) for name, value in schedules.items()}
+        self.steps += self.agent.next_rollout()
+        return metrics
+
+    @property
+    def uses_fixed_shapes(self) -> bool:
+        """Whether batches keep invalid rows: `fixed_shapes`, in a single process."""
+        return self.fixed_shapes and self.reducer.ranks == 1
+
+    def _schedule(self, progress: float) -> dict[str, float]:
+        """Set what changes over the training, at a fraction of `total_steps`, and return it by name."""
+        raise NotImplementedError
+
+    def _learn(self) -> dict[str, Tensor]:
+        """Take the gradient steps and update the normalizers; return metrics, scalars on the device."""
+        raise NotImplementedError
+
+    def _read(self) -> Iterator[Tensor]:
+        """Iterate over the tensors that `_learn` uses besides those that it trains."""
+        recurrent = self.agent.recurrent_state
+        for owner in (self.rollout, *(() if recurrent is None else (recurrent,))):
+            yield from (value for value in vars(owner).values() if isinstance(value, Tensor))
 
     def policy(self) -> Policy:
         """Return a frozen copy of the actor with its normalizer."""

@@ -35,10 +35,8 @@ WHOLE = ("raw_obs", "states", "rows")
 
 def explained_variance(batch: dict[str, Tensor], reducer: GradientReducer) -> Tensor:
     """Return the share of the returns' variance explained by the critic, a scalar: at most 1, and 0 for a constant."""
-    returns, value = batch["returns"], batch["value"]
-    if "valid" in batch:
-        returns, value = returns[batch["valid"]], value[batch["valid"]]
-    return 1 - reducer.variance(returns - value) / (reducer.variance(returns) + 1e-8)
+    returns, value, valid = batch["returns"], batch["value"], batch.get("valid")
+    return 1 - reducer.variance(returns - value, valid) / (reducer.variance(returns, valid) + 1e-8)
 
 
 def minibatch(batch: dict[str, Tensor], chosen: Tensor | None, critic_input: CriticInput | None) -> dict[str, Tensor]:
@@ -70,17 +68,26 @@ def update_normalizers(
 
 @torch.no_grad()
 def row_batch(
-    r: RolloutBuffer, net: ActorCritic, c: ActorCriticConfig, reducer: GradientReducer = LOCAL_REDUCER
+    r: RolloutBuffer,
+    net: ActorCritic,
+    c: ActorCriticConfig,
+    reducer: GradientReducer = LOCAL_REDUCER,
+    fixed_shapes: bool = False,
 ) -> dict[str, Tensor]:
-    """Value the rollout and return its N valid decisions, tensors (N, ...).
+    """Value the rollout and return its decisions, tensors (N, ...).
 
-    The host synchronizes with the device to count final observations and decisions.
+    The host synchronizes with the device to count final observations and the N valid decisions. With `fixed_shapes` it
+    does not: N is T * E * n, and "valid" (N,) marks the valid decisions.
     """
     normalizer, critic, critic_input = net.normalizer, net.critic, net.critic_input
-    r.check()
-    decided = r.valid if r.to_move is None else r.valid & r.to_move[:-1]
-    rows = decided.flatten().nonzero().squeeze(-1)
-    raw_obs = r.obs.flatten(0, 2)[rows]
+    slots = r.capacity if fixed_shapes else r.check()
+    decided = (r.valid if r.to_move is None else r.valid & r.to_move[:-1]).flatten()
+    if fixed_shapes:
+        rows = torch.arange(decided.numel(), device=r.device)
+        raw_obs = r.obs.flatten(0, 2).masked_fill(~decided.unsqueeze(-1), 0.0)
+    else:
+        rows = decided.nonzero().squeeze(-1)
+        raw_obs = r.obs.flatten(0, 2)[rows]
     obs = normalizer(raw_obs)
     states = None if critic_input is None else _states(r).flatten(0, 1)
     if critic_input is None or states is None:
@@ -91,18 +98,19 @@ def row_batch(
     valued = critic(seen).squeeze(-1)
     value = torch.zeros(r.valid.numel(), device=r.device).index_copy_(0, rows, valued).view_as(r.reward)
     last_value = critic(last).view_as(r.reward[0])
-    cut = _cut(r)
-    final_value = torch.zeros(r.valid.numel(), device=r.device)
-    final_value[cut] = critic(_final(r, cut, normalizer, critic_input)).squeeze(-1)
+    final_value = _spread(r, critic(_final(r, slots, fixed_shapes, normalizer, critic_input)).squeeze(-1))
     advantage, returns, known = _estimate(r, value, last_value, final_value, c)
-    if r.to_move is not None:
+    if r.to_move is not None and not fixed_shapes:
         keep = known.flatten()[rows]
         rows, raw_obs, obs, valued = rows[keep], raw_obs[keep], obs[keep], valued[keep]
+    valid = known.flatten() if fixed_shapes else None
     advantage = advantage.flatten()[rows]
     if c.normalize_advantage:
-        advantage = reducer.normalize(advantage)
+        advantage = reducer.normalize(advantage, valid)
     batch = {"raw_obs": raw_obs, "obs": obs, "advantage": advantage, "returns": returns.flatten()[rows], "rows": rows}
     batch |= {"action": r.action.flatten(0, 2)[rows], "log_prob": r.log_prob.flatten()[rows], "value": valued}
+    if valid is not None:
+        batch["valid"] = valid
     if r.mask is not None:
         batch["mask"] = r.mask[:-1].flatten(0, 2)[rows]
     if states is not None:
@@ -117,14 +125,15 @@ def sequence_batch(
     recurrent_state: RecurrentState,
     c: ActorCriticConfig,
     reducer: GradientReducer = LOCAL_REDUCER,
+    fixed_shapes: bool = False,
 ) -> dict[str, Tensor]:
     """Value the rollout and return every agent's T steps as a sequence, tensors (E * n, T, ...).
 
     "valid" marks the decisions to learn from; other entries are zero. Steps between an agent's turns stay in its
-    sequence, since they update its hidden state.
+    sequence, since they update its hidden state. Only without `fixed_shapes` the host synchronizes with the device.
     """
     normalizer, critic, critic_input = net.normalizer, net.critic, net.critic_input
-    r.check()
+    slots = r.capacity if fixed_shapes else r.check()
     agents = r.valid[0].numel()
     alive = r.valid.flatten(1).unsqueeze(-1)
     raw_obs = r.obs.flatten(1, 2).masked_fill(~alive, 0.0)  # (T, E * n, D)
@@ -140,14 +149,13 @@ def sequence_batch(
     before = {name: start.flatten(0, 1).masked_fill(~alive[0], 0.0) for name, start in recurrent_state.starts().items()}
     hidden = critic.hidden_states(seen, before["critic"], begins)
     recurrent_state.critic_next.copy_(hidden[-2].view_as(recurrent_state.critic))
-    value = critic.out(hidden).view(r.length + 1, *r.reward.shape[1:])
-    cut = _cut(r)
-    final_value = torch.zeros(r.valid.numel(), device=r.device)
-    final = _final(r, cut, normalizer, critic_input)
-    final_value[cut] = critic.step(final, hidden[:-1].flatten(0, 1)[cut])[0].squeeze(-1)
+    value = critic.out(hidden).to(hidden.dtype).view(r.length + 1, *r.reward.shape[1:])
+    final = _final(r, slots, fixed_shapes, normalizer, critic_input)
+    hidden_before = hidden[:-1].flatten(0, 1)[r.slot_rows(len(final))]
+    final_value = _spread(r, critic.step(final, hidden_before)[0].squeeze(-1))
     advantage, returns, known = _estimate(r, value[:-1], value[-1], final_value, c)
     if c.normalize_advantage:
-        advantage = torch.zeros_like(advantage).masked_scatter_(known, reducer.normalize(advantage[known]))
+        advantage = reducer.normalize(advantage.flatten(), known.flatten()).view_as(advantage).masked_fill(~known, 0.0)
     steps = {"advantage": advantage, "returns": returns, "valid": known}
     steps["action"] = r.action.masked_fill(~known.view(*known.shape, *[1] * (r.action.dim() - known.dim())), 0)
     steps |= {"log_prob": r.log_prob.masked_fill(~known, 0.0), "value": value[:-1].masked_fill(~known, 0.0)}
@@ -168,7 +176,7 @@ def _estimate(
     """Return advantages, returns and the decisions that have them, all (T, E, n)."""
     steps = (r.reward * c.reward_scale, value, last_value, r.terminated, r.truncated)
     if r.to_move is None:
-        advantage, returns = gae(*steps, final_value.view_as(value), r.valid, c.gamma, c.gae_lambda)
+        advantage, returns = gae(*steps, final_value, r.valid, c.gamma, c.gae_lambda)
         return advantage, returns, r.valid
     return gae_by_turns(*steps, r.valid, r.to_move, c.gamma, c.gae_lambda)
 
@@ -180,21 +188,25 @@ def _states(r: RolloutBuffer) -> Tensor:
     return r.state
 
 
-def _cut(r: RolloutBuffer) -> Tensor:
-    """Return the indices, among T * E * n, of steps that cut an episode, whose final observation needs a value."""
-    return (r.final_slot.flatten() < r.capacity).nonzero().squeeze(-1)
-
-
 def _final(
-    r: RolloutBuffer, cut: Tensor, normalizer: ObservationNormalizer, critic_input: CriticInput | None
+    r: RolloutBuffer,
+    slots: int,
+    fixed_shapes: bool,
+    normalizer: ObservationNormalizer,
+    critic_input: CriticInput | None,
 ) -> Tensor:
-    """Return the critic's inputs for the steps `cut`."""
+    """Return the critic's inputs (slots, ...) for the final observations of the steps that cut an episode."""
     if critic_input is None:
-        return normalizer(r.final_obs[r.final_slot.flatten()[cut]])
+        return normalizer(r.final_obs[:slots])
     if r.final_state is None:
-        if len(cut):
+        if slots and not fixed_shapes:  # with fixed shapes the slots may all be free
             raise ConfigError(
                 "critic of states: expected the final state of cut episodes, got none; set time_limit=termination"
             )
         return torch.zeros((0, critic_input.width), device=r.device)
-    return critic_input(r.final_state.flatten(0, 1), cut)
+    return critic_input(r.final_state.flatten(0, 1), r.slot_rows(slots))
+
+
+def _spread(r: RolloutBuffer, values: Tensor) -> Tensor:
+    """Return the values (slots,) of final observations at the steps that have one, (T, E, n); 0 elsewhere."""
+    return torch.cat([values, values.new_zeros(1)])[r.final_slot.clamp(max=len(values))]

@@ -18,6 +18,7 @@ from trainers.algorithms.on_policy.actor_critic_learner import ActorCriticLearne
 from trainers.algorithms.on_policy.advantages import explained_variance, forward_batch, minibatch
 from trainers.base.gradients import linear_schedule
 from trainers.base.learner_spec import LearnerSpec
+from trainers.base.optimizers import make_adam, set_learning_rate
 from trainers.models.normalization import masked_mean
 
 __all__ = ["PPO", "PPOConfig"]
@@ -44,7 +45,8 @@ class PPOConfig(ActorCriticConfig):
     entropy_coef_final: float = setting(0.001, ge=0)
     """Weight of the entropy bonus after `total_steps`, reached linearly."""
     target_kl: float | None = setting(None, gt=0, requires={"num_epochs": Bounds(ge=2)})
-    """End an update after the pass whose mean KL divergence exceeds this, at one host sync per pass; None: never."""
+    """End an update after the pass whose mean KL divergence exceeds this; None: never.
+    A captured update masks the later passes, so they take their time."""
 
 
 class PPO(ActorCriticLearner):
@@ -54,57 +56,63 @@ class PPO(ActorCriticLearner):
         """Build networks and buffers."""
         super().__init__(config, spec)
         self.config = config
-        self.optimizer = torch.optim.Adam(self.net.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
+        self.optimizer = make_adam(self.net.parameters(), config.learning_rate, spec.captured, eps=1e-5)
         self.optimizers = {"adam": self.optimizer}
+        self.entropy_coef = torch.full((), config.entropy_coef, device=self.device)
 
-    def update(self) -> dict[str, Tensor]:
-        """Learn from the stored rollout.
-
-        Invalid rows are removed, or masked in sequences, before any loss or statistic. The normalizers are updated
-        after the gradient steps, so that the first probability ratios are exactly 1.
-
-        Returns:
-            Metrics, scalars on the device; empty if no row is valid.
-        """
-        c, progress = self.config, self.steps / self.total_steps
+    def _schedule(self, progress: float) -> dict[str, float]:
+        c = self.config
         learning_rate = linear_schedule(c.learning_rate, c.learning_rate_final, progress)
         entropy_coef = linear_schedule(c.entropy_coef, c.entropy_coef_final, progress)
-        self.optimizer.param_groups[0]["lr"] = learning_rate
+        set_learning_rate(self.optimizer, learning_rate)
+        self.entropy_coef.fill_(entropy_coef)
+        return {"learning_rate": learning_rate, "entropy_coef": entropy_coef}
 
-        batch = self.agent.batch(self.reducer)
-        sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step)
-        metrics: dict[str, Tensor] = {}
-        if sampler.num_decisions > 0:
-            totals: dict[str, Tensor] = {}
-            gradient_steps = 0
-            for _ in range(c.num_epochs):
-                kl_before = totals["approx_kl"].clone() if totals else torch.zeros((), device=self.device)
-                minibatches = sampler.minibatches(min(c.num_minibatches, sampler.max_minibatches), self.generator)
-                for rows, divisor in minibatches:
-                    for name, value in self._minibatch_step(batch, rows, divisor, entropy_coef).items():
-                        totals[name] = totals[name] + value if name in totals else value
-                gradient_steps += len(minibatches)
-                if c.target_kl is not None:
-                    kl = self.reducer.mean(totals["approx_kl"] - kl_before)
-                    if float(kl) > c.target_kl * len(minibatches):
-                        break
-            metrics = {name: value / gradient_steps for name, value in totals.items()}
-            metrics["explained_variance"] = explained_variance(batch, self.reducer)
-            numbers = {"gradient_steps": gradient_steps, "learning_rate": learning_rate, "entropy_coef": entropy_coef}
-            metrics |= {name: torch.full((), float(number), device=self.device) for name, number in numbers.items()}
-            self.agent.update_normalizer(batch, self.reducer.sum)
-        self.steps += self.agent.next_rollout()
+    def _learn(self) -> dict[str, Tensor]:
+        """Take the gradient steps of all passes and update the normalizers.
+
+        Invalid rows are removed, or masked in sequences and with `fixed_shapes`, before any loss or statistic.
+        """
+        c, zero, fixed_shapes = self.config, torch.zeros((), device=self.device), self.uses_fixed_shapes
+        batch = self.agent.batch(self.reducer, fixed_shapes)
+        sampler = self.reducer.minibatch_sampler(batch, self.rollout.length, self.rollout.rows_per_step, fixed_shapes)
+        if sampler.num_decisions == 0:
+            return {}
+        totals: dict[str, Tensor] = {}
+        gradient_steps, active = zero, sampler.active
+        for _ in range(c.num_epochs):
+            kl_before = totals["approx_kl"].clone() if totals else zero
+            minibatches = sampler.minibatches(min(c.num_minibatches, sampler.max_minibatches), self.generator)
+            for rows, divisor in minibatches:
+                loss, measured = self._loss(batch, rows, divisor)
+                measured["grad_norm"] = self.reducer.step(self.optimizer, loss, c.max_grad_norm, active)
+                for name, value in measured.items():
+                    counted = value if active is None else torch.where(active, value, 0.0)
+                    totals[name] = totals[name] + counted if name in totals else counted
+                gradient_steps = gradient_steps + (1.0 if active is None else active)
+            if c.target_kl is not None:
+                kl = self.reducer.mean(totals["approx_kl"] - kl_before)
+                within = kl <= c.target_kl * len(minibatches)
+                if active is not None:
+                    active = active & within
+                elif not bool(within):
+                    break
+        metrics = {name: value / gradient_steps.clamp(min=1.0) for name, value in totals.items()}
+        metrics |= {"explained_variance": explained_variance(batch, self.reducer), "gradient_steps": gradient_steps}
+        self.agent.update_normalizer(batch, self.reducer.sum)
         return metrics
 
-    def _minibatch_step(
-        self, batch: dict[str, Tensor], rows: Tensor, divisor: Tensor | float | None, entropy_coef: float
-    ) -> dict[str, Tensor]:
-        """Take one Adam step on the clipped objective, eq. 9; `divisor` as in `MinibatchSampler`."""
+    def _loss(
+        self, batch: dict[str, Tensor], rows: Tensor, divisor: Tensor | float | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the clipped objective of a minibatch, eq. 9, and metrics; `divisor` as in `MinibatchSampler`."""
         c, part = self.config, minibatch(batch, rows, self.net.critic_input)
         valid, advantage, returns = part.get("valid"), part["advantage"], part["returns"]
         params = forward_batch(self.actor, part["obs"], part, "actor")
         log_prob, entropy = self.head.evaluate(params, part["action"], part.get("mask"))
         log_ratio = log_prob - part["log_prob"]
+        if valid is not None:  # a ratio that overflows would turn the gradients of all rows to NaN
+            log_ratio = log_ratio.masked_fill(~valid, 0.0)
         ratio = log_ratio.exp()
         gain = torch.min(ratio * advantage, ratio.clamp(1 - c.clip_range, 1 + c.clip_range) * advantage)
         policy_loss = -masked_mean(gain, valid, divisor)
@@ -116,15 +124,13 @@ class PPO(ActorCriticLearner):
             error = torch.max(error, (clipped - returns).square())
         value_loss = 0.5 * masked_mean(error, valid, divisor)
 
-        loss = policy_loss + c.value_coef * value_loss - entropy_coef * masked_mean(entropy, valid, divisor)
-        grad_norm = self.reducer.step(self.optimizer, loss, c.max_grad_norm)
+        loss = policy_loss + c.value_coef * value_loss - self.entropy_coef * masked_mean(entropy, valid, divisor)
         with torch.no_grad():
-            return {
+            return loss, {
                 "policy_loss": policy_loss.detach(),
                 "value_loss": value_loss.detach(),
                 "entropy": masked_mean(entropy, valid, divisor),
                 # Schulman 2020: unbiased and never negative
                 "approx_kl": masked_mean(ratio - 1 - log_ratio, valid, divisor),
                 "clip_fraction": masked_mean(((ratio - 1).abs() > c.clip_range).float(), valid, divisor),
-                "grad_norm": grad_norm,
             }

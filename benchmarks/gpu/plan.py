@@ -1,0 +1,97 @@
+"""Parts of the report in their order: time, requirements and command of each."""
+
+import importlib.util
+import os
+import re
+import sys
+from dataclasses import dataclass
+
+from benchmarks.gpu import requirements
+from benchmarks.hardware.provenance import ROOT
+
+__all__ = ["PEERS", "PLAN", "SMOKE", "ReportSection", "command", "files_of_tests", "obstacle"]
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """One part of the report, run in a process of its own."""
+
+    name: str
+    title: str
+    seconds: float  # it may take, and what earlier parts have left
+    needs: tuple[str, ...] = ()  # packages beside those of the project
+    capped: bool = False  # it takes nothing of what earlier parts have left
+
+
+PLAN = (
+    ReportSection("machine", "driver, torch, Warp, memory and its bandwidth", 60, capped=True),
+    ReportSection("smoke", "smoke tests", 60, ("pytest",), capped=True),
+    ReportSection("kernels", "kernels compiled beforehand", 70),
+    ReportSection("goals", "SimpleTag by the million, and the many agents of WarpDrive's figure", 45),
+    ReportSection("jaxmarl", "peer: JaxMARL's simple_tag", 40),
+    ReportSection("tests", "tests marked gpu", 75, ("pytest",)),
+    ReportSection("sweep", "one world to a million, schedules and layouts, captured and eager", 40),
+    ReportSection("many-agents", "TagContinuous from 4 to 100,000 agents", 30),
+    ReportSection("training", "training, learning included", 30, requirements.TRAINING),
+    ReportSection("gymnax", "peer: gymnax's CartPole", 10),
+    ReportSection("vmas", "peer: VMAS's simple_tag", 10),
+)
+PEERS = ("jaxmarl", "gymnax", "vmas")
+"""Parts with the name of the library that they need."""
+SMOKE = (
+    "tests/gpu/test_gpu.py::test_cpu_equals_gpu_step_by_step[CartPole-v1-fused]",
+    "tests/gpu/test_gpu.py::test_cpu_equals_gpu_step_by_step[SimpleTag-v0-phased]",
+    "tests/gpu/test_gpu.py::test_fused_equals_phased_on_the_gpu[SimpleTag-v0]",
+    "tests/gpu/test_gpu.py::test_graph_replay_equals_eager[SimpleTag-v0-fused]",
+    "tests/gpu/test_gpu.py::test_steps_do_not_wait_or_allocate[SimpleTag-v0]",
+    "tests/gpu/test_gpu.py::test_works_on_any_stream[SimpleTag-v0]",
+    "tests/gpu/test_gpu.py::test_random_play_is_step_after_step[SimpleTag-v0-fused]",
+    "tests/gpu/test_gpu.py::test_captured_rollout_with_policy_equals_eager_steps",
+    "tests/gpu/test_gpu.py::test_invalid_action_raises_in_a_later_call",
+    "tests/gpu/test_gpu_many.py::test_kernels_compiled_beforehand_are_found",
+    "tests/gpu/test_gpu_many.py::test_training_runs_and_resumes_on_the_device",
+)
+"""Tests of the smoke part: of the steps, graphs, streams, errors, compilation and training of two environments."""
+PYTEST = ("-v", "--tb=short", "-p", "no:cacheprovider", "-m", "gpu", "--continue-on-collection-errors")
+
+
+def obstacle(part: ReportSection, device: str, arch: int | None) -> str:
+    """Return why a part cannot be run here, in one line; "" if it can."""
+    if part.name == "machine":
+        return ""
+    if lacking := requirements.missing((*requirements.project_packages(), *part.needs)):
+        return f"lacks {', '.join(lacking)}"
+    if part.name in PEERS and requirements.missing([part.name]):
+        return f"not installed: {part.name}"
+    if part.name == "kernels" and not device.startswith("cuda"):
+        return "left out: on a CPU kernels are compiled when they are first used"
+    if part.name == "kernels" and arch is None:
+        return "left out: the GPU's architecture is not known"
+    return ""
+
+
+def command(name: str, device: str, tiny: bool, arch: int | None) -> list[str]:
+    """Return the command of a part."""
+    flags = ["--device", device, *(["--tiny"] if tiny else [])]
+    if name == "machine":
+        return [sys.executable, "-m", "benchmarks.gpu.facts", *flags]
+    if name == "kernels":
+        return [sys.executable, "-m", "benchmarks.gpu.kernels", "--arch", str(arch)]
+    if name == "smoke":
+        return [sys.executable, "-m", "pytest", *SMOKE, *PYTEST]
+    if name == "tests":
+        return [sys.executable, "-m", "pytest", *files_of_tests(), *PYTEST, *([] if tiny else _side_by_side())]
+    return [sys.executable, "-m", "benchmarks.gpu.parts", name, *flags]
+
+
+def _side_by_side() -> list[str]:
+    """Return the options of pytest-xdist, if it is installed."""
+    if importlib.util.find_spec("xdist") is None:
+        return []
+    return ["-n", str(min(6, max(1, len(os.sched_getaffinity(0)) // 2)))]
+
+
+def files_of_tests() -> list[str]:
+    """Return the test files with a test marked gpu."""
+    there = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in there if re.search(r"\bmark\.gpu\b", path.read_text("utf-8"))]

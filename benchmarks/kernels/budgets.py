@@ -1,0 +1,80 @@
+"""Recorded resources of all kernels, which are their budgets."""
+
+import json
+import re
+from collections.abc import Iterator
+
+from benchmarks.hardware.provenance import ROOT
+from benchmarks.kernels.measurement import FIGURES, Record, Usages
+from benchmarks.kernels.programs import MANY, ROLLOUT
+
+COMMAND = "make kernels"
+RECORD = ROOT / "benchmarks" / "results" / "kernels.json"
+BUDGETED = ("registers", "stack", "shared")
+"""Figures that may not grow."""
+SPILLS = ("spill_stores", "spill_loads")
+"""Figures that must be 0, except in KNOWN_SPILLS."""
+KNOWN_SPILLS = ((MANY, "fused"), (MANY, ROLLOUT))
+"""Kernels that spill, by environment and schedule: with over 128 agents the phases of a fused kernel are functions, to
+which State and IO are copied. A GPU plays so many agents phased, unless `schedule="fused"` is given."""
+
+
+def violations(recorded: Record, measured: Record) -> list[str]:
+    """Return one line per spill, per growth beyond the record, and per kernel that is recorded or measured only.
+
+    Args:
+        recorded: The budgets.
+        measured: Kernels to check. Other environments, schedules and architectures are not compared.
+    """
+    lines = []
+    for name, environment in measured["environments"].items():
+        known = recorded["environments"].get(name, {"kernels": {}})["kernels"]
+        for schedule, kernels in environment["kernels"].items():
+            may_spill = (name, schedule) in KNOWN_SPILLS
+            compiled = {architecture for usage in kernels.values() for architecture in usage}
+            budget, found = (_flat(each, compiled) for each in (known.get(schedule, {}), kernels))
+            for kernel in {**budget, **found}:
+                problems = _exceeded(found.get(kernel), budget.get(kernel), may_spill)
+                lines += [f"{name}, {schedule}, {kernel}: {problem}" for problem in problems]
+    if lines and recorded["versions"] != measured["versions"]:
+        lines.append(f"The budgets are those of {recorded['versions']}, the kernels of {measured['versions']}.")
+    return lines
+
+
+def _flat(kernels: Usages, compiled: set[str]) -> dict[str, dict[str, int]]:
+    """Return the figures for some architectures by "kernel, architecture"."""
+    return {
+        f"{kernel}, {architecture}": dict(zip(FIGURES, figures, strict=True))
+        for kernel, architectures in kernels.items()
+        for architecture, figures in architectures.items()
+        if architecture in compiled
+    }
+
+
+def _exceeded(usage: dict[str, int] | None, budget: dict[str, int] | None, may_spill: bool) -> Iterator[str]:
+    """Yield what is wrong with a kernel; spills are budgeted like other figures if it may spill."""
+    anew = f"if that is intended, run `{COMMAND}`"
+    if usage is None:
+        yield f"recorded, but not compiled; {anew}"
+        return
+    for figure in () if may_spill else SPILLS:
+        if usage[figure]:
+            yield f"{figure}: expected 0 bytes, got {usage[figure]}; keep fewer values at once, or split the phase"
+    if budget is None:
+        yield f"not recorded; {anew}"
+        return
+    for figure in (*BUDGETED, *SPILLS) if may_spill else BUDGETED:
+        if usage[figure] > budget[figure]:
+            yield f"{figure}: expected at most {budget[figure]}, got {usage[figure]}; {anew}"
+
+
+def load() -> Record:
+    """Return the record in the repository."""
+    return json.loads(RECORD.read_text(encoding="utf-8"))
+
+
+def dumps(record: Record) -> str:
+    """Return a record as JSON with one line per kernel."""
+    text = json.dumps(record, indent=1)
+    text = re.sub(r"\[\s+([^\[\]]*?)\s+\]", lambda match: f"[{' '.join(match[1].split())}]", text)
+    return re.sub(r"\{\s+(\"sm_[^{}]*?)\s+\}", lambda match: f"{{{' '.join(match[1].split())}}}", text) + "\n"

@@ -1,0 +1,124 @@
+"""Resources of the kernels of all environments, measured by compiling them."""
+
+import importlib.metadata
+import multiprocessing
+import os
+from collections.abc import Iterable
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import astuple, fields
+from typing import Any, NamedTuple
+
+from benchmarks.hardware.provenance import THREADS
+from benchmarks.kernels import assembler
+from benchmarks.kernels.assembler import Assembler, AssemblerError, KernelUsage
+from benchmarks.kernels.occupancy import ARCHITECTURES, Architecture
+from benchmarks.kernels.programs import ENTRY, SCHEDULES, compile_ptx, default_schedule, kernel_names, subjects
+from benchmarks.throughput.roofline import traffic
+from gpu_envs.runtime.factory import make_core
+
+FIGURES = tuple(field.name for field in fields(KernelUsage))
+"""Order of the figures of a kernel."""
+ESSENTIAL = "sm_90"
+"""Architecture for which ``essential_jobs`` compile all kernels."""
+Record = dict[str, Any]
+"""Versions, and by environment: agents, schedule on a GPU, bytes of a step, and kernels by schedule."""
+Usages = dict[str, dict[str, list[int]]]
+"""FIGURES of kernels by name and architecture."""
+
+
+class KernelJob(NamedTuple):
+    """Kernels to compile."""
+
+    name: str
+    """Environment, of ``subjects()``."""
+    schedule: str
+    """Entry of ``SCHEDULES``."""
+    architectures: tuple[Architecture, ...] = ARCHITECTURES
+    """Architectures."""
+
+
+def all_jobs(names: Iterable[str]) -> list[KernelJob]:
+    """Return all kernels of environments for all architectures."""
+    return [KernelJob(name, schedule) for name in names for schedule in SCHEDULES]
+
+
+def essential_jobs(names: Iterable[str]) -> list[KernelJob]:
+    """Return all kernels for one architecture, and for the others those of the schedule that a GPU uses."""
+    one = tuple(each for each in ARCHITECTURES if each.name == ESSENTIAL)
+    jobs = all_jobs(names)
+    return [job if describe(job.name)["schedule"] == job.schedule else job._replace(architectures=one) for job in jobs]
+
+
+def measure(
+    jobs: Iterable[KernelJob], processes: int = THREADS, with_bytes: bool = True, progress: bool = False
+) -> Record:
+    """Compile kernels and return a record; needs ptxas and no GPU.
+
+    Args:
+        jobs: Kernels.
+        processes: Number of processes.
+        with_bytes: Count the bytes of a step, too, which compiles for the CPU.
+        progress: Print what is done.
+
+    Raises:
+        AssemblerError: Ptxas is missing or too old, or refuses a kernel.
+    """
+    ptxas, jobs = assembler.find(), list(jobs)
+    names = list(dict.fromkeys(job.name for job in jobs))
+    environments = {name: describe(name) for name in names}
+    found: dict[tuple[str, str], Any] = {}
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_hide_gpus) as pool:
+        waiting: dict[Future[Any], tuple[str, str]] = {
+            pool.submit(usages, job, ptxas): (job.name, job.schedule) for job in jobs
+        }
+        if with_bytes:
+            waiting |= {pool.submit(bytes_moved, name): (name, "bytes") for name in names}
+        for done in as_completed(waiting):
+            found[waiting[done]] = done.result()
+            if progress:
+                print(": ".join(waiting[done]), flush=True)
+    for name, environment in environments.items():
+        if with_bytes:
+            environment["bytes"] = found[name, "bytes"]
+        environment["kernels"] = {job.schedule: found[name, job.schedule] for job in jobs if job.name == name}
+    return {"versions": versions(ptxas), "environments": environments}
+
+
+def _hide_gpus() -> None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # each process would open one
+
+
+def versions(ptxas: Assembler) -> dict[str, str]:
+    """Return the versions on which figures depend."""
+    return {"warp-lang": importlib.metadata.version("warp-lang"), "ptxas": ptxas.version}
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Return number of agents and schedule on a GPU of an environment."""
+    rules = subjects()[name].definition().rules
+    return {"agents": rules.num_agents, "schedule": default_schedule(rules)}
+
+
+def bytes_moved(name: str) -> float:
+    """Return the bytes that a step of one world must move."""
+    subject = subjects()[name]
+    return traffic(make_core(subject.env_id, 2, "cpu", seed=0, **subject.settings)).bytes
+
+
+def usages(job: KernelJob, ptxas: Assembler) -> Usages:
+    """Compile kernels and return their resources.
+
+    Raises:
+        AssemblerError: Ptxas refuses a kernel.
+    """
+    rules = subjects()[job.name].definition().rules
+    called = kernel_names(rules, job.schedule)
+    found: Usages = {label: {} for label in called.values()}
+    texts = compile_ptx(rules, job.schedule, [each.compute_capability for each in job.architectures])
+    for architecture, ptx in zip(job.architectures, texts, strict=True):
+        for entry, usage in ptxas.usage(ptx, architecture.name).items():
+            match = ENTRY.fullmatch(entry)
+            if match is None or match["key"] not in called:
+                raise AssemblerError(f"{job.name}, {job.schedule}: the kernel {entry} has no name on the page")
+            found[called[match["key"]]][architecture.name] = list(astuple(usage))
+    return found

@@ -1,0 +1,138 @@
+"""Updates of a learner as CUDA graphs, which replay without Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gpu_envs.runtime import cuda_graph
+from gpu_envs.runtime.cuda_graph import CapturedFunction
+from trainers.base.gradients import GradientReducer
+
+__all__ = ["CapturedUpdates", "TrainedLearner"]
+
+
+class TrainedLearner(Protocol):
+    """Attributes of a learner that `CapturedUpdates` uses."""
+
+    device: torch.device
+    """Device of all tensors."""
+    generator: torch.Generator
+    """The only generator that the functions draw from."""
+    reducer: GradientReducer
+    """Takes the gradient steps; only some can be captured."""
+    optimizers: dict[str, torch.optim.Optimizer]
+    """Optimizers by name, whose moments start as zeros."""
+
+    @property
+    def net(self) -> nn.Module:
+        """Networks that the functions change."""
+        ...
+
+
+@dataclass
+class _RecordedUpdate:
+    """One captured function: its graph, the addresses that the graph uses, and its metrics."""
+
+    replay: CapturedFunction
+    addresses: tuple[int, ...]
+    names: tuple[str, ...]
+    values: Tensor  # (metrics,), overwritten by every replay
+
+
+class CapturedUpdates:
+    """Functions that train one learner. With `enabled` each is captured once as a CUDA graph and then replayed.
+
+    A captured function must do the same work on the same tensors at every call. It must not read from the device. If a
+    tensor of the learner has moved since the capture, such as a moment of the optimizer, the function is captured
+    again.
+    """
+
+    def __init__(
+        self,
+        enabled: bool,
+        learner: TrainedLearner,
+        read: Callable[[], Iterable[Tensor]],
+        changed: Callable[[], Iterable[Tensor]] = tuple,
+    ) -> None:
+        """Set what the functions work on.
+
+        Args:
+            enabled: Capture the functions. Otherwise they are called, on any device.
+            learner: Learner whose networks and optimizers the functions change.
+            read: Returns the other tensors, of any shapes, that the functions use and that could be replaced.
+            changed: Returns the tensors that the functions change besides those of the learner.
+        """
+        self.enabled = enabled and learner.device.type == "cuda"
+        self._learner, self._read, self._changed_besides = learner, read, changed
+        self._recorded: dict[str, _RecordedUpdate] = {}
+
+    def captured(self, name: str, update: Callable[[], dict[str, Tensor]]) -> Callable[[], dict[str, Tensor]]:
+        """Return a function that replays the graph of another, or that function itself if nothing is captured.
+
+        Args:
+            name: Name of the function; one graph is kept per name.
+            update: Function without arguments. It returns metrics, scalars on the device by name.
+
+        Returns:
+            Function with the same results. Later replays do not change them.
+        """
+        if not (self.enabled and self._learner.reducer.can_capture):
+            return update
+        return partial(self._replay, name, update)
+
+    def _replay(self, name: str, update: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Replay a graph, after its capture if there is none or a tensor has moved."""
+        recorded = self._recorded.get(name)
+        if recorded is None or recorded.addresses != self._addresses():
+            recorded = self._recorded[name] = self._capture(update)
+        recorded.replay()
+        return dict(zip(recorded.names, recorded.values.clone().unbind(), strict=True))
+
+    def _changed(self) -> Iterator[Tensor]:
+        yield from self._learner.net.parameters()
+        yield from self._learner.net.buffers()
+        for optimizer in self._learner.optimizers.values():
+            for state in optimizer.state.values():
+                yield from (value for value in state.values() if isinstance(value, Tensor))
+        yield from self._changed_besides()
+
+    def _addresses(self) -> tuple[int, ...]:
+        return tuple(tensor.data_ptr() for source in (self._changed, self._read) for tensor in source())
+
+    def _capture(self, update: Callable[[], dict[str, Tensor]]) -> _RecordedUpdate:
+        """Capture a function; what its warm-up changes is restored."""
+        metrics: dict[str, Tensor] = {}
+        stacked: list[Tensor] = []
+
+        def play() -> None:
+            metrics.update(update())
+            stacked[:] = [torch.stack([value.float() for value in metrics.values()])]
+
+        before: dict[int, Tensor] = {}
+
+        def save() -> Mapping[str, Tensor]:
+            before.update((tensor.data_ptr(), tensor.detach().clone()) for tensor in self._changed())
+            return {}
+
+        def restore(_: Mapping[str, Tensor]) -> None:
+            with torch.no_grad():
+                for tensor in self._changed():
+                    saved = before.get(tensor.data_ptr())
+                    tensor.copy_(torch.zeros_like(tensor) if saved is None else saved)
+
+        graph = cuda_graph.capture(
+            play,
+            [self._learner.generator],
+            device=self._learner.device,
+            get_state=save,
+            set_state=restore,
+            raise_pending_errors=lambda: None,
+        )
+        replay = CapturedFunction(play, [self._learner.generator], (), graph)
+        return _RecordedUpdate(replay, self._addresses(), tuple(metrics), stacked[0])

@@ -1,0 +1,85 @@
+"""Optimizers whose steps can be captured as CUDA graphs, and steps that a flag on the device skips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from trainers.base.state import parameters_of
+
+__all__ = ["learning_rate_of", "make_adam", "make_rmsprop", "set_learning_rate", "step_where"]
+
+
+def make_adam(
+    parameters: Iterable[nn.Parameter], learning_rate: float, captured: bool, eps: float = 1e-8
+) -> torch.optim.Adam:
+    """Return Adam in its fused form.
+
+    Args:
+        parameters: Parameters of any shape, on one device.
+        learning_rate: Step size.
+        captured: Steps are part of a CUDA graph, so the step size is a tensor, whose changes a replay sees.
+        eps: Term added to the denominator.
+    """
+    parameters = list(parameters)
+    rate = _rate(parameters, learning_rate, captured)
+    return torch.optim.Adam(parameters, lr=rate, eps=eps, fused=True, capturable=captured)
+
+
+def make_rmsprop(
+    parameters: Iterable[nn.Parameter], learning_rate: float, captured: bool, alpha: float, eps: float
+) -> torch.optim.RMSprop:
+    """Return RMSprop with the decay `alpha` of squared gradients; other arguments as in `make_adam`."""
+    parameters = list(parameters)
+    rate: float = _rate(parameters, learning_rate, captured)  # type: ignore[assignment]  # the stubs lack Tensor
+    on_gpu = parameters[0].device.type == "cuda"  # where alone RMSprop has a form that can be captured
+    return torch.optim.RMSprop(parameters, lr=rate, alpha=alpha, eps=eps, capturable=captured and on_gpu)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    """Set the step size of all parameters, without host synchronization."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(learning_rate)
+        else:
+            group["lr"] = learning_rate
+
+
+def learning_rate_of(optimizer: torch.optim.Optimizer) -> float:
+    """Return the step size; a captured optimizer's is read from the device."""
+    return float(optimizer.param_groups[0]["lr"])
+
+
+def step_where(optimizer: torch.optim.Optimizer, active: Tensor) -> None:
+    """Take an optimizer's step if a flag on the device is set, without host synchronization.
+
+    Args:
+        optimizer: Optimizer whose gradients are computed. If the flag is not set, parameters and moments of any shape
+            keep their values.
+        active: () bool.
+    """
+    if optimizer.defaults.get("fused"):  # such steps have a flag themselves, for the overflows of scaled gradients
+        optimizer.found_inf = (~active).float()  # type: ignore[attr-defined]
+        try:
+            optimizer.step()
+        finally:
+            del optimizer.found_inf  # type: ignore[attr-defined]
+        return
+    before = {id(tensor): tensor.detach().clone() for tensor in _tensors(optimizer)}
+    optimizer.step()
+    with torch.no_grad():
+        for tensor in _tensors(optimizer):
+            earlier = before.get(id(tensor))  # None: a moment that this step created, which starts at 0
+            tensor.copy_(torch.where(active, tensor, 0.0 if earlier is None else earlier))
+
+
+def _tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Return parameters, moments and step counts."""
+    moments = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+    return [*parameters_of(optimizer), *moments]
+
+
+def _rate(parameters: list[nn.Parameter], learning_rate: float, captured: bool) -> float | Tensor:
+    return torch.tensor(learning_rate, device=parameters[0].device) if captured else learning_rate
