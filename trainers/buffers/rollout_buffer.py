@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gpu_envs.errors import GpuEnvsError
+from gpu_envs.errors import ConfigError, GpuEnvsError
 from trainers.base.transition import Transition
 
-__all__ = ["BatchedRolloutBuffer", "RolloutBuffer", "RolloutOverflowError", "final_obs_capacity"]
+__all__ = ["NO_FINAL_STATE", "BatchedRolloutBuffer", "RolloutBuffer", "RolloutOverflowError", "final_obs_capacity"]
 
 
+NO_FINAL_STATE = "critic of states: expected the final state of cut episodes, got none; set time_limit=termination"
 WITHOUT_TIME = ("final_obs", "final_count", "largest_final_count")  # buffers without a time axis
 
 
@@ -180,10 +181,27 @@ class RolloutBuffer:
         Raises:
             RolloutOverflowError: Some final observations did not fit.
         """
-        return self.check_count(int(self.final_count))
+        return self._check_count(int(self.final_count))
 
-    def check_count(self, count: int) -> int:
-        """Return a number of final observations; raise RolloutOverflowError if they do not fit."""
+    def excess(self) -> Tensor:
+        """Return whether a rollout so far had more final observations than fit or have a final state, a () bool."""
+        return self.largest_final_count > (0 if self._lacks_final_states else self.capacity)
+
+    def check_earlier(self) -> None:
+        """Raise the error of the earlier rollouts, see `excess`; the host synchronizes with the device.
+
+        Raises:
+            RolloutOverflowError: Some final observations did not fit.
+            ConfigError: Steps cut an episode, and their final states are not known.
+        """
+        if self._check_count(int(self.largest_final_count)) and self._lacks_final_states:
+            raise ConfigError(NO_FINAL_STATE)
+
+    @property
+    def _lacks_final_states(self) -> bool:
+        return self.state is not None and self.final_state is None
+
+    def _check_count(self, count: int) -> int:
         if count > self.capacity:
             raise RolloutOverflowError(
                 f"rollout of {self.length} steps had {count} truncated agents, its buffer of final observations holds "

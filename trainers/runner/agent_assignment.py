@@ -109,10 +109,10 @@ class CriticState:
         """
         self.core, self.kind = core, kind
         self.own = kind == "state" and core.definition.global_state_size > 0
-        if self.own and getattr(core.config, "time_limit", "truncation") == "truncation":
+        if self.own and core.definition.max_episode_steps and not core.definition.time_limit_terminates:
             raise ConfigError(
                 f"{core.id}: a critic on the global state needs a time limit that terminates, as the state in which an "
-                "episode is cut is not kept; set time_limit=termination"
+                "episode is cut is not kept; set time_limit=termination and leave max_episode_steps out"
             )
         self.width = 0 if kind is None else core.state().shape[1]
         if kind == "joint":

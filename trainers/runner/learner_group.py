@@ -72,6 +72,7 @@ class LearnerGroup:
 
         Raises:
             RolloutOverflowError: A rollout had more truncations than its buffer of final observations holds.
+            ConfigError: A critic of states needs the state in which an episode was cut.
             DivergedError: Metrics or networks are not finite, see `check_finite_training`.
         """
         metrics: dict[str, Tensor] = {}
@@ -81,12 +82,12 @@ class LearnerGroup:
         rollouts = [assignment.learner.rollout for assignment in self.assignments.values()]
         nets = {name: assignment.learner.net for name, assignment in self.assignments.items()}
         magnitudes = [largest_magnitude(net).to(self.device) for net in nets.values()]
-        overflows = [(rollout.largest_final_count - rollout.capacity).clamp(min=0).double() for rollout in rollouts]
         means = self.reducer.mean(torch.stack([*magnitudes, *(value.float() for value in metrics.values())]))
-        *values, excess = torch.cat([means.double(), torch.stack(overflows).amax(0, keepdim=True)]).tolist()
-        if excess:  # captured updates do not look at each rollout
+        excess = torch.stack([rollout.excess() for rollout in rollouts])
+        *values, is_wrong = torch.cat([means, excess.any(0, keepdim=True)]).tolist()
+        if is_wrong:  # captured updates do not check their rollout
             for rollout in rollouts:
-                rollout.check_count(int(rollout.largest_final_count))
+                rollout.check_earlier()
         row = dict(zip(metrics, values[len(nets) :], strict=True))
         check_finite_training(iteration, row, nets, values[: len(nets)], last_saved)
         return row

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from gpu_envs.errors import ConfigError
 from gpu_envs.runtime.factory import make_core
 from trainers.algorithms import registry
 from trainers.base.gradients import MinibatchSampler
@@ -147,3 +148,22 @@ def test_captured_optimizer_has_its_step_size_on_the_device():
     set_learning_rate(optimizer, 0.25)
     assert optimizer.param_groups[0]["lr"] is rate
     assert learning_rate_of(optimizer) == 0.25
+
+
+def test_cut_episode_without_its_state_is_reported_with_the_metrics():
+    env = {**SMALL_TAG, "time_limit": "termination"}
+    collector, group = training("TagContinuous-v0", "ppo", env, {**WHOLE, "critic_input": "state"}, True)
+    collector.collect()
+    group.update(1, lambda: "nothing")
+    group.assignments["runner"].learner.rollout.largest_final_count.fill_(1)
+    with pytest.raises(ConfigError, match="final state of cut episodes"):
+        group.update(2, lambda: "nothing")
+
+
+def test_state_critic_refuses_a_limit_that_cuts_episodes():
+    env = {name: value for name, value in SMALL_TAG.items() if name != "episode_length"} | {"time_limit": "termination"}
+    learner = registry.find("mappo").settings()
+    config = TrainConfig("TagContinuous-v0", env, num_envs=2, algorithm="mappo", learner=learner)
+    core = make_core("TagContinuous-v0", 2, "cpu", max_episode_steps=5, reuse_buffers=True, **env)
+    with pytest.raises(ConfigError, match="leave max_episode_steps out"):
+        LearnerGroup(config, core)

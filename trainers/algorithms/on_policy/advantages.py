@@ -15,7 +15,7 @@ from trainers.algorithms.on_policy.actor_critic import ActorCritic, ActorCriticC
 from trainers.base.gradients import LOCAL_REDUCER, GradientReducer
 from trainers.buffers.recurrent_state import RecurrentState
 from trainers.buffers.returns import gae, gae_by_turns
-from trainers.buffers.rollout_buffer import RolloutBuffer
+from trainers.buffers.rollout_buffer import NO_FINAL_STATE, RolloutBuffer
 from trainers.models.networks import Network
 from trainers.models.normalization import ObservationNormalizer
 
@@ -199,10 +199,8 @@ def _final(
     if critic_input is None:
         return normalizer(r.final_obs[:slots])
     if r.final_state is None:
-        if slots and not fixed_shapes:  # with fixed shapes the slots may all be free
-            raise ConfigError(
-                "critic of states: expected the final state of cut episodes, got none; set time_limit=termination"
-            )
+        if slots and not fixed_shapes:  # with fixed shapes all may be unused, see `RolloutBuffer.check_earlier`
+            raise ConfigError(NO_FINAL_STATE)
         return torch.zeros((0, critic_input.width), device=r.device)
     return critic_input(r.final_state.flatten(0, 1), r.slot_rows(slots))
 
