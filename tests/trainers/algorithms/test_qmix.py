@@ -401,8 +401,7 @@ def test_unsupported_specs_are_refused():
 
 def test_vdn_needs_no_state():
     core = TwoStep(4)
-    core.definition = SimpleNamespace(max_episode_steps=10, global_state_size=3)
-    core.config = SimpleNamespace(time_limit="truncation")
+    core.definition = SimpleNamespace(max_episode_steps=10, time_limit_terminates=False, global_state_size=3)
     assert learner_for(core, "vdn").state_width == 0
     with pytest.raises(ConfigError, match="a critic on the global state needs a time limit that terminates"):
         learner_for(core, "qmix")
