@@ -191,7 +191,7 @@ def _throughputs(result: dict[str, Any], part: str, title: str) -> list[str]:
     lines = []
     for row in (row for row in found if "value" in row):
         layout = "env_contiguous" if row.get("env_contiguous") else ""
-        blocks = "/".join(str(size) for size in row.get("block_dims", {}).get("step", ()))
+        blocks = "/".join(str(size) for size in dict.fromkeys(row.get("block_dims", {}).get("step", ())))
         cells = [row["env"], f"{row['agents']:,}", f"{row['worlds']:,}", row.get("schedule", ""), blocks, layout]
         cells.append(row["mode"])
         rates = [number(row["value"]), number(row["value"] * row["agents"])]
