@@ -154,6 +154,7 @@ def test_results_are_written_after_each_part(tmp_path, stand_ins):
     assert earlier["goals"]["rows"] == result["parts"]["goals"]["rows"] != []
 
 
+@pytest.mark.slow
 def test_report_ends_in_time_if_all_parts_hang(tmp_path, stand_ins):
     """Also if they ignore signals; parts without time are left out."""
     hang = "import signal; signal.signal(signal.SIGABRT, signal.SIG_IGN); time.sleep(600)"
