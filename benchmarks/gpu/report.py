@@ -2,7 +2,7 @@
 
 python -m benchmarks.gpu                         all parts on the GPU, within eight minutes
 python -m benchmarks.gpu --only tests goals      some parts
-python -m benchmarks.gpu --tiny --device cpu     the same machinery on any machine, within a minute: no figures
+python -m benchmarks.gpu --tiny --device cpu     the same machinery on any machine, in two minutes: no figures
 
 The facts of the machine come first, before a package of this project is imported. A part that fails, crashes, times out
 or lacks a package is listed with the reason, and the other parts continue. The result file is replaced atomically after
