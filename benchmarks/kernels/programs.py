@@ -67,7 +67,7 @@ def kernel_names(rules: Rules, schedule: str) -> dict[str, str]:
     if schedule == "fused":
         step, sample = program.step[0].kernel.key, program.sample[0].kernel.key
         return {step: "step and reset, per world", sample: "sample, per world", **states}
-    parts = step_phases(rules)
+    parts = step_phases(rules, in_slots=True)
     names = {}
     for launch, phases in (("step", (*parts.play, *parts.start)), ("reset", (*parts.renew, *parts.start))):
         for number, (stage, phase) in enumerate(zip(getattr(program, launch), phases, strict=True), 1):

@@ -53,6 +53,7 @@ def capture(
     get_state: Callable[[], Mapping[str, torch.Tensor]],
     set_state: Callable[[Mapping[str, torch.Tensor]], None],
     raise_pending_errors: Callable[[], None],
+    pool: tuple[int, int] | None = None,
 ) -> torch.cuda.CUDAGraph:
     """Return a graph of the GPU work of ``play``; see :meth:`gpu_envs.runtime.core.Core.capture`.
 
@@ -63,6 +64,8 @@ def capture(
         get_state: Returns a copy of the environment's state.
         set_state: Restores such a copy after the capture.
         raise_pending_errors: Raises the error of an illegal action of the warm-up.
+        pool: Memory pool of :func:`torch.cuda.graph_pool_handle`, shared by graphs that never run at the same time and
+            need nothing of each other's; None: a new one.
     """
     with warp_kernels.building:  # the warm-up may compile kernels
         saved, generator_states = get_state(), [generator.get_state() for generator in generators]
@@ -80,7 +83,7 @@ def capture(
                 raise_pending_errors()
                 for generator in generators:
                     graph.register_generator_state(generator)
-                with torch.cuda.graph(graph, stream=side):  # the stream of the warm-up, which Warp knows already
+                with torch.cuda.graph(graph, pool=pool, stream=side):  # the stream of the warm-up, which Warp knows already
                     play()
             finally:
                 set_state(saved)

@@ -11,7 +11,6 @@ replay after other memory was freed raises an error, where a GPU would read and 
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -245,7 +244,6 @@ def graph_classes(gpu: GPUState) -> tuple[type[Graph], Callable[..., contextlib.
         if gpu.capture is not None:
             raise RuntimeError("CUDA error: a capture is in progress already")
         gpu.synchronize("capture of a CUDA graph", flagged=False)
-        gc.collect()
         stream = stream or Stream()
         if stream in gpu.default_streams:
             raise RuntimeError("CUDA graphs must be captured on a non-default stream.")

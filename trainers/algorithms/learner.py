@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from trainers.base.captured_updates import CapturedUpdates
 from trainers.base.gradients import GradientReducer
 from trainers.base.state import State
 from trainers.base.transition import Transition
@@ -36,6 +37,8 @@ class Learner(Protocol):
     """Generator of all randomness except that of the initial weights."""
     rollout: RolloutBuffer
     """Storage filled by `act` and `observe`."""
+    updates: CapturedUpdates
+    """Parts of `update` that are captured as CUDA graphs, if any."""
     reducer: GradientReducer
     """Reducer for all gradient steps: `LOCAL_REDUCER`, or the one that the trainer sets for several ranks."""
 

@@ -70,6 +70,8 @@ class CapturedUpdates:
         """
         self.enabled = enabled and learner.device.type == "cuda"
         self._learner, self._read, self._changed_besides = learner, read, changed
+        self.pool: tuple[int, int] | None = None
+        """Memory pool that the graphs share with others that never run at the same time; None: one for each graph."""
         self._recorded: dict[str, _RecordedUpdate] = {}
 
     def captured(self, name: str, update: Callable[[], dict[str, Tensor]]) -> Callable[[], dict[str, Tensor]]:
@@ -88,9 +90,11 @@ class CapturedUpdates:
 
     def _replay(self, name: str, update: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         """Replay a graph, after its capture if there is none or a tensor has moved."""
-        recorded = self._recorded.get(name)
+        recorded = self._recorded.pop(name, None)  # the memory of an old graph is free for the new one
         if recorded is None or recorded.addresses != self._addresses():
-            recorded = self._recorded[name] = self._capture(update)
+            recorded = None
+            recorded = self._capture(update)
+        self._recorded[name] = recorded
         recorded.replay()
         return dict(zip(recorded.names, recorded.values.clone().unbind(), strict=True))
 
@@ -103,7 +107,9 @@ class CapturedUpdates:
         yield from self._changed_besides()
 
     def _addresses(self) -> tuple[int, ...]:
-        return tuple(tensor.data_ptr() for source in (self._changed, self._read) for tensor in source())
+        groups = [group for optimizer in self._learner.optimizers.values() for group in optimizer.param_groups]
+        rates = [group["lr"] for group in groups if isinstance(group["lr"], Tensor)]
+        return tuple(tensor.data_ptr() for tensor in (*self._changed(), *self._read(), *rates))
 
     def _capture(self, update: Callable[[], dict[str, Tensor]]) -> _RecordedUpdate:
         """Capture a function; what its warm-up changes is restored."""
@@ -133,6 +139,7 @@ class CapturedUpdates:
             get_state=save,
             set_state=restore,
             raise_pending_errors=lambda: None,
+            pool=self.pool,
         )
         replay = CapturedFunction(play, [self._learner.generator], (), graph)
         return _RecordedUpdate(replay, self._addresses(), tuple(metrics), stacked[0])

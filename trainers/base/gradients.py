@@ -63,8 +63,6 @@ class GradientReducer:
     gradient steps. Use `mean` for every value that decides about a gradient step.
     """
 
-    ranks: int = 1
-    """Number of processes."""
     can_capture: bool = True
     """Whether gradient steps can be part of a CUDA graph."""
 

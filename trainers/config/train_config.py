@@ -81,8 +81,9 @@ class TrainConfig:
     precision: str = setting("float32", choices=("float32", "bfloat16"))
     """Numbers in matrix products and convolutions of the networks: "float32", or "bfloat16" by autocast.
     Weights, optimizer and losses stay float32."""
-    matmul_precision: str = setting("highest", choices=("highest", "high", "medium"))
-    """Precision of float32 matrix products, see `torch.set_float32_matmul_precision`; "high" uses TF32 on a GPU."""
+    matmul_precision: str | None = setting(None, choices=("highest", "high", "medium"))
+    """Precision of float32 matrix products, see `torch.set_float32_matmul_precision`; "high" uses TF32 on a GPU.
+    None: leave PyTorch's setting as it is."""
     num_threads: int = setting(0, ge=0)
     """Number of PyTorch threads on the CPU, at most one per core; 0: PyTorch's default."""
     cuda_graph: bool = True
@@ -176,19 +177,35 @@ class TrainConfig:
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
         """Apply the number of threads, the determinism and `matmul_precision` to PyTorch within the block."""
-        threads, matmul_precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+        threads = torch.get_num_threads()
         strict = torch.are_deterministic_algorithms_enabled()
         warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
         self.apply_num_threads()
-        torch.set_float32_matmul_precision(self.matmul_precision)
         if self.deterministic:
             torch.use_deterministic_algorithms(True)
         try:
-            yield
+            with _matmul_precision(self.matmul_precision):
+                yield
         finally:
             torch.set_num_threads(threads)
-            torch.set_float32_matmul_precision(matmul_precision)
             torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+
+
+@contextlib.contextmanager
+def _matmul_precision(precision: str | None) -> Iterator[None]:
+    """Set the precision of float32 matrix products within the block; None reads and changes nothing.
+
+    PyTorch raises an error if a program also sets it by its newer interface, `torch.backends`.
+    """
+    if precision is None:
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def autocast(config: TrainConfig) -> torch.autocast:

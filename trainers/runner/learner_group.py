@@ -51,6 +51,10 @@ class LearnerGroup:
         self.assignments = assign_policies(config, core, policies, shard)
         if shard is not None:
             self.set_reducer(reducer_for(shard))
+        if self.device.type == "cuda":
+            pool = torch.cuda.graph_pool_handle()
+            for assignment in self.assignments.values():
+                assignment.learner.updates.pool = pool  # updates run one after another
 
     def set_reducer(self, reducer: GradientReducer) -> None:
         """Set the gradient reducer of all learners."""

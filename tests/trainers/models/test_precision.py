@@ -82,4 +82,6 @@ def test_matmul_precision_holds_within_the_training_only():
     before = torch.get_float32_matmul_precision()
     with config.in_force():
         assert torch.get_float32_matmul_precision() == "medium"
+        with config_of("CartPole-v1", "ppo", {}).in_force():
+            assert torch.get_float32_matmul_precision() == "medium"
     assert torch.get_float32_matmul_precision() == before == "highest"

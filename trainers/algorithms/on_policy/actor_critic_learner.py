@@ -75,8 +75,8 @@ class ActorCriticLearner:
 
     @property
     def uses_fixed_shapes(self) -> bool:
-        """Whether batches keep invalid rows: `fixed_shapes`, in a single process."""
-        return self.fixed_shapes and self.reducer.ranks == 1
+        """Whether batches keep invalid rows: `fixed_shapes`, unless the gradient steps cannot be captured."""
+        return self.fixed_shapes and self.reducer.can_capture
 
     def _schedule(self, progress: float) -> dict[str, float]:
         """Set what changes over the training, at a fraction of `total_steps`, and return it by name."""
@@ -89,7 +89,7 @@ class ActorCriticLearner:
     def _read(self) -> Iterator[Tensor]:
         """Iterate over the tensors that `_learn` uses besides those that it trains."""
         recurrent = self.agent.recurrent_state
-        for owner in (self.rollout, *(() if recurrent is None else (recurrent,))):
+        for owner in (self, self.rollout, *(() if recurrent is None else (recurrent,))):
             yield from (value for value in vars(owner).values() if isinstance(value, Tensor))
 
     def policy(self) -> Policy:

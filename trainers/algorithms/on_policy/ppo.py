@@ -81,18 +81,20 @@ class PPO(ActorCriticLearner):
         totals: dict[str, Tensor] = {}
         gradient_steps, active = zero, sampler.active
         for _ in range(c.num_epochs):
-            kl_before = totals["approx_kl"].clone() if totals else zero
+            kl_before, steps_before = totals["approx_kl"].clone() if totals else zero, gradient_steps
             minibatches = sampler.minibatches(min(c.num_minibatches, sampler.max_minibatches), self.generator)
             for rows, divisor in minibatches:
+                # with fixed shapes, a minibatch of invalid rows is no step
+                here = None if active is None else active & batch["valid"][rows].any()
                 loss, measured = self._loss(batch, rows, divisor)
-                measured["grad_norm"] = self.reducer.step(self.optimizer, loss, c.max_grad_norm, active)
+                measured["grad_norm"] = self.reducer.step(self.optimizer, loss, c.max_grad_norm, here)
                 for name, value in measured.items():
-                    counted = value if active is None else torch.where(active, value, 0.0)
+                    counted = value if here is None else torch.where(here, value, 0.0)
                     totals[name] = totals[name] + counted if name in totals else counted
-                gradient_steps = gradient_steps + (1.0 if active is None else active)
+                gradient_steps = gradient_steps + (1.0 if here is None else here)
             if c.target_kl is not None:
                 kl = self.reducer.mean(totals["approx_kl"] - kl_before)
-                within = kl <= c.target_kl * len(minibatches)
+                within = kl <= c.target_kl * (gradient_steps - steps_before)
                 if active is not None:
                     active = active & within
                 elif not bool(within):
