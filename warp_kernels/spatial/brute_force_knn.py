@@ -130,10 +130,11 @@ def sweep(num_agents: int, count: int) -> Any:
         """Write the rows of the nearest other agents, nearest first; ``near`` holds those of the last search."""
         place = wp.array(ptr=pos.ptr, shape=(pos.shape[0], num_agents, 2), dtype=float)
         seen = wp.array(ptr=shown.ptr, shape=(pos.shape[0], num_agents), dtype=wp.bool)
+        rows = wp.array(ptr=near.ptr, shape=(pos.shape[0], num_agents, count), dtype=int)
         here = pos[env, agent]
         bound = float(0.0)
         for slot in range(count):
-            row = near[env, agent, slot]
+            row = rows[env, agent, slot]
             dist = distance_to(place, seen, env, wp.max(row, 0), here)
             bound = wp.max(bound, wp.where(row < 0, wp.inf, dist))
         bound = wp.min(bound, FINITE)  # excludes hidden agents
@@ -168,6 +169,6 @@ def sweep(num_agents: int, count: int) -> Any:
         if not on_gpu():
             found = in_order(found, listed)
         for slot in range(count):
-            near[env, agent, slot] = wp.where(found[slot] == FAR, -1, row_of(found[slot]))
+            rows[env, agent, slot] = wp.where(found[slot] == FAR, -1, row_of(found[slot]))
 
     return nearest
