@@ -53,7 +53,7 @@ def capture(
     get_state: Callable[[], Mapping[str, torch.Tensor]],
     set_state: Callable[[Mapping[str, torch.Tensor]], None],
     raise_pending_errors: Callable[[], None],
-    pool: tuple[int, int] | None = None,
+    pool: Any = None,
 ) -> torch.cuda.CUDAGraph:
     """Return a graph of the GPU work of ``play``; see :meth:`gpu_envs.runtime.core.Core.capture`.
 
@@ -83,7 +83,8 @@ def capture(
                 raise_pending_errors()
                 for generator in generators:
                     graph.register_generator_state(generator)
-                with torch.cuda.graph(graph, pool=pool, stream=side):  # the stream of the warm-up, which Warp knows already
+                # on the stream of the warm-up, which Warp knows already
+                with torch.cuda.graph(graph, pool=pool, stream=side):
                     play()
             finally:
                 set_state(saved)

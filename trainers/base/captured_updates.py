@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -70,7 +70,7 @@ class CapturedUpdates:
         """
         self.enabled = enabled and learner.device.type == "cuda"
         self._learner, self._read, self._changed_besides = learner, read, changed
-        self.pool: tuple[int, int] | None = None
+        self.pool: Any = None
         """Memory pool that the graphs share with others that never run at the same time; None: one for each graph."""
         self._recorded: dict[str, _RecordedUpdate] = {}
 
