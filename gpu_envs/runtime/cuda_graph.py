@@ -71,7 +71,7 @@ def capture(
         saved, generator_states = get_state(), [generator.get_state() for generator in generators]
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(device):
-            current, side = torch.cuda.current_stream(), torch.cuda.Stream()
+            current, side = torch.cuda.current_stream(), _capture_stream()
             try:
                 side.wait_stream(current)
                 try:
@@ -91,3 +91,14 @@ def capture(
                 for generator, state in zip(generators, generator_states, strict=True):
                     generator.set_state(state)
         return graph
+
+
+_streams: dict[int, Any] = {}
+
+
+def _capture_stream() -> torch.cuda.Stream:
+    """Return the stream of all captures on the current GPU: libraries keep a workspace for each stream they work on."""
+    device = torch.cuda.current_device()
+    if not isinstance(_streams.get(device), torch.cuda.Stream):
+        _streams[device] = torch.cuda.Stream()
+    return _streams[device]
