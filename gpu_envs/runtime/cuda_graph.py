@@ -71,7 +71,7 @@ def capture(
         saved, generator_states = get_state(), [generator.get_state() for generator in generators]
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(device):
-            current, side = torch.cuda.current_stream(), _capture_stream()
+            current, side = torch.cuda.current_stream(), _capture_stream(device)
             try:
                 side.wait_stream(current)
                 try:
@@ -93,12 +93,11 @@ def capture(
         return graph
 
 
-_streams: dict[int, Any] = {}
+_streams: dict[torch.device, Any] = {}
 
 
-def _capture_stream() -> torch.cuda.Stream:
+def _capture_stream(device: torch.device) -> torch.cuda.Stream:
     """Return the stream of all captures on the current GPU: libraries keep a workspace for each stream they work on."""
-    device = torch.cuda.current_device()
     if not isinstance(_streams.get(device), torch.cuda.Stream):
         _streams[device] = torch.cuda.Stream()
     return _streams[device]

@@ -15,6 +15,7 @@ __all__ = ["NO_FINAL_STATE", "BatchedRolloutBuffer", "RolloutBuffer", "RolloutOv
 
 
 NO_FINAL_STATE = "critic of states: expected the final state of cut episodes, got none; set time_limit=termination"
+"""Message of a `ConfigError`."""
 WITHOUT_TIME = ("final_obs", "final_count", "largest_final_count")  # buffers without a time axis
 
 
@@ -184,7 +185,7 @@ class RolloutBuffer:
         return self._check_count(int(self.final_count))
 
     def excess(self) -> Tensor:
-        """Return whether a rollout so far had more final observations than fit or have a final state, a () bool."""
+        """Return whether a rollout so far had more final observations than can be used, a scalar bool on the device."""
         return self.largest_final_count > (0 if self._lacks_final_states else self.capacity)
 
     def check_earlier(self) -> None:
