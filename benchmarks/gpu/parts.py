@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import itertools
 import json
 import sys
 import tempfile
@@ -120,14 +121,15 @@ def many_agents(device: torch.device, scale: Scale) -> Rows:
 
 
 def training(device: torch.device, scale: Scale) -> Rows:
-    """Yield the speed of the trainer with its preset, updates included."""
+    """Yield the speed of the trainer with its preset, updates included, with CUDA graphs and without."""
     from trainers.config.presets import preset
     from trainers.runner.trainer import Trainer
 
-    for env_id in ("SimpleTag-v0",) if scale is TINY else ("SimpleTag-v0", "TagContinuous-v0", "CartPole-v1"):
-        about = {"env": env_id, "mode": "training", "unit": "env-steps/s"}
+    env_ids = ("SimpleTag-v0",) if scale is TINY else ("SimpleTag-v0", "TagContinuous-v0", "CartPole-v1")
+    for env_id, captured in itertools.product(env_ids, (True, False)):
+        about = {"env": env_id, "mode": "training" if captured else "training without graphs", "unit": "env-steps/s"}
         try:
-            config = preset(env_id, str(device))
+            config = dataclasses.replace(preset(env_id, str(device)), cuda_graph=captured)
             worlds = scale.training_worlds or config.num_envs
             never = {"checkpoint_interval": 10**9, "total_steps": 10**12, "eval_episodes": 0, "num_envs": worlds}
             with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +138,7 @@ def training(device: torch.device, scale: Scale) -> Rows:
                     trainer.iterate()
                 _wait(device)
                 begun, before = time.perf_counter(), trainer.steps
-                while time.perf_counter() - begun < scale.training:
+                while time.perf_counter() - begun < scale.training / 2:
                     trainer.iterate()
                 _wait(device)
                 lasted = time.perf_counter() - begun
