@@ -53,19 +53,19 @@ def _flat(kernels: Usages, compiled: set[str]) -> dict[str, dict[str, int]]:
 
 def _exceeded(usage: dict[str, int] | None, budget: dict[str, int] | None, may_spill: bool) -> Iterator[str]:
     """Yield what is wrong with a kernel; spills are budgeted like other figures if it may spill."""
-    anew = f"if that is intended, run `{COMMAND}`"
+    advice = f"if that is intended, run `{COMMAND}`"
     if usage is None:
-        yield f"recorded, but not compiled; {anew}"
+        yield f"recorded, but not compiled; {advice}"
         return
     for figure in () if may_spill else SPILLS:
         if usage[figure]:
             yield f"{figure}: expected 0 bytes, got {usage[figure]}; keep fewer values at once, or split the phase"
     if budget is None:
-        yield f"not recorded; {anew}"
+        yield f"not recorded; {advice}"
         return
     for figure in (*BUDGETED, *SPILLS) if may_spill else BUDGETED:
         if usage[figure] > budget[figure]:
-            yield f"{figure}: expected at most {budget[figure]}, got {usage[figure]}; {anew}"
+            yield f"{figure}: expected at most {budget[figure]}, got {usage[figure]}; {advice}"
 
 
 def load() -> Record:

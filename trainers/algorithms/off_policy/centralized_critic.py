@@ -214,7 +214,7 @@ class JointReplayStore(ReplayStore):
         self.rollout.clear()
 
     def _steps(self) -> dict[str, Tensor]:
-        """Return the rollouts of all policies as steps of all agents, (T, E, ...) by name, with a host sync each."""
+        """Return the rollouts of all policies as steps of all agents, (T, E, ...) by name."""
         r = self.rollout
         for each in self.all.values():
             each.check_rollout()

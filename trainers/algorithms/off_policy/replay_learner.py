@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -178,7 +179,7 @@ class ReplayStore:
         self.rollout.clear()
 
 
-class ReplayLearner:
+class ReplayLearner(ABC):
     """Learner with an actor, a rollout and a replay.
 
     A subclass builds the networks and defines `act`, `_learn` and `_schedule`.
@@ -225,13 +226,13 @@ class ReplayLearner:
         self._schedule()
         return metrics
 
+    @abstractmethod
     def _learn(self) -> dict[str, Tensor]:
         """Take one gradient step on sampled steps; return metrics, scalars on the device."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _schedule(self) -> None:
         """Set what changes over the training, for the next rollout."""
-        raise NotImplementedError
 
     def _store_rollout(self) -> None:
         """Move the rollout to the replay and count its steps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import torch
@@ -20,8 +21,11 @@ from trainers.models.policy import Policy, freeze_policy
 __all__ = ["ActorCriticLearner"]
 
 
-class ActorCriticLearner:
-    """Learner with an actor, a critic and a rollout. A subclass sets the optimizer and defines `_learn`."""
+class ActorCriticLearner(ABC):
+    """Learner with an actor, a critic and a rollout.
+
+    A subclass sets the optimizer and defines `_schedule` and `_learn`.
+    """
 
     reducer: GradientReducer = LOCAL_REDUCER
     """Sum of gradients and statistics over the processes that train together."""
@@ -78,13 +82,13 @@ class ActorCriticLearner:
         """Whether batches keep invalid rows: `fixed_shapes`, unless the gradient steps cannot be captured."""
         return self.fixed_shapes and self.reducer.can_capture
 
+    @abstractmethod
     def _schedule(self, progress: float) -> dict[str, float]:
         """Set what changes over the training, at a fraction of `total_steps`, and return it by name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _learn(self) -> dict[str, Tensor]:
         """Take the gradient steps and update the normalizers; return metrics, scalars on the device."""
-        raise NotImplementedError
 
     def _read(self) -> Iterator[Tensor]:
         """Iterate over the tensors that `_learn` uses besides those that it trains."""
